@@ -49,17 +49,17 @@ class TokenVectors(NamedTuple):
         return torch.zeros_like(self.lengths).index_add(0, self.owners, self.counted.to(torch.int64))
 
     @property
-    def carried(self) -> Tensor | None:
+    def masses(self) -> Tensor | None:
         """The mass of each token, 0 where it is not counted; shape (T,); None where all have the same."""
         if self.counted is None or self.weights is None:
             return self.weights if self.counted is None else self.counted.to(self.vectors.dtype)
         return torch.where(self.counted, self.weights, 0.0)
 
     @property
-    def carrying_lengths(self) -> Tensor:
+    def lengths_with_mass(self) -> Tensor:
         """Tokens of each item with positive mass; shape (I,)."""
-        carried = self.carried
-        return self.counted_lengths if carried is None else self._replace(counted=carried > 0).counted_lengths
+        masses = self.masses
+        return self.counted_lengths if masses is None else self._replace(counted=masses > 0).counted_lengths
 
     def select(self, keep: Tensor) -> TokenVectors:
         """Return the tokens that are true in `keep` (T,); an item may be left without any."""
@@ -103,7 +103,7 @@ class PaddedTokens(NamedTuple):
     vectors: Tensor = torch.empty(0)
 
     @property
-    def carrying(self) -> Tensor:
+    def has_mass(self) -> Tensor:
         """Tokens of positive weight; shape (B, N), bool."""
         return self.mask if self.weights is None else self.mask & (self.weights > 0)
 
@@ -111,7 +111,7 @@ class PaddedTokens(NamedTuple):
     def log_weights(self) -> Tensor:
         """Logarithms of the weights, 0 where the weight is 0; shape (B, N)."""
         weights = torch.ones((), device=self.mask.device) if self.weights is None else self.weights
-        return torch.where(self.carrying, weights, 1.0).log()
+        return torch.where(self.has_mass, weights, 1.0).log()
 
     @property
     def total(self) -> Tensor:
@@ -131,7 +131,7 @@ class PaddedTokens(NamedTuple):
     def mean(self, x: Tensor) -> Tensor:
         """Return the weighted mean over the tokens; (B, N) to (B,)."""
         weighted = x if self.weights is None else x * self.weights
-        return torch.where(self.carrying, weighted, 0.0).sum(1) / self.total
+        return torch.where(self.has_mass, weighted, 0.0).sum(1) / self.total
 
 
 class EncodedTexts(NamedTuple):
@@ -200,10 +200,10 @@ def pad(tokens: TokenVectors, items: Tensor) -> PaddedTokens:
     columns = torch.arange(int(lengths.max()), device=lengths.device)
     mask = columns < lengths[:, None]  # (B, N)
     positions = tokens.starts[items][:, None] + columns * mask  # (B, N)
-    carried = tokens.carried
+    masses = tokens.masses
     # index_select is several times as fast as indexing.
     vectors = tokens.vectors.index_select(0, positions.flatten()).view(*positions.shape, tokens.vectors.shape[1])
-    return PaddedTokens(mask, None if carried is None else torch.where(mask, carried[positions], 0.0), vectors)
+    return PaddedTokens(mask, None if masses is None else torch.where(mask, masses[positions], 0.0), vectors)
 
 
 def masked_logsumexp(x: Tensor, present: Tensor, dim: int) -> Tensor:

@@ -40,7 +40,7 @@ def measure(home: str, metric: str, room: str) -> None:
         found = scorer.score(predictions, references)
         print(
             json.dumps(
-                [time.perf_counter() - started, time.process_time() - busy, model.sentences_encoded, sum(found.scores)]
+                [time.perf_counter() - started, time.process_time() - busy, model.texts_encoded, sum(found.scores)]
             )
         )
 

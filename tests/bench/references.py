@@ -20,10 +20,10 @@ def measure(metrics: tuple[str, ...], predictions: list[str], references: list[s
     scorers = [twmd_registry.scorer(metric, keep_references=KEEP) for metric in metrics]
     encoder = scorers[0].backend.model
     for number in range(1, 4):
-        changed, before = [f"{text} {number}" for text in predictions], encoder.sentences_encoded
+        changed, before = [f"{text} {number}" for text in predictions], encoder.texts_encoded
         started = time.perf_counter()
         twmd_registry.score_all(scorers, changed, references)
-        seconds, encoded = time.perf_counter() - started, encoder.sentences_encoded - before
+        seconds, encoded = time.perf_counter() - started, encoder.texts_encoded - before
         kept = f"{encoder.references.held_bytes / 1e6:.0f} MB of references kept"
         print(f"{', '.join(metrics)}: evaluation {number}: {seconds:.1f} s, {encoded} texts encoded, {kept}")
     for scorer in scorers:

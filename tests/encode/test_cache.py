@@ -41,9 +41,9 @@ def score_and_count_encoded(
     scorer: Scorer, predictions: list[str], references: Any = REFERENCES
 ) -> tuple[tuple[float, ...], int]:
     """Return the scores and the number of texts that were encoded for them."""
-    before = scorer.backend.model.sentences_encoded
+    before = scorer.backend.model.texts_encoded
     found = scorer.score(predictions, references)
-    return found.scores, scorer.backend.model.sentences_encoded - before
+    return found.scores, scorer.backend.model.texts_encoded - before
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_cached_references_across_chunks_and_metrics_are_encoded_once(
     scorers = [metric(folder, "twmd"), metric(folder, "sbert", keep_references=10)]
     assert all(scorer.spec for scorer in scorers)
     for predictions in (SECOND, FIRST):
-        before = scorers[0].backend.model.sentences_encoded
+        before = scorers[0].backend.model.texts_encoded
         found = [one.scores for one in score_all(scorers, predictions, REFERENCES)]
-    assert scorers[0].backend.model.sentences_encoded - before == len(FIRST)
+    assert scorers[0].backend.model.texts_encoded - before == len(FIRST)
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
 
 

@@ -56,8 +56,8 @@ def metric(model: str, name: str = "twmd", **keys: Any) -> Scorer:
 def score(scorer: Scorer, predictions: Any = PREDICTIONS, references: Any = REFERENCES) -> tuple[ScoreSet, int]:
     """Score by a model that is loaded for this call only, as in another process; return the number of encoded texts."""
     with scorer:
-        before = scorer.backend.model.sentences_encoded
-        return scorer.score(predictions, references), scorer.backend.model.sentences_encoded - before
+        before = scorer.backend.model.texts_encoded
+        return scorer.score(predictions, references), scorer.backend.model.texts_encoded - before
 
 
 def shards(cache: Path) -> list[Path]:
@@ -132,9 +132,9 @@ def test_adapter_does_not_use_cached_texts_of_its_base_model() -> None:
     numbers, scores = [], []
     for own in (keys, {**keys, "adapter": adapter}) * 2:
         one = twmd_registry.scorer("sbert", **own)
-        before = one.backend.model.sentences_encoded
+        before = one.backend.model.texts_encoded
         scores.append(one.score(PREDICTIONS, REFERENCES).scores)
-        numbers.append(one.backend.model.sentences_encoded - before)
+        numbers.append(one.backend.model.texts_encoded - before)
     assert numbers == [DIFFERENT, DIFFERENT, 0, 0]
     assert scores[0] == scores[2] != scores[1] == scores[3]
 
@@ -181,10 +181,10 @@ def test_cached_references_move_to_main_memory(model: str, cache: Path) -> None:
     with metric(model, keep_references="1MB") as one:
         encoder = one.backend.model
         first = one.score(PREDICTIONS, REFERENCES)
-        assert (encoder.sentences_encoded, len(encoder.references)) == (0, 6)
+        assert (encoder.texts_encoded, len(encoder.references)) == (0, 6)
         only_shard(cache).unlink()
         assert one.score(OTHERS, REFERENCES).scores != first.scores
-        assert encoder.sentences_encoded == 2  # "a dog ran" is a reference, too
+        assert encoder.texts_encoded == 2  # "a dog ran" is a reference, too
 
 
 def test_metrics_scored_together_share_the_cache(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +194,7 @@ def test_metrics_scored_together_share_the_cache(model: str, monkeypatch: pytest
     for number in (DIFFERENT, 0):
         scorers = [metric(model, "twmd"), metric(model, "sbert", disk_cache=0)]
         found = [one.scores for one in score_all(scorers, *PAIRS)]
-        assert scorers[0].backend.model.sentences_encoded == number
+        assert scorers[0].backend.model.texts_encoded == number
         np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
         for one in scorers:
             one.close()
@@ -210,9 +210,9 @@ def test_chunks_and_shards_change_no_bit_of_a_score(texts: Texts, monkeypatch: p
     runs = []
     for room in (0, ROOM, ROOM):
         one = twmd_registry.scorer("twmd", disk_cache=room)
-        before = one.backend.model.sentences_encoded
+        before = one.backend.model.texts_encoded
         runs.append(one.score(*texts))
-        number = one.backend.model.sentences_encoded - before
+        number = one.backend.model.texts_encoded - before
     assert runs[0] == runs[1] == runs[2]
     assert number == 0
 
@@ -397,7 +397,7 @@ def score_in_rounds(model: str, home: str, start: int, barrier: Any, answers: An
         assert one.spec
         barrier.wait(timeout=300)
         scores = [one.score(*texts).scores for texts in windows(start)]
-        answers.put((start, scores, one.backend.model.sentences_encoded))
+        answers.put((start, scores, one.backend.model.texts_encoded))
 
 
 def test_processes_may_write_read_and_evict_at_once(model: str, cache: Path) -> None:

@@ -70,7 +70,7 @@ def test_every_text_is_encoded_once_and_held_while_it_is_needed(encoder: Encoder
     pairs = some_pairs()
     pieces, uses = plan_chunks(pairs, None, 1)
     store = TextStore(encoder, pairs.texts, [2], ReadingMode(None), uses, flags=TextFlags.none(len(pairs.texts)))
-    before = encoder.sentences_encoded
+    before = encoder.texts_encoded
     with torch.inference_mode():
         alone = {text: encoder.encode(encoder.tokenise([text]), [2]).layers[2] for text in pairs.texts}
         for p, piece in enumerate(pieces):
@@ -82,7 +82,7 @@ def test_every_text_is_encoded_once_and_held_while_it_is_needed(encoder: Encoder
                 torch.testing.assert_close(mine, alone[pairs.texts[text]], atol=2e-6, rtol=0)
             store.forget(p, 10**6)
     assert len(pieces) == len(pairs.counts)
-    assert encoder.sentences_encoded - before == 2 * len(pairs.texts)
+    assert encoder.texts_encoded - before == 2 * len(pairs.texts)
     assert len(store._held_texts) == 0
 
 
@@ -126,12 +126,12 @@ def test_text_that_does_not_fit_is_encoded_again(encoder: Encoder) -> None:
     pairs = some_pairs()
     pieces, uses = plan_chunks(pairs, None, 1)
     store = TextStore(encoder, pairs.texts, [1], ReadingMode(None), uses, flags=TextFlags.none(len(pairs.texts)))
-    before = encoder.sentences_encoded
+    before = encoder.texts_encoded
     with torch.inference_mode():
         for p, piece in enumerate(pieces):
             store.fetch(np.union1d(pairs.hyp[piece], pairs.ref[piece]), batch_tokens=None, progress=None)
             store.forget(p, 0)
-    assert encoder.sentences_encoded - before > len(pairs.texts)
+    assert encoder.texts_encoded - before > len(pairs.texts)
 
 
 @pytest.mark.parametrize(

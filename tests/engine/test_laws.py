@@ -199,14 +199,14 @@ def test_scoring_twice_by_a_scorer_or_its_copy_gives_the_same_digits(texts: Text
 def test_several_metrics_and_references_encode_every_different_text_once(texts: Texts) -> None:
     scorers = [twmd_registry.scorer(metric, centering="none", special="none") for metric in ALIGNED]
     encoder = scorers[0].backend.model
-    before = encoder.sentences_encoded
+    before = encoder.texts_encoded
     references = [
         [reference, texts.references[0], prediction]
         for reference, prediction in zip(texts.references, texts.predictions, strict=True)
     ]
     found = twmd_registry.score_all(scorers, texts.predictions, references)
     different = len(set(texts.predictions + texts.references))
-    assert encoder.sentences_encoded - before == different
+    assert encoder.texts_encoded - before == different
     assert found[0].counts.repeated == 4 * len(texts.predictions) - different
 
 

@@ -66,7 +66,7 @@ def test_window_with_zero_weights_has_the_unweighted_mean_and_zero_weight() -> N
     assert found.weights is not None
     assert found.weights.tolist() == [0.0, 2.0]
     assert found.vectors.tolist() == [[0.5, 0.5], [0.5, 0.5]]
-    assert found.carrying_lengths.tolist() == [1]
+    assert found.lengths_with_mass.tolist() == [1]
 
 
 def test_window_place_is_the_position_of_its_first_token() -> None:

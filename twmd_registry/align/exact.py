@@ -26,7 +26,7 @@ SAME = 1e-14
 def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
     """Score the best plan: ``C = 1 - EMD`` or ``1 / (1 + EMD)``, ``EMD = min <pi, cost>``.
 
-    The row and column sums of a plan are the tokens' shares: 1/m and 1/n, or their weights divided by the weights' sum
+    The row and column sums of a plan are the tokens' shares: 1/N and 1/M, or their weights divided by the weights' sum
     (Zhao et al. 2019, Eq. 1 and 2). The cost of moving x to y, both of length one, is ``1 - x y`` (with ``linear`` that
     gives ``C = max <pi, S>``, the TWMD paper's Eq. 2), ``|x - y|^2 = 2 - 2 x y``, or ``|x - y|``.
 
@@ -78,7 +78,7 @@ def _plans(gain: Tensor, hyp: PaddedTokens, ref: PaddedTokens, free: float) -> T
     """Return the best plan of every pair, float64 on the CPU; shape (B, N, M)."""
     cost = free - gain.detach().to("cpu", torch.float64).numpy()
     plans = np.zeros_like(cost)
-    rows, columns = hyp.carrying.cpu().numpy(), ref.carrying.cpu().numpy()
+    rows, columns = hyp.has_mass.cpu().numpy(), ref.has_mass.cpu().numpy()
     row_weights, column_weights = _weights(hyp), _weights(ref)
 
     def solve(pairs: np.ndarray) -> list[str]:

@@ -26,7 +26,7 @@ def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSetti
     Returns:
         C, shape (B,).
     """
-    present = hyp.carrying[:, :, None] & ref.carrying[:, None, :]  # (B, N, M)
+    present = hyp.has_mass[:, :, None] & ref.has_mass[:, None, :]  # (B, N, M)
     gains = []
     for slab in slabs(s, dim=1):
         logits, here = s[:, slab] / how.temperature + ref.log_weights[:, None, :], present[:, slab]
@@ -39,6 +39,6 @@ def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSetti
 
 def relaxed_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
     """Return the transport plan: every token's mass, distributed over its partners by softmax; shape (B, N, M)."""
-    present = hyp.carrying[:, :, None] & ref.carrying[:, None, :]
+    present = hyp.has_mass[:, :, None] & ref.has_mass[:, None, :]
     logits = s / how.temperature + ref.log_weights[:, None, :]
     return hyp.shares[:, :, None] * masked_log_softmax(logits, present).exp()

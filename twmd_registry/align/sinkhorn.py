@@ -25,9 +25,9 @@ def sinkhorn(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSett
     """Score the tempered transport plan (TWMD paper, Eq. 5 and 6).
 
     The plan starts as ``exp(+S/T)`` (the paper prints a minus; it maximises similarity). One sweep makes every
-    reference token's weights sum to one and then every hypothesis token's; after the last sweep ``pi = exp(L)/m``,
+    reference token's weights sum to one and then every hypothesis token's; after the last sweep ``pi = exp(L)/N``,
     whose row sums are exact. ``expected``: ``C = <pi, S>``. ``entropic``: ``C`` adds the tempered plan's entropy per
-    token, ``C = <pi, S> - T mean_i sum_j p_ij log p_ij`` with ``p = m pi`` (so that without column sums to respect it
+    token, ``C = <pi, S> - T mean_i sum_j p_ij log p_ij`` with ``p = N pi`` (so that without column sums to respect it
     is Eq. 7). With weights a and b the plan starts as ``a_i b_j exp(S_ij/T)`` and its rows and columns sum to the
     weights: a token of weight 2 is two tokens of weight 1.
 
@@ -43,7 +43,7 @@ def sinkhorn(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSett
     Warns:
         TwmdWarning: The fixed point was not reached; the message holds the marginal error.
     """
-    present = hyp.carrying[:, :, None] & ref.carrying[:, None, :]  # (B, N, M)
+    present = hyp.has_mass[:, :, None] & ref.has_mass[:, None, :]  # (B, N, M)
     if how.iterations is None:
         log_plan = _fixed_point(s.to(torch.float64), hyp, ref, how.temperature).to(s.dtype)
         return hyp.mean(_gain(log_plan, s, present, ref.log_weights, how))
@@ -58,7 +58,7 @@ def sinkhorn(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSett
 
 def sinkhorn_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
     """Return the tempered plan; shape (B, N, M); its rows sum to the hypothesis tokens' shares."""
-    present = hyp.carrying[:, :, None] & ref.carrying[:, None, :]
+    present = hyp.has_mass[:, :, None] & ref.has_mass[:, None, :]
     if how.iterations is None:
         log_plan = _fixed_point(s.to(torch.float64), hyp, ref, how.temperature).to(s.dtype)
     else:
@@ -139,10 +139,10 @@ def _sweep(
         log p with exact row sums (B, N, M), the next column potential (B, 1, M), and by how much the column sums of pi
         differ from the reference tokens' shares in total (B,).
     """
-    present = hyp.carrying[:, :, None] & ref.carrying[:, None, :]
+    present = hyp.has_mass[:, :, None] & ref.has_mass[:, None, :]
     log_plan = (s + columns) / temperature
     log_plan = log_plan - masked_logsumexp(log_plan, present, dim=2)  # (B, N, M)
-    log_sums = masked_logsumexp(log_plan + hyp.log_weights[:, :, None], present, dim=1)  # (B, 1, M), of p = m pi
+    log_sums = masked_logsumexp(log_plan + hyp.log_weights[:, :, None], present, dim=1)  # (B, 1, M), of p = N pi
     m, n = hyp.total.to(s.dtype), ref.total.to(s.dtype)  # (B,)
     wanted = 1 / n[:, None] if ref.weights is None else ref.shares.to(s.dtype)  # (B, M)
     off = torch.where(present.any(1), log_sums.squeeze(1).exp() / m[:, None] - wanted, 0.0)  # (B, M)

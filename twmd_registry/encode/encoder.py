@@ -41,7 +41,7 @@ class Encoder(LoadedModel):
         adapter: Name of its adapter; None without one.
         identity: Content of model and adapter, and number format: equal identities give equal vectors.
         references: Cache of encoded references for later calls; empty unless a scorer asks for it.
-        sentences_encoded: Number of texts encoded so far.
+        texts_encoded: Number of texts encoded so far.
     """
 
     def __init__(self, files: ModelFiles, adapter: AdapterFiles | None, dtype: str, device: torch.device) -> None:
@@ -76,7 +76,7 @@ class Encoder(LoadedModel):
         self.adapter = adapter.name if adapter else None
         self.identity = f"{files.fingerprint}|{self.adapter}|{dtype}"
         self.references = TextCache()
-        self.sentences_encoded = 0
+        self.texts_encoded = 0
 
     def decode_tokens(self, ids: Sequence[int]) -> list[str]:
         """Return tokens as text, without the marks of a vocabulary that marks the beginning of words; a token without
@@ -174,7 +174,7 @@ class Encoder(LoadedModel):
         if repeats is not None:
             times = torch.from_numpy(repeats).to(self.device, torch.float32)
             vectors = {k: sums / times[:, None] for k, sums in vectors.items()}
-        self.sentences_encoded += len(lengths)
+        self.texts_encoded += len(lengths)
         special, ids = np.concatenate(tokens.special), np.concatenate(tokens.ids)
         unknown = self.unknown_codes(ids, special, chain.from_iterable(tokens.missing))
         return EncodedTexts(

@@ -17,7 +17,7 @@ from twmd_registry.encode.store import ReadingMode
 from twmd_registry.encode.words import STOP_WORDS, as_tokenized, find_stop_words
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
 from twmd_registry.engine.pairs import Pairs
-from twmd_registry.engine.pipeline import ENCODED, AllReduce, PipelineRun, single_process
+from twmd_registry.engine.pipeline import STEPS_PER_TEXT, AllReduce, PipelineRun, single_process
 from twmd_registry.engine.reduction import empty_score
 from twmd_registry.engine.result import PairScores
 from twmd_registry.engine.token_selection import Job
@@ -190,7 +190,7 @@ class Backend:
     def sum_up(self, group: Sequence[Any], pairs: Pairs, total: AllReduce, progress: Progress | None = None) -> None:
         """Add the contribution of these pairs to the corpus sums with the all-reduce `total`; most settings need none.
 
-        `progress` is called with `ENCODED` for every text that was encoded.
+        `progress` is called with `STEPS_PER_TEXT` for every text that was encoded.
         """
 
 
@@ -343,7 +343,7 @@ class TokenAlignmentBackend(Backend):
         specification.
         """
         passes = 2 if any(backend.spec.centering_kind is Centering.CORPUS for backend in group) else 1
-        return len(pairs.texts) * passes * ENCODED + len(pairs.hyp) * len(group)
+        return len(pairs.texts) * passes * STEPS_PER_TEXT + len(pairs.hyp) * len(group)
 
     def sum_up(
         self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, total: AllReduce, progress: Progress | None = None

@@ -64,9 +64,9 @@ CHUNK_TOKENS = 65_536
 """Tokens of different texts that are encoded at once (100 MB for all layers, at 384 dimensions). The next chunk is
 encoded while one is aligned, and as many tokens again are kept for later chunks.
 """
-ACCELERATOR_CHUNKS = 4
+ACCELERATOR_FACTOR = 4
 """An accelerator's chunk is this many times larger: lengths in a batch are then closer, with less padding."""
-ENCODED = 10
+STEPS_PER_TEXT = 10
 """Units of progress of a text; a pair has one. Encoding a text takes as long as aligning 10 pairs (MiniLM, CPU)."""
 AllReduce = Callable[[Callable[[], Tensor]], Tensor]
 """Sums a tensor across processes. Takes a callable, so that a cached total skips the local sum.
@@ -115,7 +115,7 @@ class PipelineRun:
             keep: Most bytes of encoded references to keep in main memory for later calls.
             disk: Most bytes of encoded texts to keep in files for other processes.
             total: Sums what depends on the whole corpus, where these pairs are a share of it.
-            progress: Called with `ENCODED` for every encoded text (from another thread where chunks are encoded ahead),
+            progress: Called with `STEPS_PER_TEXT` for every encoded text (from another thread where it is encoded ahead),
                 and with 1 for every pair that a job has aligned.
         """
         self._encoder, self._pairs, self._reading = encoder, pairs, reading
@@ -128,7 +128,7 @@ class PipelineRun:
             if view not in self._jobs:
                 self._jobs[view] = self._fit_idf(view, job)
         layers = sorted({k for view in self._views for k in view.layers})
-        self._most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_CHUNKS) // len(layers)
+        self._most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_FACTOR) // len(layers)
         limit = None if reading.window else reading.limit
         step = centering_step(self._specs)
         self._chunks, uses = plan_chunks(pairs, limit, self._most_tokens, step)
@@ -163,15 +163,15 @@ class PipelineRun:
         """
         sums = self._corpus_sums  # first, even without a pair: other processes wait for this one's share
         for chunk, texts, rows, encoded in self._encode_ahead():
-            bare = (encoded.lengths == 0).cpu().numpy()
+            empty = (encoded.lengths == 0).cpu().numpy()
             for view, specs in self._views.items():
                 items, selected = self._select(view, chunk, texts, rows, encoded)
                 tokens = token_vectors(view, selected, items, sums.get(view), self._jobs[view])
                 units = form_units(view, tokens, selected.weightless)
-                sides, vanished = align_pairs(units, items, bare[items.row], specs)
+                sides, vanished = align_pairs(units, items, empty[items.row], specs)
                 weightless = np.zeros(0, int) if selected.weightless is None else selected.weightless.cpu().numpy()
                 for flag, gone in (
-                    (self.flags.vanished, items.row[vanished & ~bare[items.row]]),
+                    (self.flags.vanished, items.row[vanished & ~empty[items.row]]),
                     (self.flags.wordless, selected.wordless),
                     (self.flags.weightless, items.row[weightless]),
                 ):
@@ -210,7 +210,7 @@ class PipelineRun:
         shares = [torch.zeros(len(side)) for side in read]
         s = torch.zeros(len(read[0]), len(read[1]), dtype=torch.float32)
         sides = Sides(s, s)
-        if all(int(units.carrying_lengths[item]) for item in both):
+        if all(int(units.lengths_with_mass[item]) for item in both):
             x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in both)
             how = make_alignment_settings(spec)
             keep_exact()
@@ -234,7 +234,7 @@ class PipelineRun:
             if self._cancelled.is_set():
                 raise CancelledError
             if self._progress is not None:
-                self._progress(texts * ENCODED)
+                self._progress(texts * STEPS_PER_TEXT)
 
         for number, chunk in enumerate(chunks):
             texts = np.union1d(self._pairs.hyp[chunk], self._pairs.ref[chunk])
@@ -345,17 +345,17 @@ BLOCK_NUMBERS = 8_000_000
 
 
 def align_pairs(
-    tokens: TokenVectors, items: TokenItems, bare: np.ndarray, specs: Sequence[MetricSpec]
+    tokens: TokenVectors, items: TokenItems, empty: np.ndarray, specs: Sequence[MetricSpec]
 ) -> tuple[list[PRF], np.ndarray]:
     """Align all pairs of some items by every specification, and reduce the sides of each pair to scores.
 
-    A pair with a text that never had a token (`bare`) scores as empty texts do. A text that has no token left to
+    A pair with a text that never had a token (`empty`) scores as empty texts do. A text that has no token left to
     compare, or whose C(X, X) is not positive, scores 1 against itself and 0 against any other text.
 
     Args:
         tokens: The tokens (or n-grams) of every item.
         items: The items, and P pairs of them.
-        bare: Items that never had a token; shape (I,), bool.
+        empty: Items that never had a token; shape (I,), bool.
         specs: Specifications of one view.
 
     Returns:
@@ -363,16 +363,16 @@ def align_pairs(
         (I,), bool.
     """
     device, width = tokens.lengths.device, tokens.vectors.shape[1]
-    counts = torch.where(tokens.carrying_lengths > 0, tokens.lengths, 0).cpu().numpy()  # (I,)
+    counts = torch.where(tokens.lengths_with_mass > 0, tokens.lengths, 0).cpu().numpy()  # (I,)
     n, m = counts[items.hyp], counts[items.ref]  # (P,)
     same = items.row[items.hyp] == items.row[items.ref]
-    tokenless = np.flatnonzero((n == 0) | (m == 0))
-    either_bare, both_bare = (join(bare[items.hyp], bare[items.ref]) for join in (np.logical_or, np.logical_and))
-    fixed = tokens.vectors.new_tensor(np.where(either_bare, both_bare, same)[tokenless])
-    blocks, found = [tokenless], [[PRF(fixed, fixed, fixed)] for _ in specs]
+    unaligned = np.flatnonzero((n == 0) | (m == 0))
+    either_empty, both_empty = (join(empty[items.hyp], empty[items.ref]) for join in (np.logical_or, np.logical_and))
+    fixed = tokens.vectors.new_tensor(np.where(either_empty, both_empty, same)[unaligned])
+    blocks, scores = [unaligned], [[PRF(fixed, fixed, fixed)] for _ in specs]
     settings = [make_alignment_settings(spec) for spec in specs]
     wanted = {(spec.metric, how) for spec, how in zip(specs, settings, strict=True) if spec.normalize}
-    selves = _self_scores(tokens, counts, wanted)
+    self_scores = _self_scores(tokens, counts, wanted)
     for block in _blocks(np.flatnonzero((n > 0) & (m > 0)), n, m, width):
         blocks.append(block)
         hyp, ref, same_here = (torch.from_numpy(side[block]).to(device) for side in (items.hyp, items.ref, same))
@@ -389,11 +389,11 @@ def align_pairs(
             sides = sides_of[key]
             if how.transform is Transform.INVERSE:
                 sides = Sides(*map(invert_cost, sides))
-            own = selves.get((spec.metric, how)) if spec.normalize else None
-            found[k].append(combine_sides(sides, None if own is None else (own[hyp], own[ref]), same_here))
+            c_self = self_scores.get((spec.metric, how)) if spec.normalize else None
+            scores[k].append(combine_sides(sides, None if c_self is None else (c_self[hyp], c_self[ref]), same_here))
     back = torch.from_numpy(np.argsort(np.concatenate(blocks))).to(device)  # (P,)
-    vanished = np.logical_or.reduce([counts == 0, *((own <= 0).cpu().numpy() for own in selves.values())])
-    return [PRF(*(torch.cat(side)[back] for side in zip(*parts, strict=True))) for parts in found], vanished
+    vanished = np.logical_or.reduce([counts == 0, *((c_self <= 0).cpu().numpy() for c_self in self_scores.values())])
+    return [PRF(*(torch.cat(side)[back] for side in zip(*parts, strict=True))) for parts in scores], vanished
 
 
 def make_alignment_settings(spec: MetricSpec) -> AlignmentSettings:

@@ -50,8 +50,8 @@ def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
     windows = torch.where(tokens.lengths > 0, tokens.lengths - width + 1, 0)  # (I,)
     first = span_indices(tokens.starts, windows)  # (W,)
     widths = torch.repeat_interleave(width, windows)  # (W,)
-    carried = tokens.carried
-    weigh = torch.ones_like(tokens.vectors[:, 0]) if carried is None else carried
+    masses = tokens.masses
+    weigh = torch.ones_like(tokens.vectors[:, 0]) if masses is None else masses
     weighted, plain = (tokens.vectors.new_zeros(len(first), tokens.vectors.shape[1]) for _ in range(2))
     rounding = tokens.rounding_errors
     weights, errors = weigh.new_zeros(len(first)), rounding.new_zeros(len(first))
@@ -64,7 +64,7 @@ def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
         errors[wide] = torch.maximum(errors[wide], rounding[token])  # no mean's error is larger, whatever the weights
     heavy = weights > 0
     vectors = torch.where(heavy[:, None], weighted / torch.where(heavy, weights, 1.0)[:, None], plain / widths[:, None])
-    return TokenVectors(vectors, windows, None, None if carried is None else weights, first, errors)
+    return TokenVectors(vectors, windows, None, None if masses is None else weights, first, errors)
 
 
 def unit(tokens: TokenVectors) -> TokenVectors:
@@ -265,7 +265,7 @@ def _weigh(
     """Return the weight of every token (T,), and which items have no positive weight (I,): those get equal weights."""
     side = torch.from_numpy(items.side).to(ids.device)[tokens.owners]  # (T,)
     found = torch.stack(weights).to(ids.device)[side, ids]  # (T,)
-    weightless = (tokens._replace(weights=found).carrying_lengths == 0) & (tokens.lengths > 0)
+    weightless = (tokens._replace(weights=found).lengths_with_mass == 0) & (tokens.lengths > 0)
     return torch.where(weightless[tokens.owners], 1.0, found), weightless
 
 

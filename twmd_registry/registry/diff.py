@@ -35,12 +35,12 @@ class SignatureComparison(NamedTuple):
         return not any(difference.matters is None for difference in self.differences)
 
 
-def compare(one: str | Signature, other: str | Signature) -> SignatureComparison:
+def compare(first: str | Signature, second: str | Signature) -> SignatureComparison:
     """Compare two signatures, key by key (of ensembles: member by member).
 
     Args:
-        one: A signature: the line, or one that is parsed already.
-        other: Another, written by any version.
+        first: A signature: the line, or one that is parsed already.
+        second: Another, written by any version.
 
     Returns:
         Their differences, and whether each matters; for two different metrics only that difference.
@@ -51,53 +51,53 @@ def compare(one: str | Signature, other: str | Signature) -> SignatureComparison
     Warns:
         TwmdWarning: As for `parse_signature`.
     """
-    one, other = parse_signature(one), parse_signature(other)
-    a, b = one.spec, other.spec
+    first, second = parse_signature(first), parse_signature(second)
+    a, b = first.spec, second.spec
     if a.metric is not b.metric:
         difference = SignatureDifference(f"metric: {a.metric} and {b.metric} are different metrics", matters=True)
         return SignatureComparison((difference,))
-    found = _member_differences(a, b) if a.members and b.members else _spec_differences(a, b)
-    if one.nrefs is None or other.nrefs is None:
-        if one.nrefs != other.nrefs:
-            what = f"nrefs: only one of them was written after scoring (nrefs:{one.nrefs or other.nrefs})"
-            found.append(SignatureDifference(what, matters=False))
-    elif one.nrefs != other.nrefs:
-        what = f"nrefs: {one.nrefs} and {other.nrefs}: more references make scores higher"
-        found.append(SignatureDifference(what, matters=True))
-    for name, first, second in (
-        ("bs", one.bs, other.bs), ("ar", one.ar, other.ar), ("seed", one.seed, other.seed)
+    differences = _member_differences(a, b) if a.members and b.members else _spec_differences(a, b)
+    if first.nrefs is None or second.nrefs is None:
+        if first.nrefs != second.nrefs:
+            what = f"nrefs: only one of them was written after scoring (nrefs:{first.nrefs or second.nrefs})"
+            differences.append(SignatureDifference(what, matters=False))
+    elif first.nrefs != second.nrefs:
+        what = f"nrefs: {first.nrefs} and {second.nrefs}: more references make scores higher"
+        differences.append(SignatureDifference(what, matters=True))
+    for name, resamples, others in (
+        ("bs", first.bs, second.bs), ("ar", first.ar, second.ar), ("seed", first.seed, second.seed)
     ):  # fmt: skip
-        if first != second:
+        if resamples != others:
             reason = "resampling: it moves intervals and p-values, not scores"
-            what = f"{name}: {first or 'none'} and {second or 'none'} ({reason})"
-            found.append(SignatureDifference(what, matters=False))
-    if one.version != other.version:
+            what = f"{name}: {resamples or 'none'} and {others or 'none'} ({reason})"
+            differences.append(SignatureDifference(what, matters=False))
+    if first.version != second.version:
         versions, changes = (
-            f"version: {one.version} and {other.version}",
-            changes_between(a, one.version, other.version),
+            f"version: {first.version} and {second.version}",
+            changes_between(a, first.version, second.version),
         )
-        found += [SignatureDifference(f"{versions}; {change}", matters=True) for change in changes]
+        differences += [SignatureDifference(f"{versions}; {change}", matters=True) for change in changes]
         if not changes:
             what = f"{versions}; nothing that moves these scores of {a.metric} changed between them"
-            found.append(SignatureDifference(what, matters=False))
-    return SignatureComparison(tuple(found))
+            differences.append(SignatureDifference(what, matters=False))
+    return SignatureComparison(tuple(differences))
 
 
 def _spec_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifference]:
-    found = _model_differences(a, b)
+    differences = _model_differences(a, b)
     first, second = a.values(), b.values()
     for name in KEYS:
         if name in {"model", "revision", "dtype"} or first.get(name) == second.get(name):
             continue
         values = " and ".join(KEYS[name].format(side[name]) if name in side else "none" for side in (first, second))
-        found.append(SignatureDifference(f"{name}: {values} ({KEYS[name].about})", matters=True))
+        differences.append(SignatureDifference(f"{name}: {values} ({KEYS[name].about})", matters=True))
     if a.dtype != b.dtype:
         what = (
             f"dtype: {a.dtype} and {b.dtype}: equal only up to the encoder's rounding, which may be more than "
             "systems differ by"
         )
-        found.append(SignatureDifference(what, matters=True))
-    return found
+        differences.append(SignatureDifference(what, matters=True))
+    return differences
 
 
 def _member_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifference]:
@@ -106,18 +106,20 @@ def _member_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifferenc
     if metrics[0] != metrics[1]:
         what = f"members: {', '.join(metrics[0])} and {', '.join(metrics[1])}"
         return [SignatureDifference(what, matters=True)]
-    found = []
+    differences = []
     weights = [[weight for weight, _ in side] for side in (first, second)]
     if weights[0] != weights[1]:
         shown = " and ".join(":".join(f"{weight:g}" for weight in own) for own in weights)
         shares = [[weight / sum(own) for weight in own] for own in weights]
         same = all(math.isclose(x, y) for x, y in zip(*shares, strict=True))
         what = f"weights: {shown}{', the same shares' if same else ''}"
-        found.append(SignatureDifference(what, matters=not same))
-    for number, ((_, one), (_, other)) in enumerate(zip(first, second, strict=True), 1):
-        where = f"member {number}, {one.metric}: "
-        found += [difference._replace(what=where + difference.what) for difference in _spec_differences(one, other)]
-    return found
+        differences.append(SignatureDifference(what, matters=not same))
+    for number, ((_, member), (_, counterpart)) in enumerate(zip(first, second, strict=True), 1):
+        where = f"member {number}, {member.metric}: "
+        differences += [
+            difference._replace(what=where + difference.what) for difference in _spec_differences(member, counterpart)
+        ]
+    return differences
 
 
 def _model_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifference]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from twmd_registry.engine.backends import Backend, Scored, group_by_share_key
 from twmd_registry.engine.pairs import Pairs, Segments, make_pairs
-from twmd_registry.engine.pipeline import ENCODED, AllReduce, single_process
+from twmd_registry.engine.pipeline import STEPS_PER_TEXT, AllReduce, single_process
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_segments
 from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, collect_warnings
@@ -116,7 +116,7 @@ class PartitionScorer:
             pairs = self._number(make_pairs(segments), places, part)
             meter = StageProgress(self._progress(part), len(pairs.counts), len(groups := group_by_share_key(backends)))
             for members in groups:
-                with meter.stage(len(pairs.texts) * ENCODED) as report:
+                with meter.stage(len(pairs.texts) * STEPS_PER_TEXT) as report:
                     group = [backends[i] for i in members]
                     group[0].sum_up(group, pairs, _collect(totals), report)
         return totals

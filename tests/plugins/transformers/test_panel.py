@@ -63,13 +63,13 @@ def test_references_are_encoded_for_the_first_evaluation_only() -> None:
     before: list[int] = []
     for panel in (keeping, keeping, forgetful):
         encoder = panel.ours["twmd"].backend.model
-        before.append(encoder.sentences_encoded)
+        before.append(encoder.texts_encoded)
         # References that no other test has kept with this model.
         scores = panel.score(
             [f"{text} {len(before)}" for text in PREDICTIONS],
             [[f"{text}, kept" for text in texts] for texts in REFERENCES],
         )
-        before[-1] = encoder.sentences_encoded - before[-1]
+        before[-1] = encoder.texts_encoded - before[-1]
         assert set(scores.signatures) == {"twmd", "trwmd"}
     assert before == [3 + 4, 3, 3 + 4]
 
@@ -89,9 +89,9 @@ def test_ours_are_the_scorers_scores_with_their_sides_and_counts(folder: Path) -
 def test_every_text_is_encoded_once_for_all_of_ours(folder: Path) -> None:
     scorers = [twmd_registry.scorer(name, model=str(folder), layer=1) for name in ("twmd", "trwmd", "sbert")]
     encoder = scorers[0].backend.model
-    before = encoder.sentences_encoded
+    before = encoder.texts_encoded
     make_panel(scorers).score(PREDICTIONS, REFERENCES)
-    assert encoder.sentences_encoded - before == len({*PREDICTIONS, *(text for own in REFERENCES for text in own)})
+    assert encoder.texts_encoded - before == len({*PREDICTIONS, *(text for own in REFERENCES for text in own)})
 
 
 def test_sacrebleus_metrics_give_sacrebleus_scores() -> None:
