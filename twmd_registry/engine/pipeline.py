@@ -115,8 +115,8 @@ class PipelineRun:
             keep: Most bytes of encoded references to keep in main memory for later calls.
             disk: Most bytes of encoded texts to keep in files for other processes.
             total: Sums what depends on the whole corpus, where these pairs are a share of it.
-            progress: Called with `STEPS_PER_TEXT` for every encoded text (from another thread where it is encoded ahead),
-                and with 1 for every pair that a job has aligned.
+            progress: Called with `STEPS_PER_TEXT` for every encoded text (from another thread where texts are encoded
+                ahead), and with 1 for every pair that a job has aligned.
         """
         self._encoder, self._pairs, self._reading = encoder, pairs, reading
         self._batch_tokens, self._progress, self._total, self._cancelled = batch_tokens, progress, total, Event()
