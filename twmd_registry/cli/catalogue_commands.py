@@ -14,7 +14,7 @@ from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import Style, matches, say
 from twmd_registry.errors import SpecError
-from twmd_registry.models.files import EMBEDDED_PACKAGE, HUB_ID
+from twmd_registry.models.files import HUB_ID, PACKAGED
 from twmd_registry.registry.keys import KEYS, Value
 from twmd_registry.registry.metrics import CATALOGUE, entry
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName
@@ -70,7 +70,7 @@ def _availability(preset: Preset) -> str:
 
 
 def _describe_source(model: str) -> str:
-    if model == EMBEDDED_MODEL and importlib.util.find_spec(EMBEDDED_PACKAGE) is not None:
+    if model in PACKAGED and importlib.util.find_spec(PACKAGED[model][0]) is not None:
         return "yes (installed)"
     if Path(model).is_dir():
         return "yes (folder)"

@@ -27,7 +27,7 @@ from twmd_registry.cli.requested import options_of
 from twmd_registry.cli.terminal import Style, matches, progress_bar, say
 from twmd_registry.errors import FileError, SpecError, TwmdError, menu
 from twmd_registry.hub import metrics_with_card
-from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
+from twmd_registry.registry.names import SHORT_NAMES, MetricName
 
 if TYPE_CHECKING:
     from twmd_registry.encode.disk import ModelUse
@@ -72,7 +72,7 @@ def _uses_of(name: str | None, uses: list[ModelUse]) -> list[ModelUse]:
     """Select a model by its name alone, with its content, or as the list shows it."""
     if name is None:
         return uses
-    name = EMBEDDED_MODEL if name == "embedded" else name
+    name = SHORT_NAMES.get(name, name)
     chosen = [use for use in uses if use.model == name or use.model.startswith((f"{name}@", f"{name} "))]
     if not chosen:
         choices = menu(name, [use.model for use in uses]) if uses else "the cache is empty"

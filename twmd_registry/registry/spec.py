@@ -14,6 +14,7 @@ from twmd_registry.registry.members import read_members, write_members
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import (
     EMBEDDED_MODEL,
+    SHORT_NAMES,
     Aggregation,
     Centering,
     Dtype,
@@ -103,8 +104,8 @@ def read_keys(metric: str, keys: dict[str, object]) -> dict[str, Value]:
     if isinstance(model, str) and "@" in model and not Path(model).exists():
         given["model"], _, revision = model.partition("@")
         given["revision"] = KEYS["revision"].parse(revision)
-    if given.get("model") == "embedded":
-        given["model"] = EMBEDDED_MODEL
+    if given.get("model") in SHORT_NAMES:
+        given["model"] = SHORT_NAMES[str(given["model"])]
     return given
 
 
