@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import twmd_registry
 from tests.train.rated_words import named_words
@@ -71,6 +72,24 @@ def test_mean_adapter_is_the_mean_of_changed_weights_and_float16_rounds_it(
     assert sizes[1] < 0.7 * sizes[0]
     half = weights(tiny, tmp_path / "half")
     assert 0 < max(float(np.abs(mean[name] - half[name]).max()) for name in mean) < 4 * torch.finfo(torch.float16).eps
+
+
+def test_mean_with_a_bfloat16_adapter_is_the_float32_mean_rounded_to_the_format_of_the_file(
+    tiny: str, members: list[Path], tmp_path: Path
+) -> None:
+    file, coarse = "adapter_model.safetensors", tmp_path / "coarse"
+    shutil.copytree(members[0], coarse)
+    save_file({name: weight.bfloat16() for name, weight in load_file(coarse / file).items()}, coarse / file)
+    for name, dtype in (("mean", Dtype.FLOAT32), ("half", Dtype.BFLOAT16)):
+        average([coarse, members[1]], tmp_path / name, dtype=dtype, options=CPU)
+    parts, mean = [weights(tiny, member) for member in (coarse, members[1])], weights(tiny, tmp_path / "mean")
+    for name, weight in mean.items():
+        np.testing.assert_allclose(weight, (parts[0][name] + parts[1][name]) / 2, atol=1e-7)
+    whole, half = (load_file(tmp_path / name / file) for name in ("mean", "half"))
+    assert {weight.dtype for weight in half.values()} == {torch.bfloat16}
+    assert any(not torch.equal(weight, weight.bfloat16().float()) for weight in whole.values())
+    assert whole.keys() == half.keys()
+    assert all(torch.equal(half[name], weight.bfloat16()) for name, weight in whole.items())
 
 
 def test_command_writes_preset_card_and_signature(
