@@ -7,6 +7,7 @@ from pathlib import Path
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import read_texts
+from twmd_registry.cli.output import check_folder
 from twmd_registry.cli.requested import columns_of, make_scorers, options_of
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.registry.names import MetricName
@@ -46,6 +47,7 @@ def fit_mean_command(arguments: Arguments) -> int:
 
     FILE holds texts, one per line, or is a table.
     """
+    check_folder(arguments.output)
     spec = _encoder_spec(arguments)
     texts = read_texts(arguments.files, columns_of(arguments))
     from twmd_registry.encode.mean_vectors import MEAN_VECTOR, read_background
@@ -75,6 +77,7 @@ def fit_idf_command(arguments: Arguments) -> int:
 
     FILE holds texts, one per line, or is a table.
     """
+    check_folder(arguments.output)
     spec = _encoder_spec(arguments)
     texts = read_texts(arguments.files, columns_of(arguments))
     from twmd_registry.encode.idf import FREQUENCIES
@@ -104,6 +107,7 @@ def fit_baseline_command(arguments: Arguments) -> int:
 
     FILE holds texts, one per line, or is a table.
     """
+    check_folder(arguments.output)
     texts = read_texts(arguments.files, columns_of(arguments))
     from twmd_registry.engine.baseline import BASELINE
     from twmd_registry.models.fitted import save

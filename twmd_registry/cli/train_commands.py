@@ -38,6 +38,7 @@ def train_command(arguments: Arguments) -> int:
     form, _, folder = arguments.data.partition(":")
     if form != arguments.task or not folder:
         raise SpecError(f"--data {arguments.data}: expected {arguments.task}:DIR, a folder with train.csv and dev.csv.")
+    check_folder(arguments.output)
     from twmd_registry.train.stsb import train_stsb
 
     signature, pearson = train_stsb(Path(folder).expanduser(), arguments.output)
