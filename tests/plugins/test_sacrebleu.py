@@ -21,10 +21,12 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.sacrebleu import compare as module
+from twmd_registry.plugins.sacrebleu import metric as metric_module
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.plugins.sacrebleu.metric import METRICS, TWMD, BERTScoreCentered, MoverScore, SacreBLEUMetric
 from twmd_registry.record.content import Resampling, SystemComparison
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
+from twmd_registry.registry.spec import MetricSpec
 
 HYPOTHESES = ["the cat sat on the mat", "it rains", "we saw a dog"]
 STREAMS: list[list[Any]] = [["a cat sat on a mat", "it is raining", "we saw the dog"], [None, "rain", None]]
@@ -72,6 +74,18 @@ def test_segments_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         metric.corpus_score(HYPOTHESES, STREAMS, n_bootstrap=20)
     assert calls == [3]
+
+
+def test_name_is_composed_once_for_all_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    compose, names = metric_module.short_name, list[str]()
+
+    def counted(spec: MetricSpec) -> str:
+        names.append(compose(spec))
+        return names[-1]
+
+    monkeypatch.setattr(metric_module, "short_name", counted)
+    TWMD().corpus_score(HYPOTHESES, STREAMS, n_bootstrap=20)
+    assert names == ["twmd"]
 
 
 class TestScores:
