@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import twmd_registry
+from tests.processes import limit_files
 from tests.train.rated_words import named_words
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, SpecError
@@ -113,6 +115,16 @@ def test_command_writes_preset_card_and_signature(
         assert twmd_registry.scorer("twmd", "words-mean").signature == signature
     finally:
         remove_preset("words-mean")
+
+
+def test_mean_that_cannot_be_written_leaves_no_folder(
+    members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "mean"
+    with limit_files(4096):  # the adapter is larger
+        assert main(["average", *map(str, members), "-o", str(output), "-q", "--device", "cpu"]) == 1
+    assert re.fullmatch(rf"twmd: cannot write {output}: .+\.\n", capsys.readouterr().err)
+    assert not output.exists()
 
 
 def test_mean_vectors_are_transferred_and_must_be_the_same(

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save
 from transformers import TrainerState
 
 import twmd_registry
-from tests.processes import run_beside
+from tests.processes import limit_files, run_beside
 from tests.train.rated_words import named_words, rated_words, write_words
 from twmd_registry.cli import main
 from twmd_registry.engine.backends import TokenAlignmentBackend
@@ -266,6 +266,21 @@ def test_run_killed_in_a_checkpoint_ends_like_an_uninterrupted_run(
     assert len(logs[0]) == len(logs[1]) == 30 // LOG_STEPS
     assert logs[0][::2] == pytest.approx(logs[1][::2], abs=1e-3)
     assert not (killed / "checkpoints").exists()
+
+
+@pytest.mark.parametrize("largest", [4096, 12288], ids=["weights", "optimizer"])
+def test_full_disk_in_training_is_one_error_and_the_run_can_be_resumed(
+    largest: int, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    command = ["finetune", "twmd", "--train", write_words(tmp_path / "train.jsonl", 20, 1), "-o", str(output), "-q"]
+    command += ["--epochs", "1", "--rank", "2", "--device", "cpu", "--set", f"model={tiny}", "layer=2"]
+    with limit_files(largest):
+        assert main(command) == 1
+    hint = r"Checkpoints are kept: make room, and continue with --resume\."
+    assert re.fullmatch(rf"twmd: cannot write {output}: .+\. {hint}\n", capsys.readouterr().err)
+    assert main([*command, "--resume"]) == 0
+    assert (output / "signature.txt").is_file()
 
 
 def test_half_written_checkpoint_is_skipped(tmp_path: Path) -> None:
