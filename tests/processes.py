@@ -1,11 +1,13 @@
 """Processes of their own for tests, forked from one that has loaded the heavy libraries: to load them anew takes
-seconds each time."""
+seconds each time; and a limit of this process."""
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -45,3 +47,14 @@ def _call(environment: dict[str, str], folder: Path, function: Callable[..., Any
     os.environ.update(environment)
     os.chdir(folder)
     return function(*arguments)
+
+
+@contextlib.contextmanager
+def limit_files(most_bytes: int) -> Iterator[None]:
+    """Let no file of this process grow larger: libraries then fail in the middle of a file, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

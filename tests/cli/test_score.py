@@ -317,7 +317,7 @@ class TestStreams:
         done = subprocess.run(f"{PROGRAM} {line}", shell=True, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (1, words)
 
-    @pytest.mark.parametrize("place", ["good.txt/out.json", "none/out.json"])
+    @pytest.mark.parametrize("place", ["good.txt/out.json", "none/out.json", "/proc/out.json"])
     def test_record_that_cannot_be_written_costs_no_score(self, files: Path, run: Run, place: str) -> None:
         expected = run("score ref.txt -i good.txt")[1]
         before = sorted(files.iterdir())

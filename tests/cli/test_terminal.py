@@ -138,7 +138,31 @@ hub push twmd a/b --token-file folder
 completion tcsh"""
 
 
+WRITERS = """\
+correlate table:rated.jsonl -m chrf
+robustness --data table:rated.jsonl -m chrf
+tune twmd --data table:rated.jsonl
+diagnose embedded --data table:rated.jsonl
+study stsscore --data-dir .
+reproduce twmd-table2 --data-dir .
+fit-mean ref.txt
+fit-idf ref.txt
+fit-baseline twmd ref.txt
+train stsb --data stsb:.
+finetune twmd --train table:rated.jsonl
+average . ."""
+
+
 class TestErrors:
+    @pytest.mark.parametrize("line", WRITERS.split("\n"))
+    def test_folder_that_cannot_be_made_is_refused_before_the_work(self, line: str, files: Path, run: Run) -> None:
+        """Nobody can write in /proc, not even root; on systems without it nobody can make it."""
+        before = sorted(files.iterdir())
+        status, out, err = run(f"{line} -o /proc/none/new")
+        assert (status, out) == (1, "")
+        assert re.fullmatch(r"twmd: cannot write /proc/none/new: .+ \(/(proc)?\)\.\n", err)
+        assert sorted(files.iterdir()) == before
+
     @pytest.mark.parametrize("line", WRONG.split("\n"))
     def test_wrong_line_is_one_line_of_error(self, line: str, mixed: Path, run: Run) -> None:
         status, out, err = run(line.replace("\u2028", "\n"))

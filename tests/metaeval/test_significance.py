@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate, special
+from scipy import integrate, special, stats
 
 from tests.metaeval.test_agreement import make_campaign
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
@@ -47,6 +47,19 @@ def test_williams_equals_its_formula(r_a: float, r_b: float, r_ab: float, n: int
 
 def test_williams_of_equal_correlations_has_p_of_one_half() -> None:
     assert williams(0.6, 0.6, 1.0, 100) == williams(0.6, 0.6, 0.3, 100) == (0.0, 0.5)
+
+
+ALPHA = 0.01
+"""The share of seeds with which a right test would fail a test of uniformity."""
+
+
+def test_williams_p_is_uniform_where_neither_is_better() -> None:
+    rng, p = np.random.default_rng(4), list[float]()
+    for _ in range(600):
+        people, shared_noise, *noise = rng.normal(size=(4, 40))
+        a, b = (people + shared_noise + 0.7 * own for own in noise)
+        p.extend(test.p for test in williams_by_part(a, b, rate(people)).values() if test)
+    assert stats.kstest(p, "uniform").statistic < stats.kstwo.isf(ALPHA, 600)
 
 
 def test_williams_by_part_tests_the_correlations_of_each_part() -> None:
@@ -104,6 +117,18 @@ def test_permutation_p_is_the_share_of_all_swaps(items: list[str] | None) -> Non
     test = permutation(a, b, rate(people)._replace(item=items), "pearson", trials=2000)
     assert test.p == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 2000) + 1 / 2000)
     assert test == permutation(a, b, rate(people)._replace(item=items), "pearson", trials=2000)
+
+
+def test_permutation_p_is_uniform_where_neither_is_better() -> None:
+    """Segments of an item are alike, so that swapping segments would give too small p; scales must not matter."""
+    rng, p, trials = np.random.default_rng(8), list[float](), 59
+    items = [str(i // 4) for i in range(120)]
+    for seed in range(120):
+        people, *noise = np.repeat(rng.normal(size=(3, 30)), 4, axis=1) + 0.3 * rng.normal(size=(3, 120))
+        a, b = people + noise[0], 50 * (people + noise[1]) + 3
+        p.append(permutation(a, b, rate(people)._replace(item=items), "pearson", trials=trials, seed=seed).p)
+    # p is a multiple of 1 / (1 + trials), so that its distribution has steps of that height.
+    assert stats.kstest(p, "uniform").statistic < stats.kstwo.isf(ALPHA, 120) + 1 / (1 + trials)
 
 
 def test_permutation_leaves_out_a_group_that_is_undefined_for_either_metric() -> None:

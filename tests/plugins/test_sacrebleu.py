@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sacrebleu.metrics import METRICS as SACREBLEUS
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest, estimate_ci
+from scipy import stats
 
 import twmd_registry
 from tests.conftest import Texts
@@ -21,10 +23,12 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.sacrebleu import compare as module
+from twmd_registry.plugins.sacrebleu import metric as metric_module
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.plugins.sacrebleu.metric import METRICS, TWMD, BERTScoreCentered, MoverScore, SacreBLEUMetric
 from twmd_registry.record.content import Resampling, SystemComparison
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
+from twmd_registry.registry.spec import MetricSpec
 
 HYPOTHESES = ["the cat sat on the mat", "it rains", "we saw a dog"]
 STREAMS: list[list[Any]] = [["a cat sat on a mat", "it is raining", "we saw the dog"], [None, "rain", None]]
@@ -72,6 +76,18 @@ def test_segments_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         metric.corpus_score(HYPOTHESES, STREAMS, n_bootstrap=20)
     assert calls == [3]
+
+
+def test_name_is_composed_once_for_all_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    compose, names = metric_module.short_name, list[str]()
+
+    def counted(spec: MetricSpec) -> str:
+        names.append(compose(spec))
+        return names[-1]
+
+    monkeypatch.setattr(metric_module, "short_name", counted)
+    TWMD().corpus_score(HYPOTHESES, STREAMS, n_bootstrap=20)
+    assert names == ["twmd"]
 
 
 class TestScores:
@@ -194,6 +210,36 @@ def scored(texts: Texts) -> list[tuple[Scorer, list[ScoreSet]]]:
     )
     scorers = [twmd_registry.scorer(metric, **keys) for metric, keys in made]
     return [(scorer, [scorer.score(own, texts.references) for _, own in systems(texts)]) for scorer in scorers]
+
+
+def bootstrap_p(difference: np.ndarray) -> np.ndarray:
+    """SacreBLEU's p for differences of so many standard errors d, with infinitely many resamples: the probability that
+    ``|x| - E|x| > d`` for normal x of mean d and variance 1. It is below one half, whatever the systems."""
+    mean = 2 * stats.norm.pdf(difference) + difference * (1 - 2 * stats.norm.sf(difference))
+    return np.asarray(stats.norm.sf(mean) + stats.norm.sf(mean + 2 * difference))
+
+
+@pytest.mark.parametrize("kind", ["ar", "bs"])
+def test_randomisation_p_of_equal_systems_is_uniform_and_bootstrap_p_that_of_its_formula(kind: str) -> None:
+    scorer, rng, draws, trials = twmd_registry.scorer("twmd"), np.random.default_rng(8), 150, 199
+    numbered = [(name, [f"{name} {i}" for i in range(60)]) for name in ("first", "second")]
+    references = [[text] for text in numbered[0][1]]
+    sets = [scorer.score(texts, references) for _, texts in numbered]
+    p = list[float]()
+    for seed in range(draws):
+        scores = rng.normal(size=60) + rng.normal(size=(2, 60))
+        drawn = [replace(own, scores=tuple(row.tolist())) for own, row in zip(sets, scores, strict=True)]
+        compared = compare_systems(
+            numbered, references, [(scorer, drawn)], resampling=Resampling(kind, trials, 0, seed)
+        )
+        p.append(compared.columns[0].cells[1].p_value or math.nan)
+    uniform, tolerance = np.array(p), 1 / (1 + trials)  # p is a multiple of that
+    if kind == "bs":
+        differences = np.linspace(6, 0, 1000)  # p rises as they fall; 2 sf(d) of all draws differ by more than d
+        uniform = np.interp(uniform, bootstrap_p(differences), 2 * stats.norm.sf(differences))
+        tolerance = 1 / math.sqrt(trials)  # at least two standard deviations of p over resamples
+    # With a hundredth of seeds a right test would be beyond.
+    assert stats.kstest(uniform, "uniform").statistic < stats.kstwo.isf(0.01, draws) + tolerance
 
 
 class TestComparison:

@@ -276,11 +276,13 @@ def test_source_column_of_a_table_is_in_the_page(tmp_path: Path) -> None:
 def test_bad_input_is_one_error_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (folder / "good.txt").read_bytes()
     ref, good, page, new = (str(folder / name) for name in ("ref.txt", "good.txt", "report.html", "new.html"))
+    nowhere = "/proc/report.html"  # not even root can write there
     pdf = "a report is an HTML file; give a name that ends in .html. For a PDF, print the page in a browser."
     for status, words, arguments in (
         (2, pdf, [ref, "-i", good, "-o", str(folder / "report.pdf")]),
         (1, "it is one of the files to score", [ref, "-i", good, page, "-o", page]),
         (1, "there is no folder", [ref, "-i", good, "-m", "twmd", "-o", str(folder / "none" / "report.html")]),
+        (1, f"cannot write {nowhere}: ", [ref, "-i", good, "-m", "twmd", "-o", nowhere]),
         (2, "name one of them in -m", [ref, "-i", good, "-m", "bleu", "-o", new]),
         (2, "there is no metric 'twdm'", [ref, "-i", good, "-m", "twdm", "-o", new]),
         (2, "no references for", ["-i", good, "-o", new]),

@@ -381,20 +381,27 @@ def fill_disk(patched: pytest.MonkeyPatch, name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:rows that could not be scored")
-def test_full_disk_loses_no_finished_part(
-    model: Path, broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["part-00002.parquet", "part-00002.rejects.jsonl", "rejects.jsonl"])
+def test_full_disk_loses_no_finished_part_and_resumed_run_writes_all_rejects(
+    model: Path, broken: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, out, found = scorers(model, "none"), tmp_path / "out", list[ScoredDataset]()
-    message = r"^cannot write .*/part-00002\.parquet: No space left on device\. Finished parts are kept: make room, and"
+    message = r"No space left on device\. Finished parts are kept: make room, and continue with --resume\."
     with monkeypatch.context() as patched:
-        fill_disk(patched, "part-00002.parquet")
-        with pytest.raises(FileError, match=message):
+        fill_disk(patched, name)
+        with pytest.raises(FileError, match=f"^cannot write .*/{name}: {message}$"):
             score(own, broken, out, scored=found.append)
     kept = {path.name: path.read_bytes() for path in out.glob("part-*.parquet")}
-    assert (len(kept), found) == (2, [])
+    # All rejects are gathered at the end, when every part is written and the scores are reported.
+    assert (len(kept), len(found)) == ((5, 1) if name == "rejects.jsonl" else (2, 0))
+    assert not (out / name).exists()
     record = score(own, broken, out, resume=True, scored=found.append)
     assert {part: (out / part).read_bytes() for part in kept} == kept
-    assert score(own, broken, out, resume=True, scored=found.append) == found[0] == found[1] == record
+    assert [(reject["row"], reject["raw"]) for reject in read_rows(out / "rejects.jsonl")] == [
+        (4 + 3 * i, raw) for i, (raw, _) in enumerate(BAD_ROWS)
+    ]
+    assert all(reported.metrics == record.metrics for reported in found)
+    assert score(own, broken, out, resume=True, scored=found.append) == found[-2] == found[-1] == record
 
 
 def test_command_prints_scores_even_if_the_record_cannot_be_written(

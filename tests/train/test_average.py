@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import twmd_registry
+from tests.processes import limit_files
 from tests.train.rated_words import named_words
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, SpecError
@@ -73,6 +76,24 @@ def test_mean_adapter_is_the_mean_of_changed_weights_and_float16_rounds_it(
     assert 0 < max(float(np.abs(mean[name] - half[name]).max()) for name in mean) < 4 * torch.finfo(torch.float16).eps
 
 
+def test_mean_with_a_bfloat16_adapter_is_the_float32_mean_rounded_to_the_format_of_the_file(
+    tiny: str, members: list[Path], tmp_path: Path
+) -> None:
+    file, coarse = "adapter_model.safetensors", tmp_path / "coarse"
+    shutil.copytree(members[0], coarse)
+    save_file({name: weight.bfloat16() for name, weight in load_file(coarse / file).items()}, coarse / file)
+    for name, dtype in (("mean", Dtype.FLOAT32), ("half", Dtype.BFLOAT16)):
+        average([coarse, members[1]], tmp_path / name, dtype=dtype, options=CPU)
+    parts, mean = [weights(tiny, member) for member in (coarse, members[1])], weights(tiny, tmp_path / "mean")
+    for name, weight in mean.items():
+        np.testing.assert_allclose(weight, (parts[0][name] + parts[1][name]) / 2, atol=1e-7)
+    whole, half = (load_file(tmp_path / name / file) for name in ("mean", "half"))
+    assert {weight.dtype for weight in half.values()} == {torch.bfloat16}
+    assert any(not torch.equal(weight, weight.bfloat16().float()) for weight in whole.values())
+    assert whole.keys() == half.keys()
+    assert all(torch.equal(half[name], weight.bfloat16()) for name, weight in whole.items())
+
+
 def test_command_writes_preset_card_and_signature(
     tiny: str, members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,6 +115,16 @@ def test_command_writes_preset_card_and_signature(
         assert twmd_registry.scorer("twmd", "words-mean").signature == signature
     finally:
         remove_preset("words-mean")
+
+
+def test_mean_that_cannot_be_written_leaves_no_folder(
+    members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "mean"
+    with limit_files(4096):  # the adapter is larger
+        assert main(["average", *map(str, members), "-o", str(output), "-q", "--device", "cpu"]) == 1
+    assert re.fullmatch(rf"twmd: cannot write {output}: .+\.\n", capsys.readouterr().err)
+    assert not output.exists()
 
 
 def test_mean_vectors_are_transferred_and_must_be_the_same(

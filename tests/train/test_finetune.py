@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save
+from transformers import TrainerState
 
 import twmd_registry
+from tests.processes import limit_files, run_beside
 from tests.train.rated_words import named_words, rated_words, write_words
 from twmd_registry.cli import main
 from twmd_registry.engine.backends import TokenAlignmentBackend
@@ -24,7 +29,7 @@ from twmd_registry.registry.presets import read_presets
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.train.finetune import FinetunePlan, FinetuneResult, _warn_about_population, finetune
 from twmd_registry.train.recipe import Loss, Recipe
-from twmd_registry.train.trainer import LOG_STEPS, MetricTrainer, last_checkpoint
+from twmd_registry.train.trainer import LOG_STEPS, last_checkpoint
 
 CPU = RunOptions(device="cpu")
 LAYER = 2
@@ -214,12 +219,22 @@ def test_model_of_a_preset_is_trained(tiny: str, tmp_path: Path, capsys: pytest.
     assert "sbert|model:./second@" in capsys.readouterr().out
 
 
-class KilledError(BaseException):
-    """Stands for the end of a process."""
+def run_until_killed(command: list[str], step: int) -> None:
+    """Run a command in this process; SIGKILL it in the middle of writing the checkpoint of a step."""
+    write = TrainerState.save_to_json
+
+    def kill(self: TrainerState, path: str) -> None:
+        if self.global_step == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+        write(self, path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrainerState, "save_to_json", kill)
+        main(command)
 
 
-def test_interrupted_run_ends_like_an_uninterrupted_run(
-    tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_run_killed_in_a_checkpoint_ends_like_an_uninterrupted_run(
+    tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     train, dev = write_words(tmp_path / "train.jsonl", 80, 1), write_words(tmp_path / "dev.jsonl", 20, 2)
     whole, killed = tmp_path / "whole" / "adapter", tmp_path / "killed" / "adapter"
@@ -228,17 +243,9 @@ def test_interrupted_run_ends_like_an_uninterrupted_run(
     command += ["--set", f"model={tiny}", "layer=2", "centering=batch", "-o"]
     assert main([*command, str(whole)]) == 0
     expected = capsys.readouterr().out
-    step = MetricTrainer.training_step
-
-    def kill(self: MetricTrainer, *args: Any, **settings: Any) -> Any:
-        if self.state.global_step == 14:
-            raise KilledError
-        return step(self, *args, **settings)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MetricTrainer, "training_step", kill)
-        with pytest.raises(KilledError):
-            main([*command, str(killed)])
+    with pytest.raises(BrokenProcessPool):
+        run_beside(run_until_killed, ([*command, str(killed)], 18))
+    assert (killed / "checkpoints" / "checkpoint-18").is_dir()
     reached = last_checkpoint(killed / "checkpoints")
     assert reached is not None
     assert reached.name == "checkpoint-12"
@@ -259,6 +266,21 @@ def test_interrupted_run_ends_like_an_uninterrupted_run(
     assert len(logs[0]) == len(logs[1]) == 30 // LOG_STEPS
     assert logs[0][::2] == pytest.approx(logs[1][::2], abs=1e-3)
     assert not (killed / "checkpoints").exists()
+
+
+@pytest.mark.parametrize("largest", [4096, 12288], ids=["weights", "optimizer"])
+def test_full_disk_in_training_is_one_error_and_the_run_can_be_resumed(
+    largest: int, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    command = ["finetune", "twmd", "--train", write_words(tmp_path / "train.jsonl", 20, 1), "-o", str(output), "-q"]
+    command += ["--epochs", "1", "--rank", "2", "--device", "cpu", "--set", f"model={tiny}", "layer=2"]
+    with limit_files(largest):
+        assert main(command) == 1
+    hint = r"Checkpoints are kept: make room, and continue with --resume\."
+    assert re.fullmatch(rf"twmd: cannot write {output}: .+\. {hint}\n", capsys.readouterr().err)
+    assert main([*command, "--resume"]) == 0
+    assert (output / "signature.txt").is_file()
 
 
 def test_half_written_checkpoint_is_skipped(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -86,5 +86,8 @@ def check_folder(folder: Path | None) -> None:
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not nearest.is_dir():
         raise FileError(f"{nearest} is a file: give a folder.")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise FileError(f"cannot write {folder}: no permission for {nearest}.")
+    try:  # permissions alone do not tell: root has all, and a file system may be read-only
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except OSError as error:
+        raise FileError(f"cannot write {folder}: {error.strerror} ({nearest}).") from error

@@ -45,6 +45,7 @@ def study_command(arguments: Arguments) -> int:
     """Repeat a paper's analysis: its tables beside the paper's numbers, and its figures. The paper is Herbold 2024
     (stsscore).
     """
+    check_folder(arguments.output)
     if not arguments.data_dir and not arguments.hub:
         raise InputError("no data: give --data-dir DIR, --hub, or both.")
     from twmd_registry.papers.experiment import read_experiment

@@ -54,6 +54,7 @@ def fit_mean_command(arguments: Arguments) -> int:
 
     FILE holds texts, one per line, or is a table.
     """
+    check_folder(arguments.output)
     spec = _encoder_spec(arguments)
     texts = read_texts(arguments.files, columns_of(arguments))
     from twmd_registry.encode.mean_vectors import MEAN_VECTOR, read_background
@@ -83,6 +84,7 @@ def fit_idf_command(arguments: Arguments) -> int:
 
     FILE holds texts, one per line, or is a table.
     """
+    check_folder(arguments.output)
     spec = _encoder_spec(arguments)
     texts = read_texts(arguments.files, columns_of(arguments))
     from twmd_registry.encode.idf import FREQUENCIES
@@ -112,6 +114,7 @@ def fit_baseline_command(arguments: Arguments) -> int:
 
     FILE holds texts, one per line, or is a table.
     """
+    check_folder(arguments.output)
     texts = read_texts(arguments.files, columns_of(arguments))
     from twmd_registry.engine.baseline import BASELINE
     from twmd_registry.models.fitted import save
@@ -145,6 +148,7 @@ def train_command(arguments: Arguments) -> int:
     form, _, folder = arguments.data.partition(":")
     if form != arguments.task or not folder:
         raise SpecError(f"--data {arguments.data}: expected {arguments.task}:DIR, a folder with train.csv and dev.csv.")
+    check_folder(arguments.output)
     from twmd_registry.train.stsb import train_stsb
 
     signature, pearson = train_stsb(Path(folder).expanduser(), arguments.output)

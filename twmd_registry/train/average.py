@@ -27,7 +27,7 @@ from twmd_registry.registry.own_presets import PRESET_FILE, read_preset_file
 from twmd_registry.registry.presets import Preset
 from twmd_registry.registry.spec import MetricSpec, apply_preset
 from twmd_registry.train.model import require_training
-from twmd_registry.train.trained_files import save_adapter, save_documents, save_means
+from twmd_registry.train.trained_files import save_adapter, save_documents, save_means, writing
 
 
 def average(
@@ -72,15 +72,16 @@ def average(
         raise FileError(f"{output} is not empty: give a new folder, so that nothing in it is written over.")
     files = find_model(str(specs[0].model), specs[0].revision)
     wrapped, rank = _merge(adapters, files, dtype)
-    save_adapter(wrapped, files.name, output)
-    spec = specs[0].replace(adapter=str(output.resolve()))
-    scorer = Scorer(save_means(spec, backgrounds[0], output), options)
-    members = [(own.name, preset.provenance) for own, preset in zip(adapters, presets, strict=True)]
-    listed = " ".join(f"{adapter}: {provenance}" for adapter, provenance in members)
-    about = f"The mean of the weights of {len(members)} adapters. {listed}"
-    save_documents(scorer, files, output, "average", name=name, provenance=about, members=members, rank=rank)
-    hashes = [read_hashes(own.folder / TRAINING_DATA) for own in adapters]
-    write_hashes({data: values for own in hashes for data, values in own.items()}, output / TRAINING_DATA)
+    with writing(output, whole=True):
+        save_adapter(wrapped, files.name, output)
+        spec = specs[0].replace(adapter=str(output.resolve()))
+        scorer = Scorer(save_means(spec, backgrounds[0], output), options)
+        members = [(own.name, preset.provenance) for own, preset in zip(adapters, presets, strict=True)]
+        listed = " ".join(f"{adapter}: {provenance}" for adapter, provenance in members)
+        about = f"The mean of the weights of {len(members)} adapters. {listed}"
+        save_documents(scorer, files, output, "average", name=name, provenance=about, members=members, rank=rank)
+        hashes = [read_hashes(own.folder / TRAINING_DATA) for own in adapters]
+        write_hashes({data: values for own in hashes for data, values in own.items()}, output / TRAINING_DATA)
     return scorer, rank
 
 

@@ -144,20 +144,19 @@ def finetune(
     model.start_line(*_similarities(model, examples, recipe))
     _warn_about_population(backend.spec, recipe)
     before = _agreement(model, plan.dev) if plan.dev else None
-    try:
+    with trained_files.writing(folder):
         write_atomically(folder / SETTINGS, plan.settings.encode())
-    except OSError as error:
-        raise FileError(f"cannot write {folder / SETTINGS}: {error.strerror}.") from error
-    best, steps, log = _train(model, plan, examples, batches, arguments, resume=resume)
-    loss = model.error(*_similarities(model, examples, recipe))
-    write_atomically(output / LOG, "".join(json.dumps(line) + "\n" for line in log).encode())
-    scorer = _save_metric(plan, backend, wrapped, output, options)
-    if before and best and best["pearson"] <= before["pearson"]:
-        values = f"Pearson {best['pearson']:.4f}, untrained {before['pearson']:.4f}"
-        warn(f"on dev the trained metric is no better than the untrained one: {values}.")
-    done = FinetuneResult(scorer.signature, keys_to_set(scorer.requested), before, best, loss, steps)
-    _save_documents(plan, done, scorer, backend, output, name=name)
-    shutil.rmtree(folder)
+    with trained_files.writing(output, " Checkpoints are kept: make room, and continue with --resume."):
+        best, steps, log = _train(model, plan, examples, batches, arguments, resume=resume)
+        loss = model.error(*_similarities(model, examples, recipe))
+        write_atomically(output / LOG, "".join(json.dumps(line) + "\n" for line in log).encode())
+        scorer = _save_metric(plan, backend, wrapped, output, options)
+        if before and best and best["pearson"] <= before["pearson"]:
+            values = f"Pearson {best['pearson']:.4f}, untrained {before['pearson']:.4f}"
+            warn(f"on dev the trained metric is no better than the untrained one: {values}.")
+        done = FinetuneResult(scorer.signature, keys_to_set(scorer.requested), before, best, loss, steps)
+        _save_documents(plan, done, scorer, backend, output, name=name)
+        shutil.rmtree(folder)
     return done
 
 

@@ -24,7 +24,7 @@ from twmd_registry.models.load import load_encoder, load_tokenizer
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.train.data import TrainingData, hashes_of
 from twmd_registry.train.model import add_lora, require_training
-from twmd_registry.train.trained_files import save_adapter, write_card
+from twmd_registry.train.trained_files import save_adapter, write_card, writing
 
 RANK, EPOCHS, SEED = 16, 3, 12345
 SETTINGS: dict[str, Any] = {
@@ -59,7 +59,7 @@ def train_stsb(folder: Path, output: Path, *, epochs: int = EPOCHS) -> tuple[str
         The signature of STSScore with this adapter, and its Pearson correlation on dev.
 
     Raises:
-        FileError: A data file is missing or damaged.
+        FileError: A data file is missing or damaged, or the folder cannot be written.
         MissingExtraError: `peft` or `accelerate` is not installed.
     """
     require_training()
@@ -80,21 +80,22 @@ def train_stsb(folder: Path, output: Path, *, epochs: int = EPOCHS) -> tuple[str
     tokenizer.padding_side = "right"
     set_seed(SEED)
     network = SiameseRegressor(add_lora(load_encoder(files, "float32"), RANK, "all-linear"))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent) as run:
-        trainer = Trainer(
-            model=network,
-            args=TrainingArguments(output_dir=run, num_train_epochs=epochs, label_names=["labels"], **SETTINGS),
-            train_dataset=prepare("train"),
-            eval_dataset=prepare("dev"),
-            data_collator=DataCollatorWithPadding(tokenizer),
-            compute_metrics=lambda p: {"pearson": float(np.corrcoef(np.squeeze(p.predictions), p.label_ids)[0, 1])},
-        )
-        trainer.train()
-        pearson = float(trainer.evaluate()["eval_pearson"])
-    save_adapter(network.encoder, EMBEDDED_MODEL, output)
-    save_line(network.line, output, files.fingerprint)
-    return _save_documents(pairs, output, pearson, epochs), pearson
+    with writing(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output.parent) as run:
+            trainer = Trainer(
+                model=network,
+                args=TrainingArguments(output_dir=run, num_train_epochs=epochs, label_names=["labels"], **SETTINGS),
+                train_dataset=prepare("train"),
+                eval_dataset=prepare("dev"),
+                data_collator=DataCollatorWithPadding(tokenizer),
+                compute_metrics=lambda p: {"pearson": float(np.corrcoef(np.squeeze(p.predictions), p.label_ids)[0, 1])},
+            )
+            trainer.train()
+            pearson = float(trainer.evaluate()["eval_pearson"])
+        save_adapter(network.encoder, EMBEDDED_MODEL, output)
+        save_line(network.line, output, files.fingerprint)
+        return _save_documents(pairs, output, pearson, epochs), pearson
 
 
 def _save_documents(pairs: Mapping[str, RatedSegments], output: Path, pearson: float, epochs: int) -> str:

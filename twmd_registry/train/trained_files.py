@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, transfer_means
 from twmd_registry.engine.scorer import Scorer
+from twmd_registry.errors import FileError, TwmdError
 from twmd_registry.models.adapter import find_adapter
 from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.fitted import save
@@ -22,6 +26,31 @@ from twmd_registry.registry.paths import write_atomically
 from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, keys_to_set
 from twmd_registry.version import __version__
+
+
+@contextlib.contextmanager
+def writing(folder: Path, hint: str = "", *, whole: bool = False) -> Iterator[None]:
+    """Turn what libraries raise where a file cannot be written into a `FileError` that names the folder.
+
+    Args:
+        folder: The output folder.
+        hint: What to do, as a sentence after a space.
+        whole: Whether to remove the folder, which was new or empty, if not everything could be written.
+
+    Raises:
+        FileError: A file could not be written; every other error is raised as it is.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if whole:
+            shutil.rmtree(folder, ignore_errors=True)
+        in_torch = "inline_container.cc" in str(error)  # a RuntimeError of `torch.save`, which hides the reason
+        if isinstance(error, TwmdError) or not (in_torch or isinstance(error, OSError | SafetensorError)):
+            raise
+        known = getattr(error, "strerror", None) or str(error).removesuffix(".")
+        reason = "torch.save failed, as it does on a full disk" if in_torch else known
+        raise FileError(f"cannot write {folder}: {reason}.{hint}") from error
 
 
 def save_adapter(wrapped: Any, base: str, folder: Path) -> None:

@@ -148,7 +148,9 @@ class SacreBLEUMetric(Metric):
     @property
     def name(self) -> str:
         """The name of its scores. Loads the model, for it says what is applied."""
-        return self._name or short_name(self.scorer.spec)
+        if not self._name:  # kept, as SacreBLEU asks for it in every trial of a test
+            self._name = short_name(self.scorer.spec)
+        return self._name
 
     def corpus_score(
         self, hypotheses: Sequence[str], references: Sequence[Sequence[str | None]] | None, n_bootstrap: int = 1
