@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from twmd_registry.judgments.generation import read_summeval
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.reader import read_lines
 from twmd_registry.judgments.sentence_pairs import read_mrpc, read_qqp, read_stsb
-from twmd_registry.judgments.translations import read_mt_metrics_eval, read_wmt
+from twmd_registry.judgments.translations import read_mlqe, read_mt_metrics_eval, read_wmt
 
 MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
 QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"
@@ -34,6 +36,28 @@ def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
         "last",
     ]
     assert read_lines(written(tmp_path, "one\n\n")) == ["one", ""]
+
+
+def test_mlqe_references_are_detokenised_by_the_rules_of_their_language(tmp_path: Path) -> None:
+    rows = [
+        ("ro-en", "It didn't rain.", 'It didn \'t rain , " he said " .'),
+        ("en-de", "Er sagte es.", "Er sagte „ ja “ , zu 75 % ."),
+        ("en-zh", "\u4ed6\u6765\u4e86\u3002", "\u4ed6   \u6765 \u4e86 \u3002"),
+    ]
+    lines = [
+        json.dumps({"lang": pair, "source": "s", "candidate": candidate, "reference": reference, "score": 0.5})
+        for pair, candidate, reference in rows
+    ]
+    result = read_mlqe(written(tmp_path, "\n".join(lines)))
+    expected = ['It didn\'t rain, "he said".', "Er sagte „ja“, zu 75%.", "\u4ed6\u6765\u4e86\u3002"]
+    assert result.references == expected
+    assert (result.group, result.ratings.tolist()) == (["ro-en", "en-de", "en-zh"], [0.5] * 3)
+
+
+def test_mlqe_splits_have_seven_pairs_of_a_thousand_rows_and_no_tokenised_comma() -> None:
+    result = read_mlqe(shared("data/mlqe/dev.jsonl.xz"))
+    assert Counter(result.group) == dict.fromkeys(("en-de", "en-zh", "et-en", "ne-en", "ro-en", "ru-en", "si-en"), 1000)
+    assert not [text for text in result.references if " ," in text]
 
 
 def test_stsb_rows_are_csv(tmp_path: Path) -> None:

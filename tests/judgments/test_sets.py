@@ -35,7 +35,7 @@ def test_path_without_a_format_is_refused_with_an_example(tmp_path: Path) -> Non
         with pytest.raises(SpecError) as caught:
             read_rated(name)
         assert str(caught.value).startswith(
-            f"{name}: expected FORMAT:PATH, as in table:{example}; the formats are wmt, sts, "
+            f"{name}: expected FORMAT:PATH, as in table:{example}; the formats are wmt, mlqe, sts, "
         )
 
 
@@ -62,7 +62,7 @@ def test_name_of_the_hub_is_read_there(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (
             "wtm:x.jsonl",
-            "no format 'wtm'; did you mean 'wmt'? Choices: wmt, sts, stsb, mrpc, qqp, mte, d2t, demetr, ",
+            "no format 'wtm'; did you mean 'wmt'? Choices: wmt, mlqe, sts, stsb, mrpc, qqp, mte, d2t, demetr, ",
         ),
         (
             "glue/mrcp",

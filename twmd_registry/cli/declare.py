@@ -31,8 +31,8 @@ argument = click.argument
 QUIET = "twmd.quiet"
 """Where the contexts of a command line keep whether ``--quiet`` was given at any level."""
 RATED = (
-    "Rated data: FORMAT:PATH (wmt, sts, stsb, mrpc, qqp, mte, d2t, demetr, summeval, table), or a name on the Hub "
-    "(glue/stsb)."
+    "Rated data: FORMAT:PATH (wmt, mlqe, sts, stsb, mrpc, qqp, mte, d2t, demetr, summeval, table), or a name on the "
+    "Hub (glue/stsb)."
 )
 """How rated data are named in every command; `twmd_registry.judgments.sets` reads it."""
 RESULT_FORMATS = ("text", "markdown", "latex", "tsv", "json")

@@ -16,7 +16,7 @@ from twmd_registry.judgments.hub_data import HUB, read_hub
 from twmd_registry.judgments.rated import RatedSegments, read_table
 from twmd_registry.judgments.reader import TABLE_SUFFIXES, form_of
 from twmd_registry.judgments.sentence_pairs import read_mrpc, read_qqp, read_sts, read_stsb
-from twmd_registry.judgments.translations import read_demetr, read_mt_metrics_eval, read_wmt
+from twmd_registry.judgments.translations import read_demetr, read_mlqe, read_mt_metrics_eval, read_wmt
 
 DIGITS = 12
 """Of a digest, as in fingerprints of models."""
@@ -24,6 +24,7 @@ DIGITS = 12
 
 FORMATS: dict[str, Callable[..., RatedSegments]] = {
     "wmt": read_wmt,
+    "mlqe": read_mlqe,
     "sts": read_sts,
     "stsb": read_stsb,
     "mrpc": read_mrpc,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-from twmd_registry.errors import FileError, SpecError, menu, warn
+from twmd_registry.errors import FileError, MissingExtraError, SpecError, menu, warn
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, skipped
 from twmd_registry.judgments.reader import TableRow, read_content, read_lines, read_rating, read_rows
 
@@ -34,6 +35,30 @@ def _read_segment(row: TableRow) -> RatedRow:
     if rating is None or len(prediction) < SHORTEST or len(reference) < SHORTEST:
         return skipped(row.place, group)
     return RatedRow(group, prediction, reference, rating)
+
+
+def read_mlqe(path: Path) -> RatedSegments:
+    """Read MLQE-PE as JSON lines with ``lang, candidate, reference, score``; grouped by language pair.
+
+    The reference is the translation as a person corrected it. It is tokenised in these data; Moses' rules of the target
+    language put it together again. Rows are dropped as by `read_wmt`.
+
+    Raises:
+        FileError: As for `read_wmt`.
+        MissingExtraError: `sacremoses` is not installed.
+    """
+    try:
+        from sacremoses import MosesDetokenizer
+    except ImportError as error:
+        raise MissingExtraError("MLQE-PE's references are tokenised: pip install 'twmd-registry[train]'") from error
+    detokenizer = functools.cache(MosesDetokenizer)
+
+    def read(row: TableRow) -> RatedRow:
+        read = _read_segment(row)
+        language = str(read.group).rpartition("-")[2]
+        return read._replace(reference=detokenizer(language).detokenize(str(read.reference).split()))
+
+    return gather(map(read, read_rows(path, read_content(path), ".jsonl")), path)
 
 
 def read_mt_metrics_eval(
