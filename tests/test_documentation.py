@@ -361,8 +361,8 @@ def test_chain_of_a_score_is_short_and_documented() -> None:
     documented = set(re.findall(r"`([\w/]+\.py)`", PAGES["docs/computation.md"]))
     assert set(chain.functions) <= documented
     assert len(chain.functions) <= 21
-    assert sum(map(len, chain.functions.values())) <= 120
-    assert len(chain.types) <= 29
+    assert sum(map(len, chain.functions.values())) <= 122
+    assert len(chain.types) <= 30
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)

@@ -17,7 +17,7 @@ from twmd_registry.cli import terminal
 from twmd_registry.cli.output import WIDTH, format_table
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName
-from twmd_registry.registry.presets import presets
+from twmd_registry.registry.presets import presets, presets_of
 
 
 def test_list_shows_every_metric_and_preset(run: Run) -> None:
@@ -39,7 +39,8 @@ def test_explain_shows_keys_presets_and_citation(metric: MetricName, run: Run) -
     facts = CATALOGUE[metric]
     assert status == 0
     assert all(f"\n{key} " in out for key in facts.keys)
-    assert all(f"\n  {name}\n" in out for owner, name in presets() if owner is metric)
+    for preset in presets_of(metric).values():
+        assert f"\n  {preset.name}{f', made for {preset.reads}' if preset.reads else ''}\n" in out
     assert facts.citation in out
     span = "no fixed bounds" if facts.lowest is None else f"{facts.lowest:g} to {facts.highest:g}"
     assert f"\nrange:              {span}, higher is closer\n" in out

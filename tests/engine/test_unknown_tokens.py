@@ -49,14 +49,14 @@ WAYS: dict[str, dict[str, Any]] = {
 def quiet(metric: str, predictions: list[str], references: Any, **keys: Any) -> ScoreSet:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)
-        return twmd_registry.scorer(metric, **keys).score(predictions, references)
+        return twmd_registry.scorer(metric, any_language=True, **keys).score(predictions, references)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_unknown_tokens_match_only_where_their_texts_are_equal(way: str) -> None:
     predictions, references = map(list, zip(*PARTLY, strict=True))
-    scorers = [twmd_registry.scorer(metric, **WAYS[way]) for metric in ALIGNED]
-    keeping = [twmd_registry.scorer(metric, **WAYS[way], unknown="keep") for metric in ALIGNED]
+    scorers = [twmd_registry.scorer(metric, any_language=True, **WAYS[way]) for metric in ALIGNED]
+    keeping = [twmd_registry.scorer(metric, any_language=True, **WAYS[way], unknown="keep") for metric in ALIGNED]
     for found in twmd_registry.score_all(scorers, predictions, references):
         assert max(found.scores) < 0.95, found.signature
     texts = [*predictions, *references, f"I LOVE it {HEART}"]
@@ -175,7 +175,7 @@ def test_warning_names_a_few_texts_of_many() -> None:
 def test_kept_texts_still_hold_their_unknown_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     predictions, references = map(list, zip(*PARTLY, strict=True))
     plain = quiet("twmd", predictions, references)
-    with twmd_registry.scorer("twmd", keep_references="1MB") as one, warnings.catch_warnings():
+    with twmd_registry.scorer("twmd", keep_references="1MB", any_language=True) as one, warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)
         for _ in range(2):
             found = one.score(predictions, references)

@@ -247,7 +247,7 @@ def test_random_setting_scores_as_recomputed_from_the_raw_model(
             given["baseline"] = path
             values = json.loads(path.read_text(encoding="utf-8"))["values"]
             fitted = replace(fitted, baseline=tuple(values[side] for side in SIDES if side in values))
-        here = twmd_registry.scorer(keys["metric"], model=bench.name, **given).score(*texts)
+        here = twmd_registry.scorer(keys["metric"], model=bench.name, any_language=True, **given).score(*texts)
     sides = {side: getattr(here, side) if "output" in keys else here.scores for side in SIDES}
     expected = whole.score(*texts, keys, bench.raw, fitted)
     assert here.scores == sides[keys.get("output", "f1")]

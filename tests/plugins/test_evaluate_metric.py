@@ -22,7 +22,7 @@ from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
 ROOT = Path(__file__).resolve().parents[2]
-COUNTS = {"segments", "truncated", "empty", "unknown", "repeated", "oov"}
+COUNTS = {"segments", "truncated", "empty", "unknown", "repeated", "oov", "foreign", "letters_Latin"}
 P, R = ["the cat sat on the mat", "it rains"], ["a cat was sitting on the mat", "it is raining"]
 
 

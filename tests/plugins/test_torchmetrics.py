@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import twmd_registry
 from tests.conftest import Texts
 from tests.processes import run_beside
-from twmd_registry.engine.result import Counts
+from twmd_registry.engine.result import COUNTS, Counts
 from twmd_registry.errors import InputError, MissingExtraError, SpecError, TwmdWarning
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
@@ -93,10 +93,10 @@ def test_everything_of_a_score_is_given_as_tensors() -> None:
     theirs.update(PREDICTIONS, REFERENCES)
     expected = {name: single(value) for name, value in ours.as_dict().items() if name != "signature"}
     assert {name: value.tolist() for name, value in theirs.compute().items()} == expected
-    assert set(expected) == {"twmd", "precision", "recall", "f1", "scores", *Counts._fields}
+    assert set(expected) == {"twmd", "precision", "recall", "f1", "scores", *COUNTS, "letters_Latin"}
     one_sided = WordsetCKA(as_dict=True)
     one_sided.update(PREDICTIONS, REFERENCES)
-    assert set(one_sided.compute()) == {"wordset_cka", "scores", *Counts._fields}
+    assert set(one_sided.compute()) == {"wordset_cka", "scores", *COUNTS, "letters_Latin"}
     assert theirs.signature == twmd_registry.scorer("twmd").signature
 
 
@@ -106,7 +106,9 @@ def test_counts_of_the_texts_are_there_after_compute_and_gone_after_reset() -> N
     theirs.update(["", "it rains"], ["it rains", "it rains"])
     with pytest.warns(TwmdWarning, match="texts without a token: 1"):
         theirs.compute()
-    assert theirs.counts == Counts(segments=2, truncated=0, empty=1, unknown=0, repeated=2)
+    assert theirs.counts == Counts(
+        segments=2, truncated=0, empty=1, unknown=0, repeated=2, oov=0, foreign=0, letters={"Latin": 7}
+    )
     theirs.reset()
     assert theirs.counts is None
 

@@ -97,7 +97,8 @@ def explain_command(arguments: Arguments) -> int:
         bounds = {"range": facts.span, "identical": facts.identical}
         keys = [dict(zip(EXPLAINED, row, strict=True)) for row in rows]
         provenance = {preset.name: preset.provenance for preset in own_presets}
-        end = {"keys": keys, "presets": provenance, "reads": reads, "citation": facts.citation}
+        made_for = {preset.name: preset.reads for preset in own_presets}
+        end = {"keys": keys, "presets": provenance, "made_for": made_for, "reads": reads, "citation": facts.citation}
         print(as_json(about | bounds | end))
         return 0
     identical = "the model decides" if facts.identical is None else f"{facts.identical:g}"
@@ -108,7 +109,8 @@ def explain_command(arguments: Arguments) -> int:
     say(tabulate(rows, headers=EXPLAINED, disable_numparse=True, maxcolwidths=WIDTHS))
     print("\npresets:")
     for preset in own_presets:
-        print(f"  {preset.name}\n{textwrap.indent(textwrap.fill(preset.provenance, 96), '    ')}")
+        languages = f", made for {preset.reads}" if preset.reads else ""
+        print(f"  {preset.name}{languages}\n{textwrap.indent(textwrap.fill(preset.provenance, 96), '    ')}")
     print(f"\n{textwrap.fill(reads, 100)}\n\n{facts.citation}")
     return 0
 

@@ -293,8 +293,12 @@ PART = (
 device = option("--device", None, "auto, cpu, cuda, cuda:1, mps (default: auto).", default="auto")
 placement = _all_of(device, number("--batch-tokens", None, "Most padded tokens in the encoder at once."))
 """Declares where a command runs that does not score texts."""
-run_options = _all_of(placement, option("--disk-cache", "SIZE", CACHED, default=0, type=str))
-"""Declares the run options, which never change a score: those of `placement`, and ``--disk-cache``."""
+run_options = _all_of(
+    placement,
+    option("--disk-cache", "SIZE", CACHED, default=0, type=str),
+    flag("--any-language", "Score texts in scripts that the model does not read, with a warning in place of an error."),
+)
+"""Declares the run options, which never change a score: those of `placement`, and where and what is scored."""
 columns = _all_of(
     option("--prediction-column", "NAME", PREDICTIONS),
     many("--reference-column", "NAME", REFERENCES),

@@ -17,7 +17,7 @@ from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import split_name, with_members
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import MetricName
-from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.options import OPTION_NAMES, RunOptions
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
 
@@ -47,7 +47,7 @@ class RequestedMetric(NamedTuple):
 def options_of(arguments: Arguments) -> RunOptions:
     """Return the run options of a command line; raises SpecError if ``--disk-cache`` is no number of bytes."""
     given = vars(arguments)
-    return RunOptions(**{name: given[name] for name in ("device", "batch_tokens", "disk_cache") if name in given})
+    return RunOptions(**{name: given[name] for name in OPTION_NAMES if name in given})
 
 
 def parts_of(arguments: Arguments) -> Parts:

@@ -1,15 +1,20 @@
-"""Warnings about the texts that were scored."""
+"""What is said about the texts that are scored: warnings, and the refusal of scripts that a model does not read."""
 
 from __future__ import annotations
 
+import functools
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+import regex
 
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.errors import InputError, warn
 from twmd_registry.registry.names import Centering
+from twmd_registry.registry.presets import Preset, presets
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.text_flags import UNKNOWN_SHARE, TextFlags
 
@@ -159,3 +164,86 @@ def describe_small_samples(samples: Mapping[str, int]) -> str:
         if small
         else ""
     )
+
+
+FOREIGN_SHARE = 0.1
+"""Of a call's letters: with a larger share in scripts that a model does not read, its scores mean nothing."""
+SHARED_SCRIPT = regex.compile(r"[\p{Script=Common}\p{Script=Inherited}]")
+
+
+@functools.cache
+def script_of(character: str) -> str | None:
+    """Return the Unicode script (UAX 24) of a letter; None for other characters, and for letters of all scripts."""
+    if not character.isalpha() or SHARED_SCRIPT.match(character):
+        return None
+    words: list[str] = [word.capitalize() for word in re.findall(r"[A-Z]+", unicodedata.name(character, "OTHER"))]
+    for script in ("Han", *words, *sorted({script for preset in presets().values() for script in preset.scripts})):
+        try:
+            if regex.match(rf"\p{{Script={script}}}", character):
+                return script
+        except regex.error:  # a word of the character's name that is no script
+            continue
+    return words[0]
+
+
+def count_letters(texts: Iterable[str]) -> dict[str, int]:
+    """Count letters by script, the most frequent script first."""
+    characters = Counter[str]()
+    for text in texts:
+        characters.update(text)
+    letters = Counter[str]()
+    for character, number in characters.items():
+        if (script := script_of(character)) is not None:
+            letters[script] += number
+    return dict(letters.most_common())
+
+
+def count_foreign(letters: dict[str, int], model: str | None) -> tuple[int, Preset | None]:
+    """Count the letters in scripts that a model does not read.
+
+    Args:
+        letters: Letters by script.
+        model: The model of a specification.
+
+    Returns:
+        Their number, and the first preset that says which scripts the model reads; 0 and None where none does.
+    """
+    preset = next((known for known in presets().values() if known.keys.get("model") == model and known.scripts), None)
+    return sum(number for script, number in letters.items() if preset and script not in preset.scripts), preset
+
+
+def check_scripts(
+    specs: Iterable[MetricSpec], pairs: Pairs, letters: dict[str, int], rows: Sequence[int], *, any_language: bool
+) -> None:
+    """Refuse texts in scripts that a model does not read, or warn of them.
+
+    Args:
+        specs: Requested specifications.
+        pairs: All pairs.
+        letters: Letters of their texts by script, as `count_letters` counts them.
+        rows: The number of every segment.
+        any_language: Whether to warn only.
+
+    Raises:
+        InputError: More than `FOREIGN_SHARE` of the letters are in other scripts than those of a strict preset.
+
+    Warns:
+        TwmdWarning: The same, for other presets or with `any_language`.
+    """
+    for spec in specs:
+        foreign, preset = count_foreign(letters, spec.model)
+        if preset is None or foreign <= FOREIGN_SHARE * sum(letters.values()):
+            continue
+        script = next(script for script in letters if script not in preset.scripts)
+        written = [any(script_of(c) not in {None, *preset.scripts} for c in text) for text in pairs.texts]
+        first = name_texts(pairs, np.array(written), rows).partition(",")[0]
+        share = foreign / sum(letters.values())
+        problem = (
+            f"{share:.0%} of the letters are in scripts that {spec.model} does not read, most of them {script} "
+            f"(first: {first}); it was made for {', '.join(preset.languages)}"
+        )
+        fit = sorted({other.name for other in presets().values() if script in other.scripts})
+        if preset.strict and not any_language:
+            use = f"use a model that reads {script}" + (f" (preset {', '.join(fit)})" if fit else "")
+            raise InputError(f"{problem}: {use}, or score anyway by any_language=True (--any-language).")
+        warn(f"{problem}: these scores say little.")

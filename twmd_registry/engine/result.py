@@ -119,6 +119,9 @@ class Counts(NamedTuple):
         repeated: Predictions and references that had occurred before and were not encoded again.
         oov: Tokens of different texts that the vocabulary does not hold: unknown tokens of an encoder, or words that
             have no vector in a table of word vectors and were left out.
+        foreign: Letters of different texts in scripts that the model does not read, where a preset names those it
+            reads.
+        letters: All letters of different texts, by script, the most frequent first.
     """
 
     segments: int
@@ -126,7 +129,18 @@ class Counts(NamedTuple):
     empty: int
     unknown: int
     repeated: int
-    oov: int = 0
+    oov: int
+    foreign: int
+    letters: dict[str, int]
+
+    def as_dict(self) -> dict[str, int]:
+        """Return all counts by name, those of letters by script: ``letters_Latin``."""
+        letters = {f"letters_{script}": number for script, number in self.letters.items()}
+        return {name: getattr(self, name) for name in COUNTS} | letters
+
+
+COUNTS = Counts._fields[:-1]
+"""The counts that are single numbers."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +218,7 @@ class ScoreSet:
             values = getattr(self, output)
             if values is not None:
                 result[str(output)] = _mean(values)
-        return result | self.counts._asdict() | {"scores": list(self.scores), "signature": str(self.signature)}
+        return result | self.counts.as_dict() | {"scores": list(self.scores), "signature": str(self.signature)}
 
 
 def make_score_set(
@@ -219,17 +233,11 @@ def make_score_set(
     return ScoreSet(
         signature=signature,
         scores=tuple(found.chosen(signature.spec.output).tolist()),
-        precision=_optional(sides.get(Output.PRECISION)),
-        recall=_optional(sides.get(Output.RECALL)),
-        f1=_optional(sides.get(Output.F1)),
+        **{str(output): tuple(sides[output].tolist()) if output in sides else None for output in Output},
         counts=counts,
         texts=texts,
         explainer=explainer,
     )
-
-
-def _optional(values: np.ndarray | None) -> tuple[float, ...] | None:
-    return None if values is None else tuple(values.tolist())
 
 
 def _mean(values: Sequence[float]) -> float:

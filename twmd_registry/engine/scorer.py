@@ -12,14 +12,17 @@ import numpy as np
 from twmd_registry.engine.backends import Backend, Scored, TokenAlignmentBackend, group_by_share_key, make_backend
 from twmd_registry.engine.baseline import random_pairs, rescale, write_baseline
 from twmd_registry.engine.input_warnings import (
+    check_scripts,
     count_empty,
+    count_foreign,
+    count_letters,
     warn_about_lost_words,
     warn_about_single_segment_batches,
     warn_about_texts,
 )
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, make_pairs
 from twmd_registry.engine.reduction import over_references
-from twmd_registry.engine.result import Alignment, Counts, PairScores, ScoreSet, make_score_set
+from twmd_registry.engine.result import COUNTS, Alignment, Counts, PairScores, ScoreSet, make_score_set
 from twmd_registry.errors import InputError, ModelError, SpecError, collect_warnings, warn
 from twmd_registry.progress import Progress, StageProgress
 from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
@@ -225,7 +228,8 @@ class EnsembleScorer(Scorer):
     def combine(self, of_members: Sequence[ScoreSet]) -> ScoreSet:
         """Return the mean of the members' scores."""
         scores = np.average([scores.scores for scores in of_members], axis=0, weights=self.weights)
-        counts = Counts(*map(max, zip(*(scores.counts for scores in of_members), strict=True)))
+        most = {name: max(getattr(scores.counts, name) for scores in of_members) for name in COUNTS}
+        counts = of_members[0].counts._replace(**most)
         signature = Signature(self.spec, of_members[0].signature.nrefs)
         return make_score_set(signature, PairScores(scores), counts, of_members[0].texts, _explain_no_ensemble)
 
@@ -389,7 +393,15 @@ def score_segments(
     pairs, digest = make_pairs(segments), digest_of_texts(segments)
     flags, truncated = TextFlags.none(len(pairs.texts)), 0
     results: dict[int, ScoreSet] = {}
+    letters = count_letters(pairs.texts)
     with collect_warnings() as held:  # several models, or chunks of the texts, may repeat a warning
+        check_scripts(
+            [member.requested for member in members],
+            pairs,
+            letters,
+            rows or range(len(pairs.counts)),
+            any_language=all(member.options.any_language for member in members),
+        )
         warn_about_single_segment_batches([member.spec for member in members], len(pairs.counts))
         groups = group_by_share_key([member.backend for member in members])
         meter = StageProgress(progress, len(pairs.counts), len(groups))
@@ -402,7 +414,7 @@ def score_segments(
             truncated = max(truncated, int(group_flags.truncated.sum()))
             warn_about_lost_words(group_flags, static=backends[0].model.static)
             for i, scores in zip(group, group_scores, strict=True):
-                results[i] = _score_set(members[i], pairs, scores, group_flags, digest)
+                results[i] = _score_set(members[i], pairs, scores, group_flags, letters=letters, digest=digest)
         warn_about_texts(pairs, flags, truncated, rows or range(len(pairs.counts)))
         in_order = iter([results[i] for i in range(len(members))])
         sets = [
@@ -411,19 +423,25 @@ def score_segments(
             else next(in_order)
             for given in scorers
         ]
-    other_nrefs = [
+    for message in dict.fromkeys([*held, *_describe_other_nrefs(scorers, sets)]):
+        warn(message)
+    return sets
+
+
+def _describe_other_nrefs(scorers: Sequence[Scorer], sets: Sequence[ScoreSet]) -> list[str]:
+    """Describe the scorers whose signatures were written for another number of references."""
+    return [
         f"the signature of {scores.metric} was written for nrefs:{given.nrefs}; these texts have "
         f"nrefs:{scores.signature.nrefs}. More references make scores higher: do not compare this score with the one "
         "that was published."
         for given, scores in zip(scorers, sets, strict=True)
         if given.nrefs not in {None, scores.signature.nrefs}
     ]
-    for message in dict.fromkeys([*held, *other_nrefs]):
-        warn(message)
-    return sets
 
 
-def _score_set(scorer: Scorer, pairs: Pairs, scores: PairScores, flags: TextFlags, digest: str) -> ScoreSet:
+def _score_set(
+    scorer: Scorer, pairs: Pairs, scores: PairScores, flags: TextFlags, *, letters: dict[str, int], digest: str
+) -> ScoreSet:
     """Rescale scores of pairs, reduce references to segments, and attach signature and counts."""
     spec, baseline = scorer.spec, scorer.backend.baseline
     scores = rescale(scores, baseline) if baseline else scores
@@ -436,6 +454,8 @@ def _score_set(scorer: Scorer, pairs: Pairs, scores: PairScores, flags: TextFlag
         unknown=int(flags.unknown.sum()),
         repeated=len(pairs.counts) + len(pairs.ref) - len(pairs.texts),
         oov=len(flags.missing_words),
+        foreign=count_foreign(letters, spec.model)[0],
+        letters=letters,
     )
     signature = Signature(spec, str(pairs.counts[0]) if (pairs.counts == pairs.counts[0]).all() else "var")
     explainer = partial(

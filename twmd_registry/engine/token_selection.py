@@ -105,11 +105,6 @@ class TokenView(NamedTuple):
         """Whether the choice of tokens depends on words, and so on the vocabulary."""
         return self.stopwords is not None or self.subwords is Part.DROP or self.punctuation is not Punctuation.KEEP
 
-    @property
-    def weighs_sides_apart(self) -> bool:
-        """Whether a text has other token weights as a hypothesis than as a reference."""
-        return self.idf == Idf.CORPUS
-
 
 class Job(NamedTuple):
     """An applied specification, and what was fitted for it.
@@ -182,7 +177,8 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, ids: np.ndarray, row
     # An item as one number: (row * groups + group) * 2 + side.
     hyp_key = rows[np.searchsorted(ids, pairs.hyp[chunk])] * groups + batch * per_batch
     ref_key = rows[np.searchsorted(ids, pairs.ref[chunk])] * groups + batch * per_batch + (per_batch - 1)
-    keys, inverse = np.unique(np.r_[hyp_key * 2, ref_key * 2 + int(view.weighs_sides_apart)], return_inverse=True)
+    weighed_apart = int(view.idf == Idf.CORPUS)  # a text has other weights as a hypothesis than as a reference
+    keys, inverse = np.unique(np.r_[hyp_key * 2, ref_key * 2 + weighed_apart], return_inverse=True)
     hyp, ref = inverse[: len(segment)], inverse[len(segment) :]
     # A hypothesis belongs to its population once, however many references it is paired with.
     first = np.r_[True, segment[1:] != segment[:-1]]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib import resources
 from typing import Any
 
-from twmd_registry.engine.result import Counts
+from twmd_registry.engine.result import COUNTS
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.hub import metrics_with_card
 from twmd_registry.papers.experiment import AVERAGE, UNNAMED, read_experiment
@@ -70,7 +70,7 @@ def write_card(metric: str) -> str:
         default=default,
         presets=[preset for preset in presets_of(name).values() if preset.source == PACKAGED],
         keys=_keys(default, facts.keys),
-        result_keys=sorted([str(metric), "scores", "signature", *sides, *Counts._fields]),
+        result_keys=sorted([str(metric), "scores", "signature", *sides, *COUNTS, "letters_Latin"]),
         signature=replace(canonical(default), nrefs="1"),
         values=_values(name, text["papers"]),
         bibtex=bibtex([facts.citation]),

@@ -145,8 +145,6 @@ def write_model(source: Path, folder: Path) -> None:
         values = _dequantise(content, offset, numbers) if form else np.frombuffer(content, "<f4", numbers, offset)
         shape = shapes.get(name, (width, width) if form else (numbers,))
         tensors[_name_in_transformers(name)] = np.ascontiguousarray(values, dtype=np.float32).reshape(shape)
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
-    bos, eos, padding, unknown = (vocabulary[number][0] for number in special)
     config = {
         "architectures": ["BertModel"],
         "model_type": "bert",
@@ -161,19 +159,9 @@ def write_model(source: Path, folder: Path) -> None:
         "hidden_act": "gelu",
         "pad_token_id": special[2],
     }
-    settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": positions,
-        "bos_token": bos,
-        "cls_token": bos,
-        "eos_token": eos,
-        "sep_token": eos,
-        "pad_token": padding,
-        "unk_token": unknown,
-        "mask_token": vocabulary[-1][0],
-    }
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     _write_json(folder / "config.json", config)
-    _write_json(folder / "tokenizer_config.json", settings)
+    _write_json(folder / "tokenizer_config.json", tokenizer_settings(vocabulary, special, positions))
     _write_json(folder / "tokenizer.json", tokenizer(vocabulary, special))
 
 
@@ -219,6 +207,22 @@ def _name_in_transformers(name: str) -> str:
         return f"embeddings.{EMBEDDINGS[part]}.weight"
     place = "embeddings" if first == "emb" else f"encoder.layer.{first[1:]}"
     return f"{place}.{LAYER[part]}.{'weight' if kind == ['w'] else 'bias'}"
+
+
+def tokenizer_settings(vocabulary: list[tuple[str, float]], special: list[int], limit: int) -> dict[str, Any]:
+    """Return the content of ``tokenizer_config.json``; arguments as for `tokenizer`, and the most tokens of a text."""
+    bos, eos, padding, unknown = (vocabulary[number][0] for number in special)
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": limit,
+        "bos_token": bos,
+        "cls_token": bos,
+        "eos_token": eos,
+        "sep_token": eos,
+        "pad_token": padding,
+        "unk_token": unknown,
+        "mask_token": vocabulary[-1][0],
+    }
 
 
 def tokenizer(vocabulary: list[tuple[str, float]], special: list[int]) -> dict[str, Any]:

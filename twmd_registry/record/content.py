@@ -262,7 +262,7 @@ def recorded(scores: ScoreSet) -> RecordedScores:
     return RecordedScores(
         signature=str(scores.signature),
         keys=spec_keys(scores.signature),
-        counts=scores.counts._asdict(),
+        counts=scores.counts.as_dict(),
         score=cell.score,
         sides={str(output): value for output, value in cell.sides.items()},
         scores=cell.segments,

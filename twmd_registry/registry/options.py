@@ -28,6 +28,7 @@ class RunOptions:
             process that scores the same texts by the same model, layers and length limit encodes nothing. The texts are
             in the folder ``cache`` of this package's home (``twmd cache ls``). It does nothing for a regression model
             either.
+        any_language: Score texts in scripts that the model does not read, with a warning in place of an error.
         progress: Show a progress bar on stderr. It is shown only on a terminal and only when the work is long.
     """
 
@@ -35,6 +36,7 @@ class RunOptions:
     batch_tokens: int | None = None
     keep_references: int = 0
     disk_cache: int = 0
+    any_language: bool = False
     progress: bool = False
 
     def __post_init__(self) -> None:

@@ -49,6 +49,9 @@ class Preset:
         source: This package, another package, or a user's file.
         tuned: Keys whose values were chosen by measurement.
         tuned_on: The data sets they were chosen on, as they are named in `training_data`.
+        languages: The languages that it was made for (ISO 639-1); none where it fits every model.
+        scripts: The Unicode scripts that its model reads.
+        strict: Whether text in other scripts is refused.
     """
 
     name: str
@@ -59,12 +62,20 @@ class Preset:
     source: str = PACKAGED
     tuned: tuple[str, ...] = ()
     tuned_on: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
+    strict: bool = False
 
     @property
     def training_data(self) -> Path:
         """Return the file of hashes of the texts of `tuned_on`, beside the TOML file."""
         path = Path(str(resources.files(PACKAGED))) / _OWN if self.source == PACKAGED else Path(self.source)
         return path.with_suffix(HASHES)
+
+    @property
+    def reads(self) -> str:
+        """The languages and scripts that it was made for, as ``en (Latin)``; empty where it does not say."""
+        return f"{', '.join(self.languages)} ({', '.join(self.scripts)})" if self.languages else ""
 
     @property
     def model(self) -> str | None:
@@ -175,11 +186,16 @@ def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
     metrics = table.get("metrics") if isinstance(table, dict) else None
     if not isinstance(metrics, dict) or not metrics:
         raise SpecError(f"{where}: no [{name}.metrics.METRIC] table: say which metrics it sets.")
-    if unknown := set(table) - {"provenance", "shared", "metrics"}:
+    if unknown := set(table) - {"provenance", "languages", "scripts", "strict", "shared", "metrics"}:
         raise SpecError(
-            f"{where}: unknown: {', '.join(sorted(unknown))}. Expected provenance, [{name}.shared] and "
+            f"{where}: unknown: {', '.join(sorted(unknown))}. Expected provenance, languages, scripts, strict, "
+            f"[{name}.shared] and "
             f"[{name}.metrics.METRIC]."
         )
+    languages, scripts = (_names(table.get(field, []), f"{where}: {field}") for field in ("languages", "scripts"))
+    strict = table.get("strict", False)
+    if not isinstance(strict, bool):
+        raise SpecError(f"{where}: strict={strict!r}: expected true or false.")
     shared = table.get("shared", {})
     for metric, own in metrics.items():
         keys = {**shared, **own}
@@ -202,7 +218,19 @@ def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
                 key(key_name).parse(value)
         except SpecError as error:
             raise SpecError(f"{where}, metrics.{metric}: {error}") from error
-        yield Preset(name, MetricName(metric), used, provenance, fingerprint, source, tuned, tuned_on)
+        yield Preset(
+            name,
+            MetricName(metric),
+            used,
+            provenance,
+            fingerprint,
+            source,
+            tuned=tuned,
+            tuned_on=tuned_on,
+            languages=languages,
+            scripts=scripts,
+            strict=strict,
+        )
 
 
 def _names(value: Any, where: str) -> tuple[str, ...]:

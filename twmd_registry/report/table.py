@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tabulate import tabulate
 
-from twmd_registry.engine.result import Counts
+from twmd_registry.engine.result import COUNTS
 from twmd_registry.errors import visible
 from twmd_registry.record.content import MetricColumn, SystemComparison, SystemScore
 from twmd_registry.registry.names import Output
@@ -108,12 +108,12 @@ def signature_lines(comparison: SystemComparison) -> list[str]:
 
 def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
     """Write tab-separated values: a line per system and metric, the signature last; `digits` as for `number`."""
-    lines = [["system", "metric", "score", *Output, "mean", "ci", "p_value", *Counts._fields, "signature"]]
+    lines = [["system", "metric", "score", *Output, "mean", "ci", "p_value", *COUNTS, "signature"]]
     for system, column, cell in _cells(comparison):
         numbers = [cell.score, *(cell.sides.get(output) for output in Output), cell.mean, cell.ci]
         shown = ["-" if value is None else number(column, value, digits) for value in numbers]
         p_value = "-" if cell.p_value is None else f"{cell.p_value:.6f}"
-        counts = map(str, cell.counts) if cell.counts else ["-"] * len(Counts._fields)
+        counts = map(str, cell.counts[: len(COUNTS)]) if cell.counts else ["-"] * len(COUNTS)
         lines.append([_escape(system), column.name, *shown, p_value, *counts, column.signature])
     return "\n".join("\t".join(line) for line in lines)
 
@@ -126,7 +126,7 @@ def json_table(comparison: SystemComparison, *, segments: bool) -> str:
         row |= {str(output): value for output, value in cell.sides.items()}
         row |= {name: value for name in ("mean", "ci", "p_value") if (value := getattr(cell, name)) is not None}
         row |= {"scores": list(cell.segments)} if segments else {}
-        rows.append(row | {"signature": column.signature} | (cell.counts._asdict() if cell.counts else {}))
+        rows.append(row | {"signature": column.signature} | (cell.counts.as_dict() if cell.counts else {}))
     return json.dumps(rows, indent=2, allow_nan=False)
 
 

@@ -296,7 +296,7 @@ def columns_of(scorers: Sequence[Scorer], scores: Sequence[ScoreSet]) -> dict[st
 def _sums(scores: ScoreSet) -> dict[str, Any]:
     sides = {str(side): float(np.sum(values)) for side in Output if (values := getattr(scores, side)) is not None}
     score, nrefs = float(np.sum(scores.scores)), scores.signature.nrefs or ""
-    return {"nrefs": nrefs, "score": score, "sides": sides, "counts": scores.counts._asdict()}
+    return {"nrefs": nrefs, "score": score, "sides": sides, "counts": scores.counts.as_dict()}
 
 
 def _parquet(places: Sequence[Place], scores: dict[str, list[float]], summary: dict[str, Any]) -> bytes:

@@ -345,13 +345,16 @@ def _make_record(
 def _mean(signature: str, name: str, sums: Sequence[dict[str, Any]], rows: int) -> DatasetScore:
     numbers = {part["nrefs"] for part in sums}
     whole = Signature(parse_signature(signature).spec, numbers.pop() if len(numbers) == 1 else "var")
+    counts = Counter[str]()
+    for part in sums:
+        counts.update(part["counts"])
     return DatasetScore(
         signature=str(whole),
         keys=spec_keys(whole),
         column=name,
         score=math.fsum(part["score"] for part in sums) / rows,
         sides={side: math.fsum(part["sides"][side] for part in sums) / rows for side in sums[0]["sides"]},
-        counts={count: sum(part["counts"][count] for part in sums) for count in sums[0]["counts"]},
+        counts=dict(counts),
     )
 
 

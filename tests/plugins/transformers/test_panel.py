@@ -14,6 +14,7 @@ import sacrebleu
 
 import twmd_registry
 from tests import tiny
+from twmd_registry.engine.result import COUNTS
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.plugins.transformers.panel import BESIDE, make_panel
 
@@ -79,7 +80,12 @@ def test_ours_are_the_scorers_scores_with_their_sides_and_counts(folder: Path) -
     scored = make_panel(scorers.values()).score(PREDICTIONS, REFERENCES)
     wanted = {name: one.score(PREDICTIONS, REFERENCES) for name, one in scorers.items()}
     sides = {f"twmd_{side}": wanted["twmd"].as_dict()[side] for side in ("precision", "recall", "f1")}
-    counts = {f"{name}_{key}": value for name, one in wanted.items() for key, value in one.counts._asdict().items()}
+    counts = {
+        f"{name}_{key}": value
+        for name, one in wanted.items()
+        for key, value in one.counts.as_dict().items()
+        if key in COUNTS
+    }
     assert scored.values == pytest.approx({name: one.score for name, one in wanted.items()} | sides | counts, abs=1e-6)
     assert scored.signatures == {name: str(one.signature) for name, one in wanted.items()}
     assert scored.score_sets[0].texts == wanted["twmd"].texts

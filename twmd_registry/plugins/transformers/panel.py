@@ -14,7 +14,7 @@ from torch import distributed
 
 from twmd_registry.engine.distributed import score_over_ranks, world_size
 from twmd_registry.engine.pairs import Segments, check_segments
-from twmd_registry.engine.result import Counts, ScoreSet
+from twmd_registry.engine.result import COUNTS, ScoreSet
 from twmd_registry.engine.scorer import Scorer, scorer
 from twmd_registry.errors import InputError, SpecError, menu, warn
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
@@ -23,7 +23,7 @@ from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName, Output
 from twmd_registry.registry.signature import Signature
 
-BESIDE = (*Output, *Counts._fields)
+BESIDE = (*Output, *COUNTS)
 """Results of our metrics beside the score."""
 T = TypeVar("T")
 

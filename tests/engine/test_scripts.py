@@ -1,0 +1,105 @@
+"""Texts in scripts that a model does not read: refused, or counted and named."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import pytest
+
+import twmd_registry
+from tests import tiny
+from twmd_registry.cli import main
+from twmd_registry.engine.input_warnings import count_letters, script_of
+from twmd_registry.errors import InputError, TwmdWarning
+from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
+from twmd_registry.registry.presets import PACKAGED, presets
+
+CYRILLIC, HAN = "\u041f\u0440\u0438\u0432\u0435\u0442", "\u732b\u5728\u7761\u89c9"
+ENGLISH = ["The heron stood by the old weir all morning", "Nobody saw the boat leave the harbour at night"]
+
+
+@pytest.mark.parametrize(
+    ("text", "scripts"),
+    [
+        ("a\u00df\u00e9 12 \u20ac!", {"Latin": 3}),
+        (CYRILLIC, {"Cyrillic": 6}),
+        (HAN + "a", {"Han": 4, "Latin": 1}),
+        ("\u0917\u093e\u0921", {"Devanagari": 2}),
+        ("\u3072\u30ab\uff76\u30fc", {"Katakana": 2, "Hiragana": 1}),
+        ("\uff21\u00b5\u00aa\u03b1", {"Latin": 2, "Greek": 1}),
+        ("\uac00\u0e01\u0627\u05d0", {"Hangul": 1, "Thai": 1, "Arabic": 1, "Hebrew": 1}),
+        ("", {}),
+    ],
+)
+def test_letters_are_counted_by_unicode_script(text: str, scripts: dict[str, int]) -> None:
+    assert count_letters([text]) == scripts
+
+
+def test_character_that_is_no_letter_has_no_script() -> None:
+    assert [script_of(character) for character in "1 .\u0301\u20ac\U0001f60d"] == [None] * 6
+
+
+@pytest.mark.parametrize("metric", [MetricName.TWMD, MetricName.STSSCORE, MetricName.ENSEMBLE])
+def test_text_in_another_script_is_refused_with_script_row_and_way_out(metric: MetricName) -> None:
+    texts = [*ENGLISH, HAN * 4]
+    message = (
+        r"16% of the letters are in scripts that sentence-transformers/all-MiniLM-L6-v2 does not read, most of them "
+        r"Han \(first: predictions\[2\]\); it was made for en: use a model that reads Han.*any_language=True"
+    )
+    with pytest.raises(InputError, match=message):
+        twmd_registry.score(texts, [*ENGLISH, "A cat sleeps"], metric)
+
+
+def test_share_of_a_tenth_is_scored_and_counted() -> None:
+    latin = "abcdefghi" * 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TwmdWarning)  # of unknown tokens
+        counts = twmd_registry.score([latin], [HAN[:2]]).counts
+        assert (counts.foreign, counts.letters) == (2, {"Latin": 18, "Han": 2})
+        with pytest.raises(InputError, match="14% of the letters"):
+            twmd_registry.score([latin], [HAN[:3]])
+
+
+def test_any_language_gives_a_warning_and_the_same_score_in_every_face(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import evaluate
+
+    with pytest.warns(TwmdWarning, match=r"100% of the letters .*Cyrillic.*these scores say little\."):
+        ours = twmd_registry.score([CYRILLIC], [CYRILLIC[:3]], any_language=True)
+    assert ours.as_dict()["letters_Cyrillic"] == ours.counts.foreign == 9
+    with pytest.warns(TwmdWarning, match="these scores say little"):
+        theirs = evaluate.load("twmd", any_language=True).compute(predictions=[CYRILLIC], references=[CYRILLIC[:3]])
+    assert theirs == ours.as_dict()
+    hypothesis, reference = tmp_path / "hyp.txt", tmp_path / "ref.txt"
+    hypothesis.write_text(CYRILLIC + "\n", encoding="utf-8")
+    reference.write_text(CYRILLIC[:3] + "\n", encoding="utf-8")
+    words = ["score", str(reference), "-i", str(hypothesis), "--format", "json"]
+    assert main(words) == 1
+    refused = capsys.readouterr().err
+    assert "prediction of row 1" in refused
+    assert "--any-language" in refused
+    assert main([*words, "--any-language"]) == 0
+    (printed,) = json.loads(capsys.readouterr().out)
+    assert printed["score"] == pytest.approx(ours.score)
+    assert printed["letters_Cyrillic"] == 9
+
+
+def test_model_that_no_preset_describes_is_not_checked(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "bert")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TwmdWarning)
+        counts = twmd_registry.score([CYRILLIC], [CYRILLIC], model=str(folder), layer=1).counts
+    assert (counts.foreign, counts.letters) == (0, {"Cyrillic": 6})
+
+
+def test_packaged_preset_of_a_model_names_languages_and_scripts() -> None:
+    silent = {
+        preset.name
+        for preset in presets().values()
+        if preset.source == PACKAGED and preset.model and not (preset.languages and preset.scripts)
+    }
+    assert silent == set()
+    assert {preset.strict for preset in presets().values() if preset.model == EMBEDDED_MODEL} == {True}
