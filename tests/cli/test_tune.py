@@ -113,7 +113,7 @@ def test_with_try_every_combination_is_tried(line: str, run: Run) -> None:
         ("--try clip=yes", "clip: none of twmd has such a key"),
         ("--try colour=red", "there is no key 'colour'"),
         ("--try temperature=cold", "temperature='cold' is not possible"),
-        ("--try layer=1", "no layer or model"),
+        ("--try layer=1", "--layers names layers, --set model=MODEL a model"),
         ("--try special", "expected KEY=VALUE,VALUE"),
         ("--try vectors=raw centering=sentence", "no combination of what is to be tried is possible"),
         ("--set layer=abc", "--set layer=abc: expected the number of a hidden state; --layers takes several."),

@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from tests import tiny
+from twmd_registry.cli.agreement_commands import read_tried
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments, select
@@ -21,7 +22,6 @@ from twmd_registry.metaeval.tune import (
     MOST_SETTINGS,
     estimate_seconds,
     mean_correlations,
-    read_tried,
     settings,
     spread,
     tune,

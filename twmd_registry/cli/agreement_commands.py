@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from twmd_registry.cli.terminal import Style, best, complain, matches, progress_
 from twmd_registry.errors import SpecError, warn
 from twmd_registry.metaeval.side_by_side import FORMATS, as_text
 from twmd_registry.registry.fingerprint import known_name
-from twmd_registry.registry.keys import KEYS, Value
+from twmd_registry.registry.keys import KEYS, Value, key
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import EMBEDDED_MODEL, SEGMENT_LEXICAL, Centering, MetricName
 from twmd_registry.registry.own_presets import PRESET_FILE
@@ -283,6 +283,9 @@ def tune_command(arguments: Arguments) -> int:
         raise SpecError("--set layer and --layers both say which layers are tried: give one of them.")
     if layer is not None and not layer.isdecimal():
         raise SpecError(f"--set layer={layer}: expected the number of a hidden state; --layers takes several.")
+    tried = read_tried([*(f"{key}={value.replace(',', '%2C')}" for key, value in fixed.items()), *arguments.tried])
+    if unused := [key for key in tried if key not in keys]:
+        raise SpecError(f"{unused[0]}: none of {', '.join(metrics)} has such a key.")
     name = name_preset(arguments.name, f"{model}-tuned") if arguments.output else ""
     options = options_of(arguments)
     from twmd_registry.judgments.sets import read_all_rated
@@ -291,9 +294,8 @@ def tune_command(arguments: Arguments) -> int:
 
     if arguments.output:
         require_matplotlib()
-    tried = _values_to_try(model, fixed, arguments.tried)
-    if unused := [key for key in tried if key not in keys]:
-        raise SpecError(f"{unused[0]}: none of {', '.join(metrics)} has such a key.")
+    if "centering" not in tried:
+        tried["centering"] = _centerings_to_try(model)
     data = read_all_rated(arguments.data)
     layers = [int(layer)] if layer is not None else arguments.layers
     limit, kept = None if arguments.tried else MOST_SETTINGS // len(metrics), ("layer",) if layers else ()
@@ -323,16 +325,31 @@ def tune_command(arguments: Arguments) -> int:
     return 0
 
 
-def _values_to_try(model: str, fixed: Mapping[str, str], tried: Sequence[str]) -> dict[str, tuple[Value, ...]]:
-    """Read `--set` and `--try`; of a model without a mean vector background centering is not tried."""
-    from twmd_registry.metaeval.tune import GRID, read_tried
+def read_tried(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
+    """Read what is to be tried for keys, ``KEY=VALUE,VALUE,...`` each; a comma inside a value is written ``%2C``.
 
-    values = read_tried([*(f"{key}={value.replace(',', '%2C')}" for key, value in fixed.items()), *tried])
-    if "centering" not in values and known_name(model) not in {"embedded", EMBEDDED_MODEL}:
-        values["centering"] = tuple(value for value in GRID["centering"] if value is not Centering.BACKGROUND)
-        fit = "fit a mean vector of this model ('twmd fit-mean') and give --try centering=background:HASH,none,..."
-        warn(f"background centering is not tried: {fit}")
-    return values
+    Raises:
+        SpecError: No such key, no value, or an impossible value.
+    """
+    tried: dict[str, tuple[Value, ...]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not equals or not values or name in {*tried, "layer", "model"}:
+            expected = "expected KEY=VALUE,VALUE once per key; --layers names layers, --set model=MODEL a model"
+            raise SpecError(f"--try {text!r}: {expected}.")
+        tried[name] = tuple(key(name).parse(value.replace("%2C", ",")) for value in values.split(","))
+    return tried
+
+
+def _centerings_to_try(model: str) -> tuple[Value, ...]:
+    """Return the centerings of the grid; of a model without a mean vector background centering is not tried."""
+    from twmd_registry.metaeval.tune import GRID
+
+    if known_name(model) in {"embedded", EMBEDDED_MODEL}:
+        return GRID["centering"]
+    fit = "fit a mean vector of this model ('twmd fit-mean') and give --try centering=background:HASH,none,..."
+    warn(f"background centering is not tried: {fit}")
+    return tuple(value for value in GRID["centering"] if value is not Centering.BACKGROUND)
 
 
 def format_duration(seconds: float) -> str:

@@ -22,7 +22,7 @@ from twmd_registry.errors import InputError, SpecError, collect_warnings, warn
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.progress import Progress, expect
-from twmd_registry.registry.keys import KEYS, Value, key
+from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import Centering, MetricName, Special, Vectors
 from twmd_registry.registry.options import RunOptions
@@ -46,22 +46,6 @@ ORDERED = ("temperature", "layer")
 """Keys of which fewer values are tried first where there are too many settings: neighbouring values score alike."""
 SAMPLE_SEGMENTS, SAMPLE_SETTINGS = 64, 8
 """What the time is estimated on."""
-
-
-def read_tried(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
-    """Read what is to be tried for keys, ``KEY=VALUE,VALUE,...`` each; a comma inside a value is written ``%2C``.
-
-    Raises:
-        SpecError: No such key, no value, or an impossible value.
-    """
-    tried: dict[str, tuple[Value, ...]] = {}
-    for text in texts:
-        name, equals, values = text.partition("=")
-        if not equals or not values or name in {*tried, "layer", "model"}:
-            expected = "expected KEY=VALUE,VALUE once per key, and no layer or model (they have options of their own)"
-            raise SpecError(f"{text!r}: {expected}.")
-        tried[name] = tuple(key(name).parse(value.replace("%2C", ",")) for value in values.split(","))
-    return tried
 
 
 def settings(

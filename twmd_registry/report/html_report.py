@@ -17,7 +17,7 @@ import numpy as np
 
 from twmd_registry.align import PLANS
 from twmd_registry.engine.input_warnings import describe_small_samples
-from twmd_registry.engine.result import Alignment, Counts, ScoreSet
+from twmd_registry.engine.result import COUNTS, Alignment, ScoreSet
 from twmd_registry.errors import InputError, SpecError, visible
 from twmd_registry.metaeval.correlation import Statistic, correlate
 from twmd_registry.record.content import MetricColumn, Record, SystemComparison
@@ -128,7 +128,7 @@ def report_page(report: Report) -> str:
         faint=FAINT,
         highlights=_highlights(report, room),
         signatures=signature_lines(comparison),
-        count_names=list(Counts._fields),
+        count_names=list(COUNTS),
         data=data,
         record_json=record_json,
     )

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from twmd_registry.engine.pairs import Segments, check_segments
-from twmd_registry.engine.result import Counts
+from twmd_registry.engine.result import COUNTS, Counts
 from twmd_registry.engine.scorer import Scorer, scorer
 from twmd_registry.errors import InputError, MissingExtraError
 from twmd_registry.plugins import metric_classes
@@ -190,7 +190,11 @@ def _corpus_values(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_corpus_values(item) for item in value]
     return (
-        {name: item for name, item in value.items() if name not in {"scores", *Counts._fields}}
+        {
+            name: item
+            for name, item in value.items()
+            if not name.startswith("letters_") and name not in {"scores", *COUNTS}
+        }
         if isinstance(value, dict)
         else value
     )
