@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.files import ModelFiles, isolate
 from twmd_registry.registry.fingerprint import model_files, tokenizer_files
+from twmd_registry.registry.names import MULTILINGUAL_MODEL
 
 if TYPE_CHECKING:
     import torch
@@ -131,8 +132,9 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> A
     _check_complete(network, set(report["missing_keys"]), files)
     quicken(network)
     network = network.to(getattr(torch, dtype)).eval()
-    for weights in (*network.parameters(), *network.buffers()):
-        weights.data = weights.data.clone()  # the library maps them from the file, and a file may be written again
+    if files.name != MULTILINGUAL_MODEL:  # its folder is replaced, not written, and few rows of its embeddings are read
+        for weights in (*network.parameters(), *network.buffers()):
+            weights.data = weights.data.clone()  # the library maps them from the file, and a file may be written again
     return network
 
 
