@@ -145,6 +145,11 @@ def test_missing_or_unknown_metric_is_refused() -> None:
         score_file(read_pasted(CSV), ["bleu"], "embedded")
 
 
+def test_preset_that_a_metric_lacks_is_a_notice() -> None:
+    notices = score_file(read_pasted("prediction,reference\na cat,the cat"), ["twmd"], "nosuch")["notices"]
+    assert "no preset 'nosuch' of twmd: they take their defaults." in notices
+
+
 def test_repeated_metric_counts_once_and_json_lines_are_numbered_by_line() -> None:
     result = score_file(read_pasted(as_json(["a"], [["b"]])), ["sbert"] * 50, "embedded")
     assert (len(result["rows"]), result["segment_headers"][0], result["segments"][0][0]) == (1, "row", 1)

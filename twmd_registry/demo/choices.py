@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from twmd_registry.errors import SpecError, menu
@@ -52,6 +53,12 @@ def preset_for(metric: str, name: str) -> str:
     preset = presets_of(MetricName(metric)).get(name)
     models = (EMBEDDED_MODEL,) if metric == MetricName.STSSCORE else (EMBEDDED_MODEL, None)
     return name if preset and preset.model in models else default_preset(MetricName(metric), None).name
+
+
+def notices_of_preset(metrics: Iterable[str], preset: str) -> list[str]:
+    """Return a notice that names the metrics without a preset; none where all have it."""
+    others = [name for name in metrics if preset_for(name, preset) != preset]
+    return [f"no preset {preset!r} of {', '.join(others)}: they take their defaults."] if others else []
 
 
 def spec_of(metric: str, settings: PageSettings) -> MetricSpec:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from twmd_registry.demo.choices import PageSettings, spec_of
+from twmd_registry.demo.choices import PageSettings, notices_of_preset, spec_of
 from twmd_registry.engine.scorer import make_scorer, score_all
 from twmd_registry.errors import FileError, InputError, SpecError, collect_warnings
 from twmd_registry.judgments.reader import USUAL_REFERENCES, TableRow, read_rows
@@ -154,7 +154,7 @@ def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dic
         "tsv": sentence_lines(SystemComparison((source.name,), tuple(map(column_of, sets))), DIGITS, header=True)
         + "\n",
         "record": record_text(record),
-        "notices": list(dict.fromkeys(warnings)),
+        "notices": [*notices_of_preset(names, preset), *dict.fromkeys(warnings)],
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from twmd_registry.demo.choices import METRICS, PageSettings, preset_for, spec_of
+from twmd_registry.demo.choices import METRICS, PageSettings, notices_of_preset, spec_of
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import make_scorer, score_all
 from twmd_registry.errors import InputError, SpecError, collect_warnings
@@ -59,8 +59,7 @@ def score_texts(
         sets = score_all([make_scorer(spec) for spec in specs.values()], [hypothesis[:LONGEST]], [texts])
         by_metric = dict(zip(specs, sets, strict=True))
         picture = _draw_plan(by_metric[metric])
-    if others := [name for name in METRICS if preset_for(name, settings.preset) != settings.preset]:
-        notices.append(f"no preset {settings.preset!r} of {', '.join(others)}: they take their defaults.")
+    notices += notices_of_preset(METRICS, settings.preset)
     rows = []
     for name in METRICS:
         values = by_metric[name].as_dict() if name in by_metric else {}
