@@ -36,6 +36,7 @@ report ref.txt -i hyp.txt -m twdm -o r.html
 report ref.txt -i hyp.txt -o r.pdf
 score --engine ray -i nosuch.jsonl --output out
 score --engine ray -i rated.jsonl
+score --engine ray -i nosuch*.jsonl --output out
 verify nosuch.json
 explain twmd --preset none
 correlate wmt:nosuch -m twmd
@@ -61,6 +62,9 @@ correlate table:rated.jsonl -m twdm
 robustness --data wmt:nosuch.jsonl -m twmd
 tune twmd --data wmt:nosuch.jsonl
 tune twdm --data table:rated.jsonl
+tune twmd --data table:rated.jsonl --try nosuch=1
+tune twmd --data table:rated.jsonl --try layer=1
+correlate table:rated.jsonl -m bleu --correlation nosuch
 finetune twdm --train table:rated.jsonl -o out
 train stsb --data stsb:nosuch -o out
 finetune twmd --train wmt:nosuch.jsonl -o out

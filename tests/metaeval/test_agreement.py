@@ -12,7 +12,8 @@ from tests.metaeval.test_correlation import VECTORS
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.metaeval.agreement import Averaging, agreement, draw, interval, system_agreement
-from twmd_registry.metaeval.correlation import Statistic, correlate
+from twmd_registry.metaeval.correlation import correlate
+from twmd_registry.registry.names import Statistic
 
 
 def make_campaign(

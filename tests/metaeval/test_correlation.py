@@ -13,7 +13,8 @@ from scipy import stats
 
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.metaeval.agreement import draw
-from twmd_registry.metaeval.correlation import PAIRWISE, Statistic, correlate, make_estimator
+from twmd_registry.metaeval.correlation import PAIRWISE, correlate, make_estimator
+from twmd_registry.registry.names import Statistic
 
 VECTORS: dict[str, Callable[[Any, Any], float]] = {
     "pearson": lambda x, y: stats.pearsonr(x, y).statistic,

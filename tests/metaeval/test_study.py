@@ -21,10 +21,10 @@ from twmd_registry.errors import InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
 from twmd_registry.metaeval.agreement import Averaging, agreement, system_agreement
-from twmd_registry.metaeval.correlation import Statistic
 from twmd_registry.metaeval.side_by_side import TextTable, as_report
 from twmd_registry.metaeval.significance import permutation, williams_by_part
 from twmd_registry.metaeval.study import SYSTEM, TIE, Study, StudyResult, pair_up, prefer, run_robustness, run_study
+from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 

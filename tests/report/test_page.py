@@ -18,9 +18,9 @@ import pytest
 import twmd_registry
 from tests.report.reports import NASTY, column, comparison, nasty_report, page_of, report
 from twmd_registry.cli import main
-from twmd_registry.metaeval.correlation import Statistic
 from twmd_registry.record.content import Resampling, SystemComparison
 from twmd_registry.record.file import parse_record
+from twmd_registry.registry.names import Statistic
 from twmd_registry.report import html_report
 from twmd_registry.report.histogram import BINS, counts_by_bin
 from twmd_registry.report.html_report import correlations, legible, report_page

@@ -19,7 +19,7 @@ from twmd_registry.metaeval.side_by_side import FORMATS, as_text
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS, Value, key
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import EMBEDDED_MODEL, SEGMENT_LEXICAL, Centering, MetricName
+from twmd_registry.registry.names import EMBEDDED_MODEL, SEGMENT_LEXICAL, Centering, MetricName, Statistic
 from twmd_registry.registry.own_presets import PRESET_FILE
 from twmd_registry.registry.presets import HASHES, name_preset
 
@@ -36,6 +36,7 @@ COMPARED = (
 )
 RESAMPLES, TRIALS = "Of the bootstrap intervals; 0 for none", "Of a paired permutation test against the first metric"
 compared = declare.metrics(SEGMENT_LEXICAL, COMPARED, required=True)
+CORRELATIONS = f"{', '.join(Statistic)} (default: pearson)."
 resamples = declare.number("--resamples", 1000, f"{RESAMPLES} (default: 1000).", type=declare.COUNT)
 
 
@@ -50,7 +51,7 @@ resamples = declare.number("--resamples", 1000, f"{RESAMPLES} (default: 1000).",
 @declare.settings
 @resamples
 @declare.output_format(*declare.RESULT_FORMATS)
-@declare.many("--correlation", "NAME", "pearson (the default), spearman, kendall, darr, acc_eq.", default=["pearson"])
+@declare.many("--correlation", "NAME", CORRELATIONS, default=["pearson"], type=declare.words(Statistic))
 @declare.choice("--by", ["none", "group", "item", "system"], "group", "What is averaged over (default: group).")
 @declare.choice("--level", ["segment", "system"], "segment", "system: means of systems, and their pairwise accuracy.")
 @declare.number("--trials", 0, f"{TRIALS} (default: 0).", type=declare.COUNT)

@@ -230,10 +230,14 @@ def number(name: str, default: int | None, about: str, **settings: Any) -> Decla
     return option(name, "N", about, default=default, **settings)
 
 
+def words(choices: Iterable[object]) -> click.Choice[str]:
+    """Return the type of an option that takes one of several words."""
+    return click.Choice([*map(str, choices)])
+
+
 def choice(name: str, choices: Iterable[object], default: object, about: str, **settings: Any) -> Declare:
     """Declare an option that takes one of several words."""
-    words = click.Choice([*map(str, choices)])
-    return option(name, None, about, type=words, default=str(default), **settings)
+    return option(name, None, about, type=words(choices), default=str(default), **settings)
 
 
 def offer(choices: Iterable[object]) -> Callable[..., list[str]]:

@@ -271,8 +271,12 @@ def _check_ray(arguments: Arguments) -> None:
             why = f"{name} is SacreBLEU's, and no mean over rows"
             raise SpecError(f"--engine ray scores by this package's metrics: {why}.")
     for name in map(str, arguments.input):
-        if "://" not in name and not glob.has_magic(name):
+        if "://" in name:
+            continue
+        if not glob.has_magic(name):
             declare.existing_path(name)
+        elif not glob.glob(name, recursive=True):  # noqa: PTH207 (a Path has no absolute patterns)
+            raise FileError(f"{name} names no file.")
 
 
 def _render_dataset(record: ScoredDataset, arguments: Arguments) -> str:

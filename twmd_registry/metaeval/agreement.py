@@ -17,11 +17,11 @@ from twmd_registry.metaeval.correlation import (
     THRESHOLD,
     CorrelationEstimate,
     Estimator,
-    Statistic,
     check_numbers,
     make_estimator,
     statistic_named,
 )
+from twmd_registry.registry.names import Statistic
 
 RESAMPLES = 1000
 SEED = 12345

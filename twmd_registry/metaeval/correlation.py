@@ -7,13 +7,13 @@ Shapes: N segments, P pairs of segments, B resamples.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from twmd_registry.errors import InputError, SpecError, menu
+from twmd_registry.registry.names import Statistic
 
 THRESHOLD = 25.0
 """Two translations differ in the DARR of WMT17 and WMT18 from 25 points on a scale from 0 to 100."""
@@ -23,16 +23,6 @@ _RATING_ROUNDING = 1e-9
 """Ratings with decimals have no exact binary form: 70.1 - 45.1 is a little less than 25."""
 _ACCURACY_ROUNDING = 1e-12
 """Two accuracies, sums of shares, are equal up to this."""
-
-
-class Statistic(StrEnum):
-    """How agreement is measured; the last two compare the segments of each item."""
-
-    PEARSON = "pearson"
-    SPEARMAN = "spearman"
-    KENDALL = "kendall"
-    DARR = "darr"
-    ACC_EQ = "acc_eq"
 
 
 PAIRWISE = frozenset({Statistic.DARR, Statistic.ACC_EQ})

@@ -20,15 +20,8 @@ from twmd_registry.metaeval.agreement import (
     split_parts,
     warn_about_undefined,
 )
-from twmd_registry.metaeval.correlation import (
-    LEAST_ROWS,
-    THRESHOLD,
-    Estimator,
-    Statistic,
-    check_numbers,
-    pearson,
-    statistic_named,
-)
+from twmd_registry.metaeval.correlation import LEAST_ROWS, THRESHOLD, Estimator, check_numbers, pearson, statistic_named
+from twmd_registry.registry.names import Statistic
 
 _ROUNDING = 1e-12
 """Two differences of agreement are equal up to this, and computed correlations pass their bounds by no more."""

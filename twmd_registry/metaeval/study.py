@@ -27,7 +27,7 @@ from twmd_registry.metaeval.agreement import (
     split_parts,
     system_agreement,
 )
-from twmd_registry.metaeval.correlation import THRESHOLD, Statistic, check_numbers, statistic_named
+from twmd_registry.metaeval.correlation import THRESHOLD, check_numbers, statistic_named
 from twmd_registry.metaeval.side_by_side import (
     FORMATS,
     MISSING,
@@ -42,6 +42,7 @@ from twmd_registry.metaeval.side_by_side import (
 )
 from twmd_registry.metaeval.significance import AgreementTest, permutation, williams_by_part
 from twmd_registry.progress import Progress, expect
+from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.version import __version__
 

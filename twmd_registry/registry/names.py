@@ -169,6 +169,16 @@ class Dtype(StrEnum):
     FLOAT16 = "float16"
 
 
+class Statistic(StrEnum):
+    """How agreement is measured; the last two compare the segments of each item."""
+
+    PEARSON = "pearson"
+    SPEARMAN = "spearman"
+    KENDALL = "kendall"
+    DARR = "darr"
+    ACC_EQ = "acc_eq"
+
+
 CONVERGED = "converged"
 """The value of ``iterations`` for the fixed point instead of a number of sweeps."""
 
