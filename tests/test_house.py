@@ -1,4 +1,4 @@
-"""The rules of the house that a machine can check."""
+"""Conventions of the code base that can be checked automatically."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from twmd_registry.registry.names import MetricName
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "twmd_registry"
-LONGEST_FILE = 600
-LONGEST_FUNCTION = 60
+MAX_FILE_LINES = 600
+MAX_FUNCTION_LINES = 60
 
-FLOORS = (
+LAYERS = (
     {"errors", "progress", "version"},
     {"registry"},
     {"tensors", "text_flags"},
@@ -34,23 +34,23 @@ FLOORS = (
     {"hub", "demo"},
     {"cli"},
 )
-"""Rooms from the bottom up: a room may import from lower floors only, and a stage never from another stage."""
+"""Layers from the bottom up: a top-level package imports from lower layers only, never from its own layer."""
 
-DOORS = {"metrics": {"plugins"}}
-"""Rooms outside the floors and what they may import."""
+IMPORTS_OUTSIDE_LAYERS = {"metrics": {"plugins"}}
+"""Top-level packages outside the layers, and the packages that they may import."""
 
 
 def sources() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
-def room(path: Path) -> str:
+def top_level_name(path: Path) -> str:
     first = path.relative_to(PACKAGE).parts[0]
     return first.removesuffix(".py")
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Dotted names of everything a file imports, wherever in it."""
+    """Yield the dotted name of every module that a file imports, at any level of nesting."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -58,24 +58,28 @@ def imports(path: Path) -> Iterator[str]:
             yield node.module
 
 
-def test_imports_point_down_only() -> None:
-    floor = {name: number for number, names in enumerate(FLOORS) for name in names}
+def test_packages_import_from_lower_layers_only() -> None:
+    floor = {name: number for number, names in enumerate(LAYERS) for name in names}
     upward = []
     for path in sources():
-        here = room(path)
+        here = top_level_name(path)
         if here == "__init__":
             continue
         for name in imports(path):
             parts = name.split(".")
             if parts[0] != "twmd_registry" or len(parts) == 1 or parts[1] == here:
                 continue
-            allowed = parts[1] in DOORS[here] if here in DOORS else floor[parts[1]] < floor[here]
+            allowed = (
+                parts[1] in IMPORTS_OUTSIDE_LAYERS[here]
+                if here in IMPORTS_OUTSIDE_LAYERS
+                else floor[parts[1]] < floor[here]
+            )
             if not allowed:
                 upward.append(f"{path.relative_to(ROOT)} imports {name}")
     assert upward == []
 
 
-def test_engine_never_imports_evaluate_or_datasets() -> None:
+def test_evaluate_and_datasets_are_imported_by_plugins_judgments_and_train_only() -> None:
     allowed = {PACKAGE / "plugins", PACKAGE / "judgments", PACKAGE / "train"}
     found = [
         str(path.relative_to(ROOT))
@@ -91,7 +95,7 @@ def test_registry_uses_the_standard_library_only() -> None:
     outside = {
         name
         for path in sources()
-        if room(path) == "registry"
+        if top_level_name(path) == "registry"
         for name in imports(path)
         if name.split(".")[0] not in sys.stdlib_module_names | {"twmd_registry"}
     }
@@ -108,18 +112,18 @@ def test_files_and_functions_are_short() -> None:
     long: list[str] = []
     for path in [*sources(), *sorted((ROOT / "metrics").rglob("*.py"))]:
         text = path.read_text(encoding="utf-8")
-        if len(text.splitlines()) > LONGEST_FILE:
+        if len(text.splitlines()) > MAX_FILE_LINES:
             long.append(str(path))
         for node in ast.walk(ast.parse(text)):
             if (
                 isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-                and (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION
+                and (node.end_lineno or 0) - node.lineno >= MAX_FUNCTION_LINES
             ):
                 long.append(f"{path}: {node.name}")
     assert long == []
 
 
-def test_type_name_means_one_thing() -> None:
+def test_class_names_are_unique_in_the_package() -> None:
     named: dict[str, list[str]] = {}
     for path in sources():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -128,8 +132,8 @@ def test_type_name_means_one_thing() -> None:
     assert {name: paths for name, paths in named.items() if len(paths) > 1} == {}
 
 
-def test_module_name_means_one_thing() -> None:
-    """A plugin's `metric.py`, and `__init__` and `__main__`, aside."""
+def test_module_names_are_unique_in_the_package() -> None:
+    """Exempt `__init__`, `__main__`, the `metric.py` of a plugin, and the modules under `metrics`."""
     named: dict[str, list[str]] = {}
     for path in sources():
         if path.stem not in {"__init__", "__main__", "metric"} and "metrics" not in path.parts:
@@ -137,14 +141,14 @@ def test_module_name_means_one_thing() -> None:
     assert {name: paths for name, paths in named.items() if len(paths) > 1} == {}
 
 
-def test_nobody_runs_remote_code_or_loads_pickles() -> None:
+def test_package_neither_runs_remote_code_nor_loads_pickles() -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in sources())
     assert "trust_remote_code=True" not in text
     assert "torch.load(" not in text
     assert "pickle.load" not in text
 
 
-def test_metric_has_a_module_an_entry_and_an_aligner() -> None:
+def test_every_metric_has_a_module_and_a_catalogue_entry() -> None:
     folders = {path.name for path in (ROOT / "metrics").iterdir() if path.is_dir() and not path.name.startswith("_")}
     assert folders == set(METRICS)
     assert set(METRICS) == set(MetricName) - {MetricName.SBERT}
@@ -158,5 +162,5 @@ def test_metric_has_a_module_an_entry_and_an_aligner() -> None:
 def test_importing_and_asking_for_help_loads_nothing_heavy(code: str) -> None:
     heavy = "{'torch', 'transformers', 'numpy', 'evaluate', 'datasets'}"
     check = f"{code}; import sys; assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert completed.returncode == 0, completed.stderr

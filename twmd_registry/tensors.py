@@ -1,4 +1,4 @@
-"""The values between the stages: named, immutable bundles of tensors and numbers.
+"""Data structures that the stages exchange: immutable named tuples of tensors.
 
 Letters of shapes, the same in every file: B pairs of a block, I items (texts, each once per centering group), T tokens
 of all items, concatenated, W n-grams, N hypothesis tokens, M reference tokens, D dimensions, L layers, V entries of a
@@ -14,36 +14,37 @@ from torch import Tensor
 
 EPSILON = torch.finfo(torch.float32).eps
 """Relative rounding error of float32."""
-NOTHING = 8
-"""A vector of at most this many times its rounding error has no direction and counts as nothing."""
-ABSENT = float("-inf")
-"""The value of padded places before a maximum or a softmax."""
-SLAB_CELLS = 2_000_000
+ZERO_TOLERANCE = 8
+"""A vector whose norm is at most this many times its rounding error is treated as zero."""
+MASKED = float("-inf")
+"""The value of padded positions before a maximum or a softmax."""
+CHUNK_CELLS = 2_000_000
 """Cells of S that are exponentiated at once (8 MB); only pairs of long texts have more."""
 
 
 class TokenVectors(NamedTuple):
-    """The token vectors of many texts in one row, without padding.
+    """The concatenated token vectors of many texts, without padding.
 
     Attributes:
         vectors: Shape (T, D).
         lengths: Tokens of each item; shape (I,), int64, on the vectors' device.
         counted: Tokens that count in averages; shape (T,), bool; None for all. The others can only be matched.
         weights: Weight of each token; shape (T,), at least 0; None for equal weights.
-        places: The place of each token in the encoded texts (of an n-gram: the place of its first token); shape (T,).
-        rounding: Bound on the length of each vector's rounding error; shape (T,); None for `EPSILON` times its length.
+        positions: The position of each token in the encoded text (of an n-gram: of its first token); shape (T,).
+        rounding: Bound on the norm of each vector's rounding error; shape (T,); None for `EPSILON` times the vector's
+            norm.
     """
 
     vectors: Tensor
     lengths: Tensor
     counted: Tensor | None = None
     weights: Tensor | None = None
-    places: Tensor | None = None
+    positions: Tensor | None = None
     rounding: Tensor | None = None
 
     @property
     def counted_lengths(self) -> Tensor:
-        """Tokens of each item that count; shape (I,)."""
+        """Number of counted tokens of each item; shape (I,)."""
         if self.counted is None:
             return self.lengths
         return torch.zeros_like(self.lengths).index_add(0, self.owners, self.counted.to(torch.int64))
@@ -57,7 +58,7 @@ class TokenVectors(NamedTuple):
 
     @property
     def lengths_with_mass(self) -> Tensor:
-        """Tokens of each item with positive mass; shape (I,)."""
+        """Number of tokens of each item that have positive mass; shape (I,)."""
         masses = self.masses
         return self.counted_lengths if masses is None else self._replace(counted=masses > 0).counted_lengths
 
@@ -69,7 +70,7 @@ class TokenVectors(NamedTuple):
 
     @property
     def rounding_errors(self) -> Tensor:
-        """Bound on the length of each vector's rounding error; shape (T,)."""
+        """Bound on the norm of each vector's rounding error; shape (T,)."""
         return (
             EPSILON * torch.linalg.vector_norm(self.vectors.detach(), dim=1) if self.rounding is None else self.rounding
         )
@@ -86,16 +87,16 @@ class TokenVectors(NamedTuple):
 
 
 class PaddedTokens(NamedTuple):
-    """The tokens of one side of B pairs, padded to N places.
+    """The tokens of one side of B pairs, padded to N positions.
 
     A weight is a multiplicity: a token of weight 2 counts as two tokens of weight 1 do. A token of weight 0 has no
-    share of the plan, but may be a greedy partner (bert_score treats special tokens so). Every text has a token of
+    share of the plan, but greedy matching may select it (as in bert_score, a special token). Every text has a token of
     positive weight.
 
     Attributes:
-        mask: Places that hold tokens; shape (B, N), bool.
+        mask: Positions that hold tokens; shape (B, N), bool.
         weights: Weight of each token, at least 0; shape (B, N); None for equal weights.
-        vectors: Shape (B, N, D); padded places hold arbitrary numbers. Aligners read similarities and need none.
+        vectors: Shape (B, N, D); padded positions hold arbitrary numbers. Aligners read similarities and need none.
     """
 
     mask: Tensor
@@ -187,14 +188,14 @@ def span_indices(starts: Tensor, lengths: Tensor) -> Tensor:
 
 
 def pad(tokens: TokenVectors, items: Tensor) -> PaddedTokens:
-    """Put the tokens of some items side by side.
+    """Pad the tokens of some items to a common length.
 
     Args:
         tokens: All items.
         items: Numbers of items; shape (B,).
 
     Returns:
-        Vectors (B, N, D) and mask (B, N), N the longest of them. An item's own tokens fill its first rows.
+        Vectors (B, N, D) and mask (B, N); N is the largest length. An item's tokens come before its padding.
     """
     lengths = tokens.lengths[items]
     columns = torch.arange(int(lengths.max()), device=lengths.device)
@@ -207,7 +208,7 @@ def pad(tokens: TokenVectors, items: Tensor) -> PaddedTokens:
 
 
 def masked_logsumexp(x: Tensor, present: Tensor, dim: int) -> Tensor:
-    """``log sum exp`` along one axis over the cells that are present.
+    """Return ``log sum exp`` along one axis over the cells that are present.
 
     A row that is all padding gives 0, with gradient 0: it takes part in nothing that follows.
 
@@ -217,30 +218,30 @@ def masked_logsumexp(x: Tensor, present: Tensor, dim: int) -> Tensor:
         dim: The axis that is summed; it is kept with length 1.
     """
     some = present.any(dim=dim, keepdim=True)
-    inside = torch.where(present, x, torch.where(some, x.new_tensor(ABSENT), 0.0))
+    inside = torch.where(present, x, torch.where(some, x.new_tensor(MASKED), 0.0))
     return torch.where(some, torch.logsumexp(inside, dim=dim, keepdim=True), 0.0)
 
 
 def masked_log_softmax(x: Tensor, present: Tensor) -> Tensor:
-    """``x - log sum exp x`` along the last axis over the cells that are present, and -inf in the others.
+    """Return ``x - log sum exp x`` along the last axis over the cells that are present, and -inf in the others.
 
-    Its exponentials sum to one however large x is: ``x - masked_logsumexp(x)`` is off by the rounding of x, and x holds
-    S/T.
+    Its exponentials sum to one however large x is; ``x - masked_logsumexp(x)`` would inherit the rounding error of x,
+    which is large for S/T.
 
     Args:
         x: Shape (B, N, M).
         present: Cells that count; same shape.
     """
     some = present.any(dim=2, keepdim=True)
-    inside = torch.where(some, torch.where(present, x, ABSENT), 0.0)
-    return torch.where(present, torch.log_softmax(inside, dim=2), ABSENT)
+    inside = torch.where(some, torch.where(present, x, MASKED), 0.0)
+    return torch.where(present, torch.log_softmax(inside, dim=2), MASKED)
 
 
-def slabs(s: Tensor, dim: int) -> list[slice]:
-    """Cut one axis of S so that a slab holds about `SLAB_CELLS` cells: what long texts need beside S stays small.
+def chunks(s: Tensor, dim: int) -> list[slice]:
+    """Cut one axis of S so that a slab holds about `CHUNK_CELLS` cells: what long texts need beside S stays small.
 
-    >>> slabs(torch.zeros(1, 3, 2), dim=1)
+    >>> chunks(torch.zeros(1, 3, 2), dim=1)
     [slice(0, 3, None)]
     """
-    step = max(1, SLAB_CELLS * s.shape[dim] // max(s.numel(), 1))
+    step = max(1, CHUNK_CELLS * s.shape[dim] // max(s.numel(), 1))
     return [slice(start, min(start + step, s.shape[dim])) for start in range(0, s.shape[dim], step)]

@@ -1,7 +1,7 @@
 """Ensemble.
 
-The weighted mean of several metrics' scores of each segment (Herbold 2024, A.2). By default STSScore, BERTScore F1
-rescaled with a baseline, and S-BERT; `members` names others, which may have weights and keys.
+The weighted mean of several metrics' scores of each segment (Herbold 2024, A.2). Default: STSScore, BERTScore F1
+rescaled with a baseline, and S-BERT; `members` replaces them, with optional weights and keys.
 
 Examples:
     >>> import evaluate

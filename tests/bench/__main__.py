@@ -1,6 +1,6 @@
 """One table: every contestant on the same texts in one run.
 
-``make bench``, or alone ``python -m tests.bench``; ``--quick`` measures fewer contestants on fewer pairs. On a GPU
+Run ``make bench`` or ``python -m tests.bench``; ``--quick`` measures fewer contestants on fewer pairs. On a GPU
 ``python -m tests.bench --shape roberta-large --device cuda --pairs 138000``.
 """
 
@@ -45,7 +45,7 @@ QUICK_PAIRS = 400
 
 @contextmanager
 def model_of(shape: str) -> Iterator[tuple[str, int]]:
-    """A folder with the encoder, and the layer to read: the embedded model, or one of random weights with its
+    """Yield the folder of an encoder and the layer to read: the embedded model, or one with random weights and the same
     tokenizer."""
     if shape == "minilm":
         yield str(embedded_folder()), EMBEDDED_LAYER
@@ -66,17 +66,17 @@ def model_of(shape: str) -> Iterator[tuple[str, int]]:
 
 
 def run(name: str, setting: Setting, pairs: int) -> Measured:
-    """Measure one contestant in a process of its own, with memory in large pages as ``twmd`` asks for."""
+    """Measure one contestant in a process of its own, with large memory pages, as ``twmd`` requests."""
     arguments = [name, setting.model, str(setting.layer), setting.device, str(pairs)]
     command, large_pages = [sys.executable, "-m", "tests.bench.contestants", *arguments], {"THP_MEM_ALLOC_ENABLE": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | large_pages)
-    if done.returncode:
-        raise SystemExit(f"{name} failed: {done.stderr.strip().splitlines()[-1]}")
-    return Measured(**json.loads(done.stdout.splitlines()[-1]))
+    completed = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | large_pages)
+    if completed.returncode:
+        raise SystemExit(f"{name} failed: {completed.stderr.strip().splitlines()[-1]}")
+    return Measured(**json.loads(completed.stdout.splitlines()[-1]))
 
 
 def main() -> None:
-    """Print the seconds of every contestant when they are measured, and the table at the end."""
+    """Print the time of each contestant as soon as it is measured, and the table at the end."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("--shape", choices=("minilm", *SHAPES), default="minilm")
     parser.add_argument("--device", default="cpu")
@@ -88,19 +88,19 @@ def main() -> None:
     names = set(given.only or (QUICK if given.quick else CONTESTANTS)).union(BARE)
     processor = platform.processor() or platform.machine()
     machine = torch.cuda.get_device_name() if given.device.startswith("cuda") else processor
-    found = {}
+    measurements = {}
     with model_of(given.shape) as (folder, layer):
         print(f"{benchmark_pairs(pairs)[0]}; {given.shape} to layer {layer}", end="; ")
         print(f"{machine}, {os.cpu_count()} cores, torch {torch.__version__}", flush=True)
         for name in (name for name in CONTESTANTS if name in names):
-            found[name] = run(name, Setting(folder, layer, given.device), pairs)
-            print(f"{name}: {found[name].seconds:.1f} s", flush=True)
-    base = sum(found[name].seconds for name in BARE) / len(BARE)
+            measurements[name] = run(name, Setting(folder, layer, given.device), pairs)
+            print(f"{name}: {measurements[name].seconds:.1f} s", flush=True)
+    base = sum(measurements[name].seconds for name in BARE) / len(BARE)
     rows = [
         [name, f"{s:.1f}", f"{pairs / s:.0f}", f"{s / base:.2f}", f"{megabytes:.0f}", f"{products:.0%}"]
-        for name, (s, megabytes, products) in found.items()
+        for name, (s, megabytes, products) in measurements.items()
     ]
-    headers = ["", "seconds", "pairs/s", "x bare encoder", "peak MB", "in products"]
+    headers = ["", "seconds", "pairs/s", "x bare encoder", "peak MB", "in matrix products"]
     print(tabulate(rows, headers=headers, disable_numparse=True))
 
 

@@ -293,7 +293,10 @@ class TestBadData:
         write(files / "a.jsonl", ['{"prediction": "p", "reference": "x"}', '{"prediction": "p"}'])
         write(files / "b.jsonl", ['{"prediction": "p", "reference": "x"}'])
         write(files / "c.jsonl", ['{"prediction": "p", "reference": "y"}'])
+        for name in "de":
+            write(files / f"{name}.jsonl", [f'{{"prediction": "p", "reference": "x", "source": "{name}"}}'])
         for line, words in (
+            ("score -i d.jsonl e.jsonl", "e.jsonl and d.jsonl hold different sources"),
             ("score ref.txt short.txt -i good.txt", "short.txt has 1 lines but ref.txt has 3"),
             ("score -i a.jsonl", "a.jsonl, row 2: no column 'references' or 'reference'; Choices: prediction."),
             ("score -i b.jsonl c.jsonl", "c.jsonl and b.jsonl hold different references: score them one by one"),

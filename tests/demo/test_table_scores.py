@@ -146,8 +146,14 @@ def test_missing_or_unknown_metric_is_refused() -> None:
 
 
 def test_preset_that_a_metric_lacks_is_a_notice() -> None:
-    notices = score_file(read_pasted("prediction,reference\na cat,the cat"), ["twmd"], "nosuch")["notices"]
-    assert "no preset 'nosuch' of twmd: they take their defaults." in notices
+    notices = score_file(read_pasted(CSV), ["twmd", "trwmd"], "embedded-tuned")["notices"]
+    assert "no preset 'embedded-tuned' of trwmd: they take their defaults." in notices
+
+
+@pytest.mark.parametrize("preset", ["nosuch", "roberta-large"])
+def test_preset_that_the_page_does_not_offer_is_refused(preset: str) -> None:
+    with pytest.raises(SpecError, match=f"preset='{preset}' is not offered here; .*embedded-tuned"):
+        score_file(read_pasted(CSV), ["twmd"], preset)
 
 
 def test_repeated_metric_counts_once_and_json_lines_are_numbered_by_line() -> None:

@@ -19,10 +19,10 @@ LONG = 10_000
 
 
 def texts(lengths: list[int], seed: int = 0, *, weighted: bool = True, zeros: bool = False) -> TokenVectors:
-    draw = np.random.default_rng(seed)
-    vectors, weights = draw.normal(size=(sum(lengths), 3)), draw.uniform(0.1, 3, sum(lengths))
+    rng = np.random.default_rng(seed)
+    vectors, weights = rng.normal(size=(sum(lengths), 3)), rng.uniform(0.1, 3, sum(lengths))
     if zeros:
-        weights[draw.random(len(weights)) < 0.6] = 0
+        weights[rng.random(len(weights)) < 0.6] = 0
     return TokenVectors(
         torch.tensor(vectors), torch.tensor(lengths), weights=torch.tensor(weights) if weighted else None
     )
@@ -32,18 +32,18 @@ def parts(tokens: TokenVectors) -> list[tuple[np.ndarray, list[float] | None]]:
     """Return every text's vectors and weights."""
     found = []
     for start, length in zip(tokens.starts.tolist(), tokens.lengths.tolist(), strict=True):
-        own = slice(start, start + length)
-        found.append((tokens.vectors[own].numpy(), None if tokens.weights is None else tokens.weights[own].tolist()))
+        span = slice(start, start + length)
+        found.append((tokens.vectors[span].numpy(), None if tokens.weights is None else tokens.weights[span].tolist()))
     return found
 
 
 def assert_windows(tokens: TokenVectors, n: int | str) -> None:
     found = form_ngrams(tokens, n)
     assert (found.weights is None) is (tokens.weights is None)
-    for mine, (vectors, weights) in zip(parts(found), parts(tokens), strict=True):
+    for windows, (vectors, weights) in zip(parts(found), parts(tokens), strict=True):
         wanted, totals = movers.ngrams(vectors, weights, LONG if n == "sentence" else int(n))
-        np.testing.assert_allclose(mine[0], wanted, atol=1e-12)
-        assert mine[1] is None or mine[1] == pytest.approx(totals, abs=1e-12)
+        np.testing.assert_allclose(windows[0], wanted, atol=1e-12)
+        assert windows[1] is None or windows[1] == pytest.approx(totals, abs=1e-12)
 
 
 @QUICK
@@ -70,13 +70,13 @@ def test_window_with_zero_weights_has_the_unweighted_mean_and_zero_weight() -> N
 
 
 def test_window_place_is_the_position_of_its_first_token() -> None:
-    assert form_ngrams(texts([3, 0, 2], weighted=False), 2).places is not None
-    places = form_ngrams(texts([3, 0, 2], weighted=False), 2).places
-    assert places is not None
-    assert places.tolist() == [0, 1, 3]
+    assert form_ngrams(texts([3, 0, 2], weighted=False), 2).positions is not None
+    positions = form_ngrams(texts([3, 0, 2], weighted=False), 2).positions
+    assert positions is not None
+    assert positions.tolist() == [0, 1, 3]
 
 
-def test_windows_are_scaled_to_length_one_and_those_without_a_direction_dropped() -> None:
+def test_windows_are_scaled_to_unit_length_and_zero_windows_are_dropped() -> None:
     vectors = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 2.0]], dtype=torch.float64)
     found = unit(form_ngrams(TokenVectors(vectors, torch.tensor([3]), weights=torch.tensor([1.0, 1.0, 1.0])), 2))
     assert found.lengths.tolist() == [1]

@@ -45,7 +45,7 @@ def test_path_may_hold_a_colon_and_begin_with_a_tilde(tmp_path: Path, monkeypatc
     assert read_rated("table:~/a:b.csv").ratings.tolist() == [2.0]
 
 
-def test_name_of_the_hub_is_read_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_name_is_read_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def read_hub(name: str) -> RatedSegments:
@@ -75,7 +75,7 @@ def test_name_of_the_hub_is_read_there(monkeypatch: pytest.MonkeyPatch) -> None:
         ("", "no data: expected FORMAT:PATH, as in table:ratings.csv,rating=score."),
     ],
 )
-def test_name_of_another_form_is_refused(name: str, words: str) -> None:
+def test_malformed_or_unknown_name_is_refused(name: str, words: str) -> None:
     with pytest.raises(SpecError) as caught:
         read_rated(name)
     assert words in str(caught.value)
@@ -87,15 +87,15 @@ def test_missing_file_is_refused_by_its_reader() -> None:
 
 
 def test_digest_is_of_compact_json() -> None:
-    written_out = b'[["a","b"],["One.","Two."],[["1."],["2."]],[1.0,0.0],["x","y"],["s","t"]]'
-    assert content_of(RATED) == hashlib.sha256(written_out).hexdigest()[:12]
+    compact_json = b'[["a","b"],["One.","Two."],[["1."],["2."]],[1.0,0.0],["x","y"],["s","t"]]'
+    assert content_of(RATED) == hashlib.sha256(compact_json).hexdigest()[:12]
     same = RATED._replace(
         references=[["1."], "2."], ratings=np.array([1.0, -0.0]), dropped=0, predictions=list(RATED.predictions)
     )
     assert content_of(same) == content_of(RATED)
 
 
-def test_digest_differs_with_every_field_of_a_result() -> None:
+def test_digest_changes_with_every_field_of_the_content() -> None:
     changes: list[dict[str, object]] = [
         {"group": ["a", "c"]},
         {"predictions": ["One.", "Two. "]},
@@ -107,5 +107,5 @@ def test_digest_differs_with_every_field_of_a_result() -> None:
         {"item": ["s", "t"], "system": ["x", "y"]},
         {name: list(reversed(getattr(RATED, name))) for name in RATED._fields[:4]},
     ]
-    result = [content_of(RATED._replace(**change)) for change in changes]  # type: ignore[arg-type]
-    assert len({content_of(RATED), *result}) == 1 + len(changes)
+    digests = [content_of(RATED._replace(**change)) for change in changes]  # type: ignore[arg-type]
+    assert len({content_of(RATED), *digests}) == 1 + len(changes)

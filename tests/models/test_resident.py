@@ -21,22 +21,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def record_devices(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record the devices to which a model's network is moved."""
-    places: list[str] = []
-    monkeypatch.setattr(model.network, "to", lambda device: places.append(str(device)), raising=False)
-    return places
+    devices: list[str] = []
+    monkeypatch.setattr(model.network, "to", lambda device: devices.append(str(device)), raising=False)
+    return devices
 
 
 @pytest.mark.parametrize("metric", ["twmd", "stsscore"])
 def test_parked_model_returns_to_its_device_at_the_next_score(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = twmd_registry.scorer(metric)
-    before = one.score(*TEXTS)
-    places = record_devices(one.backend.model, monkeypatch)
-    one.park()
+    scorer = twmd_registry.scorer(metric)
+    before = scorer.score(*TEXTS)
+    places = record_devices(scorer.backend.model, monkeypatch)
+    scorer.park()
     assert places == ["cpu"]
-    assert one.backend.model.parked
-    assert one.score(*TEXTS) == before
-    assert places == ["cpu", str(one.backend.model.device)]
-    assert one.score(*TEXTS) == before
+    assert scorer.backend.model.parked
+    assert scorer.score(*TEXTS) == before
+    assert places == ["cpu", str(scorer.backend.model.device)]
+    assert scorer.score(*TEXTS) == before
     assert len(places) == 2
 
 
@@ -57,8 +57,8 @@ def test_parked_shared_model_is_unparked_by_another_scorer(folder: Path) -> None
 
 
 def test_ensemble_parks_its_members(folder: Path) -> None:
-    own = f"model={folder};layer=1"
-    both = twmd_registry.scorer(f"ensemble(twmd;{own},sbert;{own})")
+    keys = f"model={folder};layer=1"
+    both = twmd_registry.scorer(f"ensemble(twmd;{keys},sbert;{keys})")
     before = both.score(*TEXTS)
     both.park()
     assert all(member.backend.model.parked for member in both.members)

@@ -33,18 +33,22 @@ TEXTS = st.lists(st.text(alphabet="ab ,\u0301我\n", max_size=12), min_size=1, m
 def test_percentile_rank_is_the_share_of_beaten_scores(errors: bool) -> None:
     scores = np.random.default_rng(3).integers(0, 6, size=(3, 7)).astype(float)
     flat = (-scores if errors else scores).ravel().tolist()
-    beaten = [(sum(own > x for x in flat) + (sum(own == x for x in flat) - 1) / 2) / (len(flat) - 1) for own in flat]
+    beaten = [
+        (sum(score > x for x in flat) + (sum(score == x for x in flat) - 1) / 2) / (len(flat) - 1) for score in flat
+    ]
     ranks = percentile_ranks(column("any", scores, errors=errors))
     np.testing.assert_allclose(ranks, np.reshape(beaten, scores.shape), atol=1e-12)
 
 
-def test_range_and_disagreement_are_the_widest_of_all_pairs() -> None:
+def test_disagreement_is_the_largest_rank_difference_of_two_metrics() -> None:
     table = comparison(["a", "b", "c"], 9)
-    ranks = [percentile_ranks(one) for one in table.columns]
+    ranks = [percentile_ranks(metric) for metric in table.columns]
     for segment in range(9):
         for system in range(3):
-            places = [rank[system, segment] for rank in ranks]
-            assert disagreements(table.columns)[system, segment] == max(x - y for x in places for y in places)
+            segment_ranks = [rank[system, segment] for rank in ranks]
+            assert disagreements(table.columns)[system, segment] == max(
+                x - y for x in segment_ranks for y in segment_ranks
+            )
 
 
 def test_undefined_score_is_never_highlighted() -> None:
@@ -68,9 +72,9 @@ def test_highlights_are_half_system_differences_and_half_metric_disagreements() 
     assert best > worst
     ends = [f"{cells[i].segments[first.segment]:.4f} to {table.systems[i]}" for i in first.systems]
     assert first.reason == f"systems differ: twmd gives {ends[0]} and {ends[1]}"
-    apart = disagreements(table.columns)
+    disagreement = disagreements(table.columns)
     taken = {one.segment for one in differing}
-    order = sorted((-apart[i, s], i, s) for i in range(2) for s in range(50) if s not in taken)
+    order = sorted((-disagreement[i, s], i, s) for i in range(2) for s in range(50) if s not in taken)
     expected: dict[int, int] = {}
     for _, system, segment in order:
         expected.setdefault(segment, system)
@@ -82,7 +86,7 @@ def test_highlights_are_half_system_differences_and_half_metric_disagreements() 
     assert reason == f"metrics disagree on {table.systems[system]}: {high}, and {low}, of all other scores"
 
 
-def test_highlights_of_one_system_are_disagreements_and_of_agreeing_metrics_empty() -> None:
+def test_single_system_highlights_disagreements_and_agreeing_metrics_highlight_nothing() -> None:
     assert {len(one.systems) for one in choose_highlights(comparison(["alone"], 30), 6)} == {1}
     scores = np.array([[0.1, 0.2, 0.3]])
     agreeing = SystemComparison(("alone",), (column("x", scores), column("y", 2 * scores)))
@@ -91,7 +95,7 @@ def test_highlights_of_one_system_are_disagreements_and_of_agreeing_metrics_empt
 
 @settings(deadline=None)
 @given(VALUES)
-def test_groups_have_every_known_segment_once_and_split_no_equal_values(values: list[float]) -> None:
+def test_groups_partition_defined_values_and_keep_equal_values_together(values: list[float]) -> None:
     groups = [group.tolist() for group in group_by(np.array(values))]
     assert sorted(i for group in groups for i in group) == [i for i, x in enumerate(values) if not math.isnan(x)]
     assert len(groups) <= GROUPS
@@ -124,20 +128,20 @@ def test_word_frequency_is_the_geometric_mean_over_all_references() -> None:
         ("?! ", []),
     ],
 )
-def test_words_of_a_script_are_split(text: str, expected: list[str]) -> None:
+def test_text_of_any_script_is_split_into_words(text: str, expected: list[str]) -> None:
     assert split_words(text) == expected
 
 
 @settings(deadline=None)
 @given(TEXTS, TEXTS)
-def test_marked_parts_joined_are_the_text_and_no_mark_is_blank(predictions: list[str], references: list[str]) -> None:
+def test_marked_parts_join_to_the_text_and_no_mark_is_blank(predictions: list[str], references: list[str]) -> None:
     for texts, marked in zip((predictions, references), mark_differences(predictions, references), strict=True):
         assert ["".join(parts) for parts in marked] == texts
         assert ["".join(split_pieces(text)) for text in texts] == texts
         assert all(part.strip() for parts in marked for part in parts[1::2])
 
 
-def test_words_are_marked_without_counterpart_in_the_closest_reference() -> None:
+def test_words_without_counterpart_in_the_closest_reference_are_marked() -> None:
     assert mark_differences(["so it is."], ["so it is."]) == ([["so it is."]], [["so it is."]])
     assert mark_differences(["a b"], ["c d "]) == ([["", "a b"]], [["", "c d", " "]])
     marked, _ = mark_differences(["a red car", "one blue bus"], ["a red van", "one blue bus"])

@@ -1,4 +1,4 @@
-"""Scores as columns of a data set of `datasets`, and what the command line refuses, without Ray."""
+"""Scores as columns of a `datasets.Dataset`, and options that the command line refuses; Ray is not needed."""
 
 from __future__ import annotations
 
@@ -28,16 +28,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def rows() -> datasets.Dataset:
     return datasets.Dataset.from_dict(
-        {"id": range(11), "prediction": [one for one, _ in SEGMENTS], "reference": [many for _, many in SEGMENTS]}
+        {
+            "id": range(11),
+            "prediction": [text for text, _ in SEGMENTS],
+            "reference": [references for _, references in SEGMENTS],
+        }
     )
 
 
 def test_columns_of_a_single_process_equal_scores_of_the_engine(model: Path, rows: datasets.Dataset) -> None:
-    own = scorers(model)
-    scored = score_dataset(rows, own)
+    metric_scorers = scorers(model)
+    scored = score_dataset(rows, metric_scorers)
     assert scored.column_names[:4] == ["id", "prediction", "reference", "twmd"]
     for found, name in zip(
-        score_all(own, *zip(*SEGMENTS, strict=True)),
+        score_all(metric_scorers, *zip(*SEGMENTS, strict=True)),
         ("twmd", "twmd_2", "bertscore_centered", "moverscore"),
         strict=True,
     ):
@@ -64,7 +68,7 @@ def test_several_processes_refuse_a_metric_that_depends_on_other_rows(model: Pat
         score_dataset(rows, scorers(model, "batch"), num_proc=2)
 
 
-def test_metric_may_be_a_name_and_a_format_hides_no_column(rows: datasets.Dataset) -> None:
+def test_metric_given_by_name_or_signature_reads_columns_that_with_format_hides(rows: datasets.Dataset) -> None:
     hidden = rows.rename_column("reference", "references").with_format(None, columns=["prediction"])
     with scorer("twmd") as own:
         expected = own.score(*zip(*SEGMENTS, strict=True)).scores
@@ -73,7 +77,7 @@ def test_metric_may_be_a_name_and_a_format_hides_no_column(rows: datasets.Datase
 
 
 @pytest.mark.parametrize("number", [0, "2"])
-def test_number_of_processes_is_checked(model: Path, rows: datasets.Dataset, number: int) -> None:
+def test_num_proc_that_is_not_a_positive_integer_is_refused(model: Path, rows: datasets.Dataset, number: int) -> None:
     with pytest.raises(
         SpecError, match=r"^num_proc=.*: expected a whole number from 1, or None for this process alone\.$"
     ):
@@ -91,7 +95,7 @@ def test_metrics_of_a_wrong_type_are_refused(rows: datasets.Dataset, metrics: ob
         score_dataset(rows, metrics)  # type: ignore[arg-type]
 
 
-def test_data_set_of_a_wrong_kind_or_columns_is_refused(model: Path, rows: datasets.Dataset) -> None:
+def test_data_set_of_a_wrong_type_or_with_wrong_columns_is_refused(model: Path, rows: datasets.Dataset) -> None:
     own = scorers(model, "none")
     for dataset, message in [
         (rows.to_iterable_dataset(), r"a datasets\.Dataset; got IterableDataset\.$"),

@@ -40,7 +40,7 @@ from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset, workers
 from twmd_registry.scale.partitions import MOST_TRIES, PartitionScorer
 from twmd_registry.scale.runner import score_parts
 from twmd_registry.scale.storage import LOCK
-from twmd_registry.scale.workers import without_lines
+from twmd_registry.scale.workers import drop_stderr_lines
 
 SEGMENTS = draw_segments(23)
 
@@ -525,7 +525,7 @@ def test_workers_are_started_after_all_checks(model: Path, data: Path, tmp_path:
 
 
 def test_lines_with_a_text_are_dropped_from_stderr(capfd: pytest.CaptureFixture[str]) -> None:
-    with contextlib.suppress(KeyError), without_lines(b"greeting"):
+    with contextlib.suppress(KeyError), drop_stderr_lines(b"greeting"):
         os.write(2, b"one\na greeting of mine\n")
         os.write(2, b"two\n")
         raise KeyError

@@ -47,7 +47,7 @@ def similarities(x: PaddedTokens, y: PaddedTokens, distance: Distance = Distance
     return torch.einsum("bnd,bmd->bnm", x.vectors, y.vectors)
 
 
-def align(metric: MetricName, s: Tensor, x: PaddedTokens, y: PaddedTokens, how: AlignmentSettings) -> Sides:
+def align(metric: MetricName, s: Tensor, x: PaddedTokens, y: PaddedTokens, settings: AlignmentSettings) -> Sides:
     """Return C(X, Y) from both sides.
 
     Each side averages over its own tokens of positive weight and may choose any token of the other.
@@ -57,16 +57,16 @@ def align(metric: MetricName, s: Tensor, x: PaddedTokens, y: PaddedTokens, how: 
         s: Similarities; shape (B, N, M).
         x: Hypothesis tokens.
         y: Reference tokens.
-        how: Settings of the aligner.
+        settings: Settings of the aligner.
 
     Returns:
         Both sides, each of shape (B,); for a symmetric metric they are the same tensor.
     """
-    hypothesis = ALIGNERS[metric](s, x, y, how)
-    return Sides(hypothesis, hypothesis if metric in SYMMETRIC else ALIGNERS[metric](s.mT, y, x, how))
+    hypothesis = ALIGNERS[metric](s, x, y, settings)
+    return Sides(hypothesis, hypothesis if metric in SYMMETRIC else ALIGNERS[metric](s.mT, y, x, settings))
 
 
-def plans(metric: MetricName, s: Tensor, x: PaddedTokens, y: PaddedTokens, how: AlignmentSettings) -> Sides:
+def plans(metric: MetricName, s: Tensor, x: PaddedTokens, y: PaddedTokens, settings: AlignmentSettings) -> Sides:
     """Return the plans of both sides, each of shape (B, N, M): with S they give C (exact transport: with the cost)."""
-    hypothesis = PLANS[metric](s, x, y, how)
-    return Sides(hypothesis, hypothesis if metric in SYMMETRIC else PLANS[metric](s.mT, y, x, how).mT)
+    hypothesis = PLANS[metric](s, x, y, settings)
+    return Sides(hypothesis, hypothesis if metric in SYMMETRIC else PLANS[metric](s.mT, y, x, settings).mT)

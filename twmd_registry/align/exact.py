@@ -18,26 +18,26 @@ from twmd_registry.errors import warn
 from twmd_registry.registry.names import Distance, Transform
 from twmd_registry.tensors import PaddedTokens
 
-MOST_ITERATIONS = 1_000_000
-SAME = 1e-14
+MAX_ITERATIONS = 1_000_000
+MIN_SQUARED_DISTANCE = 1e-14
 """Squared distances below this are taken as 0: the gradient of the square root is infinite there."""
 
 
-def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
-    """Score the best plan: ``C = 1 - EMD`` or ``1 / (1 + EMD)``, ``EMD = min <pi, cost>``.
+def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
+    """Score the optimal plan: ``C = 1 - EMD`` or ``1 / (1 + EMD)``, ``EMD = min <pi, cost>``.
 
     The row and column sums of a plan are the tokens' shares: 1/N and 1/M, or their weights divided by the weights' sum
-    (Zhao et al. 2019, Eq. 1 and 2). The cost of moving x to y, both of length one, is ``1 - x y`` (with ``linear`` that
+    (Zhao et al. 2019, Eq. 1 and 2). The cost of moving x to y, both unit vectors, is ``1 - x y`` (with ``linear`` that
     gives ``C = max <pi, S>``, the TWMD paper's Eq. 2), ``|x - y|^2 = 2 - 2 x y``, or ``|x - y|``.
 
-    The plan is POT's network simplex in float64, and an assignment where both texts have as many tokens of one weight;
-    C is differentiable in S, with the plan as its gradient (which by the envelope theorem it is).
+    The plan is POT's network simplex in float64, or an assignment for equally many tokens of equal weight;
+    C is differentiable in S; by the envelope theorem its gradient is the plan.
 
     Args:
         s: Similarities; shape (B, N, M).
         hyp: Hypothesis tokens.
         ref: Reference tokens.
-        how: Distance and transform.
+        settings: Distance and transform.
 
     Returns:
         C, shape (B,). For unit vectors it is in [-1, 1] (``linear`` with ``similarity`` or ``euclidean``), [-3, 1]
@@ -46,51 +46,53 @@ def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSetting
     Warns:
         TwmdWarning: The solver stopped early on some pair.
     """
-    gain = GAINS[how.distance](s)  # (B, N, M)
-    plans = _plans(gain, hyp, ref, FREE[how.distance])
-    most = (plans.to(s) * torch.where(hyp.mask[:, :, None] & ref.mask[:, None, :], gain, 0.0)).sum((1, 2))
-    c = most + (1 - FREE[how.distance])
-    return invert_cost(c) if how.transform is Transform.INVERSE else c
+    gain = GAINS[settings.distance](s)  # (B, N, M)
+    plans = _plans(gain, hyp, ref, ZERO_COST_GAINS[settings.distance])
+    best_gain = (plans.to(s) * torch.where(hyp.mask[:, :, None] & ref.mask[:, None, :], gain, 0.0)).sum((1, 2))
+    c = best_gain + (1 - ZERO_COST_GAINS[settings.distance])
+    return invert_cost(c) if settings.transform is Transform.INVERSE else c
 
 
-def exact_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
-    """Return the best plan; shape (B, N, M)."""
-    return _plans(GAINS[how.distance](s), hyp, ref, FREE[how.distance]).to(s)
+def exact_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
+    """Return the optimal plan; shape (B, N, M)."""
+    return _plans(GAINS[settings.distance](s), hyp, ref, ZERO_COST_GAINS[settings.distance]).to(s)
 
 
 GAINS: dict[Distance, Callable[[Tensor], Tensor]] = {
     Distance.SIMILARITY: lambda s: s,
     Distance.SQEUCLIDEAN: lambda s: 2 * s - 2,
-    Distance.EUCLIDEAN: lambda s: -torch.where(2 - 2 * s > SAME, (2 - 2 * s).clamp(min=SAME).sqrt(), 0.0),
+    Distance.EUCLIDEAN: lambda s: (
+        -torch.where(2 - 2 * s > MIN_SQUARED_DISTANCE, (2 - 2 * s).clamp(min=MIN_SQUARED_DISTANCE).sqrt(), 0.0)
+    ),
 }
 """The objective of a plan, up to a constant: minus the cost."""
 
-FREE = {Distance.SIMILARITY: 1.0, Distance.SQEUCLIDEAN: 0.0, Distance.EUCLIDEAN: 0.0}
-"""The gain of moving a token that costs nothing, so that EMD is this minus the best plan's gain."""
+ZERO_COST_GAINS = {Distance.SIMILARITY: 1.0, Distance.SQEUCLIDEAN: 0.0, Distance.EUCLIDEAN: 0.0}
+"""The gain of a move that costs nothing; EMD is this minus the gain of the optimal plan."""
 
 
 def invert_cost(c: Tensor) -> Tensor:
-    """Return 1 / (1 + EMD), from c = 1 - EMD: one plan serves both."""
+    """Return 1 / (1 + EMD), from c = 1 - EMD; both have the same optimal plan."""
     return 1 / (2 - c)
 
 
 def _plans(gain: Tensor, hyp: PaddedTokens, ref: PaddedTokens, free: float) -> Tensor:
-    """Return the best plan of every pair, float64 on the CPU; shape (B, N, M)."""
+    """Return the optimal plan of every pair, float64 on the CPU; shape (B, N, M)."""
     cost = free - gain.detach().to("cpu", torch.float64).numpy()
     plans = np.zeros_like(cost)
     rows, columns = hyp.has_mass.cpu().numpy(), ref.has_mass.cpu().numpy()
     row_weights, column_weights = _weights(hyp), _weights(ref)
 
     def solve(pairs: np.ndarray) -> list[str]:
-        said = []
+        messages = []
         for b in pairs.tolist():
             tokens = np.ix_(rows[b], columns[b])
-            plans[b][tokens], trouble = _plan(cost[b][tokens], row_weights[b][rows[b]], column_weights[b][columns[b]])
-            said += [trouble] if trouble else []
-        return said
+            plans[b][tokens], message = _plan(cost[b][tokens], row_weights[b][rows[b]], column_weights[b][columns[b]])
+            messages += [message] if message else []
+        return messages
 
     workers = min(torch.get_num_threads(), len(cost))
-    with ThreadPoolExecutor(workers) as pool:  # both solvers let other threads run
+    with ThreadPoolExecutor(workers) as pool:  # both solvers release the GIL
         for trouble in itertools.chain.from_iterable(pool.map(solve, np.array_split(np.arange(len(cost)), workers))):
             warn(trouble)
     return torch.from_numpy(plans)
@@ -101,7 +103,7 @@ def _weights(side: PaddedTokens) -> np.ndarray:
 
 
 def _plan(cost: np.ndarray, row_weights: np.ndarray, column_weights: np.ndarray) -> tuple[np.ndarray, str | None]:
-    """Return the best plan of one pair, and what its solver had to say."""
+    """Return the optimal plan of one pair, and the solver's warning or None."""
     n, m = cost.shape
     a, b = row_weights / row_weights.sum(), column_weights / column_weights.sum()
     if n == 1 or m == 1:
@@ -111,8 +113,8 @@ def _plan(cost: np.ndarray, row_weights: np.ndarray, column_weights: np.ndarray)
 
 
 def _assignment(cost: np.ndarray) -> np.ndarray:
-    """Return the best plan between as many tokens: one to one (Birkhoff), computed faster (2,000 tokens: 0.25 s, not
-    2.4).
+    """Return the optimal plan between equally many tokens, one to one (Birkhoff); faster (2,000 tokens: 0.25 s, not
+    2.4 s).
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -123,7 +125,7 @@ def _assignment(cost: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def _emd() -> Callable[..., Any]:
-    """Import POT's solver, and leave Python's random numbers as they were: a library that POT imports draws one."""
+    """Import POT's solver and restore Python's random state: a library that POT imports draws a random number."""
     state = random.getstate()
     try:
         from ot.lp import emd
@@ -134,7 +136,7 @@ def _emd() -> Callable[..., Any]:
 
 
 def _transport(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, str | None]:
-    plan, log = _emd()(a, b, np.ascontiguousarray(cost), numItermax=MOST_ITERATIONS, log=True)
+    plan, log = _emd()(a, b, np.ascontiguousarray(cost), numItermax=MAX_ITERATIONS, log=True)
     trouble = (
         f"exact transport of {cost.shape[0]} x {cost.shape[1]} tokens stopped early: {log['warning']}"
         if log["warning"]

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from twmd_registry.align.settings import AlignmentSettings
-from twmd_registry.tensors import ABSENT, PaddedTokens
+from twmd_registry.tensors import MASKED, PaddedTokens
 
 
-def greedy(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
+def greedy(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
     """Average each token's best similarity: ``C = mean_i max_j S_ij`` (BERTScore; TWMD paper, Eq. 3).
 
     With weights the mean is weighted (idf-weighted BERTScore, which is the hard mover distance of the MoverScore paper,
@@ -19,16 +19,16 @@ def greedy(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettin
         s: Similarities; shape (B, N, M).
         hyp: Hypothesis tokens.
         ref: Reference tokens.
-        how: Not used.
+        settings: Not used.
 
     Returns:
         C in [-1, 1] for unit vectors, shape (B,).
     """
-    best = s.masked_fill(~ref.mask[:, None, :], ABSENT).amax(2)  # (B, N)
+    best = s.masked_fill(~ref.mask[:, None, :], MASKED).amax(2)  # (B, N)
     return hyp.mean(best)
 
 
-def greedy_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
+def greedy_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
     """Return all of a token's share to its best partner, the first of several; shape (B, N, M)."""
-    best = s.masked_fill(~ref.mask[:, None, :], ABSENT).argmax(2, keepdim=True)  # (B, N, 1)
+    best = s.masked_fill(~ref.mask[:, None, :], MASKED).argmax(2, keepdim=True)  # (B, N, 1)
     return torch.zeros_like(s).scatter(2, best, hyp.shares.to(s.dtype)[:, :, None])

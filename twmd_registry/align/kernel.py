@@ -9,7 +9,7 @@ from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.tensors import PaddedTokens
 
 
-def kernel(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
+def kernel(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
     """Sum all squared similarities: ``C = sum_ij S_ij^2``; with weights, ``sum_ij a_i b_j S_ij^2``.
 
     After Eq. 1 this is the linear centered kernel alignment of the two word sets (Zhelezniak et al. 2019, with
@@ -19,7 +19,7 @@ def kernel(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettin
         s: Similarities; shape (B, N, M).
         hyp: Hypothesis tokens.
         ref: Reference tokens.
-        how: Not used.
+        settings: Not used.
 
     Returns:
         C >= 0, shape (B,).
@@ -33,7 +33,7 @@ def kernel(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettin
     return squares.sum((1, 2))
 
 
-def kernel_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
+def kernel_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
     """Return ``a_i b_j S_ij``, the weight of each similarity, which gives C when summed with S; shape (B, N, M)."""
     weights = [
         side.mask.to(s.dtype) if side.weights is None else torch.where(side.mask, side.weights, 0.0)

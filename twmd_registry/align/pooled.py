@@ -8,7 +8,7 @@ from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.tensors import PaddedTokens
 
 
-def pooled(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
+def pooled(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
     """Average all similarities: ``C = mean_ij S_ij``, the inner product of the two mean vectors.
 
     After Eq. 1 this is the cosine of the mean vectors (TWMD paper, section 3, "Sentence-BERT"). Weights make weighted
@@ -18,7 +18,7 @@ def pooled(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettin
         s: Similarities; shape (B, N, M).
         hyp: Hypothesis tokens.
         ref: Reference tokens.
-        how: Not used.
+        settings: Not used.
 
     Returns:
         C, shape (B,).
@@ -31,6 +31,6 @@ def pooled(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettin
     return hyp.mean(rows)
 
 
-def pooled_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
+def pooled_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
     """Everything to everything: ``pi_ij = a_i b_j``; shape (B, N, M)."""
     return hyp.shares[:, :, None] * ref.shares[:, None, :]

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.registry.names import Objective
-from twmd_registry.tensors import PaddedTokens, masked_log_softmax, masked_logsumexp, slabs
+from twmd_registry.tensors import PaddedTokens, chunks, masked_log_softmax, masked_logsumexp
 
 
-def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
+def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
     """Average each token's softmax-weighted similarity.
 
     ``expected``: ``C = mean_i sum_j softmax_j(S_ij / T) S_ij``, the TWMD authors' code. ``entropic``: ``C = mean_i T
@@ -21,24 +21,24 @@ def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSetti
         s: Similarities; shape (B, N, M).
         hyp: Hypothesis tokens.
         ref: Reference tokens.
-        how: T and the objective.
+        settings: T and the objective.
 
     Returns:
         C, shape (B,).
     """
     present = hyp.has_mass[:, :, None] & ref.has_mass[:, None, :]  # (B, N, M)
     gains = []
-    for slab in slabs(s, dim=1):
-        logits, here = s[:, slab] / how.temperature + ref.log_weights[:, None, :], present[:, slab]
-        if how.objective is Objective.ENTROPIC:
-            gains.append(how.temperature * masked_logsumexp(logits, here, dim=2).squeeze(2))  # (B, N of the slab)
+    for slab in chunks(s, dim=1):
+        logits, here = s[:, slab] / settings.temperature + ref.log_weights[:, None, :], present[:, slab]
+        if settings.objective is Objective.ENTROPIC:
+            gains.append(settings.temperature * masked_logsumexp(logits, here, dim=2).squeeze(2))  # (B, N of the slab)
         else:
             gains.append((masked_log_softmax(logits, here).exp() * torch.where(here, s[:, slab], 0.0)).sum(2))
     return hyp.mean(torch.cat(gains, dim=1))
 
 
-def relaxed_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
+def relaxed_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
     """Return the transport plan: every token's mass, distributed over its partners by softmax; shape (B, N, M)."""
     present = hyp.has_mass[:, :, None] & ref.has_mass[:, None, :]
-    logits = s / how.temperature + ref.log_weights[:, None, :]
+    logits = s / settings.temperature + ref.log_weights[:, None, :]
     return hyp.shares[:, :, None] * masked_log_softmax(logits, present).exp()

@@ -109,8 +109,8 @@ def explain_command(arguments: Arguments) -> int:
     say(tabulate(rows, headers=EXPLAINED, disable_numparse=True, maxcolwidths=WIDTHS))
     print("\npresets:")
     for preset in own_presets:
-        languages = f", made for {preset.reads}" if preset.reads else ""
-        print(f"  {preset.name}{languages}\n{textwrap.indent(textwrap.fill(preset.provenance, 96), '    ')}")
+        about = (f"Made for {preset.reads}. " if preset.reads else "") + preset.provenance
+        print(f"  {preset.name}\n{textwrap.indent(textwrap.fill(about, 96), '    ')}")
     print(f"\n{textwrap.fill(reads, 100)}\n\n{facts.citation}")
     return 0
 

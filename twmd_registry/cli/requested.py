@@ -14,7 +14,7 @@ from twmd_registry.errors import SpecError, menu
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.members import split_name, with_members
+from twmd_registry.registry.members import merge_members, split_name
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import OPTION_NAMES, RunOptions
@@ -171,7 +171,7 @@ def _request(name: str, given: dict[str, str], preset: str | None, parts: Parts)
     if _has_keys(name):
         return RequestedMetric(name, spec_with_keys(name))
     allowed = entry(split_name(name)[0]).keys
-    metric, own = with_members(name, {key: value for key, value in given.items() if key in allowed})
+    metric, own = merge_members(name, {key: value for key, value in given.items() if key in allowed})
     return RequestedMetric(name, make_spec(metric, preset, **own))
 
 

@@ -157,12 +157,17 @@ def score_and_compare(
         the table, in the order of ``-m``, as `compare_systems` makes it.
 
     Raises:
-        InputError: Systems have different references: their scores cannot be compared.
+        InputError: Systems have different references or sources: their scores cannot be compared.
     """
     references = tasks[0].references
     for task in tasks:
         if task.references != references:
             raise InputError(f"{task.name} and {tasks[0].name} hold different references: score them one by one.")
+    known = [task for task in tasks if task.originals is not None]
+    for task in known:
+        if task.originals != known[0].originals:
+            hint = "their rows do not belong together: check the files, or score them one by one"
+            raise InputError(f"{task.name} and {known[0].name} hold different sources, so that {hint}.")
     from twmd_registry.plugins.sacrebleu.compare import check_resampling, compare_systems
 
     with collect_warnings():  # they come again

@@ -130,8 +130,8 @@ def fit_baseline_command(arguments: Arguments) -> int:
 
 RECIPE = {"panel": "Recipe"}
 LOSS = (
-    "Mean squared error of a line on the score, or 0.3 times this error minus Pearson's r, in batches of one group "
-    "each (default: mse)."
+    "mse: mean squared error of a linear function of the score; pearson: 0.3 times this error minus Pearson's r, in "
+    "batches that each hold one group of the data (default: mse)."
 )
 NAME = "Name of the preset (default: the name of DIR, with a number if that name is taken)."
 BF16 = "Matrix products in bfloat16: up to twice as fast on hardware that supports it."
@@ -145,8 +145,8 @@ preset_name = declare.option("--name", "NAME", NAME)
 @declare.output("Where the adapter is written.", required=True)
 def train_command(arguments: Arguments) -> int:
     """Train the adapter of STSScore on the STS benchmark."""
-    form, _, folder = arguments.data.partition(":")
-    if form != arguments.task or not folder:
+    data_format, _, folder = arguments.data.partition(":")
+    if data_format != arguments.task or not folder:
         raise SpecError(f"--data {arguments.data}: expected {arguments.task}:DIR, a folder with train.csv and dev.csv.")
     check_folder(arguments.output)
     from twmd_registry.train.stsb import train_stsb
@@ -163,7 +163,7 @@ def train_command(arguments: Arguments) -> int:
 )
 @declare.metric(TRAINABLE)
 @declare.many("--train", "DATA", declare.RATED, required=True)
-@declare.many("--dev", "DATA", "Rated data to select the best epoch (default: none, the last epoch is kept).")
+@declare.many("--dev", "DATA", "Rated data for selecting the best epoch (default: none; the last epoch is kept).")
 @declare.many("--holdout", "DATA", "Held-out rated data; training data that share a reference with them are rejected.")
 @declare.output("Where the adapter, the preset and the card are written.", required=True)
 @declare.flag("--full", "Train all weights that the metric reads (default: a LoRA adapter).", **RECIPE)
@@ -177,7 +177,7 @@ def train_command(arguments: Arguments) -> int:
 @declare.number("--epochs", 3, "Default: 3.", **RECIPE)
 @declare.number("--batch", 16, "Segments per step (default: 16).", **RECIPE)
 @declare.option("--learning-rate", "X", "Default: 5e-4, and 5e-5 with --full.", type=float, **RECIPE)
-@declare.seed("Of order and dropout")
+@declare.seed("Seed of the batch order and of dropout")
 @declare.number("--save-steps", None, "Steps between two checkpoints (default: one per epoch).", **RECIPE)
 @declare.flag("--resume", "Continue the interrupted run in DIR.")
 @preset_name
@@ -193,13 +193,13 @@ def finetune_command(arguments: Arguments) -> int:
     if arguments.full and arguments.rank is not None:
         raise SpecError("--rank sets the rank of an adapter, but --full trains no adapter: remove one of the options.")
     (scorer,) = make_scorers(arguments.asked, options)
-    same = ("epochs", "learning_rate", "batch", "seed", "bf16", "dropout", "save_steps")
+    recipe_keys = ("epochs", "learning_rate", "batch", "seed", "bf16", "dropout", "save_steps")
     recipe = Recipe(
         weights=Weights.FULL if arguments.full else Weights.LORA,
         target=Target(arguments.target),
         loss=Loss(arguments.loss),
         **({} if arguments.rank is None else {"rank": arguments.rank}),
-        **{key: getattr(arguments, key) for key in same},
+        **{key: getattr(arguments, key) for key in recipe_keys},
     )
     from twmd_registry.train.data import TrainingData
     from twmd_registry.train.finetune import FinetunePlan, finetune
@@ -213,21 +213,21 @@ def finetune_command(arguments: Arguments) -> int:
     scale = "of standardised ratings, whose variance is 1"
     print(f"{result.steps} steps; mean squared error on training segments {result.loss:.4f} ({scale})")
     if result.before is not None and result.best is not None:
-        for what, reached in (("untrained", result.before), (f"epoch {result.best['epoch']:g}", result.best)):
-            print(f"dev, {what}: Pearson {reached['pearson']:.4f}, Kendall {reached['kendall']:.4f}")
-    _print_use(arguments.metric, result.keys, result.signature)
+        for checkpoint, reached in (("untrained", result.before), (f"epoch {result.best['epoch']:g}", result.best)):
+            print(f"dev, {checkpoint}: Pearson {reached['pearson']:.4f}, Kendall {reached['kendall']:.4f}")
+    _print_usage(arguments.metric, result.keys, result.signature)
     return 0
 
 
 @command("average", example="twmd average seed1/ seed2/ seed3/ -o adapter/")
 @declare.argument("adapters", nargs=-1, required=True, type=declare.INPUT_FOLDER, metavar="DIR...")
 @declare.output("Where the mean is written.", required=True)
-@declare.choice("--dtype", Dtype, Dtype.FLOAT32, "Of the adapter's numbers (default: float32).")
+@declare.choice("--dtype", Dtype, Dtype.FLOAT32, "Data type of the adapter's weights (default: float32).")
 @preset_name
 @declare.device
 def average_command(arguments: Arguments) -> int:
-    """Average the adapters of several 'twmd finetune' runs (of other seeds, say) into one, which scores as fast as one
-    of them.
+    """Average the adapters of several 'twmd finetune' runs (with different seeds, for example) into a single adapter
+    that scores as fast as any one of them.
     """
     from twmd_registry.train.average import average
 
@@ -235,10 +235,10 @@ def average_command(arguments: Arguments) -> int:
     check_folder(arguments.output)
     options, dtype = options_of(arguments), Dtype(arguments.dtype)
     scorer, rank = average(arguments.adapters, arguments.output, dtype=dtype, options=options, name=name)
-    print(f"the mean of {len(arguments.adapters)} adapters, of rank {rank}")
-    _print_use(str(scorer.requested.metric), keys_to_set(scorer.requested), scorer.signature)
+    print(f"averaged {len(arguments.adapters)} adapters into one of rank {rank}")
+    _print_usage(str(scorer.requested.metric), keys_to_set(scorer.requested), scorer.signature)
     return 0
 
 
-def _print_use(metric: str, keys: Mapping[str, str], signature: str) -> None:
+def _print_usage(metric: str, keys: Mapping[str, str], signature: str) -> None:
     print(f"use -m {metric} --set {' '.join(f'{key}={value}' for key, value in keys.items())}\nsignature {signature}")

@@ -16,7 +16,7 @@ AS_PRESET = "preset"
 """The choice that leaves a key as the preset sets it."""
 SWEEPS = (AS_PRESET, "1", "2", "5", "10", CONVERGED)
 CENTERINGS = (AS_PRESET, *map(str, Centering))
-COLDEST, HOTTEST = 0.01, 0.5
+MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 0.5
 """Ends of the temperature slider: the papers' temperatures are from 0.01 to 0.3."""
 BACKGROUND = str(default_preset(MetricName.BERTSCORE_CENTERED, None).keys["centering"])
 """The packaged mean vectors of the embedded model, one per layer."""
@@ -39,7 +39,7 @@ class PageSettings(NamedTuple):
 
 
 def offered_presets() -> tuple[str, ...]:
-    """Return the presets that need only the packaged model: a visit must not download another."""
+    """Return the presets that need only the packaged model: a visitor must not cause a download."""
     return tuple(dict.fromkeys(name for metric, name in presets() if preset_for(metric, name) == name))
 
 
@@ -69,13 +69,15 @@ def spec_of(metric: str, settings: PageSettings) -> MetricSpec:
     Raises:
         SpecError: There is no such metric, the page does not offer a value, or values exclude each other.
     """
-    facts, preset = entry(metric), preset_for(metric, settings.preset)
+    if settings.preset not in offered_presets():
+        raise SpecError(f"preset={settings.preset!r} is not offered here; {menu(settings.preset, offered_presets())}.")
+    metric_entry, preset = entry(metric), preset_for(metric, settings.preset)
     _, temperature, iterations, centering = settings
     for name, value, choices in (("iterations", iterations, SWEEPS), ("centering", centering, CENTERINGS)):
         if value not in choices:
             raise SpecError(f"{name}={value!r} is not possible here; {menu(value, choices)}.")
-    if temperature != 0 and not COLDEST <= temperature <= HOTTEST:
-        expected = f"expected {COLDEST} to {HOTTEST}, or 0 for the preset's"
+    if temperature != 0 and not MIN_TEMPERATURE <= temperature <= MAX_TEMPERATURE:
+        expected = f"expected {MIN_TEMPERATURE} to {MAX_TEMPERATURE}, or 0 for the preset's"
         raise SpecError(f"temperature={temperature} is not possible here: {expected}.")
     values = {
         "model": EMBEDDED_MODEL if presets_of(MetricName(metric))[preset].model is None else None,
@@ -83,5 +85,5 @@ def spec_of(metric: str, settings: PageSettings) -> MetricSpec:
         "iterations": iterations,
         "centering": BACKGROUND if centering == Centering.BACKGROUND else centering,
     }
-    keys = {key: value for key, value in values.items() if value not in {None, AS_PRESET} and key in facts.keys}
+    keys = {key: value for key, value in values.items() if value not in {None, AS_PRESET} and key in metric_entry.keys}
     return make_spec(metric, preset, **keys)

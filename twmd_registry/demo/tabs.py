@@ -15,7 +15,15 @@ import gradio as gr
 
 from twmd_registry.demo import signature_tab, table_scores, texts
 from twmd_registry.demo.api import FILES
-from twmd_registry.demo.choices import AS_PRESET, CENTERINGS, HOTTEST, METRICS, SWEEPS, PageSettings, offered_presets
+from twmd_registry.demo.choices import (
+    AS_PRESET,
+    CENTERINGS,
+    MAX_TEMPERATURE,
+    METRICS,
+    SWEEPS,
+    PageSettings,
+    offered_presets,
+)
 from twmd_registry.demo.table_scores import LARGEST, MOST_ROWS, SUFFIXES, read_pasted, read_upload
 from twmd_registry.errors import TwmdError
 from twmd_registry.report.template import render
@@ -60,7 +68,7 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
                 chosen = gr.Dropdown(METRICS, value=metric, label="Plan of", elem_id="metric", min_width=140)
                 preset = gr.Dropdown(offered_presets(), label="Preset", elem_id="preset", min_width=140)
             about = "Temperature (0: preset)"
-            temperature = gr.Slider(0, HOTTEST, value=0, step=0.01, label=about, elem_id="temperature")
+            temperature = gr.Slider(0, MAX_TEMPERATURE, value=0, step=0.01, label=about, elem_id="temperature")
             # Gradio's own check leaves the old scores and, of an empty field, a traceback in the terminal;
             # `PageSettings` are checked anyway.
             temperature.preprocess = lambda value: math.nan if value is None else value

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from twmd_registry.registry.names import Centering, Vectors
-from twmd_registry.tensors import EPSILON, NOTHING, TokenVectors
+from twmd_registry.tensors import EPSILON, ZERO_TOLERANCE, TokenVectors
 
 
 class GroupSums(NamedTuple):
@@ -82,8 +82,8 @@ def center(
 ) -> list[TokenVectors]:
     """Center token vectors and scale them to length one, layer by layer.
 
-    A token of which centering leaves nothing but rounding errors (`NOTHING`) has no direction; it is dropped in every
-    layer, so an item may end up with no token at all (a one-word text under ``sentence`` centering does).
+    A token of which centering leaves nothing but rounding errors (`ZERO_TOLERANCE`) has no direction; it is dropped in
+    every layer, so an item may end up with no token at all (a one-word text under ``sentence`` centering does).
 
     Args:
         layers: The same I items in every layer.
@@ -104,7 +104,7 @@ def center(
         EPSILON * torch.maximum(torch.linalg.vector_norm(tokens.vectors.detach(), dim=1), own.detach())
         for tokens, own in zip(layers, norms, strict=True)
     ]
-    keep = ~torch.stack([own <= NOTHING * error for own, error in zip(norms, errors, strict=True)]).any(
+    keep = ~torch.stack([own <= ZERO_TOLERANCE * error for own, error in zip(norms, errors, strict=True)]).any(
         0
     )  # (T,); NaN is no absence
     whole = bool(keep.all())

@@ -35,7 +35,7 @@ from twmd_registry.engine.token_selection import (
     form_units,
     make_items,
     make_view,
-    places_of,
+    positions_of,
     select,
     sum_items,
     token_vectors,
@@ -55,7 +55,7 @@ from twmd_registry.registry.names import (
     Unknown,
 )
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import EPSILON, NOTHING, PRF, EncodedTexts, Sides, TokenVectors, pad
+from twmd_registry.tensors import EPSILON, PRF, ZERO_TOLERANCE, EncodedTexts, Sides, TokenVectors, pad
 from twmd_registry.text_flags import TextFlags
 
 Item = TypeVar("Item")
@@ -202,8 +202,8 @@ class PipelineRun:
         both = [int(side[pair - chunk.start]) for side in (items.hyp, items.ref)]
         read = [
             [
-                " ".join(self._encoder.decode_tokens(encoded.ids[places].tolist()))
-                for places in places_of(view, tokens, units, item)
+                " ".join(self._encoder.decode_tokens(encoded.ids[positions].tolist()))
+                for positions in positions_of(view, tokens, units, item)
             ]
             for item in both
         ]
@@ -425,7 +425,7 @@ def _self_scores(
         keep_exact()
         s = similarities(x, x)  # (B, N, N)
         largest = torch.where(x.mask, s.detach().diagonal(dim1=1, dim2=2), 0.0).amax(1)  # (B,)
-        noise = NOTHING * EPSILON * largest + (NOTHING * errors[item]).square()  # (B,)
+        noise = ZERO_TOLERANCE * EPSILON * largest + (ZERO_TOLERANCE * errors[item]).square()  # (B,)
         for (metric, how), values in own.items():
             c = ALIGNERS[metric](s, x, x, how)  # (B,)
             values[item] = torch.where(c.abs() <= noise, 0.0, c)  # NaN stays NaN

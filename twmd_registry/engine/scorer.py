@@ -26,7 +26,7 @@ from twmd_registry.engine.result import COUNTS, Alignment, Counts, PairScores, S
 from twmd_registry.errors import InputError, ModelError, SpecError, collect_warnings, warn
 from twmd_registry.progress import Progress, StageProgress
 from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
-from twmd_registry.registry.members import with_members, write_members
+from twmd_registry.registry.members import merge_members, write_members
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import MetricName, Multiref
 from twmd_registry.registry.options import RunOptions, split_options
@@ -274,7 +274,7 @@ def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **ke
         return make_scorer(metric, options)
     if isinstance(metric, Signature) or (isinstance(metric, str) and "|" in metric):
         return _make_scorer_of_signature(metric, preset, keys)
-    name, given = with_members(metric, keys) if isinstance(metric, str) else (metric, keys)
+    name, given = merge_members(metric, keys) if isinstance(metric, str) else (metric, keys)
     options, spec_keys = split_options(given, entry(name).keys)
     return make_scorer(make_spec(name, preset, **spec_keys), options)
 

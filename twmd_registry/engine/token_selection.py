@@ -32,7 +32,7 @@ from twmd_registry.registry.names import (
     Vectors,
 )
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import NOTHING, EncodedTexts, TokenVectors, span_indices
+from twmd_registry.tensors import ZERO_TOLERANCE, EncodedTexts, TokenVectors, span_indices
 
 
 def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
@@ -70,7 +70,7 @@ def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
 def unit(tokens: TokenVectors) -> TokenVectors:
     """Scale vectors to length one; drop a vector that is only rounding error."""
     norms = torch.linalg.vector_norm(tokens.vectors, dim=1, keepdim=True)
-    keep = ~(norms.squeeze(1) <= NOTHING * tokens.rounding_errors)  # NaN is no absence
+    keep = ~(norms.squeeze(1) <= ZERO_TOLERANCE * tokens.rounding_errors)  # NaN is no absence
     scaled = tokens._replace(
         vectors=tokens.vectors / torch.where(keep[:, None], norms, 1.0)
     )  # divided by nothing, gradients would be NaN
@@ -233,16 +233,16 @@ def select(
     lengths = torch.zeros_like(encoded.lengths).index_add(0, whole.owners, keep.to(torch.int64))
     row = torch.from_numpy(items.row).to(lengths.device)
     kept = torch.nonzero(keep).squeeze(1)
-    places = kept[span_indices((torch.cumsum(lengths, 0) - lengths)[row], lengths[row])]
-    counted = encoded.special[places] == 0 if view.special is Special.PARTNERS else None
+    positions = kept[span_indices((torch.cumsum(lengths, 0) - lengths)[row], lengths[row])]
+    counted = encoded.special[positions] == 0 if view.special is Special.PARTNERS else None
     layers = [
-        TokenVectors(encoded.layers[k].index_select(0, places), lengths[row], counted, places=places)
+        TokenVectors(encoded.layers[k].index_select(0, positions), lengths[row], counted, positions=positions)
         for k in view.layers
     ]
     unknown = encoded.unknown if view.unknown is Unknown.APART and bool(encoded.unknown.any()) else None
     if job.weights is None:
         return SelectedTokens(layers, None, wordless, unknown)
-    weights, weightless = _weigh(layers[0], encoded.ids[places], items, job.weights)
+    weights, weightless = _weigh(layers[0], encoded.ids[positions], items, job.weights)
     return SelectedTokens([tokens._replace(weights=weights) for tokens in layers], weightless, wordless, unknown)
 
 
@@ -297,17 +297,17 @@ def token_vectors(
 
 def _replace_unknown_tokens(tokens: TokenVectors, unknown: Tensor) -> TokenVectors:
     """Give every unknown token the direction that belongs to its surface string; the vector's length stays."""
-    codes = unknown[tokens.places]  # (T,)
-    places = torch.nonzero(codes).squeeze(1)  # (U,)
-    different, which = torch.unique(codes[places], return_inverse=True)
+    codes = unknown[tokens.positions]  # (T,)
+    positions = torch.nonzero(codes).squeeze(1)  # (U,)
+    different, which = torch.unique(codes[positions], return_inverse=True)
     directions = (
         np.stack([_direction(code, tokens.vectors.shape[1]) for code in different.tolist()])
         if len(different)
         else np.zeros((0, 1))
     )
-    lengths = torch.linalg.vector_norm(tokens.vectors[places], dim=1, keepdim=True)  # (U, 1)
+    lengths = torch.linalg.vector_norm(tokens.vectors[positions], dim=1, keepdim=True)  # (U, 1)
     own = torch.from_numpy(directions).to(tokens.vectors)[which] * lengths  # (U, D)
-    return tokens._replace(vectors=tokens.vectors.index_copy(0, places, own)) if len(places) else tokens
+    return tokens._replace(vectors=tokens.vectors.index_copy(0, positions, own)) if len(positions) else tokens
 
 
 def _direction(code: int, width: int) -> np.ndarray:
@@ -334,8 +334,8 @@ def form_units(view: TokenView, tokens: TokenVectors, weightless: Tensor | None)
     return tokens if as_centered or view.vectors is Vectors.RAW else unit(tokens)
 
 
-def places_of(view: TokenView, tokens: TokenVectors, units: TokenVectors, item: int) -> list[Tensor]:
-    """Return, for each unit of an item, the places of its tokens in the encoded texts.
+def positions_of(view: TokenView, tokens: TokenVectors, units: TokenVectors, item: int) -> list[Tensor]:
+    """Return, for each unit of an item, the positions of its tokens in the encoded texts.
 
     Args:
         view: The view.
@@ -344,12 +344,12 @@ def places_of(view: TokenView, tokens: TokenVectors, units: TokenVectors, item: 
         item: The item.
 
     Raises:
-        ValueError: The tokens were encoded without their places.
+        ValueError: The tokens were encoded without their positions.
     """
-    if tokens.places is None or units.places is None:
-        raise ValueError("these tokens have no places: select them by `select`.")
-    own = units.places[units.starts[item] : units.starts[item] + units.lengths[item]]
+    if tokens.positions is None or units.positions is None:
+        raise ValueError("these tokens have no positions: select them by `select`.")
+    own = units.positions[units.starts[item] : units.starts[item] + units.lengths[item]]
     if view.ngram == 1:
         return [place[None] for place in own]
     width = int(tokens.lengths[item]) if view.ngram == SENTENCE else min(int(view.ngram), int(tokens.lengths[item]))
-    return [tokens.places[first : first + width] for first in own.tolist()]
+    return [tokens.positions[first : first + width] for first in own.tolist()]

@@ -384,12 +384,12 @@ def _pieces(lengths: np.ndarray, most_tokens: int) -> Iterator[tuple[int, int]]:
 def _directions(vectors: torch.Tensor, centering: Centering, means: torch.Tensor | None) -> np.ndarray:
     """Return vectors centered and of length one, NaN where centering leaves nothing; shape (U, D)."""
     number = len(vectors)
-    words = TokenVectors(vectors, torch.ones(number, dtype=torch.int64), places=torch.arange(number))
+    words = TokenVectors(vectors, torch.ones(number, dtype=torch.int64), positions=torch.arange(number))
     # The rest of a sentence's words is not available here: its mean is subtracted like a batch's.
     kind = Centering.BATCH if centering is Centering.SENTENCE else centering
     (centered,) = center([words], kind, Vectors.UNIT, None if means is None else [means])
     directions = np.full(vectors.shape, np.nan, dtype=np.float32)
-    directions[centered.places] = centered.vectors
+    directions[centered.positions] = centered.vectors
     return directions
 
 

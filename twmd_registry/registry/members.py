@@ -1,7 +1,7 @@
 """The members of an ensemble as text: ``stsscore,2*bertscore_centered;layer=5,sbert``.
 
 Commas separate members, semicolons a member's keys; a number and a star before a member is its weight. Inside a value
-these signs, and those that separate fields of a signature, are percent-encoded.
+these characters, and those that separate fields of a signature, are percent-encoded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _SAFE = "/._-+[]"
 EnsembleMember = tuple[float, MetricName, str | None, dict[str, str]]
 """Weight, metric, the text after the ``@`` of its model (content, or a user's revision), and its keys as text."""
-_FORM = "expected METRIC;key=value;..., or WEIGHT*METRIC, between commas (',' inside a value is written %2C)"
+_EXPECTED = "expected [WEIGHT*]METRIC[;key=value...], with commas between members (write ',' in a value as %2C)"
 
 
 def split_name(text: str) -> tuple[str, str | None]:
@@ -38,8 +38,8 @@ def split_name(text: str) -> tuple[str, str | None]:
     return (name, rest.removesuffix(")")) if opened else (text, None)
 
 
-def with_members(text: str, keys: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return a metric's name, and its keys with the members in parentheses after the name.
+def merge_members(text: str, keys: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return a metric's name without members in parentheses, and its keys with these as ``members``.
 
     Raises:
         SpecError: There are members in parentheses and among the keys.
@@ -56,7 +56,7 @@ def read_members(text: str) -> tuple[EnsembleMember, ...]:
     """Split a list of members; keys and values are not checked.
 
     Raises:
-        SpecError: It is no such list; names the member.
+        SpecError: The text is not a list of members; the message names the malformed one.
     """
     return tuple(_read(part.strip(), number) for number, part in enumerate(text.split(","), 1))
 
@@ -67,27 +67,27 @@ def _read(text: str, number: int) -> EnsembleMember:
     metric, weight = name.strip(), before.strip() if star else "1"
     where, choices = f"member {number} of the ensemble", [name for name in MetricName if name != MetricName.ENSEMBLE]
     if metric.partition("(")[0] == MetricName.ENSEMBLE:
-        raise SpecError(f"{where}, {text!r}: an ensemble is no member; {_FORM}.")
+        raise SpecError(f"{where}, {text!r}: an ensemble cannot be a member; {_EXPECTED}.")
     if metric not in choices:
-        raise SpecError(f"{where}, {text!r}: {menu(metric, choices)}; {_FORM}.")
+        raise SpecError(f"{where}, {text!r}: {menu(metric, choices)}; {_EXPECTED}.")
     if not NUMBER.fullmatch(weight) or not SMALLEST <= float(weight) <= LARGEST:
         raise SpecError(f"{where}: a weight is a number from {SMALLEST:g} to {LARGEST:g}, not {weight!r}.")
     long_names = {key.short: name for name, key in KEYS.items()}
     keys: dict[str, str] = {}
-    content = None
+    revision = None
     for field in fields:
         label, equals, value = (part.strip() for part in field.partition("="))
         key = long_names.get(label, label)
         if not equals or not value or key in keys:
-            raise SpecError(f"{where}: {field!r} is no key=value, or comes twice; {_FORM}.")
+            raise SpecError(f"{where}: {field!r} is not key=value, or repeats a key; {_EXPECTED}.")
         if key == "model":
             value, at, after = value.rpartition("@")
-            value, content = (value, after) if at else (after, None)
+            value, revision = (value, after) if at else (after, None)
         try:
             keys[key] = unquote(value, errors="strict")
         except UnicodeDecodeError as error:
-            raise SpecError(f"{where}: {field!r} is not percent-encoded UTF-8.") from error
-    return float(weight), MetricName(metric), content, keys
+            raise SpecError(f"{where}: {field!r} is not percent-encoded UTF-8; write '%' as %25.") from error
+    return float(weight), MetricName(metric), revision, keys
 
 
 def write_members(members: Iterable[tuple[float, MetricSpec]], *, short: bool = False) -> str:

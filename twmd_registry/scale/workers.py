@@ -18,10 +18,10 @@ from twmd_registry.errors import MissingExtraError, SpecError, TwmdError
 from twmd_registry.scale.partitions import PartitionScorer, ReportRows
 
 MISSING = "scoring on Ray needs more packages: pip install 'twmd-registry[ray]'"
-_LEVEL = "RAY_BACKEND_LOG_LEVEL"
-_MOST_BLOCKS = 4096
-"""The most blocks of a data set of part numbers."""
-_REPORT_S = 0.2
+_LOG_LEVEL_VARIABLE = "RAY_BACKEND_LOG_LEVEL"
+_MAX_BLOCKS = 4096
+"""Upper bound on the blocks of the data set that holds the part numbers."""
+_REPORT_INTERVAL_S = 0.2
 """Seconds between two reports of a worker."""
 
 
@@ -29,7 +29,7 @@ class WorkerOptions(NamedTuple):
     """The workers of a run.
 
     Attributes:
-        number: The number of workers; None for that of the GPUs, or of the CPUs if GPUs are not used.
+        number: The number of workers; None for as many as there are GPUs, or CPUs if GPUs are not used.
         gpus: GPUs per worker, 0.5 for two that share a GPU; None for 1 if there are GPUs and the device is not the CPU.
     """
 
@@ -41,7 +41,7 @@ def import_ray() -> Any:
     """Import Ray with Ray Data.
 
     Raises:
-        MissingExtraError: It is not installed.
+        MissingExtraError: Ray or Ray Data is not installed.
     """
     try:
         import ray
@@ -62,7 +62,7 @@ def share_resources(workers: WorkerOptions, device: str = "auto") -> tuple[int, 
     available = resources.get("GPU", 0.0)
     gpus = workers.gpus if workers.gpus is not None else float(available > 0 and device != "cpu")
     if gpus > available:
-        raise SpecError(f"a worker would need {gpus:g} GPUs, and Ray has {available:g} in all.")
+        raise SpecError(f"a worker would need {gpus:g} GPUs, but Ray has {available:g}: lower the GPUs per worker.")
     return workers.number or max(1, int(available / gpus if gpus else resources.get("CPU", 1.0))), gpus
 
 
@@ -75,7 +75,7 @@ def map_batches(
     tasks: int | None = None,
     **options: Any,
 ) -> Any:
-    """Map a data set of Ray Data by actors of a class, when it is consumed.
+    """Map a data set of Ray Data lazily, with a pool of actors of a class.
 
     With `tasks`, the number of batches, all workers are started at once. Without it, they are started as rows arrive:
     for a data set without a row, Ray would wait forever for the second worker.
@@ -100,17 +100,17 @@ def map_batches(
 
 
 def run_parts(workers: WorkerOptions, scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-    """Do a pass over parts; yield their numbers and results, in the order in which they are finished.
+    """Score or count parts in workers; yield each part's number and result as soon as it is finished.
 
     Raises:
         TwmdError: The error of a worker, of its class; or workers died repeatedly.
     """
     ray = import_ray()
-    blocks = min(len(parts), _MOST_BLOCKS)
+    blocks = min(len(parts), _MAX_BLOCKS)
     numbers = ray.data.from_items([{"part": part} for part in parts], override_num_blocks=blocks)
     lost = (ray.exceptions.RayActorError, ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
     try:
-        with _carry_reports(scorer.report) as report:
+        with _forward_reports(scorer.report) as report:
             remote = replace(scorer, report=report)
             arguments = tuple(getattr(remote, field.name) for field in fields(remote))
             results = map_batches(numbers, PartitionScorer, arguments, workers=workers, tasks=len(parts), batch_size=1)
@@ -124,37 +124,37 @@ def run_parts(workers: WorkerOptions, scorer: PartitionScorer, parts: Sequence[i
 
 
 @contextlib.contextmanager
-def _carry_reports(report: ReportRows | None) -> Iterator[ReportRows | None]:
-    """Yield a function that a worker calls in its process, and that calls `report` in this process, by a thread."""
+def _forward_reports(report: ReportRows | None) -> Iterator[ReportRows | None]:
+    """Yield a function for workers; a thread of this process forwards its calls to `report`."""
     if report is None:
         yield None
         return
     from ray.exceptions import RayError
     from ray.util.queue import Empty, Queue
 
-    queue, over = Queue(actor_options={"num_cpus": 0}), Event()
+    queue, stopped = Queue(actor_options={"num_cpus": 0}), Event()
 
     def carry() -> None:
         with contextlib.suppress(RayError):  # a run continues without progress if its queue fails
-            while not over.is_set():
+            while not stopped.is_set():
                 with contextlib.suppress(Empty):
-                    report(*queue.get(timeout=_REPORT_S))
+                    report(*queue.get(timeout=_REPORT_INTERVAL_S))
 
     thread = Thread(target=carry, daemon=True)
     thread.start()
     try:
         yield partial(_send, queue, [0.0])
     finally:
-        over.set()
+        stopped.set()
         thread.join()
         queue.shutdown(force=True)
 
 
 def _send(queue: Any, due: list[float], part: int, rows: int) -> None:
-    """Send a report to a queue of Ray without waiting, but not more often than every `_REPORT_S`."""
+    """Send a report to a queue of Ray without waiting, but not more often than every `_REPORT_INTERVAL_S`."""
     now = time.monotonic()
     if now >= due[0]:
-        due[0] = now + _REPORT_S
+        due[0] = now + _REPORT_INTERVAL_S
         queue.actor.put_nowait.remote((part, rows))
 
 
@@ -171,10 +171,10 @@ def on_ray() -> Iterator[None]:
     begun = not ray.is_initialized()
     if begun:
         with contextlib.ExitStack() as quiet:
-            if _LEVEL not in os.environ:  # read by Ray's processes
-                os.environ[_LEVEL] = "fatal"
-                quiet.callback(os.environ.pop, _LEVEL)
-            quiet.enter_context(without_lines(b"Set ray log level"))  # printed because of that
+            if _LOG_LEVEL_VARIABLE not in os.environ:  # read by Ray's processes
+                os.environ[_LOG_LEVEL_VARIABLE] = "fatal"
+                quiet.callback(os.environ.pop, _LOG_LEVEL_VARIABLE)
+            quiet.enter_context(drop_stderr_lines(b"Set ray log level"))  # printed where the log level is set
             ray.init(include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
     before = context.enable_progress_bars, logger.level
@@ -190,18 +190,18 @@ def on_ray() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def without_lines(part: bytes) -> Iterator[None]:
+def drop_stderr_lines(part: bytes) -> Iterator[None]:
     """Drop lines that contain `part` from the process's stderr; other lines are written at the end."""
     stderr = 2
-    own = os.dup(stderr)
+    saved = os.dup(stderr)
     try:
         with tempfile.TemporaryFile() as held:
             os.dup2(held.fileno(), stderr)
             try:
                 yield
             finally:
-                os.dup2(own, stderr)
+                os.dup2(saved, stderr)
                 held.seek(0)
                 os.write(stderr, b"".join(line for line in held if part not in line))
     finally:
-        os.close(own)
+        os.close(saved)

@@ -17,12 +17,12 @@ TEXTS = ["the cat sat", "", "rain"]
 
 
 def ids(width: int = 6) -> np.ndarray[Any, Any]:
-    """The texts as a batch is joined: padding first, then -100."""
+    """Return the texts' ids as `Trainer` joins batches: padded by the padding id first, then by -100."""
     rows = np.full((len(TEXTS), width), -100)
     for row, text in zip(rows, TEXTS, strict=True):
-        own = tiny.tokenizer()(text)["input_ids"]
-        row[: len(own)] = own
-        row[len(own) : len(own) + 1] = 1
+        text_ids = tiny.tokenizer()(text)["input_ids"]
+        row[: len(text_ids)] = text_ids
+        row[len(text_ids) : len(text_ids) + 1] = 1
     return rows
 
 
@@ -39,7 +39,7 @@ def ids(width: int = 6) -> np.ndarray[Any, Any]:
     ],
     ids=["array", "tensor", "int32", "tuple", "batches", "batches of tuples", "tensors"],
 )
-def test_every_form_gives_the_texts(form: Any) -> None:
+def test_ids_in_every_form_decode_to_the_texts(form: Any) -> None:
     assert (ids() == -100).any()
     assert (ids() == 1).any()
     assert decode_texts(form, tiny.tokenizer(), "predictions") == TEXTS
@@ -53,7 +53,7 @@ def test_array_that_is_not_token_ids_is_refused(wrong: Any) -> None:
         decode_texts(wrong, tiny.tokenizer(), "predictions")
 
 
-def test_tokenizer_without_padding_ends_texts_instead() -> None:
+def test_padding_of_a_tokenizer_without_pad_token_is_its_end_token() -> None:
     assert padding_of(SimpleNamespace(pad_token_id=None, eos_token_id=7)) == 7
     assert padding_of(SimpleNamespace(pad_token_id=0, eos_token_id=7)) == 0
     assert padding_of(SimpleNamespace(tokenizer=SimpleNamespace(pad_token_id=3, eos_token_id=7))) == 3

@@ -14,46 +14,46 @@ from twmd_registry.plugins.transformers.evaluation_rows import EvaluationRows
 LABELS = ["a", "b", "c"]
 
 
-class Named(list[str]):
-    """A data set that says which split it is."""
+class SplitDataset(list[str]):
+    """A data set with the name of its split."""
 
     def __init__(self, split: str | None, size: int = 3) -> None:
         super().__init__(["row"] * size)
         self.split = split
 
 
-def watching(references: Any, dataset: Any) -> EvaluationRows:
+def watched_rows(references: Any, dataset: Any) -> EvaluationRows:
     rows = EvaluationRows(references)
     rows.watch(dataset, in_order=True)
     return rows
 
 
-class TestNumber:
-    def test_rows_of_one_process_are_those_of_the_data_set(self) -> None:
+class TestCount:
+    def test_predictions_beyond_the_rows_of_a_single_process_are_refused(self) -> None:
         assert EvaluationRows(None).count(7) == 7
-        assert watching(None, Named("x")).count(3) == 3
-        assert watching(None, iter([])).count(5) == 5
+        assert watched_rows(None, SplitDataset("x")).count(3) == 3
+        assert watched_rows(None, iter([])).count(5) == 5
         with pytest.raises(InputError, match="4 predictions came for an evaluation set of 3 rows"):
-            watching(None, Named("x")).count(4)
+            watched_rows(None, SplitDataset("x")).count(4)
 
     def test_missing_rows_are_warned_about(self) -> None:
         with pytest.warns(TwmdWarning, match="2 of the 3 rows"):
-            assert watching(None, Named("x")).count(2) == 2
+            assert watched_rows(None, SplitDataset("x")).count(2) == 2
 
     def test_rows_of_several_processes_are_cut_to_the_data_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "world_size", lambda: 2)
-        assert watching(None, Named("x", 5)).count(8) == 5
+        assert watched_rows(None, SplitDataset("x", 5)).count(8) == 5
         with pytest.raises(SpecError, match="give the same object in callbacks"):
             EvaluationRows(None).count(8)
         with pytest.warns(TwmdWarning, match="no length"):
-            assert watching(None, iter([])).count(8) == 8
+            assert watched_rows(None, iter([])).count(8) == 8
 
 
 class TestReferences:
-    def test_none_are_the_labels(self) -> None:
+    def test_references_default_to_the_labels(self) -> None:
         assert EvaluationRows(None).references_of(LABELS) == LABELS
 
-    def test_list_belongs_to_one_set(self) -> None:
+    def test_list_of_references_is_refused_for_a_second_evaluation_set(self) -> None:
         rows = EvaluationRows(["x", "y", "z"])
         assert rows.references_of(LABELS) == ["x", "y", "z"]
         assert rows.references_of(LABELS) == ["x", "y", "z"]
@@ -67,32 +67,32 @@ class TestReferences:
         with pytest.raises(SpecError, match="give the same object in callbacks"):
             rows.references_of(LABELS)
         for split, wanted in (("news", [["x"], ["y", "y2"], ["z"]]), ("talk", ["u", "v", "w"])):
-            rows.watch(Named(split), in_order=True)
+            rows.watch(SplitDataset(split), in_order=True)
             assert rows.references_of([f"{label} {split}" for label in LABELS]) == wanted
         with pytest.raises(InputError, match="references of 'talk' were used for rows with other labels"):
             rows.references_of(LABELS)
-        rows.watch(Named("tal"), in_order=True)
+        rows.watch(SplitDataset("tal"), in_order=True)
         with pytest.raises(SpecError, match="did you mean 'talk'"):
             rows.references_of(LABELS)
-        rows.watch(Named(None), in_order=True)
+        rows.watch(SplitDataset(None), in_order=True)
         with pytest.raises(SpecError, match="does not say which split it is: give a function"):
             rows.references_of(LABELS)
 
-    def test_function_sees_the_data_set(self) -> None:
-        rows = watching(lambda dataset: dataset.own, SimpleNamespace(own=["x", "y", "z"]))
+    def test_reference_function_receives_the_data_set(self) -> None:
+        rows = watched_rows(lambda dataset: dataset.own, SimpleNamespace(own=["x", "y", "z"]))
         assert rows.references_of(LABELS) == ["x", "y", "z"]
         with pytest.raises(SpecError, match="give the same object in callbacks"):
             EvaluationRows(lambda dataset: dataset.own).references_of(LABELS)
 
-    def test_rows_that_did_not_come_have_no_references(self) -> None:
-        assert watching(["x", "y", "z"], Named("x")).references_of(LABELS[:2]) == ["x", "y"]
+    def test_references_of_missing_rows_are_left_out(self) -> None:
+        assert watched_rows(["x", "y", "z"], SplitDataset("x")).references_of(LABELS[:2]) == ["x", "y"]
 
-    def test_another_order_is_refused_where_order_matters(self) -> None:
-        EvaluationRows(None).watch(Named("x"), in_order=False)
+    def test_reordered_rows_are_refused_with_a_list_of_references(self) -> None:
+        EvaluationRows(None).watch(SplitDataset("x"), in_order=False)
         with pytest.raises(SpecError, match="grouping by length"):
-            EvaluationRows(["x", "y", "z"]).watch(Named("x"), in_order=False)
+            EvaluationRows(["x", "y", "z"]).watch(SplitDataset("x"), in_order=False)
 
     @pytest.mark.parametrize("wrong", ["text", 3, b"text"])
-    def test_value_that_is_not_references_is_refused(self, wrong: Any) -> None:
+    def test_references_of_a_wrong_type_are_refused(self, wrong: Any) -> None:
         with pytest.raises(SpecError, match="references must be a list, a dict"):
             EvaluationRows(wrong)

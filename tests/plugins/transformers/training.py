@@ -28,7 +28,7 @@ TARGETS = [
 
 
 class Rows(torch.utils.data.Dataset[dict[str, list[int]]]):
-    """Encoded rows, as a data set of torch; `split` is what some data sets say of themselves."""
+    """Tokenized rows as a torch data set; `split` is the split name that some data sets carry."""
 
     def __init__(
         self, sources: Sequence[str] = SOURCES, targets: Sequence[str] = TARGETS, split: str | None = None
@@ -36,8 +36,8 @@ class Rows(torch.utils.data.Dataset[dict[str, list[int]]]):
         tokenizer = tiny.tokenizer()
         labels = tokenizer(text_target=list(targets))["input_ids"]
         self._rows = [
-            {"input_ids": ids, "labels": own}
-            for ids, own in zip(tokenizer(list(sources))["input_ids"], labels, strict=True)
+            {"input_ids": ids, "labels": label_ids}
+            for ids, label_ids in zip(tokenizer(list(sources))["input_ids"], labels, strict=True)
         ]
         self.split = split
 
@@ -49,7 +49,7 @@ class Rows(torch.utils.data.Dataset[dict[str, list[int]]]):
 
 
 def network(seed: int = 0) -> Any:
-    """A random BART that writes a few words."""
+    """Create a BART model with random weights that generates a few words."""
     torch.manual_seed(seed)
     config = BartConfig(
         vocab_size=len(tiny.WORDS) + 4, d_model=16, encoder_layers=1, decoder_layers=1,
@@ -61,7 +61,7 @@ def network(seed: int = 0) -> Any:
 
 
 def trainer(folder: Path, metrics: Any, *, callback: bool = True, data: Any = None, **settings: Any) -> Seq2SeqTrainer:
-    """A trainer of a few steps, on the CPU."""
+    """Create a trainer that runs a few steps on the CPU."""
     arguments: dict[str, Any] = {
         "max_steps": 2,
         "learning_rate": 1e-2,

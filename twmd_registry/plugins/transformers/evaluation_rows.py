@@ -34,7 +34,7 @@ class EvaluationRows:
             references: As for `make_compute_metrics`.
 
         Raises:
-            SpecError: They are of no such kind.
+            SpecError: The references have an unsupported type.
         """
         if isinstance(references, (str, bytes)) or not (
             references is None or callable(references) or hasattr(references, "__len__")
@@ -52,27 +52,27 @@ class EvaluationRows:
 
         Args:
             dataset: The data set.
-            in_order: Whether its rows come in their order.
+            in_order: Whether the rows are evaluated in the order of the data set.
 
         Raises:
-            SpecError: They do not, and references belong to rows by their order.
+            SpecError: The rows come in another order, but references are matched to rows by position.
         """
         if not in_order and self._references is not None:
             raise SpecError(
-                "grouping by length evaluates rows in another order than the data set's: references can only be "
-                "the labels (None)."
+                "grouping by length evaluates rows in another order than the data set's: turn it off, or give "
+                "references=None, which takes the labels as references."
             )
         self.dataset = dataset
 
     def count(self, received: int) -> int:
-        """Return how many of the received rows are the data set's; the rest fills the last batch of every process.
+        """Return how many received rows belong to the data set; the others are repeats that fill the last batches.
 
         Args:
-            received: Rows that came.
+            received: Number of rows received.
 
         Raises:
-            SpecError: Several processes, and the size of the data set is not known.
-            InputError: More rows than the data set has, in a single process.
+            SpecError: Several processes evaluate, and `watch` has set no data set.
+            InputError: A single process received more rows than the data set has.
 
         Warns:
             TwmdWarning: Rows are missing, or several processes evaluate a data set without a length.
@@ -80,22 +80,22 @@ class EvaluationRows:
         several = world_size() > 1
         if self.dataset is None and several:
             raise SpecError(
-                "several processes evaluate, and repeat rows at the end: give the same object in callbacks=[...], too."
+                "several processes repeat rows at the end: give the compute_metrics object in callbacks=[...], too."
             )
         if not hasattr(self.dataset, "__len__"):
             if several:
-                warn("the data set has no length: rows that several processes repeat at its end are scored twice.")
+                warn("the data set has no length: rows repeated at its end are scored twice. Use one with a length.")
             return received
         size = len(self.dataset)
         if received > size and not several:
             raise InputError(
-                f"{received} predictions came for an evaluation set of {size} rows; some may be of an interrupted "
+                f"{received} predictions came for an evaluation set of {size} rows; some may come from an interrupted "
                 "evaluation. Evaluate again."
             )
         if received < size:
             warn(
                 f"predictions came for {received} of the {size} rows of the evaluation set only "
-                "(dataloader_drop_last?)."
+                "(set dataloader_drop_last=False to score every row)."
             )
         return min(received, size)
 
@@ -107,7 +107,7 @@ class EvaluationRows:
 
         Raises:
             SpecError: The evaluation set is unknown.
-            InputError: Another number of rows than references, or other labels under one name.
+            InputError: The numbers of rows and references differ, or one split has two sets of labels.
         """
         if self._references is None:
             return labels
@@ -133,12 +133,12 @@ class EvaluationRows:
     def _known_dataset(self) -> Any:
         if self.dataset is None:
             raise SpecError(
-                "references by split need the evaluation set: give the same object in callbacks=[...], too."
+                "references by split or function need the data set: give the compute_metrics object in callbacks, too."
             )
         return self.dataset
 
     def _split(self, references: Mapping[str, Rows]) -> str:
-        """Return the split that the data set names."""
+        """Return the name of the data set's split."""
         split = getattr(self._known_dataset(), "split", None)
         if split is None:
             raise SpecError(
@@ -158,13 +158,13 @@ def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
             outputs, of which the first holds the ids. Negative numbers (the -100 of joined batches) and padding may
             stand side by side.
         tokenizer: A tokenizer, or a processor that holds one.
-        what: Their name, for messages.
+        what: Name of the ids in error messages.
 
     Returns:
-        One text per row, without special tokens and without space at its ends.
+        One text per row, without special tokens and without leading or trailing whitespace.
 
     Raises:
-        InputError: They are no token ids: logits, most likely.
+        InputError: The values are not token ids (most likely logits).
         SpecError: The tokenizer has no token to pad with.
     """
     if isinstance(ids, tuple):
@@ -187,8 +187,8 @@ def padding_of(tokenizer: Any) -> int:
     Raises:
         SpecError: There is neither.
     """
-    own = getattr(tokenizer, "tokenizer", tokenizer)
-    for token in (own.pad_token_id, own.eos_token_id):
+    inner = getattr(tokenizer, "tokenizer", tokenizer)
+    for token in (inner.pad_token_id, inner.eos_token_id):
         if token is not None:
             return int(token)
     raise SpecError(
