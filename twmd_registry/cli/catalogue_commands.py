@@ -109,8 +109,8 @@ def explain_command(arguments: Arguments) -> int:
     say(tabulate(rows, headers=EXPLAINED, disable_numparse=True, maxcolwidths=WIDTHS))
     print("\npresets:")
     for preset in own_presets:
-        about = (f"Made for {preset.reads}. " if preset.reads else "") + preset.provenance
-        print(f"  {preset.name}\n{textwrap.indent(textwrap.fill(about, 96), '    ')}")
+        entry_text = (f"Made for {preset.reads}. " if preset.reads else "") + preset.provenance
+        print(f"  {preset.name}\n{textwrap.indent(textwrap.fill(entry_text, 96), '    ')}")
     print(f"\n{textwrap.fill(reads, 100)}\n\n{facts.citation}")
     return 0
 
