@@ -14,7 +14,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A headless browser; skips the test, saying so, where there is none."""
+    """Yield a headless browser; skips the test, saying so, where there is none."""
     playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
     if CHROMIUM is None:
         pytest.skip("browser tests need chromium")

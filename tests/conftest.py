@@ -37,7 +37,7 @@ class Texts(NamedTuple):
 
 
 def shared(name: str) -> Path:
-    """A file of the public data beside the checkout; skips the test, saying so, where it is not."""
+    """Return a file of the public data beside the checkout; skips the test, saying so, where it is not."""
     path = SHARED / name
     if not path.exists():
         pytest.skip(f"public data not here: {name}")
@@ -54,7 +54,7 @@ def _embedded_models_stay_loaded() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def texts() -> Texts:
-    """Sixteen pairs of 5 to 40 words: the first of the demo's two systems, first references."""
+    """Return sixteen pairs of 5 to 40 words: the first of the demo's two systems, first references."""
     demo = Path(__file__).resolve().parents[1] / "twmd_registry" / "data" / "demo" / "system_a.jsonl"
     rows = [json.loads(line) for line in demo.read_text(encoding="utf-8").splitlines()][:16]
     return Texts([row["prediction"] for row in rows], [row["references"][0] for row in rows])
@@ -62,7 +62,7 @@ def texts() -> Texts:
 
 @pytest.fixture(scope="session")
 def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The folder of a tiny random encoder, by the name of its family; every test gets the same folder."""
+    """Return the folder of a tiny random encoder, by the name of its family; every test gets the same folder."""
     from tests import tiny
 
     home = tmp_path_factory.mktemp("encoders")
@@ -71,7 +71,7 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pa
 
 @pytest.fixture
 def older_version(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A version before this one, after which the scores of STSScore changed."""
+    """Return a version before this one, after which the scores of STSScore changed."""
     now = versions.VERSIONS[-1]
     monkeypatch.setattr(versions, "VERSIONS", ("0.0.9", now))
     monkeypatch.setattr(versions, "CHANGES", ((now, (MetricName.STSSCORE,), "Empty texts score 0."),))

@@ -33,12 +33,12 @@ SIDES = ("precision", "recall", "scores")
 
 
 def part(name: str) -> str:
-    """The section of the page under a heading."""
+    """Return the section of the page under a heading."""
     return PAGE.split(f"\n## {name}\n")[1].split("\n## ")[0]
 
 
 def named_options(name: str) -> set[str]:
-    """The code spans in the left column of a section's tables."""
+    """Return the code spans in the left column of a section's tables."""
     cells = [line.split("|")[1] for line in part(name).splitlines() if line.startswith("| `")]
     return {word for cell in cells for span in re.findall(r"`([^`]+)`", cell) for word in re.split(r"[ ,()=]+", span)}
 
@@ -79,7 +79,7 @@ def test_every_command_runs(
 
 
 def help_of(program: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    """What a program's ``main`` prints for ``-h``."""
+    """Return what a program's ``main`` prints for ``-h``."""
     monkeypatch.setattr(sys, "argv", ["program", "-h"])
     with pytest.raises(SystemExit):
         program.main()

@@ -73,7 +73,7 @@ def test_pages_build_as_a_site_without_a_warning(tmp_path: Path) -> None:
 
 
 def anchors(text: str) -> set[str]:
-    """The names of a page's headings in links."""
+    """Return the names of a page's headings in links."""
     headings = re.findall(
         r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), flags=re.MULTILINE
     )
@@ -103,7 +103,7 @@ def shell_lines(text: str) -> list[list[str]]:
 
 
 def commands_of(text: str) -> Iterator[list[str]]:
-    """Arguments of every ``twmd`` in a text's blocks: bare, given to ``ray exec``, or a job's entry point."""
+    """Yield arguments of every ``twmd`` in a text's blocks: bare, given to ``ray exec``, or a job's entry point."""
     for program, *arguments in shell_lines(text):
         if program == "twmd":
             yield arguments
@@ -141,7 +141,7 @@ RECORD = next(command for command in RUN if "--record scores.json" in command an
 
 @pytest.fixture(scope="module")
 def workplace(texts: Texts, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the texts that the commands name, and a record of their scores."""
+    """Return a folder with the texts that the commands name, and a record of their scores."""
     folder = tmp_path_factory.mktemp("workplace")
     for name, lines in (
         ("ref", texts.references),
@@ -244,7 +244,7 @@ def test_commands_for_a_cluster_are_ones_that_we_have() -> None:
 
 
 def program_of(text: str) -> str:
-    """The only Python block of a page that is no session."""
+    """Return the only Python block of a page that is no session."""
     (block,) = (block for block in blocks("python", text) if ">>> " not in block)
     return block
 
@@ -329,7 +329,7 @@ def test_readmes_ranges_are_the_catalogues(metric: MetricName) -> None:
 
 
 def table_rows(text: str, title: str) -> dict[str, list[str]]:
-    """The rows of the table whose first column has a title, by that column."""
+    """Return the rows of the table whose first column has a title, by that column."""
     _, _, *rows = text[text.index(f"| {title} |") :].partition("\n\n")[0].splitlines()
     cells = ([cell.strip(" *") for cell in row.split("|")[1:-1]] for row in rows)
     return {name: values for name, *values in cells}

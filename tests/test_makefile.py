@@ -14,7 +14,7 @@ KEPT = "the old signatures\n"
 
 
 def program(path: Path, body: str) -> None:
-    """A program of a few lines of shell instead of the one that make would run."""
+    """Write a shell program in place of the one that make would run."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
     path.chmod(0o755)
@@ -22,7 +22,7 @@ def program(path: Path, body: str) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A folder with old signatures, and an environment that make finds complete."""
+    """Return a folder with old signatures, and an environment that make finds complete."""
     for name in ("pyproject.toml", "constraints.txt"):
         (tmp_path / name).touch()
     (tmp_path / "tests" / "registry").mkdir(parents=True)

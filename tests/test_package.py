@@ -53,7 +53,7 @@ twmd_registry.no_such_name
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel, built from the sdist, which is built from this checkout."""
+    """Return a folder with the wheel, built from the sdist, which is built from this checkout."""
     for needed in ("build", "hatchling"):
         pytest.importorskip(needed, reason="building the package needs the packages build and hatchling (extra dev)")
     folder = tmp_path_factory.mktemp("dist")
@@ -92,7 +92,7 @@ def test_dir_lists_the_public_names_and_nothing_else() -> None:
 
 
 def tracked(folder: str) -> set[str]:
-    """The files that a folder of this checkout has: what tests and tools leave behind does not count."""
+    """Return the files that a folder of this checkout has: what tests and tools leave behind does not count."""
     return {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / folder).rglob("*")

@@ -175,7 +175,7 @@ OTHERS: dict[str, tuple[type[PreTrainedModel], Any]] = {
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """Words of a small vocabulary; its own length limit is the 1e30 that means none."""
+    """Return words of a small vocabulary; its own length limit is the 1e30 that means none."""
     vocabulary = {word: i for i, word in enumerate(["[CLS]", "[PAD]", "[SEP]", "[UNK]", *WORDS])}
     backend = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
     backend.pre_tokenizer = Whitespace()
@@ -188,7 +188,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def save_encoder(family: str, folder: Path, seed: int = 0) -> Path:
-    """A random encoder of one family."""
+    """Return a random encoder of one family."""
     torch.manual_seed(seed)
     kind, config = (FAMILIES | OTHERS)[family]
     kind(config).save_pretrained(folder)
@@ -197,7 +197,7 @@ def save_encoder(family: str, folder: Path, seed: int = 0) -> Path:
 
 
 def save_regressor(folder: Path, outputs: int = 1, token_types: int = 2) -> Path:
-    """A random cross-encoder with a head of so many outputs."""
+    """Return a random cross-encoder with a head of so many outputs."""
     torch.manual_seed(1)
     config = BertConfig(**_SHARED, max_position_embeddings=POSITIONS, num_labels=outputs, type_vocab_size=token_types)
     BertForSequenceClassification(config).save_pretrained(folder)

@@ -29,7 +29,7 @@ this kind is named here, and nowhere else.
 
 
 def different(settings: Iterable[AlignmentSettings]) -> list[tuple[MetricName, AlignmentSettings]]:
-    """Every metric with the settings that make a difference to it."""
+    """Return every metric with the settings that make a difference to it."""
     found = dict[tuple[object, ...], tuple[MetricName, AlignmentSettings]]()
     for metric in ALIGNERS:
         for how in settings:
@@ -71,7 +71,7 @@ class Drawn(NamedTuple):
         return np.asarray(self.s[0].numpy())
 
     def plus(self, change: Tensor) -> Drawn:
-        """The same pair with other similarities; `change` broadcasts to (N, M)."""
+        """Return the same pair with other similarities; `change` broadcasts to (N, M)."""
         return self._replace(s=self.s + change)
 
 
@@ -101,7 +101,7 @@ def problem(
 
 
 def pair(n: int, m: int, seed: int = 0) -> Drawn:
-    """One pair of n and m tokens."""
+    """Return one pair of n and m tokens."""
     s = problem([(n, m)], seed).similarities[0]
     return Drawn(
         torch.from_numpy(s)[None],
@@ -111,7 +111,7 @@ def pair(n: int, m: int, seed: int = 0) -> Drawn:
 
 
 def matrix(rows: list[list[float]]) -> Drawn:
-    """One pair whose similarities are written out."""
+    """Return one pair whose similarities are written out."""
     s = torch.tensor([rows], dtype=torch.float64)
     return Drawn(
         s,

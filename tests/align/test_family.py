@@ -48,7 +48,7 @@ TEMPERINGS = [AlignmentSettings(t, i, o) for t in (0.02, 0.1, 1.0) for i in (1, 
 
 
 def shuffled(side: PaddedTokens, draw: np.random.Generator, order: Tensor) -> PaddedTokens:
-    """Each text's tokens in any order, before its padding as ever; the texts in the order given."""
+    """Return each text's tokens in any order, before its padding as ever; the texts in the order given."""
     vectors = side.vectors.clone()
     for b, n in enumerate(side.mask.sum(1).tolist()):
         vectors[b, :n] = side.vectors[b, torch.from_numpy(draw.permutation(n))]

@@ -30,7 +30,9 @@ def score(p: Drawn, tempering: AlignmentSettings) -> float:
 
 
 def column_sums(p: Drawn, tempering: AlignmentSettings) -> list[float]:
-    """What the package's plan gives each reference token: sweeps forget what a whole column gains, the score does not."""
+    """Return what the package's plan gives each reference token: sweeps forget what a whole column gains, the score
+    does not.
+    """
     units = torch.eye(p.s.shape[2], dtype=torch.float64)
     return [score(p.plus(unit), tempering) - score(p, tempering) for unit in units]
 

@@ -35,7 +35,9 @@ class Text(NamedTuple):
 
 
 def block(texts: list[Text], *, written_out: bool = False, garbage: float = 0.0) -> PaddedTokens:
-    """Texts side by side, tokens weighed or written out as many copies; `garbage` fills padding, weights and all."""
+    """Return texts side by side, tokens weighed or written out as many copies; `garbage` fills padding, weights and
+    all.
+    """
     rows = [movers.copies(*text) if written_out else text.vectors for text in texts]
     lengths = torch.tensor([len(row) for row in rows])
     weights = (

@@ -49,7 +49,7 @@ class Setting(NamedTuple):
 
     @property
     def batch(self) -> int:
-        """Texts per batch for programs that count texts: what suits the device."""
+        """Return texts per batch for programs that count texts: what suits the device."""
         return BATCH * default_batch_tokens(torch.device(self.device)) // default_batch_tokens(torch.device("cpu"))
 
 
@@ -119,7 +119,7 @@ def torchmetrics(setting: Setting) -> Run:
 
 
 def ours(setting: Setting, metrics: tuple[str, ...] = ("twmd",), dtype: Dtype = Dtype.FLOAT32) -> Run:
-    """Some metrics together."""
+    """Return some metrics together."""
 
     def scorer(metric: str) -> Scorer:
         keys: dict[str, Any] = {"ngram": 1} if metric == "moverscore" else {}
@@ -192,7 +192,9 @@ def peak_megabytes(device: str) -> float:
 
 
 def share_of_products(device: str, run: Callable[[], Any]) -> float:
-    """The share of matrix products in wall time, by torch's profiler: of the device's own time on an accelerator."""
+    """Return the share of matrix products in wall time, by torch's profiler: of the device's own time on an
+    accelerator.
+    """
     from torch.profiler import ProfilerActivity, profile
 
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.startswith("cuda") else [])]

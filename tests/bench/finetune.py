@@ -54,7 +54,7 @@ class Bare(torch.nn.Module):
 
 
 def prepared(weights: Weights) -> Encoder:
-    """An encoder with the weights unfrozen that are trained."""
+    """Return an encoder with the weights unfrozen that are trained."""
     encoder = Encoder(find_model("embedded"), None, "float32", torch.device(DEVICE))
     if weights is Weights.LORA:
         add_lora(encoder.network, 16, lora_modules(encoder, LAYER))
@@ -64,13 +64,13 @@ def prepared(weights: Weights) -> Encoder:
 
 
 def ours(metric: str, weights: Weights, **keys: Any) -> TrainedMetric:
-    """The same encoder in a metric."""
+    """Return the same encoder in a metric."""
     backend = TokenAlignmentBackend(make_spec(metric, layer=LAYER, **keys), RunOptions(device=DEVICE))
     return TrainedMetric(prepared(weights), backend.job, backend.reading, Recipe(weights=weights))
 
 
 def seconds_per_step(model: torch.nn.Module, rows: list[Example], weights: Weights) -> float:
-    """Of one pass over the rows."""
+    """Return the batches of one pass over the rows."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = training_arguments(
             Recipe(weights=weights, epochs=1), Path(folder), STEPS, evaluate=False, on_cpu=DEVICE == "cpu"

@@ -40,7 +40,7 @@ def run(number: int, workers: int) -> ScoredDataset:
 
 
 def main() -> None:
-    """Two sizes: what they differ by is the pace, without the time that it takes to start."""
+    """Measure two sizes: their difference gives the pace without the start-up time."""
     workers = int(sys.argv[1]) if len(sys.argv) > 1 else os.cpu_count() or 1
     small, large = run(PAIRS // 5, workers), run(PAIRS, workers)
     pace = (large.rows - small.rows) / (large.seconds - small.seconds)

@@ -100,7 +100,7 @@ def benchmark_pairs(number: int = PAIRS) -> tuple[str, list[str], list[str]]:
 
 
 def _edited(prediction: str, reference: str, number: int, draw: random.Random) -> tuple[str, str]:
-    """The same pair with a word in ten exchanged, and a number that makes it different from all others."""
+    """Return the same pair with a word in ten exchanged, and a number that makes it different from all others."""
 
     def edit(text: str) -> str:
         return " ".join(

@@ -25,14 +25,14 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder of its own."""
+    """Return a working folder of its own."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def files(folder: Path) -> Path:
-    """A working folder with references, two systems and rated data."""
+    """Return a working folder with references, two systems and rated data."""
     for name, lines in (("ref.txt", REFERENCES), ("good.txt", GOOD), ("poor.txt", POOR)):
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     pairs = enumerate(zip(GOOD, REFERENCES, strict=True))

@@ -97,7 +97,7 @@ class TestTwins:
 
 @pytest.fixture
 def parted(folder: Path) -> Path:
-    """A working folder with a prediction, a reference and stop words."""
+    """Return a working folder with a prediction, a reference and stop words."""
     for name, text in (("hyp.txt", PREDICTION), ("ref.txt", REFERENCE), ("stop.txt", "of\nthe\nat\na")):
         (folder / name).write_text(text, encoding="utf-8")
     return folder

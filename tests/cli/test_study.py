@@ -28,7 +28,7 @@ SENTENCES = [
 
 @pytest.fixture
 def data(folder: Path) -> Path:
-    """A folder with STS-B, MRPC and WMT22, made up; no QQP."""
+    """Return a folder with STS-B, MRPC and WMT22, made up; no QQP."""
     data = folder / "data"
     for name in ("stsb", "mrpc", "wmt22/references", "wmt22/human-scores", "wmt22/system-outputs/zh-en"):
         (data / name).mkdir(parents=True)

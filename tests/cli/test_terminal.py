@@ -79,7 +79,7 @@ class TestColours:
 
 @pytest.fixture
 def mixed(folder: Path) -> Path:
-    """A working folder with good files and bad ones."""
+    """Return a working folder with good files and bad ones."""
     for name, content in (
         ("ref.txt", b"a cat\nit rains\n"),
         ("sys.txt", b"the cat\n\n"),

@@ -15,7 +15,7 @@ PATIENCE_MS = 120_000
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """The address of a page, which keeps its files in a folder."""
+    """Yield the address of a page, which keeps its files in a folder."""
     pytest.importorskip("gradio", reason="the page needs gradio")
     before = os.environ.get("GRADIO_TEMP_DIR")
     os.environ["GRADIO_TEMP_DIR"] = str(folder)
@@ -65,11 +65,11 @@ class Tab:
         self.page.locator(f"{place} textarea").fill(text)
 
     def html(self, place: str) -> str:
-        """What a place shows, without Gradio's own signs of work in progress."""
+        """Return what a place shows, without Gradio's own signs of work in progress."""
         return str(self.page.locator(f"{place} .prose").inner_html())
 
     def wait_for_change(self, place: str, before: str) -> str:
-        """What a place shows once it is another than before."""
+        """Return what a place shows once it is another than before."""
         self.page.wait_for_function(
             "([place, before]) => document.querySelector(place).innerHTML !== before", arg=[f"{place} .prose", before]
         )

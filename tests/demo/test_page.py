@@ -42,7 +42,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def tab(browser: Any, address: str) -> Iterator[Tab]:
-    """A fresh tab for each test: the tests of one file may run in any order, and in several processes."""
+    """Yield a fresh tab for each test: the tests of one file may run in any order, and in several processes."""
     result = Tab(browser, address)
     yield result
     result.page.close()
@@ -55,7 +55,7 @@ def test_cells_of_a_table_are_escaped_and_break_after_an_underscore() -> None:
 
 
 def scores(tab: Tab) -> dict[str, str]:
-    """By metric, the score that the first tab shows."""
+    """Return the score that the first tab shows, by metric."""
     cells = tab.page.locator("#scores tbody tr").all_inner_texts()
     return {row.split("\t")[0]: row.split("\t")[1] for row in cells}
 

@@ -378,7 +378,7 @@ ROUNDS, WINDOW, SMALL = 8, 5, 14_000
 
 
 def windows(start: int) -> Iterator[tuple[list[str], list[str]]]:
-    """Texts that change from round to round, some of which the other process has, too."""
+    """Yield texts that change from round to round, some of which the other process has, too."""
     places = ("on mat", "in rain", "today")
     texts = [
         f"{who} {verb} {place}" for who in ("the cat", "a dog", "we") for verb in ("sat", "ran") for place in places

@@ -57,7 +57,7 @@ def expected(texts: list[str]) -> list[float]:
 def weights_in(
     backend: TokenAlignmentBackend, predictions: list[str], references: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The weights that a run gives to hypotheses and references."""
+    """Return the weights that a run gives to hypotheses and references."""
     run = backend.run([backend], make_pairs(check_segments(predictions, references)), None)
     (fitted,) = run._jobs.values()
     assert fitted.weights is not None
@@ -65,7 +65,7 @@ def weights_in(
 
 
 def changed(backend: TokenAlignmentBackend, **changes: Any) -> bytes:
-    """A file fitted on the corpus with some entries changed."""
+    """Return a file fitted on the corpus with some entries changed."""
     about = json.loads(backend.fit_idf(CORPUS))
     return json.dumps(about | changes).encode()
 

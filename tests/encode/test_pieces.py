@@ -27,17 +27,17 @@ def reader(name: str) -> Reader:
 
 
 def words(name: str, text: str) -> list[str]:
-    """The words of a text in lower case, without marks that stand alone."""
+    """Return the words of a text in lower case, without marks that stand alone."""
     return [word.lower() for word in reader(name).words(text) if word]
 
 
 def stopping(read: Reader, *words: str) -> dict[str, Any]:
-    """The policy that leaves some words out."""
+    """Return the policy that leaves some words out."""
     return {"stop_words": as_tokenized(frozenset(words), read.tokenizer, read.pieces)}
 
 
 def kept(read: Reader, policy: dict[str, Any], text: str) -> list[str]:
-    """The pieces that a policy leaves, special tokens aside."""
+    """Return the pieces that a policy leaves, special tokens aside."""
     ids, own, lengths = read.read([text])
     gone = left_out(read.pieces, ids, own, lengths, **policy)
     assert not (gone & ~own).any()
@@ -124,7 +124,7 @@ def test_in_wordpiece_exactly_the_marked_pieces_continue() -> None:
 
 @pytest.fixture(scope="module")
 def embedded() -> Reader:
-    """The embedded model's tokenizer."""
+    """Return the embedded model's tokenizer."""
     with twmd_registry.scorer("twmd") as one:
         return Reader(one.backend.model.tokenizer)
 

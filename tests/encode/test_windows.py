@@ -23,7 +23,7 @@ SHORT = "we saw it again today ."
 
 
 def tokens_of(lengths: list[int]) -> TokenIds:
-    """Texts of so many own tokens between an opening and a closing special token; every token is its own number."""
+    """Return texts of so many own tokens between an opening and a closing special token; every token is its own number."""
     ids = [np.arange(n + 2) for n in lengths]
     special = [np.r_[1, np.zeros(n, dtype=np.int64), 2] for n in lengths]
     return TokenIds(ids, special, np.zeros(len(lengths), dtype=bool), np.zeros(len(lengths), dtype=bool))

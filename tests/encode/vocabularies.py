@@ -106,7 +106,7 @@ def word_level() -> PreTrainedTokenizerFast:
 
 
 def byte_fallback() -> PreTrainedTokenizerFast:
-    """Words and letters of a Llama-like vocabulary; what it does not hold is read byte by byte."""
+    """Return words and letters of a Llama-like vocabulary; what it does not hold is read byte by byte."""
     pieces = [
         "[PAD]",
         "[UNK]",
@@ -147,7 +147,7 @@ class Reader:
         self.tokenizer, self.pieces = tokenizer, pieces_of(tokenizer)
 
     def read(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Ids of many texts in a row, which are the texts' own, and every text's length."""
+        """Return ids of many texts in a row, which are the texts' own, and every text's length."""
         found = self.tokenizer.backend_tokenizer.encode_batch(texts)
         ids = np.array([i for one in found for i in one.ids], dtype=np.int64)
         own = np.array([not special for one in found for special in one.special_tokens_mask], dtype=bool)
@@ -161,7 +161,7 @@ class Reader:
         return [str(token) for token in self.tokenizer.convert_ids_to_tokens(self.read(texts)[0].tolist())]
 
     def words(self, text: str) -> list[str]:
-        """The words of one text, put together from their pieces."""
+        """Return the words of one text, put together from their pieces."""
         ids, own, _ = self.read([text])
         found: list[str] = []
         for number, mine, on in zip(ids.tolist(), own, self.continuing([text]), strict=True):

@@ -253,7 +253,9 @@ EMPTY = "texts without a token: 1; each scores 0 against text and 1 against anot
 
 
 def shown_by(action: Any, calls: int) -> list[str]:
-    """What a user sees of the warnings of some calls from one line, under one filter of Python's; None is the default."""
+    """Return what a user sees of the warnings of some calls from one line, under one filter of Python's; None is the
+    default.
+    """
     scorer, shown = twmd_registry.scorer("twmd"), list[str]()
     with warnings.catch_warnings():
         warnings.resetwarnings()

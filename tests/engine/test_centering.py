@@ -29,7 +29,7 @@ def tokens() -> TokenVectors:
 def centered_alone(
     tokens: TokenVectors, centering: Centering, vectors: Vectors, means: torch.Tensor | None = None
 ) -> TokenVectors:
-    """The vectors of a single layer, centered."""
+    """Return the vectors of a single layer, centered."""
     return center([tokens], centering, vectors, None if means is None else [means])[0]
 
 

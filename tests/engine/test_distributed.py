@@ -186,7 +186,7 @@ def _fail_by(error: Exception) -> Any:
 
 
 def work(rank: int, folder: Path) -> None:
-    """One of the ranks; its outcomes go into a file."""
+    """Run one of the ranks; its outcomes go into a file."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
     dist.init_process_group(
@@ -214,7 +214,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def outcomes(folder: Path) -> list[dict[str, Outcome]]:
-    """By rank."""
+    """Return the outcomes by rank."""
     started = [CONTEXT.Process(target=work, args=(rank, folder)) for rank in range(RANKS)]
     for process in started:
         process.start()

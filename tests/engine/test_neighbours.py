@@ -40,7 +40,7 @@ APPENDED = ["we saw it again today , and it was over", "x", "the mat", "is it so
 
 
 def draw(seed: int) -> tuple[MetricName, dict[str, Any]]:
-    """A metric and a value for every key that it uses and that makes no segment depend on another."""
+    """Return a metric and a value for every key that it uses and that makes no segment depend on another."""
     rng = np.random.default_rng(seed)
 
     def one_of(*choices: Any) -> Any:
@@ -83,7 +83,9 @@ def draw(seed: int) -> tuple[MetricName, dict[str, Any]]:
 
 
 def tolerance(keys: dict[str, Any]) -> float:
-    """What float32 allows: similarities are off by about 1e-6, and plans see them divided by T; raw vectors' are large."""
+    """Return what float32 allows: similarities are off by about 1e-6, and plans see them divided by T; raw vectors' are
+    large.
+    """
     return 1e-5 + 1e-6 / float(keys.get("temperature", 1.0))
 
 

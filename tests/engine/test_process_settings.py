@@ -40,7 +40,7 @@ NEW_INTERFACE = hasattr(BACKENDS, "fp32_precision")
 
 
 def precisions() -> tuple[object, ...]:
-    """All of torch's settings for float32 products, through both interfaces."""
+    """Return all of torch's settings for float32 products, through both interfaces."""
     state: list[object] = []
     for read in (
         torch.get_float32_matmul_precision,
@@ -130,7 +130,7 @@ NEW: dict[str, Callable[[], object]] = {
 
 @pytest.fixture(scope="module")
 def scorers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[twmd_registry.Scorer, twmd_registry.Scorer]]:
-    """A scorer that loads its model for every score, and one that has scored and keeps it; of equal models."""
+    """Yield a scorer that loads its model for every score, and one that has scored and keeps it; of equal models."""
     folders = [tiny.save_encoder("bert", tmp_path_factory.mktemp("model") / name) for name in ("cold", "warm")]
     cold, warm = (twmd_registry.scorer("twmd", model=str(folder), **TINY) for folder in folders)
     warm.score(PREDICTIONS, REFERENCES)
@@ -143,7 +143,7 @@ def scorers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[twmd_reg
 def test_precision_of_products_set_by_either_interface_is_kept_and_moves_no_score(
     legacy: str, new: str, scorers: tuple[twmd_registry.Scorer, twmd_registry.Scorer]
 ) -> None:
-    """In either order, before a first score of the model and after it."""
+    """Test either order, before a first score of the model and after it."""
     cold, warm = scorers
     wanted = warm.score(PREDICTIONS, REFERENCES).scores
     for order in itertools.permutations([LEGACY[legacy], NEW[new]]):
@@ -329,7 +329,7 @@ def test_exception_in_the_middle_leaves_the_process_as_it_was(error: type[BaseEx
 
 @pytest.fixture
 def _interruptible() -> Iterator[None]:
-    """A worker of several test processes ignores interrupts."""
+    """Yield a worker of several test processes ignores interrupts."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -396,7 +396,7 @@ def test_precision_that_the_caller_sets_meanwhile_does_not_reach_the_next_score(
 
 
 def in_a_fork(work: Callable[[], bool]) -> bool:
-    """Whether `work` returns true in a forked process, within a minute."""
+    """Return whether `work` returns true in a forked process, within a minute."""
     child = os.fork()
     if child == 0:
         signal.alarm(60)

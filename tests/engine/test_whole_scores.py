@@ -80,7 +80,7 @@ STOP_WORDS = ["the", "of", "and", "a", "walked", "don't"]
 
 
 def raw_model(folder: Path) -> whole.Model:
-    """What transformers says of one sequence at a time, in float64."""
+    """Return what transformers says of one sequence at a time, in float64."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     network = AutoModel.from_pretrained(folder, attn_implementation="eager").double().eval()
 
@@ -145,7 +145,7 @@ def benches(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Bench]:
 
 
 def shaken(model: whole.Model, seed: int) -> whole.Model:
-    """The same model, off by rounding: in its hidden states, and in the inner products of vectors."""
+    """Return the same model, off by rounding: in its hidden states, and in the inner products of vectors."""
     draw = np.random.default_rng(seed)
 
     @cache
@@ -210,7 +210,7 @@ def draw_setting(draw: np.random.Generator, depth: int) -> dict[str, Any]:
 
 
 def draw_texts(draw: np.random.Generator) -> Texts:
-    """One to six segments of one to three references; texts repeat, and some references are the prediction."""
+    """Return one to six segments of one to three references; texts repeat, and some references are the prediction."""
     predictions = [TEXTS[i] for i in draw.integers(len(TEXTS), size=draw.integers(1, 7))]
     references = [[TEXTS[i] for i in draw.integers(len(TEXTS), size=draw.integers(1, 4))] for _ in predictions]
     own = [
@@ -221,7 +221,7 @@ def draw_texts(draw: np.random.Generator) -> Texts:
 
 
 def keys_here(bench: Bench, keys: dict[str, Any]) -> dict[str, Any]:
-    """The same keys as a user gives them: files for what is fitted."""
+    """Return the same keys as a user gives them: files for what is fitted."""
     given = {name: value for name, value in keys.items() if name not in {"metric", "baseline"}}
     given |= {name: f"background:{bench.files[name]}" for name in ("centering", "idf") if given[name] == "background"}
     return given | {"stopwords": bench.files["stopwords"] if keys["stopwords"] == "list" else "none"}

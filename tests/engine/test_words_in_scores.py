@@ -45,7 +45,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def scored(predictions: list[str], references: Any, **keys: Any) -> np.ndarray:
-    """Scores by every metric of the family, for which each text is encoded once; shape (metrics, segments)."""
+    """Return scores by every metric of the family, for which each text is encoded once; shape (metrics, segments)."""
     scorers = [twmd_registry.scorer(metric, centering="none", **keys) for metric in ALIGNED]
     return np.array([found.scores for found in twmd_registry.score_all(scorers, predictions, references)])
 

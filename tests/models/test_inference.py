@@ -19,7 +19,7 @@ needs_onednn = pytest.mark.skipif(not has_onednn(), reason="this torch has no on
 
 
 def quick(layer: nn.Linear) -> nn.Linear:
-    """The same layer, quickened."""
+    """Return the same layer, quickened."""
     copy = pickle.loads(pickle.dumps(layer))
     quicken(nn.Sequential(copy))
     return copy  # type: ignore[no-any-return]
@@ -27,7 +27,7 @@ def quick(layer: nn.Linear) -> nn.Linear:
 
 @pytest.fixture
 def products(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The tokens of every product by oneDNN."""
+    """Return the tokens of every product by oneDNN."""
     seen: list[int] = []
     own = torch.ops.mkldnn._linear_pointwise
 
@@ -41,7 +41,7 @@ def products(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 def layouts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The tokens of every product for which weights were laid out."""
+    """Return the tokens of every product for which weights were laid out."""
     seen: list[int] = []
     own = torch.ops.mkldnn._reorder_linear_weight
 

@@ -31,7 +31,7 @@ def score(folder: Path, **keys: str) -> tuple[float, ...]:
 
 
 def library_file_names() -> list[str]:
-    """Every file name that transformers, tokenizers and peft define or list as a vocabulary."""
+    """Return every file name that transformers, tokenizers and peft define or list as a vocabulary."""
     names = set[str]()
     for package in (transformers, peft):
         root = Path(str(package.__file__)).parent

@@ -51,7 +51,7 @@ SENTENCES = [
 
 
 def draw_tensors() -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
-    """By the file's names: codes and scales of blocks, or float32 numbers and None."""
+    """Draw tensors by the file's names: codes and scales of blocks, or float32 numbers and None."""
     rng = np.random.default_rng(3)
     shapes: dict[str, tuple[int, ...]] = {
         "emb.word": (len(PIECES), WIDTH),
@@ -75,7 +75,7 @@ def draw_tensors() -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
 
 
 def data_file(path: Path) -> Path:
-    """A data file of a tiny model, written by the description of the format."""
+    """Return a data file of a tiny model, written by the description of the format."""
     text = [piece.encode() for piece, _ in PIECES]
     head = b"E5S1" + struct.pack("<I7ifi", 1, WIDTH, LAYERS, 4, INNER, len(PIECES), POSITIONS, 2, 1e-12, 32)
     head += struct.pack("<5iQ", len(PIECES), 0, 2, 1, 3, sum(map(len, text)))
@@ -107,7 +107,7 @@ def data_file(path: Path) -> Path:
 
 @pytest.fixture
 def tiny_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installed package with a tiny data file, and an empty home."""
+    """Return an installed package with a tiny data file, and an empty home."""
     source, folder = data_file(tmp_path / "tiny.bin"), tmp_path / "once"
     folder.mkdir()
     write_model(source, folder)
@@ -201,7 +201,7 @@ def test_processes_that_make_the_folder_at_once_get_the_same_complete_one(tiny_p
 
 @pytest.fixture(scope="module")
 def multilingual() -> Path:
-    """The folder of the real model, made once for all tests."""
+    """Return the folder of the real model, made once for all tests."""
     return find_model("multilingual").folder
 
 

@@ -324,7 +324,7 @@ def test_windows_change_nothing_about_static_vectors(window: str, tmp_path: Path
 
 
 def static_folder(folder: Path, **tensors: torch.Tensor) -> Path:
-    """A folder of static vectors with pieces of words, as model2vec makes them of a SentencePiece vocabulary."""
+    """Return a folder of static vectors with pieces of words, as model2vec makes them of a SentencePiece vocabulary."""
     pieces = ["[UNK]", *(f"\u2581{word}" for word in WORDS), "s"]
     tokenizer = Tokenizer(Unigram([(piece, -float(i)) for i, piece in enumerate(pieces)], unk_id=0))
     tokenizer.pre_tokenizer = Metaspace()

@@ -88,7 +88,7 @@ def center_sentence(text: np.ndarray) -> np.ndarray:
 
 
 def group_means(texts: list[np.ndarray], group: list[int], weight: list[int], groups: int) -> list[np.ndarray]:
-    """The mean token of every group, each text taken as often as it occurs; zero for a group without tokens."""
+    """Return the mean token of every group, each text taken as often as it occurs; zero for a group without tokens."""
     means = []
     for g in range(groups):
         tokens = [

@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 
 def emd(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
-    """The least that it costs to move the weights `a` onto the weights `b`, both scaled to a sum of one."""
+    """Return the least that it costs to move the weights `a` onto the weights `b`, both scaled to a sum of one."""
     n, m = cost.shape
     rows, columns = np.kron(np.eye(n), np.ones(m)), np.kron(np.ones(n), np.eye(m))
     solved = linprog(
@@ -20,7 +20,7 @@ def emd(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
 
 
 def cost(x: np.ndarray, y: np.ndarray, distance: str) -> float:
-    """What it costs to move one unit vector onto another."""
+    """Return what it costs to move one unit vector onto another."""
     squared = _squared(x, y)
     if distance == "similarity":
         return 1 - float(x @ y)
@@ -36,12 +36,12 @@ def score(distance: float, transform: str) -> float:
 
 
 def copies(vectors: np.ndarray, times: list[int]) -> np.ndarray:
-    """A text in which every token occurs so many times."""
+    """Return a text in which every token occurs so many times."""
     return np.array([vector for vector, often in zip(vectors, times, strict=True) for _ in range(often)])
 
 
 def power_mean(layers: np.ndarray, power: str) -> np.ndarray:
-    """Of one token's L vectors, dimension by dimension; an odd root of a negative number is negative."""
+    """Return the p-mean of one token's L vectors by dimension; an odd root of a negative number is negative."""
     if power in {"inf", "-inf"}:
         return np.array([max(column) if power == "inf" else min(column) for column in layers.T])
     p, found = int(power), []
@@ -90,7 +90,7 @@ def _slope(x: float, kernel: str) -> float:
 
 
 def ngrams(vectors: np.ndarray, weights: list[float] | None, n: int) -> tuple[np.ndarray, list[float]]:
-    """All windows of n neighbouring tokens of one text, and what they weigh."""
+    """Return all windows of n neighbouring tokens of one text, and what they weigh."""
     weigh = [1.0] * len(vectors) if weights is None else weights
     width = min(n, len(vectors))
     rows, totals = [], []

@@ -143,7 +143,7 @@ class _Recomputation:
     # Texts to vectors
 
     def _read(self, text: str, truncation: str) -> tuple[Tokens, np.ndarray]:
-        """A text's tokens as far as they are read, and their hidden states."""
+        """Return a text's tokens as far as they are read, and their hidden states."""
         tokens = self.model.tokenize(text)
         kind, _, sizes = truncation.partition(":")
         size = int(sizes.partition("/")[0] or self.model.limit)
@@ -174,7 +174,7 @@ class _Recomputation:
         return all(self.model.tokenize(text).special)
 
     def _selected(self, text: str) -> tuple[list[int], list[bool]]:
-        """The places of the tokens that take part, and which of them count."""
+        """Return the places of the tokens that take part, and which of them count."""
         tokens, _ = self.read(text)
         special = self.key("special", "none")
         out = self.left_out(tokens)
@@ -223,7 +223,7 @@ class _Recomputation:
         return found
 
     def population(self, side: str, batch: int) -> list[str]:
-        """The texts whose mean is subtracted, as often as they occur."""
+        """Return the texts whose mean is subtracted, as often as they occur."""
         size = int(self.key("centering_size")) if self.key("centering") == "batch" else len(self.predictions)
         segments = slice(batch * size, (batch + 1) * size)
         hypotheses = list(self.predictions[segments])
@@ -233,7 +233,7 @@ class _Recomputation:
         return hypotheses if side == "hypothesis" else references
 
     def _mean(self, layer: int, side: str, batch: int) -> np.ndarray:
-        """The mean token vector of a centering group."""
+        """Return the mean token vector of a centering group."""
         if self.key("centering") == "background":
             return self.background_mean(layer)
         rows = list[np.ndarray]()
@@ -246,7 +246,7 @@ class _Recomputation:
         return np.mean(rows, axis=0) if rows else np.zeros(self.read(self.predictions[0])[1].shape[2])
 
     def background_mean(self, layer: int) -> np.ndarray:
-        """The mean over whole texts: only which special tokens take part is the setting's."""
+        """Return the mean over whole texts: only which special tokens take part is the setting's."""
         rows = list[np.ndarray]()
         for text in self.fitted.background:
             tokens, states = self._read(text, "cut")
@@ -259,7 +259,7 @@ class _Recomputation:
         return np.asarray(np.mean(rows, axis=0))
 
     def centered(self, text: str, layer: int, side: str, batch: int) -> tuple[np.ndarray, np.ndarray]:
-        """A text's vectors in one layer, and which of them have a direction."""
+        """Return a text's vectors in one layer, and which of them have a direction."""
         vectors = self.read(text)[1][layer]
         places, counted = self.selected(text)
         vectors = vectors[places]
@@ -287,11 +287,11 @@ class _Recomputation:
         ]
 
     def apart(self, piece: str) -> bool:
-        """Whether a token stands for text that the vocabulary lacks, and is compared by what is written there."""
+        """Return whether a token stands for text that the vocabulary lacks, and is compared by what is written there."""
         return piece == self.model.unknown and self.key("unknown", "keep") == "apart"
 
     def weights(self, text: str, side: str) -> list[float] | None:
-        """The idf of the tokens that take part; none where all count the same."""
+        """Return the idf of the tokens that take part; none where all count the same."""
         kind = self.key("idf", "none").partition(":")[0]
         if kind == "none":
             return None
@@ -397,7 +397,7 @@ def is_punctuation(character: str) -> bool:
 
 
 def direction(written: str, width: int) -> np.ndarray:
-    """The vector of signs that stands for a string: the bits of SHAKE-256 of its BLAKE2b hash."""
+    """Return the vector of signs that stands for a string: the bits of SHAKE-256 of its BLAKE2b hash."""
     code = bytearray(hashlib.blake2b(written.strip().encode(), digest_size=8).digest())
     code[-1] |= 1  # no string has the number 0
     digest = hashlib.shake_256(bytes(code)).digest((width + 7) // 8)
@@ -406,7 +406,7 @@ def direction(written: str, width: int) -> np.ndarray:
 
 
 def aggregate(layers: np.ndarray, how: str) -> np.ndarray:
-    """One token's vectors (L, D) as one."""
+    """Return one token's vectors (L, D) as one."""
     kind, _, rest = how.partition(":")
     if kind == "pmeans":
         return np.concatenate([movers.power_mean(layers, power) for power in rest.split(",")])
@@ -416,7 +416,7 @@ def aggregate(layers: np.ndarray, how: str) -> np.ndarray:
 
 
 def relaxed(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, *, entropic: bool) -> float:
-    """A token of weight b is chosen as b tokens of weight one are."""
+    """Return a token of weight b is chosen as b tokens of weight one are."""
     logits = s / temperature + np.log(b)
     total = _logsumexp(logits, axis=1)
     each = temperature * total[:, 0] if entropic else (np.exp(logits - total) * s).sum(axis=1)
@@ -426,7 +426,7 @@ def relaxed(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, *, 
 def sinkhorn(
     s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, iterations: str, *, entropic: bool
 ) -> float:
-    """Rows of exp(plan) are what one copy of a hypothesis token chooses; one copy of a reference token is chosen once
+    """Return rows of exp(plan) are what one copy of a hypothesis token chooses; one copy of a reference token is chosen once
     in a sweep."""
     plan = s / temperature + np.log(b)
     if iterations == "converged":
@@ -443,7 +443,7 @@ def sinkhorn(
 
 
 def balancing(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float) -> np.ndarray:
-    """What has to be added to the columns of S, so that choosing rows sum up to b over all of a.
+    """Return what has to be added to the columns of S, so that choosing rows sum up to b over all of a.
 
     It is the minimum of the convex ``T sum_i a_i log sum_j b_j exp((S_ij + v_j) / T) - b v``, which Newton's method
     finds: from a high temperature down, since the minimum at one is a good start at the next.

@@ -21,7 +21,9 @@ TABLES = [name for name in experiment_names() if read_experiment(name).printed a
 def settings_of(
     name: str, *, depth: int = 12, layer: int | None = 10, members: dict[str, str] | None = None
 ) -> dict[str, MetricSpec]:
-    """The specifications of an experiment's rows for a model that does not exist; those of one layer read the 10th."""
+    """Return the specifications of an experiment's rows for a model that does not exist; those of one layer read the
+    10th.
+    """
     result = make_settings(read_experiment(name, members), "a/b", own=[10], asked=layer, depth=depth)
     return {one.label: one.metric for one in result if isinstance(one.metric, MetricSpec)}
 

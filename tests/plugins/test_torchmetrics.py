@@ -61,7 +61,7 @@ ORDERED: dict[str, Any] = {"centering": "batch", "centering_size": 2}
 
 
 def single(values: Any) -> Any:
-    """Numbers of ours as torch keeps them by default."""
+    """Return numbers of ours as torch keeps them by default."""
     return np.float32(values).tolist()
 
 
@@ -322,7 +322,7 @@ def test_without_torchmetrics_the_install_line_is_given(monkeypatch: pytest.Monk
 
 
 def compute_shares(rank: int, folder: Path, shares: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """What one of two processes does: by name, what is computed over both shares."""
+    """Return what one of two processes does: by name, what is computed over both shares."""
     torch.distributed.init_process_group("gloo", init_method=(folder / "store").as_uri(), rank=rank, world_size=2)
     found = {}
     for name, ranks in shares.items():

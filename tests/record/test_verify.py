@@ -54,7 +54,7 @@ def edit_signature(before: str, after: str) -> Callable[[RecordedScores], dict[s
 
 
 def problems(record: Record, texts: Segments = TEXTS, parts: Parts | None = None) -> list[str]:
-    """The problems of a record that does not hold, each once."""
+    """Return the problems of a record that does not hold, each once."""
     found = twmd_registry.verify_record(record, [texts], parts=parts)
     assert not found.agrees
     return list(dict.fromkeys(problem for check in found.checks for problem in check.problems))
@@ -396,7 +396,7 @@ class TestPublished:
 
 @pytest.fixture(scope="module")
 def scored_files(tmp_path_factory: pytest.TempPathFactory, texts: Texts) -> Path:
-    """A folder with two systems, references and a record, made by the command."""
+    """Return a folder with two systems, references and a record, made by the command."""
     folder = tmp_path_factory.mktemp("scored")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -410,7 +410,7 @@ def scored_files(tmp_path_factory: pytest.TempPathFactory, texts: Texts) -> Path
 class TestCommand:
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path: Path, scored_files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """A copy of the files that a test may change, as the working folder."""
+        """Return a copy of the files that a test may change, as the working folder."""
         shutil.copytree(scored_files, tmp_path, dirs_exist_ok=True)
         monkeypatch.chdir(tmp_path)
         return tmp_path

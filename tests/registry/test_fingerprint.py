@@ -21,13 +21,13 @@ from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256
 
 @pytest.fixture(autouse=True)
 def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No memory of earlier hashes, in this process or on disk."""
+    """Forget earlier hashes, in this process and on disk."""
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(module, "_remembered", {})
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a new process knows: only what is on disk."""
+    """Forget what a new process would not know: all hashes that are not on disk."""
     monkeypatch.setattr(module, "_remembered", {})
 
 
@@ -106,7 +106,7 @@ def test_home_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: py
 
 
 def hub_cache(folder: Path, source: Path) -> Path:
-    """The files of a folder as the Hub's cache keeps them: blobs by hash (weights by sha256), links by revision."""
+    """Return the files of a folder as the Hub's cache keeps them: blobs by hash (weights by sha256), links by revision."""
     blobs, snapshot = folder / "blobs", folder / "snapshots" / "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"
     blobs.mkdir(parents=True)
     snapshot.mkdir(parents=True)

@@ -86,7 +86,7 @@ NOT_NEUTRAL: dict[str, Any] = {
 
 
 def whole(metric: MetricName) -> MetricSpec:
-    """A specification in which every key of the metric is set."""
+    """Return a specification in which every key of the metric is set."""
     if metric is MetricName.ENSEMBLE:
         return make_spec(metric)
     keys: dict[str, Any] = {"centering": "batch"} if "centering" in CATALOGUE[metric].keys else {}
@@ -183,7 +183,7 @@ def test_random_signatures_give_their_specifications_back_and_no_two_are_equal()
 
 
 def mutated(r: random.Random, text: str) -> str:
-    """A signature after a few accidents."""
+    """Return a signature after a few accidents."""
     fields = text.split("|")
     accidents: list[Callable[[], str]] = [
         lambda: text[: r.randint(0, len(text))],

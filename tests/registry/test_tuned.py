@@ -19,7 +19,7 @@ PAIR = "tr-en"
 
 
 def printed(name: str) -> str:
-    """The mean in the documentation's table of correlations."""
+    """Return the mean in the documentation's table of correlations."""
     table = AGREEMENT[AGREEMENT.index("| Pearson r x 100 |") :]
     head, row = (
         next(line for line in table.splitlines() if line.startswith(start)).split("|")

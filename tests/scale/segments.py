@@ -60,7 +60,7 @@ def write_jsonl(path: Path, segments: list[Segment]) -> Path:
 
 
 def write_csv(path: Path, segments: list[Segment]) -> Path:
-    """One reference per row: CSV has no lists."""
+    """Return one reference per row: CSV has no lists."""
     written = io.StringIO(newline="")
     csv.writer(written).writerows(
         [("id", "prediction", "reference"), *((i, one, several[0]) for i, (one, several) in enumerate(segments))]
@@ -80,7 +80,7 @@ def write_parquet(path: Path, segments: list[Segment], group: int = 4) -> Path:
 
 
 def read_parts(folder: Path) -> pa.Table:
-    """All parts of an output folder, in order."""
+    """Return all parts of an output folder, in order."""
     return pa.concat_tables([pq.read_table(path) for path in sorted(folder.glob("part-*.parquet"))])
 
 

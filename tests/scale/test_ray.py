@@ -58,7 +58,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """One file of each form."""
+    """Return one file of each form."""
     folder = tmp_path / "data"
     folder.mkdir()
     write_jsonl(folder / "a.jsonl", SEGMENTS[:5])
@@ -68,7 +68,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def deadly(own: Scorer, out: Path, note: Path) -> Scorer:
-    """A scorer that once kills the process that it was sent to, in the middle of the run, as the end of its memory
+    """Return a scorer that once kills the process that it was sent to, in the middle of the run, as the end of its memory
     would."""
     here = os.getpid()
 
@@ -100,7 +100,7 @@ def test_two_workers_equal_a_single_machine_even_if_a_worker_is_killed(model: Pa
 
 
 def patient(own: Scorer, note: Path) -> Scorer:
-    """An ensemble that ends a part only when the process that started the run has heard of the part's rows."""
+    """Return an ensemble that ends a part only when the process that started the run has heard of the part's rows."""
     here = os.getpid()
 
     class Patient(EnsembleScorer):  # local: Ray sends it whole

@@ -47,7 +47,7 @@ SEGMENTS = draw_segments(23)
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A tiny model; held, so that no run pays for loading it again."""
+    """Yield a tiny model; held, so that no run pays for loading it again."""
     folder = tiny.save_encoder("bert", tmp_path_factory.mktemp("bert"))
     with scorer("twmd", model=str(folder), layer=2) as held:
         assert held.spec
@@ -215,7 +215,7 @@ BAD_ROWS = [
 
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
-    """A file of 23 rows; rows 4, 7, 10, 13, 16 and 19 cannot be scored."""
+    """Return a file of 23 rows; rows 4, 7, 10, 13, 16 and 19 cannot be scored."""
     rows: list[object] = [{"prediction": one, "references": several} for one, several in SEGMENTS]
     rows[4:20:3] = [line for line, _ in BAD_ROWS]
     return write_rows(tmp_path / "rows.jsonl", rows)

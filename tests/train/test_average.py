@@ -33,13 +33,13 @@ CPU = RunOptions(device="cpu")
 
 @pytest.fixture(scope="module")
 def tiny(tiny_encoder: Any) -> str:
-    """A random encoder of three layers."""
+    """Return a random encoder of three layers."""
     return str(tiny_encoder("bert"))
 
 
 @pytest.fixture(scope="module")
 def members(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two runs of the same plan with different seeds and ranks."""
+    """Return two runs of the same plan with different seeds and ranks."""
     folder = tmp_path_factory.mktemp("runs")
     return [
         train(tiny, folder / f"seed{seed}", Recipe(rank=seed + 1, epochs=1, seed=seed, learning_rate=1e-2))
@@ -54,7 +54,7 @@ def train(tiny: str, output: Path, recipe: Recipe, metric: str = "twmd", **keys:
 
 
 def weights(tiny: str, adapter: Path) -> dict[str, np.ndarray]:
-    """The network with the adapter merged into it."""
+    """Return the network with the adapter merged into it."""
     files = find_model(tiny)
     network = merge(load_encoder(files, Dtype.FLOAT32), find_adapter(str(adapter)), files)
     return {name: weight.detach().numpy() for name, weight in network.named_parameters()}

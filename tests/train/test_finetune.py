@@ -38,13 +38,13 @@ Run = tuple[Path, FinetuneResult, FinetunePlan]
 
 @pytest.fixture(scope="module")
 def tiny(tiny_encoder: Any) -> str:
-    """A random encoder of three layers."""
+    """Return a random encoder of three layers."""
     return str(tiny_encoder("bert"))
 
 
 @pytest.fixture(scope="module")
 def done(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of some epochs on words whose value the encoder has to learn."""
+    """Return a run of some epochs on words whose value the encoder has to learn."""
     spec = make_spec("twmd", model=tiny, layer=LAYER, centering="none", temperature=0.1)
     recipe = Recipe(rank=4, epochs=4, learning_rate=2e-2)
     plan = FinetunePlan(spec, (named_words(96, 1),), (named_words(48, 2),), (named_words(20, 3),), recipe)

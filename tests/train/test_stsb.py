@@ -19,7 +19,7 @@ DEEDS = ["left before dawn", "stood by the weir", "sang, quietly", "sold nine lo
 
 
 def write_set(path: Path, rows: int, seed: int) -> None:
-    """Pairs that are alike as far as name and deed agree."""
+    """Write pairs that are as similar as their subjects and verbs are."""
     r = random.Random(seed)
     lines = []
     for _ in range(rows):

@@ -33,7 +33,7 @@ RECIPE = Recipe()
 
 @pytest.fixture
 def tiny(tiny_encoder: Any) -> str:
-    """A random encoder of three layers."""
+    """Return a random encoder of three layers."""
     return str(tiny_encoder("bert"))
 
 
@@ -42,7 +42,7 @@ def load(folder: str) -> Encoder:
 
 
 def trained_metric(tiny: str, metric: str, recipe: Recipe = RECIPE, **keys: Any) -> tuple[TrainedMetric, Any]:
-    """A metric with an adapter whose weights are far from 0, and the PEFT model."""
+    """Return a metric with an adapter whose weights are far from 0, and the PEFT model."""
     backend = TokenAlignmentBackend(make_spec(metric, model=tiny, layer=LAYER, **keys), RunOptions(device="cpu"))
     encoder = load(tiny)
     torch.manual_seed(1)

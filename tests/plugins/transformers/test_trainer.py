@@ -58,13 +58,13 @@ def make(encoder: Path, references: Any = None, *, second: Any = "bleu", **setti
 
 
 def scores(metrics: dict[str, Any], prefix: str = "eval_") -> dict[str, float]:
-    """What a registry metric or SacreBLEU said, without Trainer's own numbers."""
+    """Return what a registry metric or SacreBLEU said, without Trainer's own numbers."""
     return {key: value for key, value in metrics.items() if key.removeprefix(prefix).startswith(("twmd", "bleu"))}
 
 
 @pytest.fixture(scope="module")
 def run(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Seq2SeqTrainer:
-    """A training run that evaluates and saves at every step."""
+    """Return a training run that evaluates and saves at every step."""
     metrics = make(encoder, references=[[target, source] for target, source in zip(TARGETS, SOURCES, strict=True)])
     found = trainer(
         tmp_path_factory.mktemp("run"),
@@ -392,7 +392,7 @@ class Broken:
 
 
 def evaluate_in_pieces(rank: int, port: int, encoder: Path, out: Path) -> dict[str, Any]:
-    """What one of two processes does."""
+    """Return what one of two processes does."""
     os.environ |= {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
