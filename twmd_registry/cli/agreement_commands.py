@@ -88,7 +88,7 @@ def correlate_command(arguments: Arguments) -> int:
         seed=arguments.seed,
         threshold=THRESHOLD if arguments.threshold is None else arguments.threshold,
     )
-    with progress_bar(total=len(rated.ratings)) as progress:
+    with progress_bar(total=len(rated.ratings), first=_first_step(arguments)) as progress:
         result = run_study(study, rated, options, progress)
     averages = {statistic.value: True for statistic in study.statistics} | {"accuracy": True}
     # p below 0.05 stands between two columns or ends a line
@@ -130,7 +130,7 @@ def robustness_command(arguments: Arguments) -> int:
     check_folder(arguments.output)
     data = {f"{title_of(name)}@{content_of(rated)}": rated for name, rated in read_all_rated(arguments.data).items()}
     sampling = {"resamples": arguments.resamples, "seed": arguments.seed}
-    with progress_bar() as progress:
+    with progress_bar(first=_first_step(arguments)) as progress:
         result = run_robustness(data, metrics_of(arguments), options, progress=progress, **sampling)
     say(_format(result, arguments.format))
     if arguments.output:
@@ -144,6 +144,11 @@ def robustness_command(arguments: Arguments) -> int:
             rows.append([pairs.group[i], *pairs.predictions[i : i + 2], "\n".join(references), *own])
         write_rows(arguments.output / "pairs.csv", ["edit", "better", "worse", "reference", *scores], rows)
     return 0
+
+
+def _first_step(arguments: Arguments) -> str:
+    """Return what is done before the first segment: SacreBLEU's metrics alone load no model."""
+    return "loading the model" if any(metric.spec for metric in arguments.asked) else ""
 
 
 def _format(result: StudyResult | RobustnessResult, form: str) -> str:
@@ -289,29 +294,29 @@ def tune_command(arguments: Arguments) -> int:
         raise SpecError(f"{unused[0]}: none of {', '.join(metrics)} has such a key.")
     name = name_preset(arguments.name, f"{model}-tuned") if arguments.output else ""
     options = options_of(arguments)
-    from twmd_registry.judgments.sets import read_all_rated
-    from twmd_registry.metaeval.tune import MOST_SETTINGS, layers_above_embeddings, settings, tune
-    from twmd_registry.report.figures import require_matplotlib
+    with progress_bar(first="loading torch and the model") as progress:
+        from twmd_registry.judgments.sets import read_all_rated
+        from twmd_registry.metaeval.tune import MOST_SETTINGS, layers_above_embeddings, settings, tune
+        from twmd_registry.report.figures import require_matplotlib
 
-    if arguments.output:
-        require_matplotlib()
-    if "centering" not in tried:
-        tried["centering"] = _centerings_to_try(model)
-    data = read_all_rated(arguments.data)
-    layers = [int(layer)] if layer is not None else arguments.layers
-    limit, kept = None if arguments.tried else MOST_SETTINGS // len(metrics), ("layer",) if layers else ()
-    layers = layers or layers_above_embeddings(model, options)
-    grids = [settings(metric, model, layers, tried, most=limit, kept=kept) for metric in metrics]
-    specs = list(dict.fromkeys(itertools.chain.from_iterable(grids)))
-    segments = sum(len(rated.ratings) for rated in data.values())
-    if limit:
-        complain("twmd:", Style.HEADER, f"at most {MOST_SETTINGS} settings are tried without --try KEY=VALUE,...")
+        if arguments.output:
+            require_matplotlib()
+        if "centering" not in tried:
+            tried["centering"] = _centerings_to_try(model)
+        data = read_all_rated(arguments.data)
+        layers = [int(layer)] if layer is not None else arguments.layers
+        limit, kept = None if arguments.tried else MOST_SETTINGS // len(metrics), ("layer",) if layers else ()
+        layers = layers or layers_above_embeddings(model, options)
+        grids = [settings(metric, model, layers, tried, most=limit, kept=kept) for metric in metrics]
+        specs = list(dict.fromkeys(itertools.chain.from_iterable(grids)))
+        segments = sum(len(rated.ratings) for rated in data.values())
+        if limit:
+            complain("twmd:", Style.HEADER, f"at most {MOST_SETTINGS} settings are tried without --try KEY=VALUE,...")
 
-    def announce(seconds: float) -> None:
-        size = f"{len(specs)} settings on {segments} segments"
-        complain("twmd:", Style.HEADER, f"{size} take about {format_duration(seconds)}.")
+        def announce(seconds: float) -> None:
+            size = f"{len(specs)} settings on {segments} segments"
+            complain("twmd:", Style.HEADER, f"{size} take about {format_duration(seconds)}.")
 
-    with progress_bar() as progress:
         trials = tune(specs, list(data.values()), options, progress, announce)
     by_metric = {metric: [trial for trial in trials if trial[0].metric == metric] for metric in metrics}
     best = {metric: _rows(own)[:SHOWN_TRIALS] for metric, own in by_metric.items()}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from twmd_registry.cli.declare import Arguments
-from twmd_registry.errors import SpecError, menu
+from twmd_registry.errors import ModelError, SpecError, menu
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
 from twmd_registry.registry.keys import KEYS
@@ -169,10 +169,19 @@ def _request(name: str, given: dict[str, str], preset: str | None, parts: Parts)
         signature = parse_signature(name)
         return RequestedMetric(name, signature.spec, parts, signature.nrefs)
     if _has_keys(name):
-        return RequestedMetric(name, spec_with_keys(name))
+        return RequestedMetric(name, _with_folders(spec_with_keys(name)))
     allowed = entry(split_name(name)[0]).keys
     metric, own = merge_members(name, {key: value for key, value in given.items() if key in allowed})
-    return RequestedMetric(name, make_spec(metric, preset, **own))
+    return RequestedMetric(name, _with_folders(make_spec(metric, preset, **own)))
+
+
+def _with_folders(spec: MetricSpec) -> MetricSpec:
+    """Return a specification if the folders that it names by a path are there; a Hub id may be anywhere."""
+    for key in ("model", "adapter"):
+        value = getattr(spec, key)
+        if value is not None and value.startswith((".", "/", "~")) and not Path(value).expanduser().exists():
+            raise ModelError(f"{key} {value!r} is neither a folder on this machine nor a Hub id.")
+    return spec
 
 
 def metrics_of(arguments: Arguments) -> tuple[MetricSpec | str, ...]:

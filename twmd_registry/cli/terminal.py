@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from twmd_registry.errors import visible
 
@@ -202,8 +202,9 @@ def progress_bar(
     from tqdm import tqdm
 
     # miniters: the steps of the work differ in size, and after a large one tqdm would wait for another such step; by 0,
-    # the bar appears, and its clock goes on, before the first step.
-    with tqdm(unit=f" {unit}", total=total, delay=PATIENCE_S, miniters=0, leave=False, dynamic_ncols=True) as bar:
+    # the bar appears, and its clock goes on, before the first step. smoothing: the time left is that of the mean pace.
+    shown: dict[str, Any] = {"delay": PATIENCE_S, "miniters": 0, "smoothing": 0, "leave": False, "dynamic_ncols": True}
+    with tqdm(unit=f" {unit}", total=total, **shown) as bar:
         bar.set_postfix_str(first, refresh=False)
         progress, over = ProgressBar(bar), Event()
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from twmd_registry.errors import SpecError, menu, visible
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.progress import Progress
+from twmd_registry.progress import Progress, StageProgress
 from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.members import write_members
 from twmd_registry.registry.names import SEGMENT_LEXICAL
@@ -93,11 +93,11 @@ def names_of(metrics: Iterable[Compared]) -> str:
     return ",".join(metric if isinstance(metric, str) else write_members([(1.0, metric)]) for metric in metrics)
 
 
-def score_lexically(name: str, rated: RatedSegments) -> tuple[tuple[float, ...], str]:
+def score_lexically(name: str, rated: RatedSegments, progress: Progress | None = None) -> tuple[tuple[float, ...], str]:
     """Return every segment's score from 0 to 1 by a metric of SacreBLEU, and its signature after the metric's name.
 
     Sentence BLEU with its effective order (Papineni et al. 2002); chrF, the F2 of n-grams of 1 to 6 characters (Popovic
-    2015); chrF++, of 1 and 2 words as well (Popovic 2017).
+    2015); chrF++, of 1 and 2 words as well (Popovic 2017). `progress` is called with 1 for every segment.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -105,10 +105,14 @@ def score_lexically(name: str, rated: RatedSegments) -> tuple[tuple[float, ...],
     metric = BLEU(effective_order=True) if name == "bleu" else CHRF(word_order=2 if name == "chrf++" else 0)
     references = [[own] if isinstance(own, str) else list(own) for own in rated.references]
     pairs = zip(rated.predictions, references, strict=True)
-    scores = tuple(metric.sentence_score(text, own).score / 100 for text, own in pairs)
+    scores = []
+    for text, own in pairs:
+        scores.append(metric.sentence_score(text, own).score / 100)
+        if progress:
+            progress(1)
     streams = [[own[k] if k < len(own) else None for own in references] for k in range(max(map(len, references)))]
     metric.corpus_score(rated.predictions, streams)  # type: ignore[arg-type]  # makes SacreBLEU's signature complete
-    return scores, f"{name}|{metric.get_signature().format()}"
+    return tuple(scores), f"{name}|{metric.get_signature().format()}"
 
 
 def score_side_by_side(
@@ -124,6 +128,8 @@ def score_side_by_side(
         TwmdWarning: A metric was trained or tuned on some of the references.
     """
     specs = [metric for metric in metrics if isinstance(metric, MetricSpec)]
+    segments = len(rated.predictions)
+    meter = StageProgress(progress, segments, bool(specs) + sum(isinstance(metric, str) for metric in metrics))
     ours: Iterator[tuple[Compared, LabelledScores]] = iter(())
     overlaps: tuple[str, ...] = ()
     if specs:  # SacreBLEU's metrics alone need no torch
@@ -131,7 +137,8 @@ def score_side_by_side(
         from twmd_registry.metaeval.overlap import warn_about_overlap
 
         scorers = [make_scorer(spec, options) for spec in specs]
-        sets = score_all(scorers, rated.predictions, rated.references, progress=progress)
+        with meter.stage(segments) as report:
+            sets = score_all(scorers, rated.predictions, rated.references, progress=report)
         labels = labels_of([scores.signature.spec for scores in sets])
         overlaps = warn_about_overlap(labels, scorers, rated.references, data)
         ours = (
@@ -141,7 +148,8 @@ def score_side_by_side(
     pairs = list[tuple[Compared, LabelledScores]]()
     for metric in metrics:
         if isinstance(metric, str):
-            scores, signature = score_lexically(metric, rated)
+            with meter.stage(segments) as report:
+                scores, signature = score_lexically(metric, rated, report)
             pairs.append((metric, LabelledScores(metric, signature, scores)))
         else:
             pairs.append(next(ours))

@@ -222,7 +222,7 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
         study: What to measure.
         rated: The data; their content must be the study's.
         options: Device, batch size and caches.
-        progress: Called with the number of segments scored.
+        progress: Called with the number of segments scored, and of those whose agreement is measured, per metric.
 
     Raises:
         SpecError: A statistic that does not go with the averaging or level.
@@ -243,6 +243,8 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
             check_systems(rated, statistic, study.averaging)
         else:
             split_parts(rated, statistic, study.averaging, threshold=study.threshold)
+    segments = len(rated.ratings)
+    expect(progress, segments * len(study.metrics))
     applied, scored, overlaps = score_side_by_side(study.metrics, rated, study.data, options, progress)
     agreements, accuracies = list[dict[Statistic, Agreement]](), list[dict[Statistic, Agreement]]()
     tests, williams = list[dict[Statistic, AgreementTest]](), list[dict[str, AgreementTest | None]]()
@@ -264,6 +266,8 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
         tests.append({name: permutation(scores, first, rated, name, **permuted) for name in tested})
         is_linear = Statistic.PEARSON in tested
         williams.append(williams_by_part(scores, first, rated, study.averaging) if is_linear else {})
+        if progress:
+            progress(segments)
     parts = tuple(agreements), tuple(tests), tuple(williams), tuple(accuracies)
     return StudyResult(replace(study, metrics=applied), scored, *parts, rated.dropped, overlaps)
 
