@@ -105,7 +105,7 @@ _DECODER = {
     "eos_token_id": 2,
 }
 
-OTHERS: dict[str, tuple[type[PreTrainedModel], Any]] = {
+OTHER_FAMILIES: dict[str, tuple[type[PreTrainedModel], Any]] = {
     "xlm-roberta": (
         XLMRobertaModel,
         XLMRobertaConfig(**_SHARED, max_position_embeddings=POSITIONS + 2, pad_token_id=1, type_vocab_size=1),
@@ -171,11 +171,11 @@ OTHERS: dict[str, tuple[type[PreTrainedModel], Any]] = {
     ),
     "llama": (LlamaModel, LlamaConfig(**_DECODER)),
 }
-"""Families that differ from BERT's in how they keep layers, positions or two halves."""
+"""Families that differ from BERT in their layers or positions, or that have an encoder and a decoder."""
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """Return words of a small vocabulary; its own length limit is the 1e30 that means none."""
+    """Make a word-level tokenizer with a small vocabulary and without a length limit (1e30, as in transformers)."""
     vocabulary = {word: i for i, word in enumerate(["[CLS]", "[PAD]", "[SEP]", "[UNK]", *WORDS])}
     backend = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
     backend.pre_tokenizer = Whitespace()
@@ -188,16 +188,16 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def save_encoder(family: str, folder: Path, seed: int = 0) -> Path:
-    """Return a random encoder of one family."""
+    """Save an encoder of one family with random weights, and return its folder."""
     torch.manual_seed(seed)
-    kind, config = (FAMILIES | OTHERS)[family]
+    kind, config = (FAMILIES | OTHER_FAMILIES)[family]
     kind(config).save_pretrained(folder)
     tokenizer().save_pretrained(folder)
     return folder
 
 
 def save_regressor(folder: Path, outputs: int = 1, token_types: int = 2) -> Path:
-    """Return a random cross-encoder with a head of so many outputs."""
+    """Save a cross-encoder with random weights and a head of `outputs` outputs, and return its folder."""
     torch.manual_seed(1)
     config = BertConfig(**_SHARED, max_position_embeddings=POSITIONS, num_labels=outputs, type_vocab_size=token_types)
     BertForSequenceClassification(config).save_pretrained(folder)

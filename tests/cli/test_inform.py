@@ -89,7 +89,7 @@ WATCHED = {
     "fit-idf few.txt -o idf": "40/40 texts",
     "fit-baseline sbert few.txt --pairs 30 -o baselines": "30/30 pairs",
     "diagnose embedded --data few.txt": "40/40 texts",
-    "correlate table:rated.jsonl -m twmd bleu --resamples 0": "12/12 segments",
+    "correlate table:rated.jsonl -m twmd bleu --resamples 0": "36/36 segments",
     "tune sbert --data table:rated.jsonl --layers 1 --try centering=none special=all": "12/12 segments",
     "robustness --data table:pairs.jsonl -m sbert --resamples 0": "12/12 segments",
     "score few.txt -i few.txt --quiet": None,

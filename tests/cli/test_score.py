@@ -308,6 +308,14 @@ class TestBadData:
 
 
 class TestStreams:
+    def test_full_output_costs_no_file_of_an_analysis(self, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        rows = [{"prediction": "a row" + " more" * i, "reference": "a row", "rating": i % 3} for i in range(6)]
+        write(files / "rated.jsonl", [json.dumps(row) for row in rows])
+        with monkeypatch.context() as patch, Path("/dev/full").open("w", encoding="utf-8") as full:
+            patch.setattr(sys, "stdout", full)
+            assert main("correlate table:rated.jsonl -m bleu --resamples 0 -o study".split()) == 1
+        assert (files / "study" / "segments.csv").is_file()
+
     @pytest.mark.parametrize(
         ("line", "words"),
         [

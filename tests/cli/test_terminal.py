@@ -200,7 +200,7 @@ class TestErrors:
                 "twmd: error (see twmd --help): there is no command 'scor'; did you mean 'score'? Choices: score, ",
             ),
             ("score --format jsn", "'jsn' is not one of 'text', 'markdown', 'latex', 'tsv', 'json'."),
-            ("score -w 0", "Invalid value for '-w' / '--width': 0 is not in the range 1<=x<=16."),
+            ("score -w 17", "Invalid value for '-w' / '--width': 17 is not in the range 0<=x<=16."),
         ],
     )
     def test_wrong_usage_names_its_command_and_help(self, line: str, words: str, run: Run) -> None:

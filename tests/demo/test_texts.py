@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import gradio as gr
 import pytest
 
 import twmd_registry
+from twmd_registry.demo import api
 from twmd_registry.demo.choices import METRICS, PageSettings
 from twmd_registry.demo.texts import HEADERS, LONGEST, MOST_TOKENS, NOTHING, score_texts
 from twmd_registry.errors import InputError, SpecError
@@ -81,3 +85,9 @@ def test_warnings_and_missing_presets_are_notices() -> None:
     *_, notices = score_texts(HYPOTHESIS, REFERENCES, "twmd", PageSettings("paper"))
     assert any(notice.startswith("centering=batch: a segment is alone") for notice in notices)
     assert "no preset 'paper' of stsscore, ensemble: they take their defaults." in notices
+
+
+@pytest.mark.parametrize(("hypothesis", "references"), [("a", "the cat"), (None, ["a"]), ("a", None)])
+def test_call_with_texts_of_another_type_is_refused(hypothesis: Any, references: Any) -> None:
+    with pytest.raises(gr.Error, match="expected a text as hypothesis and a list of texts as references"):
+        api.score_texts(hypothesis, references)

@@ -36,21 +36,21 @@ REFERENCES = [["the cat sat", "a cat ran over the mat"], ["a dog sat"], ["we saw
 
 @pytest.fixture
 def backend(tmp_path: Path) -> TokenAlignmentBackend:
-    return route_to(tiny.save_encoder("bert", tmp_path / "bert"))
+    return make_backend(tiny.save_encoder("bert", tmp_path / "bert"))
 
 
-def route_to(folder: Path, **keys: Any) -> TokenAlignmentBackend:
+def make_backend(folder: Path, **keys: Any) -> TokenAlignmentBackend:
     return TokenAlignmentBackend(
         make_spec("moverscore", model=str(folder), layer=2, centering="none", **keys), RunOptions()
     )
 
 
-def documents(texts: list[str]) -> list[list[int]]:
+def token_ids(texts: list[str]) -> list[list[int]]:
     return [[int(i) for i in tiny.tokenizer()(text)["input_ids"]] for text in texts]
 
 
-def expected(texts: list[str]) -> list[float]:
-    rows = documents(texts)
+def expected_weights(texts: list[str]) -> list[float]:
+    rows = token_ids(texts)
     return [movers.idf(rows, token) for token in range(len(tiny.WORDS) + 4)]
 
 
@@ -65,19 +65,19 @@ def weights_in(
 
 
 def changed(backend: TokenAlignmentBackend, **changes: Any) -> bytes:
-    """Return a file fitted on the corpus with some entries changed."""
-    about = json.loads(backend.fit_idf(CORPUS))
-    return json.dumps(about | changes).encode()
+    """Return a frequency file that is fitted on the corpus, with some of its entries changed."""
+    fitted = json.loads(backend.fit_idf(CORPUS))
+    return json.dumps(fitted | changes).encode()
 
 
-def test_weight_is_the_logarithm_of_how_rare_its_token_is(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+def test_weight_is_the_log_inverse_document_frequency(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)
     found = find_idf(str(path), backend.model.tokenizer)
-    np.testing.assert_allclose(found.content.weights, expected(CORPUS), atol=1e-6)
+    np.testing.assert_allclose(found.content.weights, expected_weights(CORPUS), atol=1e-6)
     assert found.content.documents == len(CORPUS)
 
 
-def test_special_tokens_are_in_every_text_and_tokens_of_none_get_the_most(
+def test_special_tokens_get_weight_zero_and_unseen_tokens_the_largest(
     backend: TokenAlignmentBackend, tmp_path: Path
 ) -> None:
     weights = find_idf(
@@ -97,26 +97,28 @@ def test_repeated_text_counts_each_time_and_a_repeated_token_once(backend: Token
     assert counts[str(vocabulary["the"])] == 4
 
 
-def test_corpus_counts_sides_apart_with_every_reference(backend: TokenAlignmentBackend) -> None:
-    hypotheses, references = weights_in(route_to(backend.files.folder, idf="corpus"), PREDICTIONS, REFERENCES)
-    np.testing.assert_allclose(hypotheses, expected(PREDICTIONS), atol=1e-6)
-    np.testing.assert_allclose(references, expected([text for texts in REFERENCES for text in texts]), atol=1e-6)
+def test_idf_corpus_counts_each_side_separately(backend: TokenAlignmentBackend) -> None:
+    hypotheses, references = weights_in(make_backend(backend.files.folder, idf="corpus"), PREDICTIONS, REFERENCES)
+    np.testing.assert_allclose(hypotheses, expected_weights(PREDICTIONS), atol=1e-6)
+    np.testing.assert_allclose(
+        references, expected_weights([text for texts in REFERENCES for text in texts]), atol=1e-6
+    )
     assert not np.allclose(hypotheses, references)
 
 
-def test_references_lend_their_weights_to_both_sides(backend: TokenAlignmentBackend) -> None:
-    hypotheses, references = weights_in(route_to(backend.files.folder, idf="references"), PREDICTIONS, REFERENCES)
-    wanted = expected([text for texts in REFERENCES for text in texts])
+def test_idf_references_gives_both_sides_the_weights_of_the_references(backend: TokenAlignmentBackend) -> None:
+    hypotheses, references = weights_in(make_backend(backend.files.folder, idf="references"), PREDICTIONS, REFERENCES)
+    wanted = expected_weights([text for texts in REFERENCES for text in texts])
     np.testing.assert_allclose(hypotheses, wanted, atol=1e-6)
     np.testing.assert_allclose(references, wanted, atol=1e-6)
 
 
-def test_texts_are_counted_as_they_are_read(backend: TokenAlignmentBackend) -> None:
+def test_texts_are_counted_after_truncation(backend: TokenAlignmentBackend) -> None:
     long = ["the cat sat over the hill", "the dog"]
-    hypotheses, _ = weights_in(route_to(backend.files.folder, idf="corpus", truncation="cut:4"), long, long)
-    np.testing.assert_allclose(hypotheses, expected(["the cat", "the dog"]), atol=1e-6)
-    whole, _ = weights_in(route_to(backend.files.folder, idf="corpus", truncation="window:6/3"), long, long)
-    np.testing.assert_allclose(whole, expected(long), atol=1e-6)
+    hypotheses, _ = weights_in(make_backend(backend.files.folder, idf="corpus", truncation="cut:4"), long, long)
+    np.testing.assert_allclose(hypotheses, expected_weights(["the cat", "the dog"]), atol=1e-6)
+    whole, _ = weights_in(make_backend(backend.files.folder, idf="corpus", truncation="window:6/3"), long, long)
+    np.testing.assert_allclose(whole, expected_weights(long), atol=1e-6)
 
 
 def test_file_is_named_by_its_content_whatever_the_order_of_the_texts(
@@ -134,10 +136,10 @@ def test_empty_text_is_a_text_without_any_token(backend: TokenAlignmentBackend, 
         str(save(FREQUENCIES, backend.fit_idf([*CORPUS, "", " "]), tmp_path)), backend.model.tokenizer
     ).content
     assert found.documents == len(CORPUS) + 2
-    np.testing.assert_allclose(found.weights, expected([*CORPUS, "", " "]), atol=1e-6)
+    np.testing.assert_allclose(found.weights, expected_weights([*CORPUS, "", " "]), atol=1e-6)
 
 
-def test_hash_is_found_at_home_and_the_signature_gives_the_scorer_back(
+def test_hash_is_found_in_twmd_home_and_the_signature_reproduces_the_scores(
     backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
@@ -161,13 +163,15 @@ def test_hash_is_found_at_home_and_the_signature_gives_the_scorer_back(
     assert given.score(PREDICTIONS, REFERENCES).scores == by_hash.scores
 
 
-def test_file_of_other_content_than_the_signed_is_refused(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+def test_file_whose_content_differs_from_the_signature_is_refused(
+    backend: TokenAlignmentBackend, tmp_path: Path
+) -> None:
     paths = [save(FREQUENCIES, backend.fit_idf(corpus), tmp_path) for corpus in (CORPUS, CORPUS[:2])]
-    one = twmd_registry.scorer(
+    signed = twmd_registry.scorer(
         "moverscore", model=str(backend.files.folder), layer=2, centering="none", idf=f"background:{paths[0]}"
     )
     with pytest.raises(ModelError, match=r"holds the document frequencies .*, not .* as asked for"):
-        twmd_registry.scorer(one.signature, model=str(backend.files.folder), idf=paths[1]).score(["it"], ["it"])
+        twmd_registry.scorer(signed.signature, model=str(backend.files.folder), idf=paths[1]).score(["it"], ["it"])
 
 
 def test_frequencies_of_another_tokenizer_are_refused(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
@@ -185,7 +189,7 @@ def test_models_that_share_a_tokenizer_share_frequencies(backend: TokenAlignment
     assert one.score(["the cat"], ["the cat"]).scores == pytest.approx((1.0,))
 
 
-def test_mean_vector_file_with_a_changed_byte_is_rejected(
+def test_frequency_file_with_a_changed_byte_is_refused(
     backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
@@ -202,13 +206,13 @@ def test_mean_vector_file_with_a_changed_byte_is_rejected(
         b"no json",
         b"[1, 2]",
         b"{}",
-        b'{"counts": [1], "documents": 3, "tokenizer": "x"}',
-        b'{"counts": {"a": 1}, "documents": 3, "tokenizer": "x"}',
-        b'{"counts": {}, "documents": 3, "tokenizer": "/a/path"}',
+        b'{"counts": [1], "token_ids": 3, "tokenizer": "x"}',
+        b'{"counts": {"a": 1}, "token_ids": 3, "tokenizer": "x"}',
+        b'{"counts": {}, "token_ids": 3, "tokenizer": "/a/path"}',
         b"\xff\xfe",
     ],
 )
-def test_file_with_invalid_mean_vector_content_is_rejected(
+def test_file_with_invalid_frequencies_is_refused(
     backend: TokenAlignmentBackend, tmp_path: Path, content: bytes
 ) -> None:
     (tmp_path / "odd.json").write_bytes(content)
@@ -217,7 +221,7 @@ def test_file_with_invalid_mean_vector_content_is_rejected(
 
 
 @pytest.mark.parametrize("counts", [{"4": 6}, {"4": -1}, {"4": 2, "5": 10**9}])
-def test_token_in_more_texts_than_there_are_or_in_fewer_than_none_is_refused(
+def test_count_above_the_number_of_texts_or_below_zero_is_refused(
     backend: TokenAlignmentBackend, tmp_path: Path, counts: dict[str, int]
 ) -> None:
     (tmp_path / "odd.json").write_bytes(changed(backend, counts=counts))
@@ -230,11 +234,11 @@ def test_token_in_more_texts_than_there_are_or_in_fewer_than_none_is_refused(
 @pytest.mark.parametrize(
     "change",
     [
-        {"documents": -1},
-        {"documents": "many"},
-        {"documents": None},
-        {"documents": 10**400},
-        {"documents": 1 << 53},
+        {"token_ids": -1},
+        {"token_ids": "many"},
+        {"token_ids": None},
+        {"token_ids": 10**400},
+        {"token_ids": 1 << 53},
         {"counts": {"4": 10**30}},
     ],
 )
@@ -246,7 +250,7 @@ def test_numbers_that_cannot_be_counts_are_refused(
         find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)
 
 
-@pytest.mark.parametrize("change", [{"counts": {"4": 2.7}}, {"documents": 5.5}])
+@pytest.mark.parametrize("change", [{"counts": {"4": 2.7}}, {"token_ids": 5.5}])
 def test_numbers_that_are_not_whole_are_refused(
     backend: TokenAlignmentBackend, tmp_path: Path, change: dict[str, Any]
 ) -> None:
@@ -255,14 +259,14 @@ def test_numbers_that_are_not_whole_are_refused(
         find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)
 
 
-def test_ids_beyond_a_vocabulary_do_not_break_the_reading(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+def test_ids_beyond_the_vocabulary_are_ignored(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     (tmp_path / "odd.json").write_bytes(changed(backend, counts={"4": 2, "999999999999": 1}))
     found = read_idf(tmp_path / "odd.json", vocabulary_size(backend.model.tokenizer))
     assert found.content.counts[4] == 2
 
 
 @pytest.mark.parametrize("wanted", ["0123456789ab", "no/such/file.json", "nonsense"])
-def test_frequencies_that_are_not_here_are_one_clear_error(backend: TokenAlignmentBackend, wanted: str) -> None:
+def test_missing_frequencies_are_refused(backend: TokenAlignmentBackend, wanted: str) -> None:
     with pytest.raises(ModelError, match="document frequencies .* is n"):
         find_idf(wanted, backend.model.tokenizer)
 

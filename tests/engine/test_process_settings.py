@@ -225,7 +225,7 @@ def test_default_dtype_of_the_caller_is_kept_and_moves_no_score(
             assert score(metric, **keys) == pytest.approx(wanted, abs=1e-5)
 
 
-@pytest.mark.parametrize("family", [*tiny.FAMILIES, *tiny.OTHERS])
+@pytest.mark.parametrize("family", [*tiny.FAMILIES, *tiny.OTHER_FAMILIES])
 def test_default_dtype_of_the_caller_moves_no_score_of_any_family(
     family: str, tiny_encoder: Callable[[str], Path]
 ) -> None:

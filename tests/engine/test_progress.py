@@ -1,4 +1,4 @@
-"""Reports of progress add up to what there is, whatever is encoded once, twice or not at all."""
+"""Progress reports add up to the number of segments, whether texts are encoded once, twice or not at all."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     ids=["one pass", "two passes", "two encoders", "windows"],
 )
 def test_reports_add_up_to_the_segments(keys: list[dict[str, str]], model: str) -> None:
-    scorers = [twmd_registry.scorer("twmd", model=model, layer=1, **own) for own in keys]
+    scorers = [twmd_registry.scorer("twmd", model=model, layer=1, **scorer_keys) for scorer_keys in keys]
     done: list[int] = []
     twmd_registry.score_all(scorers, TEXTS, REFERENCES, progress=done.append)
     assert sum(done) == len(TEXTS)
     assert min(done) > 0
 
 
-def test_alignment_counts_beside_encoding(model: str) -> None:
+def test_last_report_follows_the_last_alignment(model: str) -> None:
     scorers = [twmd_registry.scorer("twmd", model=model, layer=1, temperature=0.1 + i / 100) for i in range(40)]
     order, align = list[str](), pipeline.align_pairs
 
@@ -50,10 +50,10 @@ def test_alignment_counts_beside_encoding(model: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "align_pairs", note)
         twmd_registry.score_all(scorers, TEXTS, REFERENCES, progress=lambda segments: order.append("reported"))
-    assert order[-1] == "reported"  # the bar is not at its end when all is encoded, and most of the work is to come
+    assert order[-1] == "reported"  # not full when all texts are encoded: most of the work is still to come
 
 
-def test_texts_that_are_kept_are_done_at_once(model: str) -> None:
+def test_reports_add_up_to_the_segments_with_kept_references(model: str) -> None:
     with twmd_registry.scorer("twmd", model=model, layer=1, keep_references="1MB") as scorer:
         for _ in range(2):
             done: list[int] = []
@@ -68,7 +68,7 @@ def test_regression_model_reports_segments(tmp_path: Path) -> None:
     assert sum(done) == len(TEXTS)
 
 
-def test_stage_is_done_when_it_ends_and_never_more_than_done() -> None:
+def test_stage_reports_exactly_its_share_of_the_segments() -> None:
     done: list[int] = []
     meter = StageProgress(done.append, segments=10, stages=2)
     with meter.stage(4) as report:
@@ -82,12 +82,12 @@ def test_stage_is_done_when_it_ends_and_never_more_than_done() -> None:
     assert sum(done) == 10
 
 
-def test_stage_that_nobody_watches_reports_nothing() -> None:
+def test_stage_without_a_progress_function_reports_nothing() -> None:
     with StageProgress(None, segments=10, stages=1).stage(4) as report:
         assert report is None
 
 
-def test_total_is_told_to_what_asks_for_it() -> None:
+def test_total_is_passed_to_a_progress_function_with_an_expect_method() -> None:
     class Bar:
         total = 0
 

@@ -1,4 +1,4 @@
-"""The experiments as data: the papers' printed numbers, and what their names of rows mean."""
+"""The experiments as data: the papers' printed numbers, and the meaning of their row names."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ TABLES = [name for name in experiment_names() if read_experiment(name).printed a
 def settings_of(
     name: str, *, depth: int = 12, layer: int | None = 10, members: dict[str, str] | None = None
 ) -> dict[str, MetricSpec]:
-    """Return the specifications of an experiment's rows for a model that does not exist; those of one layer read the
-    10th.
-    """
+    """Return the specifications of an experiment's rows for a made-up model; rows of a single layer read layer 10."""
     result = make_settings(read_experiment(name, members), "a/b", own=[10], asked=layer, depth=depth)
     return {one.label: one.metric for one in result if isinstance(one.metric, MetricSpec)}
 
@@ -47,7 +45,7 @@ def cell(name: str, source: str, metric: str, column: str) -> list[float]:
         (("moverscore-figure3", "paper", "BEER ~ CHRF++", "de-en"), [97.0]),
     ],
 )
-def test_printed_number_is_the_papers(place: tuple[str, str, str, str], numbers: list[float]) -> None:
+def test_printed_number_equals_the_number_in_the_paper(place: tuple[str, str, str, str], numbers: list[float]) -> None:
     assert cell(*place) == numbers
 
 
@@ -59,7 +57,7 @@ def test_printed_numbers_of_herbold_are_in_the_text_of_the_paper() -> None:
             assert (row.metric, *(f"{value:.2f}" for value in row.values)) in printed, row
 
 
-OFF = {
+INCONSISTENT_AVERAGES = {
     ("twmd-table3", "roberta-base", "SBERT-b", "pearson"),
     ("twmd-table3", "roberta-base", "MoverScore-b", "kendall"),
     ("twmd-table3", "roberta-large", "CKA", "kendall"),
@@ -70,20 +68,24 @@ OFF = {
 """
 
 
-def test_printed_averages_follow_from_the_columns_except_four() -> None:
-    off = set()
+def test_printed_averages_equal_the_means_of_their_columns_except_four() -> None:
+    inconsistent = set()
     for name in TABLES:
         table = read_experiment(name)
         for row in table.printed:
             assert len(row.values) == len(table.cells), row
-            averaged = {own.statistic for own in table.cells if own.column == AVERAGE and len(table.columns) > 1}
+            averaged = {
+                cell_of_row.statistic
+                for cell_of_row in table.cells
+                if cell_of_row.column == AVERAGE and len(table.columns) > 1
+            }
             for statistic in averaged:
                 pairs = zip(row.values, table.cells, strict=True)
-                *columns, average = (value for value, own in pairs if own.statistic == statistic)
+                *columns, average = (value for value, cell_of_row in pairs if cell_of_row.statistic == statistic)
                 assert abs(np.mean(columns) - average) < 0.13
                 if abs(np.mean(columns) - average) > 0.1001:
-                    off.add((name, row.model, row.metric, statistic))
-    assert off == OFF
+                    inconsistent.add((name, row.model, row.metric, statistic))
+    assert inconsistent == INCONSISTENT_AVERAGES
 
 
 def test_every_experiment_is_complete() -> None:
@@ -98,12 +100,12 @@ def test_every_experiment_is_complete() -> None:
         read_experiment("twmd-table22")
 
 
-def test_rows_of_the_twmd_paper_are_these_specifications() -> None:
+def test_rows_of_the_twmd_paper_map_to_their_specifications() -> None:
     spec = settings_of("twmd-table2")["TWMD-b"]
     batch = {"centering": "batch", "centering_size": 32, "centering_side": "separate"}
-    wanted = {"output": "precision", "layer": 10, "special": "cls", "normalize": True, "model": "a/b", **batch}
-    wanted |= {"temperature": 0.1, "iterations": 1, "objective": "expected"}
-    assert {name: spec.values()[name] for name in wanted} == wanted
+    expected = {"output": "precision", "layer": 10, "special": "cls", "normalize": True, "model": "a/b", **batch}
+    expected |= {"temperature": 0.1, "iterations": 1, "objective": "expected"}
+    assert {name: spec.values()[name] for name in expected} == expected
     assert settings_of("twmd-table6")["BERTscore"].output == "recall"
     assert settings_of("twmd-table1")["BERTscore"].special == "none"
     whole, mover = settings_of("twmd-table1")["SBERT-dim"], settings_of("twmd-table2")["MoverScore"]
@@ -114,9 +116,9 @@ def test_rows_of_the_twmd_paper_are_these_specifications() -> None:
         f1 = number in {8, 9}
         specs = settings_of(f"twmd-table{number}")
         temperatures = {row: spec.temperature for row, spec in specs.items() if spec.temperature}
-        own = (0.01, 0.01, 0.08, 0.06) if f1 else (0.02, 0.02, 0.1, 0.15)
+        expected_temperatures = (0.01, 0.01, 0.08, 0.06) if f1 else (0.02, 0.02, 0.1, 0.15)
         rows = ("TWMD", "TRWMD", "TWMD-b", "TRWMD-b")
-        assert temperatures == ({} if number == 1 else dict(zip(rows, own, strict=True)))
+        assert temperatures == ({} if number == 1 else dict(zip(rows, expected_temperatures, strict=True)))
 
 
 def test_figures_vary_the_keys_that_they_name() -> None:
@@ -136,11 +138,11 @@ def test_figures_vary_the_keys_that_they_name() -> None:
     assert len(chosen) == len(set(chosen.values())) == 4 * 3 * 10
     paper = {(row.metric, row.model): row.values[0] for row in read_experiment("twmd-appendix-b").printed}
     for table, output in (("twmd-table2", "precision"), ("twmd-table6", "recall"), ("twmd-table8", "f1")):
-        own = {row: spec.temperature for row, spec in settings_of(table).items() if spec.temperature}
-        assert own == {row: value for (row, side), value in paper.items() if side == output}
+        temperatures = {row: spec.temperature for row, spec in settings_of(table).items() if spec.temperature}
+        assert temperatures == {row: value for (row, side), value in paper.items() if side == output}
 
 
-def test_rows_of_the_moverscore_paper_are_these_specifications() -> None:
+def test_rows_of_the_moverscore_paper_map_to_their_specifications() -> None:
     result = settings_of("moverscore-table1", layer=None)
     v1 = make_spec("moverscore", "moverscore-v1", model="a/b", layer="8-12")
     assert result["WMD-1"] == v1
@@ -165,7 +167,7 @@ def test_rows_of_the_moverscore_paper_are_these_specifications() -> None:
     ("depth", "last", "ninth"),
     [(0, [0], 0), (1, [1], 1), (3, [1, 2, 3], 2), (6, [2, 3, 4, 5, 6], 4), (24, [20, 21, 22, 23, 24], 18)],
 )
-def test_other_depths_have_the_last_five_layers_or_all(depth: int, last: list[int], ninth: int) -> None:
+def test_encoder_of_another_depth_reads_its_last_five_layers_or_all(depth: int, last: list[int], ninth: int) -> None:
     several = settings_of("moverscore-table1", depth=depth, layer=None)["WMD-1"]
     assert (several.layers, several.aggregation) == (tuple(last), "pmeans:-inf,1,inf" if len(last) > 1 else None)
     assert settings_of("moverscore-table5", depth=depth, layer=None)["HMD-F1"].layer == ninth
@@ -174,7 +176,7 @@ def test_other_depths_have_the_last_five_layers_or_all(depth: int, last: list[in
     assert single == {f"WMD-1 + LAYER {k}": layer for k, layer in zip(range(13 - len(last), 13), last, strict=True)}
 
 
-def test_members_take_the_place_of_the_papers_in_every_row_that_names_them() -> None:
+def test_given_members_replace_those_of_the_paper_in_every_row() -> None:
     given = {"STSScore": "stsscore;clip=yes"}
     assert settings_of("stsscore-table2", members=given)["embedded"].clip is True
     assert settings_of("stsscore-table4", members=given)["Longer"].clip is True
@@ -184,7 +186,7 @@ def test_members_take_the_place_of_the_papers_in_every_row_that_names_them() -> 
         settings_of("stsscore-table1", members={"S-BERT": "sbert,twmd"})
 
 
-def test_model_is_compared_with_the_encoder_of_its_name_or_kind() -> None:
+def test_nearest_encoder_matches_the_name_or_else_the_kind_of_the_model() -> None:
     mover, twmd = read_experiment("moverscore-table1"), read_experiment("twmd-table2")
     nearest = [mover.nearest(model, depth) for model, depth in (("a/b", 0), ("bert-base-uncased", 12), ("a/b", 12))]
     assert nearest == ["W2V", "BERT", "BERT + MNLI"]

@@ -12,7 +12,7 @@ from scipy.stats import linregress
 from torch import Tensor
 
 import twmd_registry
-from tests.tiny import FAMILIES, OTHERS
+from tests.tiny import FAMILIES, OTHER_FAMILIES
 from tests.train.rated_words import named_words, rated_words, segments
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine.backends import TokenAlignmentBackend
@@ -133,7 +133,7 @@ def test_bf16_rounds_products_in_training_only(tiny: str) -> None:
     assert any(weight.grad is not None and bool(weight.grad.any()) for weight in weights)
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
+@pytest.mark.parametrize("family", [*FAMILIES, *OTHER_FAMILIES])
 def test_dropout_rate_applies_to_training_of_every_family(family: str, tiny_encoder: Any) -> None:
     network, tokens = load(str(tiny_encoder(family))).network, torch.arange(4, 12)[None]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,14 +94,17 @@ def correlate_command(arguments: Arguments) -> int:
     averages = {statistic.value: True for statistic in study.statistics} | {"accuracy": True}
     # p below 0.05 stands between two columns or ends a line
     rules = best(averages), matches(r"(?<=  )0\.0[0-4]\d\d(?=  | ?$)", Style.GOOD)
-    say(_format(result, arguments.format), *(rules if arguments.format == "text" else ()))
-    if arguments.output:
-        _write_tables(result, arguments.output, "study")
-        blank = [""] * len(rated.group)
-        ratings = rated.group, rated.item or blank, rated.system or blank, rated.ratings.tolist()
-        header = ["group", "item", "system", "rating", *(metric.label for metric in result.scored)]
-        rows = zip(*ratings, *(metric.scores for metric in result.scored), strict=True)
-        write_rows(arguments.output / "segments.csv", header, rows)
+    try:  # neither the table nor the files are lost when the other cannot be written
+        say(_format(result, arguments.format), *(rules if arguments.format == "text" else ()))
+        sys.stdout.flush()
+    finally:
+        if arguments.output:
+            _write_tables(result, arguments.output, "study")
+            blank = [""] * len(rated.group)
+            ratings = rated.group, rated.item or blank, rated.system or blank, rated.ratings.tolist()
+            header = ["group", "item", "system", "rating", *(metric.label for metric in result.scored)]
+            rows = zip(*ratings, *(metric.scores for metric in result.scored), strict=True)
+            write_rows(arguments.output / "segments.csv", header, rows)
     return 0
 
 
@@ -132,17 +136,20 @@ def robustness_command(arguments: Arguments) -> int:
     sampling = {"resamples": arguments.resamples, "seed": arguments.seed}
     with progress_bar(first=_first_step(arguments)) as progress:
         result = run_robustness(data, metrics_of(arguments), options, progress=progress, **sampling)
-    say(_format(result, arguments.format))
-    if arguments.output:
-        _write_tables(result, arguments.output, "robustness")
-        pairs = result.pairs
-        scores = [f"{metric.label} {side}" for metric in result.scored for side in ("better", "worse")]
-        rows = []
-        for i in range(0, len(pairs.group), 2):
-            own = [score for metric in result.scored for score in metric.scores[i : i + 2]]
-            references = [pairs.references[i]] if isinstance(pairs.references[i], str) else pairs.references[i]
-            rows.append([pairs.group[i], *pairs.predictions[i : i + 2], "\n".join(references), *own])
-        write_rows(arguments.output / "pairs.csv", ["edit", "better", "worse", "reference", *scores], rows)
+    try:  # neither the table nor the files are lost when the other cannot be written
+        say(_format(result, arguments.format))
+        sys.stdout.flush()
+    finally:
+        if arguments.output:
+            _write_tables(result, arguments.output, "robustness")
+            pairs = result.pairs
+            scores = [f"{metric.label} {side}" for metric in result.scored for side in ("better", "worse")]
+            rows = []
+            for i in range(0, len(pairs.group), 2):
+                own = [score for metric in result.scored for score in metric.scores[i : i + 2]]
+                references = [pairs.references[i]] if isinstance(pairs.references[i], str) else pairs.references[i]
+                rows.append([pairs.group[i], *pairs.predictions[i : i + 2], "\n".join(references), *own])
+            write_rows(arguments.output / "pairs.csv", ["edit", "better", "worse", "reference", *scores], rows)
     return 0
 
 
@@ -191,9 +198,12 @@ def diagnose_command(arguments: Arguments) -> int:
         require_matplotlib()
     with progress_bar("texts") as progress:
         diagnosis = diagnose(arguments.model, texts, options, seed=arguments.seed, progress=progress)
-    say(_format_diagnosis(diagnosis, arguments.format))
-    if arguments.output:
-        write_diagnosis(diagnosis, arguments.output, "diagnosis")
+    try:  # neither the table nor the files are lost when the other cannot be written
+        say(_format_diagnosis(diagnosis, arguments.format))
+        sys.stdout.flush()
+    finally:
+        if arguments.output:
+            write_diagnosis(diagnosis, arguments.output, "diagnosis")
     return 0
 
 
@@ -320,14 +330,17 @@ def tune_command(arguments: Arguments) -> int:
         trials = tune(specs, list(data.values()), options, progress, announce)
     by_metric = {metric: [trial for trial in trials if trial[0].metric == metric] for metric in metrics}
     best = {metric: _rows(own)[:SHOWN_TRIALS] for metric, own in by_metric.items()}
-    if arguments.format == "json":
-        print(as_json(best))
-    else:
-        for metric, rows in best.items():
-            print(f"{metric}: {len(by_metric[metric])} settings on {segments} segments")
-            say(format_table(list(rows[0]), [list(row.values()) for row in rows], arguments.format) + "\n")
-    if arguments.output:
-        _write(arguments.output, name, by_metric, data)
+    try:  # neither the table nor the files are lost when the other cannot be written
+        if arguments.format == "json":
+            print(as_json(best))
+        else:
+            for metric, rows in best.items():
+                print(f"{metric}: {len(by_metric[metric])} settings on {segments} segments")
+                say(format_table(list(rows[0]), [list(row.values()) for row in rows], arguments.format) + "\n")
+        sys.stdout.flush()
+    finally:
+        if arguments.output:
+            _write(arguments.output, name, by_metric, data)
     return 0
 
 

@@ -268,8 +268,8 @@ def output_format(*choices: str, about: str = "") -> Declare:
 
 def digits(about: str) -> Declare:
     """Declare ``--width``, as SacreBLEU has it."""
-    width = click.IntRange(1, 16)
-    return option("-w --width", "DIGITS", f"Digits after the point, 1 to 16 (default: {about}).", type=width)
+    width = click.IntRange(0, 16)
+    return option("-w --width", "DIGITS", f"Digits after the point, 0 to 16 (default: {about}).", type=width)
 
 
 def seed(about: str, default: int = 12345) -> Declare:

@@ -21,7 +21,7 @@ from twmd_registry.errors import FileError, InputError, SpecError, collect_warni
 from twmd_registry.record.file import check_target, check_writable, write_record
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 
-if TYPE_CHECKING:  # what needs numpy or torch is imported when arguments and files are known to be good
+if TYPE_CHECKING:  # imports of numpy and torch wait until arguments and files are checked
     from twmd_registry.engine.result import ScoreSet
     from twmd_registry.engine.scorer import Scorer
     from twmd_registry.record.content import Record, Resampling, SystemComparison
@@ -31,16 +31,16 @@ RAY = {"panel": "With --engine ray"}
 TESTS = {"panel": "Tests and intervals (SacreBLEU's)"}
 SAMPLES = {"type": click.IntRange(min=2), **TESTS}
 DEFAULT_RESAMPLES = 1000
-LOCAL = ("references", "record", "score_only", "short", "sentence_level", "paired_bs", "paired_ar", "confidence")
-"""Parameters that are refused for a data set."""
+LOCAL_ONLY = ("references", "record", "score_only", "short", "sentence_level", "paired_bs", "paired_ar", "confidence")
+"""Parameters that --engine ray does not accept."""
 SYSTEMS = (
     "One file per system (default: standard input); with --engine ray: files, patterns, folders or URLs of one data "
     "set."
 )
-METRICS = f"Default: twmd; of {', '.join(MetricName)}, a signature, or SacreBLEU's bleu, chrf, ter."
-OWN_RESAMPLES = "Resamples of the intervals (default: 1000; --paired-bs has them from its own resamples)."
+METRICS = f"One or more of {', '.join(MetricName)}, a signature, or SacreBLEU's bleu, chrf, ter (default: twmd)."
+OWN_RESAMPLES = "Resamples of the intervals (default: 1000; --paired-bs uses its own resamples)."
 GPUS = "GPUs of each worker, 0.5 to share one (default: 1 where there are any)."
-SEED = "Of the resampling (default: $SACREBLEU_SEED, else 12345)."
+SEED = "Seed of the resampling (default: $SACREBLEU_SEED, else 12345)."
 
 
 def _path_or_url(value: str) -> Path | str:
@@ -49,7 +49,7 @@ def _path_or_url(value: str) -> Path | str:
 
 
 def default_seed() -> int:
-    """Return SacreBLEU's seed: that of its environment variable where it is a number."""
+    """Return the number in the environment variable SACREBLEU_SEED, or SacreBLEU's default if it is none."""
     given = os.environ.get("SACREBLEU_SEED", "")
     return int(given) if given.isascii() and given.isdecimal() else 12345
 
@@ -71,7 +71,7 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=default_seed)
 @declare.columns
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.flag("-b --score-only", "Print the numbers alone.")
-@declare.flag("-sh --short", "Short signatures.")
+@declare.flag("-sh --short", "Print short signatures.")
 @declare.flag("-sl --sentence-level", "Print one line per segment.")
 @declare.digits("4, and 2 for SacreBLEU's metrics, which run to 100")
 @declare.option("--record", "FILE", "Write scores, signatures, hashes and environment to a JSON file.")
@@ -101,8 +101,8 @@ def score_command(arguments: Arguments) -> int:
         return _score_on_ray(arguments)
     _check_local(arguments)
     tasks = read_tasks(arguments)
-    shown = {"short": arguments.short, "segments": arguments.sentence_level}
-    scored = score_and_compare(tasks, arguments, _resampling(arguments), **shown)
+    display = {"short": arguments.short, "segments": arguments.sentence_level}
+    scored = score_and_compare(tasks, arguments, _resampling(arguments), **display)
     try:  # neither the scores nor the record are lost when the other cannot be written
         say(_render(scored[-1], arguments), *(best_and_significant(scored[-1]) if arguments.format == "text" else ()))
         sys.stdout.flush()
@@ -117,12 +117,12 @@ def _check_local(arguments: Arguments) -> None:
     """Refuse options of the other engine, two tests, and a record that could not be written."""
     for param in get_current_context().command.params:
         if getattr(param, "panel", None) == RAY["panel"] and getattr(arguments, str(param.name)) not in {None, False}:
-            raise SpecError(f"{param.opts[0]} is for --engine ray, which scores files of rows.")
+            raise SpecError(f"{param.opts[0]} is for --engine ray: add --engine ray, or leave it out.")
     if arguments.paired_bs and arguments.paired_ar:
         raise SpecError("--paired-bs and --paired-ar are two tests: give one of them.")
     for path in arguments.input:
         if isinstance(path, str):
-            raise SpecError(f"{path}: a URL is read by --engine ray only.")
+            raise SpecError(f"{path}: a URL is read by --engine ray only: add --engine ray, or give a local file.")
     if arguments.record:
         if not any(metric.spec for metric in arguments.asked):
             names = " ".join(metric.name for metric in arguments.asked)
@@ -153,7 +153,7 @@ def score_and_compare(
     """Score every system by every metric, and put the scores in a table with tests and intervals.
 
     Returns:
-        The scorers of this package's metrics, per system a result of each, the seconds without those of starting, and
+        The scorers of this package's metrics, one list of results per system, the seconds without startup, and
         the table, in the order of ``-m``, as `compare_systems` makes it.
 
     Raises:
@@ -170,7 +170,7 @@ def score_and_compare(
             raise InputError(f"{task.name} and {known[0].name} hold different sources, so that {hint}.")
     from twmd_registry.plugins.sacrebleu.compare import check_resampling, compare_systems
 
-    with collect_warnings():  # they come again
+    with collect_warnings():  # compare_systems repeats these warnings
         check_resampling(resampling, len(tasks), len(references))
     scorers: list[Scorer] = []
     scores: list[list[ScoreSet]] = [[] for _ in tasks]
@@ -183,8 +183,8 @@ def score_and_compare(
             started = time.perf_counter()
             scores = [score_all(scorers, task.predictions, references, progress=progress) for task in tasks]
             seconds = time.perf_counter() - started
-    own = iter(zip(scorers, zip(*scores, strict=True), strict=True) if scorers else ())
-    metrics = [metric.name if metric.spec is None else next(own) for metric in arguments.asked]
+    scored = iter(zip(scorers, zip(*scores, strict=True), strict=True) if scorers else ())
+    metrics = [metric.name if metric.spec is None else next(scored) for metric in arguments.asked]
     systems = [(task.name, task.predictions) for task in tasks]
     with progress_bar("steps", first="") as progress:
         table = compare_systems(systems, references, metrics, resampling=resampling, progress=progress, **shown)
@@ -263,17 +263,17 @@ def _score_on_ray(arguments: Arguments) -> int:
 def _check_ray(arguments: Arguments) -> None:
     """Refuse options of the local engine, metrics of SacreBLEU and missing files, before Ray is imported."""
     for param in get_current_context().command.params:
-        if param.name in LOCAL and getattr(arguments, param.name):
+        if param.name in LOCAL_ONLY and getattr(arguments, param.name):
             shown = param.opts[0] if isinstance(param, click.Option) else "a reference file"
             instead = "references are a column, and scores and the record go to --output"
-            raise SpecError(f"{shown} means nothing to --engine ray: {instead}.")
+            raise SpecError(f"{shown} cannot be used with --engine ray: {instead}.")
     if arguments.format not in {"text", "json"}:
-        raise SpecError(f"--format {arguments.format} means nothing to --engine ray: give text or json.")
+        raise SpecError(f"--format {arguments.format} cannot be used with --engine ray: give text or json.")
     if not arguments.input or not arguments.output:
         raise SpecError("--engine ray needs --input PATH_OR_PATTERN... and --output DIR.")
     for name in arguments.metrics:
         if name in LEXICAL_NAMES:
-            why = f"{name} is SacreBLEU's, and no mean over rows"
+            why = f"{name} is SacreBLEU's and is not a mean over rows; leave it out"
             raise SpecError(f"--engine ray scores by this package's metrics: {why}.")
     for name in map(str, arguments.input):
         if "://" in name:
@@ -287,6 +287,7 @@ def _check_ray(arguments: Arguments) -> None:
 def _render_dataset(record: ScoredDataset, arguments: Arguments) -> str:
     if arguments.format == "json":
         return record.to_json().rstrip("\n")
-    lines = [f"{metric.signature} = {metric.score:.{arguments.width or 4}f}" for metric in record.metrics]
+    digits = 4 if arguments.width is None else arguments.width
+    lines = [f"{metric.signature} = {metric.score:.{digits}f}" for metric in record.metrics]
     counts = f"rows scored: {record.rows}, rejected: {record.rejected}; parts: {record.parts}, in {arguments.output}"
     return "\n".join([*lines, counts])

@@ -11,7 +11,7 @@ import gradio as gr
 from twmd_registry.demo import signature_tab, texts
 from twmd_registry.demo.choices import AS_PRESET, METRICS, PageSettings
 from twmd_registry.demo.table_scores import read_pasted, score_file
-from twmd_registry.errors import TwmdError
+from twmd_registry.errors import InputError, TwmdError
 
 FILES = "files"
 """The queue of files, of the page and of programs: they are scored one after another."""
@@ -48,6 +48,8 @@ def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
         centering: What is subtracted from token vectors: preset, none, dimension, sentence, batch, corpus or
             background.
     """
+    if not isinstance(hypothesis, str) or not isinstance(references, list):
+        raise InputError("expected a text as hypothesis and a list of texts as references, as in ['the cat', 'a cat'].")
     lines = "\n".join(" ".join(text.split("\n")) for text in references)
     settings = PageSettings(preset, temperature, iterations, centering)
     rows, _, signature, notices = texts.score_texts(hypothesis, lines, metric, settings)

@@ -1,4 +1,4 @@
-"""`Scorer`: a specification that can be asked for scores."""
+"""`Scorer`: computes the scores of a specification."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Scorer:
         Args:
             spec: The specification to compute.
             options: Device, batch size and caches.
-            parts: Local places of its parts, when `spec` comes from a signature; names are then not paths.
+            parts: Local paths of its parts, if `spec` comes from a signature; its values are then hashes, not paths.
             nrefs: The number of references in the signature of `spec`; texts with another number cause a warning.
         """
         self.requested = spec
@@ -101,12 +101,12 @@ class Scorer:
             Scores per segment, their mean, the signature, and counts of truncated, empty and repeated texts.
 
         Raises:
-            InputError: The texts cannot be scored (there are none, say); names the row.
+            InputError: The texts cannot be scored (for example, there are none); the message names the row.
             ModelError: Memory does not suffice, or the model gives numbers that are not finite.
             TwmdError: As for `spec`.
 
         Warns:
-            TwmdWarning: Once per call, and in every call, for each of: empty texts, truncated texts, texts with many
+            TwmdWarning: In every call, at most once for each of: empty texts, truncated texts, texts with many
                 unknown tokens, a centering batch of one segment, a solver that stopped early, another number of
                 references than in the signature from which the scorer was made.
         """
@@ -115,7 +115,7 @@ class Scorer:
     def fit_baseline(
         self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None
     ) -> bytes:
-        """Score pairs of unrelated texts, whose mean b rescales a score x to ``(x - b) / (1 - b)`` (Zhang et al. 2020).
+        """Fit a baseline: the mean score b of random pairs; it rescales x to ``(x - b) / (1 - b)`` (Zhang et al. 2020).
 
         Args:
             texts: A corpus, which is paired at random.
@@ -127,17 +127,17 @@ class Scorer:
             The content of a baseline file, for ``baseline=``: JSON in UTF-8.
 
         Raises:
-            InputError: Fewer than two different texts, or no pair is asked for.
+            InputError: There are fewer than two distinct texts, or `pairs` is below 1.
             SpecError: The scorer has a baseline already.
             ModelError: Unrelated texts score 1 or more.
             TwmdError: As for `score`.
         """
         if self.requested.baseline is not None:
-            raise SpecError(f"baseline={self.requested.baseline} is set already: fit one for scores without it.")
+            raise SpecError(f"baseline={self.requested.baseline} is set already: fit with a scorer without it.")
         scores = score_all([self], *random_pairs(texts, pairs, seed), progress=progress)[0]
         sides = scores.precision, scores.recall, scores.f1
-        found = PairScores(*map(np.array, sides)) if None not in sides else PairScores(np.array(scores.scores))
-        return write_baseline(self.spec, found, seed)
+        pair_scores = PairScores(*map(np.array, sides)) if None not in sides else PairScores(np.array(scores.scores))
+        return write_baseline(self.spec, pair_scores, seed)
 
     def park(self) -> None:
         """Move the model to the CPU, which frees the device's memory; the next use of the model moves it back."""
@@ -185,15 +185,15 @@ class EnsembleScorer(Scorer):
         Args:
             spec: The specification to compute.
             options: Device, batch size and caches.
-            parts: Local places of the members' parts, when `spec` comes from a signature.
+            parts: Local paths of the members' parts, if `spec` comes from a signature.
             nrefs: As for `Scorer`.
 
         Raises:
-            SpecError: A member with an impossible specification.
+            SpecError: A member has an invalid specification.
         """
         self.requested, self.options, self.parts, self.nrefs = spec, options or RunOptions(), parts, nrefs
         self.weights, specs = zip(*member_specs(spec), strict=True)
-        self._members = tuple(Scorer(own, self.options, parts) for own in specs)
+        self._members = tuple(Scorer(member_spec, self.options, parts) for member_spec in specs)
 
     @property
     def members(self) -> tuple[Scorer, ...]:
@@ -249,18 +249,18 @@ def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **ke
     """Make a scorer.
 
     Args:
-        metric: A metric of the catalogue; ``ensemble(METRIC,METRIC,...)`` for the mean of several, each maybe with keys
+        metric: A metric of the catalogue; ``ensemble(METRIC,METRIC,...)`` for the mean of several, optionally with keys
             and a weight (``ensemble(stsscore,2*sbert;layer=6)``); a signature, which gives the same scorer again; or a
             specification (``parse(signature)``), which takes run options only.
         preset: A preset's name; without one, the preset tuned for the model.
-        keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``). Beside a signature
-            only run options and local places of its parts: ``model=FOLDER``, ``adapter=FOLDER``, ``background=FILE``,
+        keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``). A signature takes
+            only run options and local paths of its parts: ``model=FOLDER``, ``adapter=FOLDER``, ``background=FILE``,
             ``stopwords=FILE``, ``idf=FILE``, ``baseline=FILE``; their content must be the signed one.
 
     Raises:
-        SpecError: Unknown metric, preset or key, or a value that is not possible; beside a signature, a key that it
-            fixes or a part without use.
-        SignatureError: A line with ``|`` that is not a signature; names the column.
+        SpecError: Unknown metric, preset or key, or an invalid value; together with a signature, a key that it
+            fixes or a part that it does not use.
+        SignatureError: A line with ``|`` that is not a signature; the message names the column.
 
     Warns:
         TwmdWarning: As for `parse_signature`.
@@ -269,7 +269,7 @@ def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **ke
         options, fixed = split_options({**keys, **({} if preset is None else {"preset": preset})}, ())
         if fixed:
             raise SpecError(
-                f"a specification fixes {', '.join(fixed)}: give run options only, or change a copy by its replace()."
+                f"a specification fixes {', '.join(fixed)}: give run options only, or change it with spec.replace()."
             )
         return make_scorer(metric, options)
     if isinstance(metric, Signature) or (isinstance(metric, str) and "|" in metric):
@@ -281,18 +281,18 @@ def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **ke
 
 def _make_scorer_of_signature(signature: str | Signature, preset: str | None, keys: dict[str, Any]) -> Scorer:
     if preset is not None:
-        raise SpecError(f"a signature says everything: preset={preset!r} cannot be given beside it.")
+        raise SpecError(f"a signature fixes all keys: leave out preset={preset!r}.")
     options, parts = split_options(keys, PART_NAMES)
     for name in parts:
         if name not in PART_NAMES:
             raise SpecError(
-                f"the signature fixes {name}: beside it, say only where its parts are "
-                f"({', '.join(PART_NAMES)}) and how to run."
+                f"the signature fixes {name}: leave it out; only the paths of the signature's parts "
+                f"({', '.join(PART_NAMES)}) and run options can be given."
             )
-    asked = parse_signature(signature)
+    parsed = parse_signature(signature)
     given: dict[str, Any] = {name: str(path) for name, path in parts.items() if path is not None}
-    places = check_parts(Parts(**given), [asked.spec])
-    return make_scorer(asked.spec, options, places, asked.nrefs)
+    places = check_parts(Parts(**given), [parsed.spec])
+    return make_scorer(parsed.spec, options, places, parsed.nrefs)
 
 
 _LATEST: list[Scorer] = []
@@ -342,13 +342,13 @@ def score_all(
     *,
     progress: Progress | None = None,
 ) -> list[ScoreSet]:
-    """Score the same texts by several scorers, encoding each different text once per model.
+    """Score the same texts by several scorers, encoding each distinct text once per model.
 
     Args:
         scorers: At least one.
         predictions: As for `Scorer.score`.
         references: As for `Scorer.score`.
-        progress: Called with the number of segments done; the numbers add up to all of them.
+        progress: Called with the number of segments done since its last call.
 
     Returns:
         One `ScoreSet` per scorer.
@@ -366,7 +366,7 @@ def check_scorers(scorers: Sequence[Scorer]) -> None:
     if isinstance(scorers, Scorer) or not all(isinstance(given, Scorer) for given in scorers):
         raise SpecError('expected a list of scorers: [scorer("twmd"), scorer("trwmd")].')
     if not scorers:
-        raise SpecError("there is no metric to score by.")
+        raise SpecError('the list of scorers is empty: give at least one, as in [scorer("twmd")].')
 
 
 def score_segments(

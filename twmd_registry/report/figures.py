@@ -1,4 +1,4 @@
-"""Figures of numbers by matplotlib: scores against ratings, densities, ROC curves, curves, surfaces, matrices.
+"""Functions that draw with matplotlib: scores against ratings, densities, ROC curves, curves, surfaces, matrices.
 
 Each returns the file bytes. `title` is the figure's, `suffix` one of `SUFFIXES`. Each raises `MissingExtraError` where
 matplotlib is not installed. The same data give the same bytes.
@@ -65,7 +65,7 @@ def save_figure(figure: Figure, suffix: str, dpi: int = 150, **metadata: str) ->
 def draw_panels(
     names: Sequence[str], panel: Callable[[Axes, str], None], title: str, suffix: str, inches: float = PANEL_INCHES
 ) -> bytes:
-    """Draw a panel per name, side by side, each `inches` wide and high; `panel` draws that of a name."""
+    """Draw a panel per name, side by side, each `inches` wide and high; `panel` draws one."""
     require_matplotlib()
     from matplotlib.figure import Figure
 
@@ -82,7 +82,7 @@ def draw_panels(
 
 
 def scatter(ratings: np.ndarray, scores: Mapping[str, np.ndarray], title: str, suffix: str) -> bytes:
-    """Draw scores against ratings, with the diagonal from the lowest rating at 0 to the highest at 1.
+    """Draw scores against ratings, with a line from (lowest rating, 0) to (highest rating, 1).
 
     `ratings` and the scores by measure have shape (N,).
     """
@@ -96,7 +96,7 @@ def scatter(ratings: np.ndarray, scores: Mapping[str, np.ndarray], title: str, s
 
 
 def densities(classes: np.ndarray, scores: Mapping[str, np.ndarray], title: str, suffix: str) -> bytes:
-    """Draw the density of the scores in either class, by a Gaussian kernel of Scott's width.
+    """Draw a Gaussian kernel density estimate of the scores of each class, with Scott's bandwidth.
 
     `classes`, 0 or 1, and the scores by measure have shape (N,).
     """
@@ -104,12 +104,15 @@ def densities(classes: np.ndarray, scores: Mapping[str, np.ndarray], title: str,
 
     def panel(axes: Axes, name: str) -> None:
         for value, colour, label in ((0, "tab:orange", "negative"), (1, "tab:blue", "positive")):
-            own = scores[name][classes == value]
-            x, y = np.repeat(own[:1], 2), np.array([0.0, 1.0])[: 2 * len(own)]  # a line where all scores are equal
-            if len(own) > 1 and np.ptp(own) > 1e-9 * max(1.0, np.abs(own).max()):
-                margin = 0.1 * np.ptp(own)
-                x = np.linspace(own.min() - margin, own.max() + margin, DENSITY_POINTS)
-                y = gaussian_kde(own)(x)
+            class_scores = scores[name][classes == value]
+            x, y = (
+                np.repeat(class_scores[:1], 2),
+                np.array([0.0, 1.0])[: 2 * len(class_scores)],
+            )  # a line where all scores are equal
+            if len(class_scores) > 1 and np.ptp(class_scores) > 1e-9 * max(1.0, np.abs(class_scores).max()):
+                margin = 0.1 * np.ptp(class_scores)
+                x = np.linspace(class_scores.min() - margin, class_scores.max() + margin, DENSITY_POINTS)
+                y = gaussian_kde(class_scores)(x)
             axes.fill_between(x, y, alpha=0.4, color=colour, label=label)
         axes.set(xlabel="score", ylabel="density")
         axes.legend(fontsize=7)
@@ -142,7 +145,7 @@ def curves(
     All panels share the range of y. `labels` are those of x and y; `logarithmic` names the axes with a logarithmic
     scale: ``x``, ``y``, ``xy`` or none.
     """
-    values = np.concatenate([y for own in panels.values() for _, y, *_ in own.values()])
+    values = np.concatenate([y for named_curves in panels.values() for _, y, *_ in named_curves.values()])
     known = values[~np.isnan(values)]
 
     def panel(axes: Axes, name: str) -> None:
@@ -170,14 +173,14 @@ def surface(points: Sequence[SurfacePoint], title: str, suffix: str) -> bytes:
     low, high = min(values), max(values)
 
     def panel(axes: Axes, name: str) -> None:
-        own: dict[tuple[float | None, int], float] = {}
+        best: dict[tuple[float | None, int], float] = {}
         for centering, layer, temperature, value in points:
             if centering == name:
-                own[temperature, layer] = max(value, own.get((temperature, layer), -math.inf))
-        layers = sorted({layer for _, layer in own})
-        temperatures = sorted({temperature for temperature, _ in own if temperature is not None})
+                best[temperature, layer] = max(value, best.get((temperature, layer), -math.inf))
+        layers = sorted({layer for _, layer in best})
+        temperatures = sorted({temperature for temperature, _ in best if temperature is not None})
         heights: Sequence[float | None] = temperatures or [None]
-        grid = np.array([[own.get((t, layer), math.nan) for layer in layers] for t in heights])
+        grid = np.array([[best.get((t, layer), math.nan) for layer in layers] for t in heights])
         axes.set_xlabel("layer")
         if not temperatures:
             axes.plot(layers, grid[0], marker="o", color="tab:blue")
@@ -214,7 +217,7 @@ def matrices(panels: Mapping[str, np.ndarray], names: Sequence[str], title: str,
 
 
 def as_csv(columns: Mapping[str, np.ndarray]) -> bytes:
-    """Return the data of a figure as CSV: a header, then a row per segment, every number in full."""
+    """Return the data of a figure as CSV: a header, then a row per segment, every number in full precision."""
     file = io.StringIO(newline="")
     writer = csv.writer(file)
     writer.writerow(columns)

@@ -1,4 +1,4 @@
-"""A data set of files: planned, summed up where scores depend on all rows, scored part by part, recorded."""
+"""Score a data set of files: plan parts, sum up what depends on all rows, score the parts, and write a record."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from twmd_registry.scale.workers import WorkerOptions
 
 PLAN, TOTALS, REJECTS, RECORD = "plan.json", "totals.safetensors", "rejects.jsonl", "record.json"
 _FORMAT_VERSION = 1
-_LEFT_OVER = (".part", partitions.TRIES)
+_LEFTOVER_SUFFIXES = (".part", partitions.TRIES)
 """Suffixes of the files that killed processes leave."""
-_WARNINGS, _SHOWN = 20, 5
-"""Warnings in a record, the most common first, and warnings that are shown."""
+_MAX_RECORDED_WARNINGS, _MAX_SHOWN_WARNINGS = 20, 5
+"""Maximum numbers of warnings in a record and of warnings that are shown; the most common come first."""
 
-EachPart = Callable[[PartitionScorer, Sequence[int]], Iterator[tuple[int, bytes]]]
-"""Does a pass over parts; yields their numbers and results, in the order in which they are finished."""
-StartWorkers = Callable[[], AbstractContextManager[tuple[EachPart, int]]]
-"""Starts the workers and ends them; yields how to use them, and their number."""
+RunParts = Callable[[PartitionScorer, Sequence[int]], Iterator[tuple[int, bytes]]]
+"""Runs a scorer on parts; yields each part's number and result as soon as it is finished."""
+StartWorkers = Callable[[], AbstractContextManager[tuple[RunParts, int]]]
+"""Starts the workers and stops them at the end; yields a function that runs parts on them, and their number."""
 
 
 class ScaleOptions(NamedTuple):
@@ -55,7 +55,7 @@ class ScaleOptions(NamedTuple):
         resume: Whether to continue an interrupted run.
         strict: Whether a row that cannot be scored ends the run.
         progress: Called with the number of rows done.
-        scored: Called with the record before it is written, which may fail (a full disk).
+        scored: Called with the record before it is written, because writing may fail (a full disk).
     """
 
     columns: Columns = Columns()
@@ -77,7 +77,7 @@ class DatasetScore:
         score: The mean over all rows that were scored.
         sides: Means of precision, recall and F1 of a two-sided metric; empty for others.
         counts: As in `twmd_registry.engine.result.Counts`, summed over parts: a text in two parts counts twice among
-            different texts.
+            distinct texts.
     """
 
     signature: str
@@ -141,12 +141,12 @@ class ScoredDataset:
                 raise FileError(f"{RECORD} was edited after it had been written: {hint}.")
             del content["sha256"]
             if (content.pop("format"), content.pop("format_version")) != (DATASET_FORMAT, _FORMAT_VERSION):
-                raise FileError(f"{RECORD} is no record of a data set of this version of the package.")
+                raise FileError(f"{RECORD} was not written by this version of the package: give an empty folder.")
             lists = {name: tuple(content[name]) for name in ("inputs", "environments")}
             metrics = tuple(DatasetScore(**score) for score in content["metrics"])
             return cls(**{**content, **lists, "metrics": metrics})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise FileError(f"{RECORD} is no record of a data set that this package wrote.") from error
+            raise FileError(f"{RECORD} is not a record that this package wrote: give an empty folder.") from error
 
 
 def score_files(
@@ -158,9 +158,9 @@ def score_files(
 ) -> ScoredDataset:
     """Score files by workers of Ray Data.
 
-    Writes ``part-00000.parquet`` and so on (the row's number among all, its file, its number there, and the scores),
+    Writes ``part-00000.parquet`` and so on (the row's number in the data set, its file, its row there, and the scores),
     ``record.json`` when all parts are finished, and ``rejects.jsonl`` if rows could not be scored. The scores are those
-    of a single machine for all rows in order, for any number of workers.
+    of a single process that scores all rows in order, whatever the number of workers.
 
     Args:
         scorers: At least 1 scorer.
@@ -176,10 +176,10 @@ def score_files(
     Raises:
         FileError: A file cannot be read or written; the output folder is not empty, or in use.
         InputError: A row cannot be scored, and ``strict`` is set.
-        SpecError: There is no scorer, or ``resume`` is set and the folder was begun with something else.
+        SpecError: There is no scorer, or ``resume`` is set and the folder belongs to a run with other settings.
         ModelError: As for `Scorer.score`.
         MissingExtraError: Ray, or the package that reads a URL, is not installed.
-        TwmdError: Workers died again and again.
+        TwmdError: Workers died repeatedly.
 
     Warns:
         TwmdWarning: Rows were rejected; the warnings of the parts.
@@ -187,7 +187,7 @@ def score_files(
     ray_workers.import_ray()
 
     @contextlib.contextmanager
-    def start_workers() -> Iterator[tuple[EachPart, int]]:
+    def start_workers() -> Iterator[tuple[RunParts, int]]:
         with ray_workers.on_ray():
             number, gpus = ray_workers.share_resources(workers or WorkerOptions(), scorers[0].options.device)
             yield partial(ray_workers.run_parts, WorkerOptions(number, gpus)), number
@@ -205,28 +205,28 @@ def score_parts(
     part_rows = align_part_rows(manner.part_rows, centering_step(specs))
     signatures = tuple(scorer.signature for scorer in scorers)
     for loaded in scorers:
-        loaded.close()  # models are the workers'
-    asked = ScalePlan(signatures, manner.columns, part_rows, list_tables(inputs))
+        loaded.close()  # only the workers use models from here on
+    requested_plan = ScalePlan(signatures, manner.columns, part_rows, list_tables(inputs))
     report = manner.scored or (lambda _: None)
     folder = OutputFolder(output)
     with folder.lock():
-        plan = _begin(folder, asked, resume=manner.resume)
+        plan = _make_or_read_plan(folder, requested_plan, resume=manner.resume)
         if folder.has(RECORD):
             record = ScoredDataset.from_json(folder.read(RECORD))
             report(record)
             return record
-        sums = depend_on_corpus(specs)
+        needs_totals = depend_on_corpus(specs)
         expect(manner.progress, plan.rows)
-        meter = StageProgress(manner.progress, plan.rows, stages=1 + sums)
-        with start_workers() as (each, number):
+        meter = StageProgress(manner.progress, plan.rows, stages=1 + needs_totals)
+        with start_workers() as (run_parts, number):
             folder.write(PLAN, plan.to_json().encode())
             scorer = PartitionScorer(plan, tuple(scorers), folder.url, manner.strict)
-            if sums:
+            if needs_totals:
                 with meter.stage(plan.rows) as progress:
-                    adder = replace(scorer, sums=True, report=_by_part(progress))
-                    scorer = replace(scorer, totals=_sum_up(adder, folder, each))
+                    totals_scorer = replace(scorer, sums=True, report=_by_part(progress))
+                    scorer = replace(scorer, totals=_compute_totals(totals_scorer, folder, run_parts))
             with meter.stage(plan.rows) as progress:
-                summaries = _score(replace(scorer, report=_by_part(progress)), manner, each)
+                summaries = _score(replace(scorer, report=_by_part(progress)), manner, run_parts)
         seconds = time.perf_counter() - started
         record = _make_record(plan, names_of(scorers), summaries, workers=number, seconds=seconds)
         _warn(record, specs)
@@ -239,30 +239,30 @@ def score_parts(
         return record
 
 
-def _begin(folder: OutputFolder, asked: ScalePlan, *, resume: bool) -> ScalePlan:
+def _make_or_read_plan(folder: OutputFolder, asked: ScalePlan, *, resume: bool) -> ScalePlan:
     """Make a plan, or read that of an interrupted run."""
-    there = folder.names()
-    if there and not resume:
-        raise FileError(f"{folder.url} is not empty: give an empty folder, or go on with it by --resume.")
-    if PLAN in there:
+    existing = folder.names()
+    if existing and not resume:
+        raise FileError(f"{folder.url} is not empty: give an empty folder, or continue with --resume.")
+    if PLAN in existing:
         plan = ScalePlan.from_json(folder.read(PLAN).decode("utf-8", "replace"))
         check_same(plan, asked)
         _tidy(folder, set())
         return plan
-    if not all(name.endswith(_LEFT_OVER) for name in there):
+    if not all(name.endswith(_LEFTOVER_SUFFIXES) for name in existing):
         raise FileError(f"--resume: {folder.url} holds no {PLAN}, but other files: give an empty folder.")
     return cut_into_parts(asked)
 
 
 def _tidy(folder: OutputFolder, names: set[str]) -> None:
-    """Remove files, and those that killed processes have left."""
+    """Remove the named files, and the files that killed processes left behind."""
     for name in folder.names():
-        if name in names or name.endswith(_LEFT_OVER):
+        if name in names or name.endswith(_LEFTOVER_SUFFIXES):
             folder.remove(name)
 
 
-def _sum_up(scorer: PartitionScorer, folder: OutputFolder, each: EachPart) -> CorpusTotals:
-    """Do the first pass. Totals are added in the order of parts, on which rounding depends, and written every time."""
+def _compute_totals(scorer: PartitionScorer, folder: OutputFolder, each: RunParts) -> CorpusTotals:
+    """Compute the totals, added in the order of parts (rounding depends on it) and written after every part."""
     totals, done = partitions.read_totals(folder.read(TOTALS)) if folder.has(TOTALS) else (list[Any](), 0)
     missing = range(done, len(scorer.plan.parts))
     early: dict[int, CorpusTotals] = {}
@@ -279,15 +279,15 @@ def _sum_up(scorer: PartitionScorer, folder: OutputFolder, each: EachPart) -> Co
     return totals
 
 
-def _score(scorer: PartitionScorer, manner: ScaleOptions, each: EachPart) -> list[dict[str, Any]]:
-    found: dict[int, dict[str, Any]] = {}
+def _score(scorer: PartitionScorer, manner: ScaleOptions, each: RunParts) -> list[dict[str, Any]]:
+    summaries: dict[int, dict[str, Any]] = {}
     for part, content in each(scorer, range(len(scorer.plan.parts))):
-        summary = found[part] = json.loads(content)
+        summary = summaries[part] = json.loads(content)
         if manner.strict and summary["rejected"]:
             rejected = f"{summary['rejected']} rows of part {part} were rejected"
-            raise InputError(f"{rejected} by the run that this one goes on with: see its rejects.")
+            raise InputError(f"{rejected} in the run that is resumed: see its rejects, or resume without strict.")
         _finish(scorer, part)
-    return [found[part] for part in range(len(scorer.plan.parts))]
+    return [summaries[part] for part in range(len(scorer.plan.parts))]
 
 
 def _finish(scorer: PartitionScorer, part: int) -> None:
@@ -335,7 +335,7 @@ def _make_record(
         metrics=tuple(
             _mean(*metric, rows) for metric in zip(plan.signatures, names, zip(*scored, strict=True), strict=True)
         ),
-        warnings=dict(warnings.most_common(_WARNINGS)),
+        warnings=dict(warnings.most_common(_MAX_RECORDED_WARNINGS)),
         environments=tuple(map(json.loads, environments)),
         workers=workers,
         seconds=round(seconds, 3),
@@ -343,8 +343,8 @@ def _make_record(
 
 
 def _mean(signature: str, name: str, sums: Sequence[dict[str, Any]], rows: int) -> DatasetScore:
-    numbers = {part["nrefs"] for part in sums}
-    whole = Signature(parse_signature(signature).spec, numbers.pop() if len(numbers) == 1 else "var")
+    reference_counts = {part["nrefs"] for part in sums}
+    whole = Signature(parse_signature(signature).spec, reference_counts.pop() if len(reference_counts) == 1 else "var")
     counts = Counter[str]()
     for part in sums:
         counts.update(part["counts"])
@@ -364,7 +364,7 @@ def _warn(record: ScoredDataset, specs: Sequence[MetricSpec]) -> None:
         hint = "; their centering batches are that much smaller" if batches else ""
         total = record.rows + record.rejected
         warn(f"rows that could not be scored: {record.rejected} of {total}, see {REJECTS}{hint}.")
-    for message, parts in list(record.warnings.items())[:_SHOWN]:
+    for message, parts in list(record.warnings.items())[:_MAX_SHOWN_WARNINGS]:
         warn(f"{message} (in {parts} of {record.parts} parts)" if record.parts > 1 else message)
-    if len(record.warnings) > _SHOWN:
-        warn(f"and {len(record.warnings) - _SHOWN} warnings more, in {RECORD}.")
+    if len(record.warnings) > _MAX_SHOWN_WARNINGS:
+        warn(f"and {len(record.warnings) - _MAX_SHOWN_WARNINGS} more warnings, in {RECORD}.")

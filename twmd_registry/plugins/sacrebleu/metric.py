@@ -1,4 +1,4 @@
-"""Our metrics as SacreBLEU's: `Metric`, `Score`, `Signature`, on SacreBLEU's scale of 0 to 100."""
+"""The registry's metrics as SacreBLEU metrics: `Metric`, `Score`, `Signature`, on SacreBLEU's scale of 0 to 100."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class EmbeddingSignature(BaseSignature):
         return f"members:{members}|{rest}" if members else rest
 
     def whole(self, *, short: bool = False) -> str:
-        """Write the signature with the metric's name, as everything but SacreBLEU does."""
+        """Write the signature with the metric's name, as all other output has it."""
         known: dict[str, Any] = {
             name: str(value).lower() for name in ("nrefs", "bs", "ar", "seed") if (value := self.info[name]) is not None
         }
@@ -95,13 +95,13 @@ class EmbeddingSignature(BaseSignature):
 class SacreBLEUMetric(Metric):
     """One metric of the registry as a SacreBLEU metric.
 
-    Segments are scored in one batch, and once: the scores of texts are kept for SacreBLEU's tests, which ask again.
-    SacreBLEU's own `PairedTest` runs on it; only `compare_systems` (and the command line) corrects two of its habits:
-    it gives a system against itself the smallest p of all, and takes seed 0 for none.
+    Segments are scored once, in one batch: the scores are cached for SacreBLEU's tests, which request them again.
+    SacreBLEU's own `PairedTest` runs on it; only `compare_systems` (and the command line) works around two of its bugs:
+    a system compared with itself gets the smallest p, and seed 0 counts as no seed.
 
     Attributes:
         scorer: Computes the scores.
-        checked_sample: The number of segments for which tests and intervals are known not to need a (second) warning.
+        checked_sample: The number of segments that was last checked for tests and intervals; it is not checked again.
 
     >>> TWMD().corpus_score(["it rains", "a cat"], [["it is raining", "a cat"]]).name
     'twmd'
@@ -131,7 +131,7 @@ class SacreBLEUMetric(Metric):
 
         Raises:
             SpecError: As for `twmd_registry.scorer`.
-            InputError: Streams of different length.
+            InputError: The streams differ in length.
         """
         super().__init__()  # type: ignore[no-untyped-call]
         if scorer_used is None:
@@ -147,7 +147,7 @@ class SacreBLEUMetric(Metric):
 
     @property
     def name(self) -> str:
-        """The name of its scores. Loads the model, for it says what is applied."""
+        """The name of its scores. Loads the model, which the applied keys depend on."""
         if not self._name:  # kept, as SacreBLEU asks for it in every trial of a test
             self._name = short_name(self.scorer.spec)
         return self._name
@@ -164,13 +164,13 @@ class SacreBLEUMetric(Metric):
 
         Raises:
             InputError: As for `Scorer.score`, streams of different length, or an interval of a single segment.
-            SpecError: No references.
+            SpecError: There are no references.
         """
-        self.n_bootstrap = self.seed = None  # or an earlier interval's would be signed
+        self.n_bootstrap = self.seed = None  # otherwise the signature would show those of an earlier interval
         if len(hypotheses) == 0:
-            raise InputError("there is nothing to score: no hypotheses.")
-        found: EmbeddingScore = super().corpus_score(hypotheses, references, n_bootstrap)  # type: ignore[arg-type]
-        return found
+            raise InputError("there are no hypotheses: give at least one.")
+        result: EmbeddingScore = super().corpus_score(hypotheses, references, n_bootstrap)  # type: ignore[arg-type]
+        return result
 
     def sentence_score(self, hypothesis: str, references: Sequence[str]) -> EmbeddingScore:
         """Return the score of one segment times 100.
@@ -180,7 +180,7 @@ class SacreBLEUMetric(Metric):
             references: Its references.
 
         Raises:
-            InputError: There is none.
+            InputError: There are no references.
         """
         if len(references) == 0:
             raise InputError("a segment needs at least one reference.")
@@ -193,7 +193,7 @@ class SacreBLEUMetric(Metric):
 
     def _cache_references(self, references: Sequence[Sequence[str | None]]) -> list[Any]:
         if any(isinstance(stream, str) for stream in references):
-            raise InputError(f"references are texts, where a list of streams belongs. {STREAMS}")
+            raise InputError(f"references are texts; expected a list of streams. {STREAMS}")
         lengths = [len(stream) for stream in references]
         if len(set(lengths)) > 1:
             raise InputError(f"reference streams of different length ({', '.join(map(str, lengths))}). {STREAMS}")
@@ -250,21 +250,21 @@ def short_name(spec: MetricSpec) -> str:
     """
     if spec.members:
         return str(spec.metric)
-    usual = make_spec(spec.metric, model=spec.model).values() | {"model": EMBEDDED_MODEL}
-    own = {
+    defaults = make_spec(spec.metric, model=spec.model).values() | {"model": EMBEDDED_MODEL}
+    changed = {
         name: value
         for name, value in spec.values().items()
-        if value != usual.get(name) and not (name == "truncation" and usual[name] == "cut")
+        if value != defaults.get(name) and not (name == "truncation" and defaults[name] == "cut")
     }
     return (
-        f"{spec.metric}[{','.join(f'{name}={KEYS[name].format(value)}' for name, value in own.items())}]"
-        if own
+        f"{spec.metric}[{','.join(f'{name}={KEYS[name].format(value)}' for name, value in changed.items())}]"
+        if changed
         else str(spec.metric)
     )
 
 
 METRICS = metric_classes(SacreBLEUMetric, __name__)
-"""By metric; the classes are attributes of this module, too, by the names that the metrics declare: ``TWMD``."""
+"""The classes by metric; they are also attributes of this module, under their class names, such as ``TWMD``."""
 globals().update({kind.__name__: kind for kind in METRICS.values()})
 
 if TYPE_CHECKING:
