@@ -64,7 +64,7 @@ def test_token_that_must_be_shared_is_shared() -> None:
 
 @pytest.mark.filterwarnings("ignore:numItermax reached")
 def test_solver_that_stops_early_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(exact.__globals__, "MOST_ITERATIONS", 1)
+    monkeypatch.setitem(exact.__globals__, "MAX_ITERATIONS", 1)
     p = pair(9, 8)
     with pytest.warns(TwmdWarning, match="exact transport of 9 x 8 tokens stopped early"):
         exact(*p, AlignmentSettings())

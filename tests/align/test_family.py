@@ -96,7 +96,7 @@ def test_tempering_slab_by_slab_changes_nothing(
 ) -> None:
     p = problem(garbage=1e3)
     whole = both(metric, p, tempering)
-    monkeypatch.setattr(tensors, "SLAB_CELLS", cells)
+    monkeypatch.setattr(tensors, "CHUNK_CELLS", cells)
     for one, other in zip(whole, both(metric, p, tempering), strict=True):
         torch.testing.assert_close(one, other, atol=1e-14, rtol=0)
 

@@ -229,7 +229,7 @@ def test_ragged_references_and_any_kind_of_list_are_fine() -> None:
 
 
 def test_no_scorer_is_an_error() -> None:
-    with pytest.raises(SpecError, match="no metric to score by"):
+    with pytest.raises(SpecError, match="the list of scorers is empty"):
         twmd_registry.score_all([], ["a"], ["a"])
 
 
@@ -240,7 +240,7 @@ def test_no_scorer_is_an_error() -> None:
         (lambda: UNTYPED.scorer("twmd", preset=["embedded"]), "twmd has no preset"),
         (lambda: UNTYPED.score_all(["twmd"], ["a"], ["a"]), "expected a list of scorers"),
         (lambda: UNTYPED.score_all(UNTYPED.scorer("twmd"), ["a"], ["a"]), "expected a list of scorers"),
-        (lambda: UNTYPED.score_all([], ["a"], ["a"]), "there is no metric to score by"),
+        (lambda: UNTYPED.score_all([], ["a"], ["a"]), "the list of scorers is empty"),
         (lambda: UNTYPED.parse(None), "a signature is a text, not NoneType"),
     ],
 )

@@ -27,7 +27,7 @@ def test_score_is_the_raw_logit_over_the_scale(tmp_path: Path) -> None:
             inputs = tokenizer(first, second, return_tensors="pt", return_token_type_ids=True)
             assert score == pytest.approx(float(network(**inputs).logits[0, 0]) / 4, abs=1e-6)
     assert found.precision is None
-    assert set(found.as_dict()) == {"stsscore", "scores", "signature", *found.counts._fields}
+    assert set(found.as_dict()) == {"stsscore", "scores", "signature", *found.counts.as_dict()}
 
 
 def test_different_pairs_go_through_the_model_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

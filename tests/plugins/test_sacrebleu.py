@@ -167,7 +167,7 @@ class TestInput:
             TWMD().corpus_score(HYPOTHESES, NO_SECOND)
 
     def test_nothing_to_score_is_refused(self) -> None:
-        with pytest.raises(InputError, match="there is nothing to score: no hypotheses"):
+        with pytest.raises(InputError, match="there are no hypotheses: give at least one"):
             TWMD().corpus_score([], [[]])
         with pytest.raises(InputError, match="a segment needs at least one reference"):
             TWMD().sentence_score("x", [])

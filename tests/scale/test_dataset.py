@@ -113,7 +113,7 @@ def test_data_set_of_a_wrong_type_or_with_wrong_columns_is_refused(model: Path, 
     ]:
         with pytest.raises(InputError, match=message):
             score_dataset(dataset, own)
-    with pytest.raises(SpecError, match="there is no metric to score by"):
+    with pytest.raises(SpecError, match="the list of scorers is empty"):
         score_dataset(rows, [])
 
 
@@ -131,9 +131,9 @@ RAY = "--engine ray -i a.jsonl --output o"
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (f"{RAY} ref.txt", "a reference file means nothing to --engine ray: references are a column"),
-        (f"{RAY} --record r.json", "--record means nothing to --engine ray"),
-        (f"{RAY} --format latex", "--format latex means nothing to --engine ray"),
+        (f"{RAY} ref.txt", "a reference file cannot be used with --engine ray: references are a column"),
+        (f"{RAY} --record r.json", "--record cannot be used with --engine ray"),
+        (f"{RAY} --format latex", "--format latex cannot be used with --engine ray"),
         (f"{RAY} -m bleu", "--engine ray scores by this package's metrics: bleu is SacreBLEU's"),
         ("--engine ray -i a.jsonl", "--engine ray needs --input PATH_OR_PATTERN... and --output DIR"),
         ("-i a.jsonl --output o", "--output is for --engine ray"),

@@ -166,6 +166,6 @@ def test_ray_data_set_without_a_row_ends(model: Path) -> None:
 
 
 def test_more_gpus_than_ray_has_are_refused(model: Path, data: Path, tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"^a worker would need 1 GPUs, and Ray has 0 in all\.$"):
+    with pytest.raises(SpecError, match=r"^a worker would need 1 GPUs, but Ray has 0: lower the GPUs per worker\.$"):
         score_files(scorers(model, "none"), [str(data)], str(tmp_path / "out"), workers=WorkerOptions(1, gpus=1))
     assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]

@@ -359,7 +359,7 @@ def test_damaged_part_is_scored_again(model: Path, data: Path, tmp_path: Path) -
 def test_output_folder_of_another_run_is_refused(model: Path, data: Path, tmp_path: Path) -> None:
     own, out = scorers(model, "none"), tmp_path / "out"
     score(own, data, out)
-    with pytest.raises(FileError, match=r"out is not empty: give an empty folder, or go on with it by --resume"):
+    with pytest.raises(FileError, match=r"out is not empty: give an empty folder, or continue with --resume"):
         score(own, data, out)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "diary.txt").touch()
@@ -519,7 +519,7 @@ def test_workers_are_started_after_all_checks(model: Path, data: Path, tmp_path:
     refused("is not empty", own, data, done)
     refused("the metrics are not those", scorers(model, "batch"), data, done, part_rows=5, resume=True)
     refused("the input files are not those", own, data / "a.jsonl", done, part_rows=5, resume=True)
-    refused("there is no metric to score by", [], data, tmp_path / "out")
+    refused("the list of scorers is empty", [], data, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]
     assert score_parts(own, [str(data)], str(done), ScaleOptions(part_rows=5, resume=True), nobody).rows == 23
 

@@ -100,7 +100,7 @@ def test_command_writes_preset_card_and_signature(
     output = tmp_path / "mean"
     assert main(["average", *map(str, members), "-o", str(output), "--name", "words-mean", "--device", "cpu"]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("the mean of 2 adapters, of rank 5\nuse -m twmd --set ")
+    assert printed.startswith("averaged 2 adapters into one of rank 5\nuse -m twmd --set ")
     signature = printed.partition("signature ")[2].strip()
     files = "README.md adapter_config.json adapter_model.safetensors preset.toml signature.txt"
     assert sorted(path.name for path in output.iterdir()) == [*files.split(), "training_data.safetensors"]

@@ -43,7 +43,7 @@ class TestCount:
     def test_rows_of_several_processes_are_cut_to_the_data_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "world_size", lambda: 2)
         assert watched_rows(None, SplitDataset("x", 5)).count(8) == 5
-        with pytest.raises(SpecError, match="give the same object in callbacks"):
+        with pytest.raises(SpecError, match="give the compute_metrics object in callbacks"):
             EvaluationRows(None).count(8)
         with pytest.warns(TwmdWarning, match="no length"):
             assert watched_rows(None, iter([])).count(8) == 8
@@ -64,7 +64,7 @@ class TestReferences:
 
     def test_dict_of_references_is_selected_by_split(self) -> None:
         rows = EvaluationRows({"news": [["x"], ["y", "y2"], ["z"]], "talk": ["u", "v", "w"]})
-        with pytest.raises(SpecError, match="give the same object in callbacks"):
+        with pytest.raises(SpecError, match="give the compute_metrics object in callbacks"):
             rows.references_of(LABELS)
         for split, wanted in (("news", [["x"], ["y", "y2"], ["z"]]), ("talk", ["u", "v", "w"])):
             rows.watch(SplitDataset(split), in_order=True)
@@ -81,7 +81,7 @@ class TestReferences:
     def test_reference_function_receives_the_data_set(self) -> None:
         rows = watched_rows(lambda dataset: dataset.own, SimpleNamespace(own=["x", "y", "z"]))
         assert rows.references_of(LABELS) == ["x", "y", "z"]
-        with pytest.raises(SpecError, match="give the same object in callbacks"):
+        with pytest.raises(SpecError, match="give the compute_metrics object in callbacks"):
             EvaluationRows(lambda dataset: dataset.own).references_of(LABELS)
 
     def test_references_of_missing_rows_are_left_out(self) -> None:

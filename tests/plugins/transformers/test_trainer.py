@@ -408,7 +408,7 @@ def evaluate_in_pieces(rank: int, port: int, encoder: Path, out: Path) -> dict[s
     with pytest.raises(InputError) as error:
         trainer(out / "broken", make_compute_metrics(tiny.tokenizer(), [Broken()]), ddp_backend="gloo").evaluate()
     found["error"] = str(error.value)
-    with pytest.raises(ValueError, match="give the same object in callbacks"):
+    with pytest.raises(ValueError, match="give the compute_metrics object in callbacks"):
         trainer(out / "alone", make(encoder), ddp_backend="gloo", callback=False).evaluate()
     assert torch.distributed.get_rank() == rank
     torch.distributed.destroy_process_group()
