@@ -238,7 +238,7 @@ def masked_log_softmax(x: Tensor, present: Tensor) -> Tensor:
 
 
 def chunks(s: Tensor, dim: int) -> list[slice]:
-    """Cut one axis of S so that a slab holds about `CHUNK_CELLS` cells: what long texts need beside S stays small.
+    """Cut one axis of S so that a slab holds about `CHUNK_CELLS` cells, to bound the memory that is needed beside S.
 
     >>> chunks(torch.zeros(1, 3, 2), dim=1)
     [slice(0, 3, None)]

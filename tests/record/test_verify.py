@@ -224,9 +224,9 @@ class TestParts:
 
     def test_key_or_preset_beside_a_signature_is_refused(self, record: Record) -> None:
         signature = record.systems[0].results[0].signature
-        with pytest.raises(SpecError, match="the signature fixes temperature: beside it, say only where its parts are"):
+        with pytest.raises(SpecError, match="the signature fixes temperature: leave it out"):
             twmd_registry.scorer(signature, temperature=1)
-        with pytest.raises(SpecError, match="a signature says everything: preset='embedded' cannot be given beside it"):
+        with pytest.raises(SpecError, match="a signature fixes all keys: leave out preset='embedded'"):
             twmd_registry.scorer(signature, "embedded")
 
 
@@ -335,6 +335,7 @@ class TestPublished:
         changes: list[tuple[int, int, dict[str, Any], str]] = [
             (0, 1, {"ci": 0.001}, "ci: the recorded scores, samples and seed give 0."),
             (0, 2, {"score": 99.0}, "scores: the corpus score is "),
+            (0, 3, {"counts": {"segments": 15}}, "counts: 16 segments, recorded as 15"),
             (1, 0, {"p_value": 0.5}, "p_value: the recorded scores, samples and seed give 0.0"),
             (1, 1, {"p_value": None}, "recorded as nothing"),
             (1, 2, {"p_value": 0.5}, "p_value: the recorded scores, samples and seed give 0.0"),

@@ -263,6 +263,9 @@ def _check_entry(
     elif cell is not None and result.is_lexical:
         if abs(cell.score - result.score) > limit:
             problems.append(f"scores: the corpus score is {cell.score:.6f}, recorded as {result.score:.6f}")
+        counted, scored = result.counts.get("segments"), len(texts.predictions)
+        if same_texts and counted != scored:
+            problems.append(f"counts: {scored} segments, recorded as {counted}")
         score, segments = cell.score, cell.segments if result.scores else ()
     else:
         problems = []
