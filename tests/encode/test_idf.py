@@ -206,9 +206,9 @@ def test_frequency_file_with_a_changed_byte_is_refused(
         b"no json",
         b"[1, 2]",
         b"{}",
-        b'{"counts": [1], "token_ids": 3, "tokenizer": "x"}',
-        b'{"counts": {"a": 1}, "token_ids": 3, "tokenizer": "x"}',
-        b'{"counts": {}, "token_ids": 3, "tokenizer": "/a/path"}',
+        b'{"counts": [1], "documents": 3, "tokenizer": "x"}',
+        b'{"counts": {"a": 1}, "documents": 3, "tokenizer": "x"}',
+        b'{"counts": {}, "documents": 3, "tokenizer": "/a/path"}',
         b"\xff\xfe",
     ],
 )
@@ -234,11 +234,11 @@ def test_count_above_the_number_of_texts_or_below_zero_is_refused(
 @pytest.mark.parametrize(
     "change",
     [
-        {"token_ids": -1},
-        {"token_ids": "many"},
-        {"token_ids": None},
-        {"token_ids": 10**400},
-        {"token_ids": 1 << 53},
+        {"documents": -1},
+        {"documents": "many"},
+        {"documents": None},
+        {"documents": 10**400},
+        {"documents": 1 << 53},
         {"counts": {"4": 10**30}},
     ],
 )
@@ -250,7 +250,7 @@ def test_numbers_that_cannot_be_counts_are_refused(
         find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)
 
 
-@pytest.mark.parametrize("change", [{"counts": {"4": 2.7}}, {"token_ids": 5.5}])
+@pytest.mark.parametrize("change", [{"counts": {"4": 2.7}}, {"documents": 5.5}])
 def test_numbers_that_are_not_whole_are_refused(
     backend: TokenAlignmentBackend, tmp_path: Path, change: dict[str, Any]
 ) -> None:
