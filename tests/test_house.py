@@ -22,7 +22,7 @@ MAX_FUNCTION_LINES = 60
 LAYERS = (
     {"errors", "progress", "version"},
     {"registry"},
-    {"tensors", "text_flags"},
+    {"tensors"},
     {"models"},
     {"encode", "align"},
     {"engine"},

@@ -1,4 +1,4 @@
-"""Data structures that the stages exchange: immutable named tuples of tensors.
+"""Data structures that the stages exchange: named tuples of arrays.
 
 Letters of shapes, the same in every file: B pairs of a block, I items (texts, each once per centering group), T tokens
 of all items, concatenated, W n-grams, N hypothesis tokens, M reference tokens, D dimensions, L layers, V entries of a
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -60,7 +61,7 @@ class TokenVectors(NamedTuple):
     def lengths_with_mass(self) -> Tensor:
         """Number of tokens of each item that have positive mass; shape (I,)."""
         masses = self.masses
-        return self.counted_lengths if masses is None else self._replace(counted=masses > 0).counted_lengths
+        return self.lengths if masses is None else self._replace(counted=masses > 0).counted_lengths
 
     def select(self, keep: Tensor) -> TokenVectors:
         """Return the tokens that are true in `keep` (T,); an item may be left without any."""
@@ -135,6 +136,34 @@ class PaddedTokens(NamedTuple):
         return torch.where(self.has_mass, weighted, 0.0).sum(1) / self.total
 
 
+class TextFlags(NamedTuple):
+    """Facts about some different texts; each array of shape (texts,), bool.
+
+    Attributes:
+        empty: Texts that have no token of their own.
+        truncated: Texts that were cut.
+        unknown: Texts in which more than `UNKNOWN_SHARE` of the tokens are unknown to an encoder that keeps them.
+        vanished: Texts without a token left to compare.
+        wordless: Texts of which only special tokens are compared.
+        weightless: Texts in which every token has the idf 0.
+        missing: By text, its out-of-vocabulary strings: unknown tokens, or words without a vector, which are dropped.
+    """
+
+    empty: np.ndarray
+    truncated: np.ndarray
+    unknown: np.ndarray
+    vanished: np.ndarray
+    wordless: np.ndarray
+    weightless: np.ndarray
+    missing: dict[int, tuple[str, ...]]
+
+    @classmethod
+    def none(cls, texts: int) -> TextFlags:
+        """Return flags that are all false, for `texts` texts."""
+        empty, truncated, unknown, vanished, wordless, weightless = np.zeros((6, texts), dtype=bool)
+        return cls(empty, truncated, unknown, vanished, wordless, weightless, missing={})
+
+
 class EncodedTexts(NamedTuple):
     """Token vectors of some texts, by hidden state.
 
@@ -152,21 +181,6 @@ class EncodedTexts(NamedTuple):
     special: Tensor
     ids: Tensor
     unknown: Tensor
-
-
-class Sides(NamedTuple):
-    """C(X, Y) seen from the hypothesis and from the reference; both of shape (B,)."""
-
-    hypothesis: Tensor
-    reference: Tensor
-
-
-class PRF(NamedTuple):
-    """Precision (hypothesis side), recall (reference side) and F1; each of shape (B,)."""
-
-    precision: Tensor
-    recall: Tensor
-    f1: Tensor
 
 
 def span_indices(starts: Tensor, lengths: Tensor) -> Tensor:

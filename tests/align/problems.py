@@ -122,8 +122,7 @@ def matrix(rows: list[list[float]]) -> Drawn:
 
 def both(metric: MetricName, p: Problem, tempering: AlignmentSettings) -> tuple[Tensor, Tensor]:
     """C of every pair, hypothesis side and reference side; each of shape (B,)."""
-    sides = align(metric, similarities(p.x, p.y), p.x, p.y, tempering)
-    return sides.hypothesis, sides.reference
+    return align(metric, similarities(p.x, p.y), p.x, p.y, tempering)
 
 
 def alone(p: Problem, b: int) -> Problem:

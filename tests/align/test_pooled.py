@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 
 from tests.align.problems import QUICK, problem, ragged, seeds
-from twmd_registry.align import similarities
+from twmd_registry.align import normalise, similarities
 from twmd_registry.align.pooled import pooled
 from twmd_registry.align.settings import AlignmentSettings
-from twmd_registry.engine.reduction import normalise
 from twmd_registry.tensors import PaddedTokens
 
 

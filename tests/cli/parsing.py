@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any, Protocol
 
 import rich_click as click
 
-from twmd_registry.cli.commands import twmd
-from twmd_registry.cli.declare import QUIET
+from twmd_registry.cli import twmd
+from twmd_registry.cli.terminal import null_stream
 
 REFERENCES = ["a cat was sitting on the mat", "it is raining", "the shop opens at nine"]
 GOOD = ["the cat sat on the mat", "it rains", "the shop opens at nine"]
@@ -33,15 +35,16 @@ class Terminal(io.StringIO):
 
 def parse(arguments: Sequence[str]) -> dict[str, Any]:
     """Return the parameters of the command that is named, and of the groups above it."""
-    context = twmd.make_context("twmd", list(arguments))
-    found = dict(context.params)
-    command: click.Command | None = twmd
-    while isinstance(command, click.Group):
-        name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
-        assert command is not None
-        context = command.make_context(name, rest, parent=context)
-        found |= context.params
-    return found | {"quiet": context.meta[QUIET]}
+    with redirect_stderr(sys.stderr):  # restored on exit: --quiet drops it
+        context = twmd.make_context("twmd", list(arguments))
+        found = dict(context.params)
+        command: click.Command | None = twmd
+        while isinstance(command, click.Group):
+            name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+            assert command is not None
+            context = command.make_context(name, rest, parent=context)
+            found |= context.params
+        return found | {"quiet": sys.stderr is null_stream()}
 
 
 def all_commands(command: click.Command = twmd, path: str = "twmd") -> Iterator[tuple[str, click.Command]]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from tabulate import tabulate
 
 from tests.cli.parsing import Run, Terminal
 from twmd_registry.cli import main, terminal
-from twmd_registry.cli.terminal import Style, best, complain, matches, progress_bar, say, shows_colours, silence
+from twmd_registry.cli.terminal import BAD, HEADER, best, complain, matches, progress_bar, say, shows_colours
 from twmd_registry.errors import ModelError
 
 CODES = re.compile(r"\x1b\[[\d;]*m")
@@ -66,7 +66,7 @@ class TestColours:
 
     def test_painted_text_is_the_plain_text_with_colours(self, colourful: pytest.MonkeyPatch) -> None:
         colourful.setattr(sys, "stdout", shown := Terminal())
-        say(TABLE, best({"twmd": True}), matches("^d", Style.BAD))
+        say(TABLE, best({"twmd": True}), matches("^d", BAD))
         assert shown.getvalue().startswith("\x1b[1msystem          twmd  TER\x1b[0m\n---")
         assert "\x1b[1;31md\x1b[0m   " in shown.getvalue()
         assert CODES.sub("", shown.getvalue()) == f"{TABLE}\n"
@@ -100,14 +100,16 @@ class TestQuiet:
     def test_quiet_keeps_errors(self, mixed: Path, run: Run) -> None:
         assert run("score none.txt -i sys.txt -q") == (1, "", "twmd: none.txt: No such file or directory.\n")
 
-    def test_silent_stream_is_a_file_that_stays_open(self, capsys: pytest.CaptureFixture[str]) -> None:
-        with silence(wanted=True):
-            held = sys.stderr
-            assert os.path.samestat(os.fstat(held.fileno()), Path(os.devnull).stat())
-            assert held.buffer.write(b"bytes") == 5
-            print("surrogate \udcff", file=held)
-        print("later, by a library that keeps it", file=held)
-        assert capsys.readouterr().err == ""
+    def test_silent_stream_is_a_file_that_stays_open(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        held: list[TextIO] = []
+        monkeypatch.setattr("twmd_registry.cli.setup_commands.entry", lambda _: held.append(sys.stderr))
+        with pytest.raises(AttributeError):
+            run("explain twmd -q")
+        (stream,) = held
+        assert sys.stderr is not stream
+        assert os.path.samestat(os.fstat(stream.fileno()), Path(os.devnull).stat())
+        assert stream.buffer.write(b"bytes") == 5
+        print("surrogate \udcff, later, by a library that keeps the stream", file=stream)
 
 
 WRONG = """\
@@ -211,7 +213,7 @@ class TestErrors:
         def refuse(*_: object) -> None:
             raise PermissionError(13, "Permission denied", "some.file")
 
-        monkeypatch.setattr("twmd_registry.cli.catalogue_commands.entry", refuse)
+        monkeypatch.setattr("twmd_registry.cli.setup_commands.entry", refuse)
         assert run("explain twmd") == (1, "", "twmd: some.file: Permission denied.\n")
 
     @pytest.mark.parametrize(
@@ -226,12 +228,12 @@ class TestErrors:
     def test_lack_of_memory_is_one_line(
         self, exhaust: Callable[[object], object], monkeypatch: pytest.MonkeyPatch, run: Run
     ) -> None:
-        monkeypatch.setattr("twmd_registry.cli.catalogue_commands.entry", exhaust)
+        monkeypatch.setattr("twmd_registry.cli.setup_commands.entry", exhaust)
         status, _, err = run("explain twmd")
         assert (status, bool(re.fullmatch(r"twmd: out of memory: give fewer texts, .+\n", err))) == (1, True)
 
     def test_fault_of_the_program_is_not_hidden(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("twmd_registry.cli.catalogue_commands.entry", lambda _: torch.ones(2) @ torch.ones(3))
+        monkeypatch.setattr("twmd_registry.cli.setup_commands.entry", lambda _: torch.ones(2) @ torch.ones(3))
         with pytest.raises(RuntimeError, match="size"):
             main(["explain", "twmd"])
 
@@ -264,7 +266,7 @@ class TestProgress:
     def test_message_beside_a_bar_has_a_line_of_its_own(self, stderr: Terminal) -> None:
         with redirect_stderr(stderr), progress_bar("rows", 700):
             self.wait_for(" 0/700 ", stderr)
-            complain("twmd:", Style.HEADER, "a word")
+            complain("twmd:", HEADER, "a word")
         before, words, after = stderr.getvalue().partition("twmd: a word\n")
         assert (words, before[-1:], after[:1]) == ("twmd: a word\n", "\r", "\r")
 
@@ -278,7 +280,7 @@ class TestProgress:
             raise ModelError("enough.")
 
         (folder / "lines.txt").write_text("a\nb\nc\n", encoding="utf-8")
-        monkeypatch.setattr("twmd_registry.cli.score_command.make_scorers", load)
+        monkeypatch.setattr("twmd_registry.cli.score_commands.make_scorers", load)
         with redirect_stderr(stderr):
             assert main(["score", "lines.txt", "-i", "lines.txt"]) == 1
         assert "loading the model" in shown[0]

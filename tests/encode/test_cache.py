@@ -178,7 +178,7 @@ def test_reference_cache_with_a_byte_limit_does_not_exceed_it(folder: str, most:
 
 
 def key(text: str) -> TextKey:
-    return TextKey("model", (1,), None, text)
+    return TextKey("model", (1,), None, None, text)
 
 
 def some_text(tokens: int) -> CachedText:

@@ -80,7 +80,7 @@ def test_special_tokens_are_marked() -> None:
 
     tokens = tokenise(tiny.tokenizer(), ["the cat sat", ""], 4)
     assert [row.tolist() for row in tokens.special] == [[1, 0, 0, 2], [1, 2]]
-    assert (tokens.content.tolist(), tokens.truncated.tolist()) == ([2, 0], [True, False])
+    assert (tokens.empty.tolist(), tokens.truncated.tolist()) == ([False, True], [True, False])
 
 
 def test_limits_out_of_range_are_refused(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def weights_in(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the weights that a run gives to hypotheses and references."""
     run = backend.run([backend], make_pairs(check_segments(predictions, references)), None)
-    (fitted,) = run._jobs.values()
+    (fitted,) = run._views
     assert fitted.weights is not None
     return fitted.weights[0].numpy(), fitted.weights[1].numpy()
 

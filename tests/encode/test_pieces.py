@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 import twmd_registry
 from tests.conftest import Texts
@@ -29,6 +30,30 @@ def reader(name: str) -> Reader:
 def words(name: str, text: str) -> list[str]:
     """Return the words of a text in lower case, without marks that stand alone."""
     return [word.lower() for word in reader(name).words(text) if word]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "count"),
+    [
+        (
+            ["\u0e1d\u0e19", "\u0e15\u0e01", "\u0e17\u0e31\u0e49\u0e07", "\u0e27", "\u0e31\u0e19"],
+            4,
+        ),  # Thai; the last continues a vowel
+        (["\u1794\u17d2\u179a", "\u17b6\u17c6", "\u1794\u17b8"], 2),  # Khmer
+        (["\u0bae\u0bb4\u0bc8", "\u0baa\u0bc6\u0baf"], 1),  # Tamil has spaces
+    ],
+)
+def test_pieces_of_scripts_without_spaces_are_words(pieces: list[str], count: int) -> None:
+    special = vocabularies.SPECIAL
+    vocabulary = [
+        *((token, 0.0) for token in special),
+        *((piece, -1.0) for piece in [f"\u2581{pieces[0]}", *pieces[1:]]),
+    ]
+    backend = Tokenizer(models.Unigram(vocabulary, unk_id=special.index("[UNK]")))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    read = Reader(vocabularies.wrapped(backend))
+    assert len(kept(read, {}, "".join(pieces))) == len(pieces)
+    assert len(kept(read, {"subwords": Part.DROP}, "".join(pieces))) == count
 
 
 def stopping(read: Reader, *words: str) -> dict[str, Any]:

@@ -15,12 +15,12 @@ import twmd_registry
 from tests.conftest import Texts
 from twmd_registry.encode.cache import CachedText, TextKey
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.store import ReadingMode, TextStore
+from twmd_registry.encode.store import TextStore
 from twmd_registry.engine import pipeline
 from twmd_registry.engine.pairs import BYTES_PER_TOKEN, COPIES, Pairs, check_segments, make_pairs, plan_chunks
 from twmd_registry.errors import ModelError, collect_warnings, warn
 from twmd_registry.models.files import find_model
-from twmd_registry.text_flags import TextFlags
+from twmd_registry.tensors import TextFlags
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_copies_of_repeated_texts_are_bounded() -> None:
 def test_every_text_is_encoded_once_and_held_while_it_is_needed(encoder: Encoder) -> None:
     pairs = some_pairs()
     pieces, uses = plan_chunks(pairs, None, 1)
-    store = TextStore(encoder, pairs.texts, [2], ReadingMode(None), uses, flags=TextFlags.none(len(pairs.texts)))
+    store = TextStore(encoder, pairs.texts, [2], uses, flags=TextFlags.none(len(pairs.texts)))
     before = encoder.texts_encoded
     with torch.inference_mode():
         alone = {text: encoder.encode(encoder.tokenise([text]), [2]).layers[2] for text in pairs.texts}
@@ -109,7 +109,6 @@ def test_cached_texts_are_held_in_the_order_of_encoded_texts(encoder: Encoder) -
                 encoder,
                 pairs.texts,
                 [1, 2],
-                ReadingMode(None),
                 {},
                 flags=TextFlags.none(len(pairs.texts)),
                 caches=caches,
@@ -125,7 +124,7 @@ def test_cached_texts_are_held_in_the_order_of_encoded_texts(encoder: Encoder) -
 def test_text_that_does_not_fit_is_encoded_again(encoder: Encoder) -> None:
     pairs = some_pairs()
     pieces, uses = plan_chunks(pairs, None, 1)
-    store = TextStore(encoder, pairs.texts, [1], ReadingMode(None), uses, flags=TextFlags.none(len(pairs.texts)))
+    store = TextStore(encoder, pairs.texts, [1], uses, flags=TextFlags.none(len(pairs.texts)))
     before = encoder.texts_encoded
     with torch.inference_mode():
         for p, piece in enumerate(pieces):
@@ -200,7 +199,7 @@ def test_chunk_encoded_in_advance_has_no_gradient(mode: Any, texts: Texts) -> No
     with mode():
         found = list(run.align())
     assert len(found) > 2
-    assert not any(prf.f1.requires_grad for _, sides in found for prf in sides.values())
+    assert not any(scores.requires_grad for _, by_spec in found for scores in by_spec.values())
 
 
 @pytest.mark.usefixtures("small_chunks")

@@ -15,7 +15,7 @@ from transformers import AutoModel
 import twmd_registry
 from tests import tiny
 from tests.encode.test_encoder import load
-from twmd_registry.encode.tokenization import TokenIds, Window, split_into_windows
+from twmd_registry.encode.tokenization import TokenIds, split_into_windows
 from twmd_registry.errors import SpecError
 
 LONG = " ".join(["the cat sat on the mat and a dog ran over the hill in rain"] * 9)
@@ -26,7 +26,7 @@ def tokens_of(lengths: list[int]) -> TokenIds:
     """Return texts of so many own tokens between an opening and a closing special token; every token is its own number."""
     ids = [np.arange(n + 2) for n in lengths]
     special = [np.r_[1, np.zeros(n, dtype=np.int64), 2] for n in lengths]
-    return TokenIds(ids, special, np.zeros(len(lengths), dtype=bool), np.zeros(len(lengths), dtype=bool))
+    return TokenIds(ids, special, *np.zeros((3, len(lengths)), dtype=bool))
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(3, 20), st.data())
@@ -34,7 +34,7 @@ def test_every_token_is_in_a_window_and_no_window_is_too_long(
     lengths: list[int], size: int, data: st.DataObject
 ) -> None:
     stride = data.draw(st.integers(1, size - 2))
-    windows, places_of, repeats = split_into_windows(tokens_of(lengths), Window(size, stride))
+    windows, places_of, repeats = split_into_windows(tokens_of(lengths), size, stride)
     assert max(map(len, windows)) <= max(size, 2)
     assert set(np.concatenate(places_of).tolist()) == set(range(sum(lengths) + 2 * len(lengths)))
     starts = np.cumsum([0, *(n + 2 for n in lengths)])
@@ -52,8 +52,8 @@ def test_every_token_is_in_a_window_and_no_window_is_too_long(
 
 def test_whole_texts_are_left_as_they_are() -> None:
     tokens = tokens_of([3, 7])
-    for window in (None, Window(9, 4)):
-        windows, _, repeats = split_into_windows(tokens, window)
+    for size, stride in ((None, None), (9, 4)):
+        windows, _, repeats = split_into_windows(tokens, size, stride)
         assert [row.tolist() for row in windows] == [row.tolist() for row in tokens.ids]
         assert repeats is None
 
@@ -62,12 +62,12 @@ def test_whole_texts_are_left_as_they_are() -> None:
 def test_tokens_vector_is_the_mean_over_its_windows(tmp_path: Path, batch_tokens: int) -> None:
     encoder = load(tiny.save_encoder("bert", tmp_path / "bert"))
     network = AutoModel.from_pretrained(tmp_path / "bert").eval()
-    tokens = encoder.tokenise([SHORT, LONG], window=Window(16, 5))
+    tokens = encoder.tokenise([SHORT, LONG], 16, 5)
     with torch.inference_mode():
-        found = encoder.encode(tokens, [2], window=Window(16, 5), batch_tokens=batch_tokens)
+        found = encoder.encode(tokens, [2], 16, 5, batch_tokens=batch_tokens)
         sums = torch.zeros(int(tokens.lengths.sum()), tiny.WIDTH)
         times = torch.zeros(len(sums))
-        for ids, places in zip(*split_into_windows(tokens, Window(16, 5))[:2], strict=True):
+        for ids, places in zip(*split_into_windows(tokens, 16, 5)[:2], strict=True):
             states = network(input_ids=torch.from_numpy(ids)[None], output_hidden_states=True).hidden_states[2][0]
             sums[places] += states
             times[places] += 1

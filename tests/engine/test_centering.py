@@ -9,7 +9,7 @@ from hypothesis import given
 
 from tests.align.problems import QUICK, ragged, seeds
 from tests.oracles import family as oracle
-from twmd_registry.engine.centering import center, sum_groups
+from twmd_registry.engine.token_vectors import center, sum_groups
 from twmd_registry.registry.names import Centering, Vectors
 from twmd_registry.tensors import TokenVectors
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.align.problems import QUICK, seeds
 from tests.oracles import movers
-from twmd_registry.engine.token_selection import form_ngrams, unit
+from twmd_registry.engine.token_vectors import form_ngrams, unit
 from twmd_registry.tensors import TokenVectors
 
 LENGTHS = [4, 0, 1, 6, 2, 0]

@@ -24,8 +24,8 @@ from transformers.utils.import_utils import enable_tf32
 import twmd_registry
 from tests import tiny
 from twmd_registry.engine.pipeline import prefetch
-from twmd_registry.models import arithmetic
-from twmd_registry.models.arithmetic import exact_arithmetic
+from twmd_registry.models import inference
+from twmd_registry.models.inference import exact_arithmetic
 
 PREDICTIONS = [
     "the cat sat on the mat and ran over the hill in rain .",
@@ -168,15 +168,15 @@ def test_trainer_with_tf32_can_evaluate(folder: Path) -> None:
 @pytest.mark.skipif(not NEW_INTERFACE, reason="this torch has the old interface only")
 def test_precision_is_changed_for_a_moment_only_with_the_lock_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise another thread takes the value of that moment for the caller's."""
-    own, owned = arithmetic._own, list[bool]()
+    own, owned = inference._own, list[bool]()
 
     def look(*operator: str) -> str:
-        owned.append(arithmetic._LOCK._is_owned())  # type: ignore[attr-defined]
+        owned.append(inference._LOCK._is_owned())  # type: ignore[attr-defined]
         return own(*operator)
 
-    monkeypatch.setattr(arithmetic, "_own", look)
-    setting = arithmetic.ProcessSetting(arithmetic._read_precisions, arithmetic._write_precisions)
-    monkeypatch.setattr(arithmetic, "_PRODUCTS", setting)
+    monkeypatch.setattr(inference, "_own", look)
+    setting = inference.ProcessSetting(inference._read_precisions, inference._write_precisions)
+    monkeypatch.setattr(inference, "_PRODUCTS", setting)
     BACKENDS.fp32_precision = "tf32"
     with exact_arithmetic():
         pass

@@ -10,7 +10,7 @@ import pytest
 import twmd_registry
 from tests import tiny
 from twmd_registry.engine import pipeline
-from twmd_registry.progress import StageProgress, expect
+from twmd_registry.progress import expect, split_progress
 
 TEXTS = ["the cat sat", "a dog ran over the hill", "it", "the cat sat", "the cat sat on the mat"]
 REFERENCES = [["a cat sat on the mat"], ["it ran", "a dog ran"], ["we saw it"], ["a cat sat on the mat"], ["it"]]
@@ -70,20 +70,20 @@ def test_regression_model_reports_segments(tmp_path: Path) -> None:
 
 def test_stage_reports_exactly_its_share_of_the_segments() -> None:
     done: list[int] = []
-    meter = StageProgress(done.append, segments=10, stages=2)
-    with meter.stage(4) as report:
+    stage = split_progress(done.append, segments=10, stages=2)
+    with stage(4) as report:
         assert report is not None
         report(3)
         assert done == [3]  # three quarters of the first five segments
         report(100)
         assert sum(done) == 5
-    with meter.stage(1):
+    with stage(1):
         pass
     assert sum(done) == 10
 
 
 def test_stage_without_a_progress_function_reports_nothing() -> None:
-    with StageProgress(None, segments=10, stages=1).stage(4) as report:
+    with split_progress(None, segments=10, stages=1)(4) as report:
         assert report is None
 
 

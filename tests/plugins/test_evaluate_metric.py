@@ -16,13 +16,14 @@ from evaluate import load as load_before_us
 
 import twmd_registry
 from tests.conftest import Texts
+from twmd_registry.engine.result import Counts
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.evaluate.hook import METRICS, arm, metrics_folder, module_name
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
 ROOT = Path(__file__).resolve().parents[2]
-COUNTS = {"segments", "truncated", "empty", "unknown", "repeated", "oov", "foreign", "letters_Latin"}
+COUNTS = {*Counts._fields[:-1], "letters_Latin"}
 P, R = ["the cat sat on the mat", "it rains"], ["a cat was sitting on the mat", "it is raining"]
 
 

@@ -14,9 +14,9 @@ import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
 from twmd_registry.registry import presets as module
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.own_presets import add_preset, remove_preset
-from twmd_registry.registry.presets import GROUP, default_preset, presets
+from twmd_registry.registry.presets import GROUP, Preset, default_preset, presets, read_presets, write_presets
 
 HOUSE = """
 [house]
@@ -247,3 +247,31 @@ def test_deleted_model_folder_is_listed_as_missing(
     folder.rmdir()
     assert main(["list"]) == 0
     assert "no (no such folder)" in capsys.readouterr().out
+
+
+def test_preset_may_name_another_preset_of_the_same_languages() -> None:
+    text = """
+    [house]
+    languages = ["uk"]
+    scripts = ["Cyrillic"]
+    provenance = "Made here."
+    [house.metrics.twmd]
+    layer = 3
+    [villa]
+    like = "house"
+    provenance = "Made there."
+    [villa.metrics.twmd]
+    layer = 4
+    """
+    house, villa = read_presets(text, "test")
+    assert (villa.languages, villa.scripts, villa.keys) == (house.languages, house.scripts, {"layer": 4})
+    with pytest.raises(SpecError, match=r"\[villa\]: like='hose': expected the name of another preset"):
+        read_presets(text.replace('like = "house"', 'like = "hose"'), "test")
+
+
+def test_written_preset_names_the_languages_of_its_model() -> None:
+    made = Preset("mine", MetricName.TWMD, {"model": EMBEDDED_MODEL, "layer": 2}, "Chosen here.")
+    (read,) = read_presets(write_presets("mine", "Chosen here.", [made]), "mine.toml")
+    assert (read.languages, read.scripts) == (("en",), ("Latin",))
+    unknown = Preset("mine", MetricName.TWMD, {"model": "org/unknown"}, "Chosen here.")
+    assert "languages" not in write_presets("mine", "Chosen here.", [unknown])

@@ -41,7 +41,7 @@ NASTY = (
 
 def column(name: str, scores: np.ndarray, *, hundred: bool = False, errors: bool = False) -> MetricColumn:
     """Make a metric with an interval and a test of its scores; shape (systems, segments)."""
-    counts = None if hundred else Counts(scores.shape[1], 1, 2, 3, 4, 0, 0, {"Latin": 9})
+    counts = None if hundred else Counts(scores.shape[1], 1, 2, 3, 4, 0, 0, 0, 0, 0, {"Latin": 9})
     drawn = np.random.default_rng(5).integers(scores.shape[1], size=(200, scores.shape[1]))
     cells = [
         SystemScore(

@@ -229,6 +229,23 @@ def test_missing_characters_are_warned_of_once(
     assert caplog.records == []
 
 
+@pytest.mark.parametrize(
+    ("text", "fonts"),
+    [
+        ("\u0e17\u0e31\u0e49\u0e07", "Noto Sans Thai has"),
+        ("\u0928\u092e\u0938\u094d\u0924\u0947 \u0967", "Noto Sans Devanagari has"),
+        ("\u732b\u3002", "Noto Sans CJK has \u3002\u732b"),
+    ],
+)
+def test_missing_font_is_named_by_its_script(
+    text: str, fonts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alignment_picture, "_installed_fonts", list)
+    with pytest.warns(TwmdWarning, match=fonts) as caught:
+        draw(aligned((text,), ("word",)), tmp_path / "picture.png")
+    assert "Emoji" not in str(caught[0].message)
+
+
 def test_second_font_is_used_for_characters_that_the_first_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alignment_picture, "_installed_fonts", lambda: ["other", "more"])
     fonts = {"DejaVu Sans": "ab", "other": "b", "more": "cd"}

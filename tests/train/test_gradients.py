@@ -12,14 +12,7 @@ from twmd_registry.align import ALIGNERS
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.align.sinkhorn import sinkhorn
 from twmd_registry.engine.pipeline import align_pairs
-from twmd_registry.engine.token_selection import (
-    Job,
-    SelectedTokens,
-    TokenItems,
-    form_units,
-    make_view,
-    token_vectors,
-)
+from twmd_registry.engine.token_vectors import TokenItems, form_units, make_view, token_vectors
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.tensors import PaddedTokens, TokenVectors
@@ -53,11 +46,10 @@ def scores(metric: MetricName, vectors: torch.Tensor, items: TokenItems = ITEMS,
     spec = make_spec(metric, model="any/model", layer=1, **given)
     view = make_view(spec)
     tokens = TokenVectors(vectors, torch.tensor(LENGTHS))
-    held = form_units(
-        view, token_vectors(view, SelectedTokens([tokens], None, np.zeros(0)), items, None, Job(spec)), None
-    )
+    none_unknown = torch.zeros(len(vectors), dtype=torch.int64)
+    held = form_units(view, token_vectors(view, [tokens], items, None, none_unknown), None)
     (found,), _ = align_pairs(held, items, np.zeros(4, dtype=bool), [spec])
-    return torch.stack(list(found))
+    return found
 
 
 @pytest.mark.parametrize(

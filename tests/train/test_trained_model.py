@@ -50,7 +50,7 @@ def trained_metric(tiny: str, metric: str, recipe: Recipe = RECIPE, **keys: Any)
     for name, weight in encoder.network.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(weight, std=0.3)
-    return TrainedMetric(encoder, backend.job, backend.reading, recipe), wrapped
+    return TrainedMetric(encoder, backend.spec, backend.view, recipe), wrapped
 
 
 CASES: list[tuple[str, dict[str, Any]]] = [

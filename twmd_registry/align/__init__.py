@@ -1,4 +1,4 @@
-"""Aligners: C(X, Y) of two sets of token vectors, from their similarities S.
+"""Aligners: C(X, Y) of two sets of token vectors, from their similarities S; precision, recall and F1 from C.
 
 The alphabet of every file here: B pairs, N hypothesis tokens, M reference tokens.
 
@@ -20,7 +20,7 @@ from torch.nn.functional import normalize
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import Distance, MetricName
-from twmd_registry.tensors import PaddedTokens, Sides
+from twmd_registry.tensors import PaddedTokens
 
 Aligner = Callable[[Tensor, PaddedTokens, PaddedTokens, AlignmentSettings], Tensor]
 
@@ -47,8 +47,10 @@ def similarities(x: PaddedTokens, y: PaddedTokens, distance: Distance = Distance
     return torch.einsum("bnd,bmd->bnm", x.vectors, y.vectors)
 
 
-def align(metric: MetricName, s: Tensor, x: PaddedTokens, y: PaddedTokens, settings: AlignmentSettings) -> Sides:
-    """Return C(X, Y) from both sides.
+def align(
+    metric: MetricName, s: Tensor, x: PaddedTokens, y: PaddedTokens, settings: AlignmentSettings
+) -> tuple[Tensor, Tensor]:
+    """Return C(X, Y) from the hypothesis side and from the reference side.
 
     Each side averages over its own tokens of positive weight and may choose any token of the other.
 
@@ -63,10 +65,56 @@ def align(metric: MetricName, s: Tensor, x: PaddedTokens, y: PaddedTokens, setti
         Both sides, each of shape (B,); for a symmetric metric they are the same tensor.
     """
     hypothesis = ALIGNERS[metric](s, x, y, settings)
-    return Sides(hypothesis, hypothesis if metric in SYMMETRIC else ALIGNERS[metric](s.mT, y, x, settings))
+    return hypothesis, hypothesis if metric in SYMMETRIC else ALIGNERS[metric](s.mT, y, x, settings)
 
 
-def plans(metric: MetricName, s: Tensor, x: PaddedTokens, y: PaddedTokens, settings: AlignmentSettings) -> Sides:
+def plans(
+    metric: MetricName, s: Tensor, x: PaddedTokens, y: PaddedTokens, settings: AlignmentSettings
+) -> tuple[Tensor, Tensor]:
     """Return the plans of both sides, each of shape (B, N, M): with S they give C (exact transport: with the cost)."""
     hypothesis = PLANS[metric](s, x, y, settings)
-    return Sides(hypothesis, hypothesis if metric in SYMMETRIC else PLANS[metric](s.mT, y, x, settings).mT)
+    return hypothesis, hypothesis if metric in SYMMETRIC else PLANS[metric](s.mT, y, x, settings).mT
+
+
+def harmonic_mean(p: Tensor, r: Tensor) -> Tensor:
+    """Return ``2 p r / (p + r)`` where both are positive, and its continuous extension ``min(p, r)`` elsewhere.
+
+    >>> harmonic_mean(torch.tensor([1.0, 0.5, -0.1]), torch.tensor([0.5, 0.0, 0.4])).tolist()
+    [0.6666666865348816, 0.0, -0.10000000149011612]
+    """
+    positive = (p > 0) & (r > 0)
+    total = torch.where(positive, p + r, 1.0)
+    return torch.where(positive, 2 * p * r / total, torch.minimum(p, r))
+
+
+def normalise(c: Tensor, of_hypothesis: Tensor, of_reference: Tensor, same: Tensor | None = None) -> Tensor:
+    """Return ``C(X, Y) / sqrt(C(X, X) C(Y, Y))`` (TWMD paper, Eq. 1).
+
+    Where a text has C(X, X) <= 0 the quotient means nothing: 1 for a text and itself, 0 for any other pair.
+
+    Args:
+        c: C(X, Y), shape (B,) or (sides, B).
+        of_hypothesis: C(X, X), shape (B,).
+        of_reference: C(Y, Y), shape (B,).
+        same: Whether X and Y are of the same text, shape (B,), bool; None where no pair is.
+    """
+    undefined = (of_hypothesis <= 0) | (of_reference <= 0)  # and not NaN, which stays NaN
+    scale = torch.sqrt(torch.where(undefined, 1.0, of_hypothesis * of_reference))
+    return torch.where(undefined, torch.zeros_like(c) if same is None else same.to(c.dtype), c / scale)
+
+
+def combine_sides(
+    sides: tuple[Tensor, Tensor], selves: tuple[Tensor, Tensor] | None = None, same: Tensor | None = None
+) -> Tensor:
+    """Return precision, recall and F1 of some pairs; shape (3, B).
+
+    F1 is the harmonic mean of the two C's first, normalised afterwards; C(X, X) has the same value from both sides, so
+    one normaliser serves all three.
+
+    Args:
+        sides: C(X, Y) from both sides, each of shape (B,).
+        selves: C(X, X) and C(Y, Y), by which Eq. 1 divides, or None to leave the numbers as they are.
+        same: As for `normalise`.
+    """
+    raw = torch.stack([*sides, harmonic_mean(*sides)])
+    return raw if selves is None else normalise(raw, *selves, same)

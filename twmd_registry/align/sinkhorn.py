@@ -74,20 +74,20 @@ def _column_potential(
     """Return the column potential before the last row step, which is added to S/T; shape (B, 1, M)."""
     log_a, log_b = hyp.log_weights[:, :, None], ref.log_weights[:, None, :]
     rows, columns = torch.zeros_like(s[:, :, :1]), torch.zeros_like(s[:, :1, :])  # (B, N, 1), (B, 1, M)
+
+    def balance(other: Tensor, dim: int) -> Tensor:
+        """Return ``-log sum exp(S/T + other)`` along `dim`, kept with length 1: added, it makes sums over `dim` one."""
+        parts = []
+        for slab in chunks(s, dim=3 - dim):
+            index = (slice(None), slab) if dim == 2 else (slice(None), slice(None), slab)
+            parts.append(-masked_logsumexp(s[index] / settings.temperature + other, present[index], dim=dim))
+        return torch.cat(parts, dim=3 - dim)
+
     for sweep in range(settings.iterations or 0):
         if sweep:
-            rows = _balance(s, present, columns, settings.temperature, dim=2)
-        columns = _balance(s, present, rows + log_a, settings.temperature, dim=1) + log_b
+            rows = balance(columns, dim=2)
+        columns = balance(rows + log_a, dim=1) + log_b
     return columns
-
-
-def _balance(s: Tensor, present: Tensor, other: Tensor, temperature: float, dim: int) -> Tensor:
-    """Return ``-log sum exp(S/T + other)`` along `dim`, kept with length 1; adding it makes the sums over `dim` one."""
-    parts = []
-    for slab in chunks(s, dim=3 - dim):
-        index = (slice(None), slab) if dim == 2 else (slice(None), slice(None), slab)
-        parts.append(-masked_logsumexp(s[index] / temperature + other, present[index], dim=dim))
-    return torch.cat(parts, dim=3 - dim)
 
 
 def _token_scores(

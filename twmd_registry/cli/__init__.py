@@ -1,27 +1,93 @@
-"""``twmd``: the command line, thin over the engine."""
+"""``twmd``: the command line, thin over the engine. Its commands by panel, each imported when it is used."""
 
 from __future__ import annotations
 
 import errno
+import importlib
 import io
 import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import redirect_stderr
+from itertools import chain
 from typing import Any
 
-from twmd_registry.cli.terminal import Style, complain
-from twmd_registry.errors import SpecError, TwmdError, is_out_of_memory
+import rich_click as click
+from click.exceptions import Exit
+from rich_click.rich_panel import RichCommandPanel
+
+from twmd_registry.cli.declare import quiet
+from twmd_registry.cli.terminal import BAD, DOUBTFUL, complain
+from twmd_registry.errors import SpecError, TwmdError, is_out_of_memory, menu
+from twmd_registry.version import __version__
 
 BAD_DATA, BAD_USAGE = 1, 2
 COMPLETION = "_TWMD_COMPLETE"
 """The environment variable by which a shell asks for completions."""
 INTERRUPTED, PIPE_CLOSED = 130, 141
 """What a shell reports for a program that SIGINT or SIGPIPE ended."""
-
 OUT_OF_MEMORY = (
     "out of memory: give fewer texts, cut long ones (--set truncation=cut:N), or use a machine or a --device with more."
 )
+PANELS = {
+    "Score": {"score_commands": ["score", "report", "align"]},
+    "Publish": {"publish_commands": ["verify", "diff", "cite"]},
+    "Agreement with people": {
+        "agreement_commands": ["correlate", "robustness", "tune", "diagnose"],
+        "paper_commands": ["study", "reproduce"],
+    },
+    "Training": {"train_commands": ["fit-mean", "fit-idf", "fit-baseline", "train", "finetune", "average"]},
+    "Set up": {
+        "setup_commands": [
+            *("list", "explain", "preset", "cache", "selfcheck", "demo", "hub", "install", "uninstall", "completion"),
+        ]
+    },
+}
+"""From a panel of ``--help`` to the modules that declare and run its commands."""
+MODULES = {name: module for panel in PANELS.values() for module, names in panel.items() for name in names}
+
+
+class LazyGroup(click.RichGroup):
+    """A group that imports a command's module when the command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in the order of ``--help``."""
+        return list(MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; None for an unknown name."""
+        if cmd_name not in MODULES:
+            return None
+        module = importlib.import_module(f"twmd_registry.cli.{MODULES[cmd_name]}")
+        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first word names; the error for an unknown one has the closest name."""
+        if args[0] not in MODULES and not ctx.resilient_parsing:
+            ctx.fail(f"there is no command {args[0]!r}; {menu(args[0], MODULES)}.")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    "twmd",
+    cls=LazyGroup,
+    invoke_without_command=True,
+    panels=[RichCommandPanel(panel, commands=[*chain(*modules.values())]) for panel, modules in PANELS.items()],
+    help="Embedding metrics for generated text, with signatures that anybody can re-run.",
+    epilog="Example: twmd score ref.txt -i system_a.txt system_b.txt -m twmd moverscore",
+)
+@click.version_option(__version__, prog_name="twmd", message="%(prog)s %(version)s")
+@quiet
+@click.pass_context
+def twmd(ctx: click.Context) -> None:
+    """Print the help where no command is given."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        ctx.exit(click.UsageError.exit_code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,37 +104,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     if sys.stdout is None:
         return _fail("standard output is closed", BAD_DATA)
-    _escape_what_cannot_be_shown()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # escape what a terminal cannot show, instead of a traceback
+            stream.reconfigure(errors="backslashreplace")
+    shown: set[str] = set()
+
+    def show_once(message: Warning | str, *_where: Any, **_how: Any) -> None:
+        """Show a warning, once per command: it may score in many calls."""
+        if str(message) not in shown:
+            shown.add(str(message))
+            complain("twmd: warning:", DOUBTFUL, message)
+
     with warnings.catch_warnings():
-        shown: set[str] = set()
-
-        def show_once(message: Warning | str, *_where: Any, **_how: Any) -> None:
-            """Show a warning, once per command: it may score in many calls."""
-            if str(message) not in shown:
-                shown.add(str(message))
-                complain("twmd: warning:", Style.DOUBTFUL, message)
-
         warnings.showwarning = show_once
         return _run(sys.argv[1:] if argv is None else [str(word) for word in argv])
 
 
 def _run(argv: list[str]) -> int:  # noqa: PLR0911 (a return for each kind of failure)
-    from click.exceptions import Exit, UsageError
-
-    from twmd_registry.cli.commands import twmd
-
     if COMPLETION in os.environ:  # a shell asks what may stand at the cursor
         from twmd_registry.cli.setup_commands import complete
 
         complete()
     try:
-        # Not `twmd.main`, which answers interrupts and closed pipes itself.
-        with twmd.make_context("twmd", argv) as context:
+        # Not `twmd.main`, which answers interrupts and closed pipes itself. On exit stderr is as before --quiet.
+        with redirect_stderr(sys.stderr), twmd.make_context("twmd", argv) as context:
             status: int = twmd.invoke(context)
         sys.stdout.flush()
     except Exit as stop:
         return stop.exit_code
-    except UsageError as error:
+    except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "twmd"
         return _fail(error.format_message(), BAD_USAGE, f"{path}: error (see {path} --help):")
     except KeyboardInterrupt:
@@ -95,15 +159,8 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _escape_what_cannot_be_shown() -> None:
-    """Escape characters that a terminal cannot show, instead of ending in a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
 def _fail(message: object, status: int, head: str = "twmd:") -> int:
-    complain(head, Style.BAD, message)
+    complain(head, BAD, message)
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

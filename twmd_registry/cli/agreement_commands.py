@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import read_texts
-from twmd_registry.cli.output import STYLES, as_json, check_folder, format_table, write_file, write_forms, write_rows
-from twmd_registry.cli.requested import columns_of, metrics_of, options_of, parse_assignments
-from twmd_registry.cli.terminal import Style, best, complain, matches, progress_bar, say
+from twmd_registry.cli.inputs import columns_of, options_of, parse_assignments, read_texts
+from twmd_registry.cli.output import STYLES, as_json, format_table, write_file, write_forms, write_rows
+from twmd_registry.cli.terminal import GOOD, HEADER, best, complain, matches, printed, progress_bar
 from twmd_registry.errors import SpecError, warn
+from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
 from twmd_registry.metaeval.side_by_side import FORMATS, as_text
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS, Value, key
@@ -38,7 +37,7 @@ COMPARED = (
 RESAMPLES, TRIALS = "Of the bootstrap intervals; 0 for none", "Of a paired permutation test against the first metric"
 compared = declare.metrics(SEGMENT_LEXICAL, COMPARED, required=True)
 CORRELATIONS = f"{', '.join(Statistic)} (default: pearson)."
-resamples = declare.number("--resamples", 1000, f"{RESAMPLES} (default: 1000).", type=declare.COUNT)
+resamples = declare.option("--resamples", "N", f"{RESAMPLES} (default: 1000).", type=declare.COUNT, default=1000)
 
 
 @command(
@@ -55,7 +54,7 @@ resamples = declare.number("--resamples", 1000, f"{RESAMPLES} (default: 1000).",
 @declare.many("--correlation", "NAME", CORRELATIONS, default=["pearson"], type=declare.words(Statistic))
 @declare.choice("--by", ["none", "group", "item", "system"], "group", "What is averaged over (default: group).")
 @declare.choice("--level", ["segment", "system"], "segment", "system: means of systems, and their pairwise accuracy.")
-@declare.number("--trials", 0, f"{TRIALS} (default: 0).", type=declare.COUNT)
+@declare.option("--trials", "N", f"{TRIALS} (default: 0).", type=declare.COUNT, default=0)
 @declare.seed("Of both")
 @declare.option("--threshold", "X", "Of darr: ratings that differ by less are not compared (default: 25).")
 @declare.output("Write the tables, everything as JSON, and every segment's scores (CSV).")
@@ -69,20 +68,17 @@ def correlate_command(arguments: Arguments) -> int:
     data = arguments.data or arguments.named_data
     if arguments.threshold is not None and "darr" not in arguments.correlation:
         raise SpecError("--threshold is of darr: ask for --correlation darr, or leave it out.")
-    from twmd_registry.judgments.sets import content_of, read_rated, title_of
-    from twmd_registry.metaeval.agreement import Averaging
-    from twmd_registry.metaeval.correlation import THRESHOLD, statistic_named
+    from twmd_registry.metaeval.correlation import THRESHOLD
     from twmd_registry.metaeval.study import Study, run_study
 
     options = options_of(arguments)
-    check_folder(arguments.output)
     rated = read_rated(data)
     study = Study(
         data=title_of(data),
         content=content_of(rated),
-        metrics=metrics_of(arguments),
-        statistics=tuple(statistic_named(name) for name in arguments.correlation),
-        averaging=Averaging(arguments.by),
+        metrics=tuple(metric.spec or metric.name for metric in arguments.asked),
+        statistics=tuple(arguments.correlation),
+        averaging=arguments.by,
         level=arguments.level,
         resamples=arguments.resamples,
         trials=arguments.trials,
@@ -93,11 +89,8 @@ def correlate_command(arguments: Arguments) -> int:
         result = run_study(study, rated, options, progress)
     averages = {statistic.value: True for statistic in study.statistics} | {"accuracy": True}
     # p below 0.05 stands between two columns or ends a line
-    rules = best(averages), matches(r"(?<=  )0\.0[0-4]\d\d(?=  | ?$)", Style.GOOD)
-    try:  # neither the table nor the files are lost when the other cannot be written
-        say(_format(result, arguments.format), *(rules if arguments.format == "text" else ()))
-        sys.stdout.flush()
-    finally:
+    rules = best(averages), matches(r"(?<=  )0\.0[0-4]\d\d(?=  | ?$)", GOOD)
+    with printed(_format(result, arguments.format), *(rules if arguments.format == "text" else ())):
         if arguments.output:
             _write_tables(result, arguments.output, "study")
             blank = [""] * len(rated.group)
@@ -127,19 +120,15 @@ def robustness_command(arguments: Arguments) -> int:
 
     Any rated data with two texts of each item will do: the better rated one is to score higher.
     """
-    from twmd_registry.judgments.sets import content_of, read_all_rated, title_of
     from twmd_registry.metaeval.study import run_robustness
 
     options = options_of(arguments)
-    check_folder(arguments.output)
     data = {f"{title_of(name)}@{content_of(rated)}": rated for name, rated in read_all_rated(arguments.data).items()}
+    metrics = tuple(metric.spec or metric.name for metric in arguments.asked)
     sampling = {"resamples": arguments.resamples, "seed": arguments.seed}
     with progress_bar(first=_first_step(arguments)) as progress:
-        result = run_robustness(data, metrics_of(arguments), options, progress=progress, **sampling)
-    try:  # neither the table nor the files are lost when the other cannot be written
-        say(_format(result, arguments.format))
-        sys.stdout.flush()
-    finally:
+        result = run_robustness(data, metrics, options, progress=progress, **sampling)
+    with printed(_format(result, arguments.format)):
         if arguments.output:
             _write_tables(result, arguments.output, "robustness")
             pairs = result.pairs
@@ -188,9 +177,13 @@ def diagnose_command(arguments: Arguments) -> int:
 
     MODEL is a Hub id, a folder, or 'embedded'.
     """
-    check_folder(arguments.output)
     options = options_of(arguments)
-    texts = _read(arguments)
+    if isinstance(arguments.data, Path):
+        texts = read_texts([arguments.data], columns_of(arguments))
+    else:
+        rated = read_rated(arguments.data)
+        references = [text for own in rated.references for text in ([own] if isinstance(own, str) else own)]
+        texts = list(dict.fromkeys([*rated.predictions, *references]))
     from twmd_registry.metaeval.diagnosis import diagnose
     from twmd_registry.report.figures import require_matplotlib
 
@@ -198,24 +191,10 @@ def diagnose_command(arguments: Arguments) -> int:
         require_matplotlib()
     with progress_bar("texts") as progress:
         diagnosis = diagnose(arguments.model, texts, options, seed=arguments.seed, progress=progress)
-    try:  # neither the table nor the files are lost when the other cannot be written
-        say(_format_diagnosis(diagnosis, arguments.format))
-        sys.stdout.flush()
-    finally:
+    with printed(_format_diagnosis(diagnosis, arguments.format)):
         if arguments.output:
             write_diagnosis(diagnosis, arguments.output, "diagnosis")
     return 0
-
-
-def _read(arguments: Arguments) -> list[str]:
-    """Read the texts of a file, or the predictions and references of rated data."""
-    if isinstance(arguments.data, Path):
-        return read_texts([arguments.data], columns_of(arguments))
-    from twmd_registry.judgments.sets import read_rated
-
-    rated = read_rated(arguments.data)
-    references = [text for own in rated.references for text in ([own] if isinstance(own, str) else own)]
-    return list(dict.fromkeys([*rated.predictions, *references]))
 
 
 def _format_diagnosis(diagnosis: Diagnosis, form: str) -> str:
@@ -250,20 +229,18 @@ def write_diagnosis(diagnosis: Diagnosis, folder: Path, stem: str) -> None:
     import numpy as np
 
     from twmd_registry.metaeval.diagnosis import Similarity
-    from twmd_registry.report.figures import SUFFIXES, as_csv, curves
+    from twmd_registry.report.figures import SUFFIXES, curves
 
-    centerings, layers, _ = diagnosis.estimates.shape
-    numbers = {
-        "centering": np.repeat([str(centering) for centering in diagnosis.centerings], layers),
-        "layer": np.tile(np.arange(layers), centerings),
-    }
-    for s, name in enumerate(Similarity):
-        own = diagnosis.estimates[:, :, s].ravel()
-        numbers |= {name: own["mean"]} | {f"{name}_{field}": own[field] for field in ("error", "pairs", "left_out")}
-    write_file(folder / f"{stem}.csv", as_csv(numbers))
+    numbers = [f"{name}{field}" for name in Similarity for field in ("", "_error", "_pairs", "_left_out")]
+    rows = (
+        [centering, layer, *(number for own in estimates.values() for number in own.values())]
+        for centering, layer, estimates in diagnosis.rows
+    )
+    write_rows(folder / f"{stem}.csv", ["centering", "layer", *numbers], rows)
+    layers = np.arange(diagnosis.estimates.shape[1])
     panels = {
         str(centering): {
-            str(name): (np.arange(layers), own[:, s]["mean"], own[:, s]["error"]) for s, name in enumerate(Similarity)
+            str(name): (layers, own[:, s]["mean"], own[:, s]["error"]) for s, name in enumerate(Similarity)
         }
         for centering, own in zip(diagnosis.centerings, diagnosis.estimates, strict=True)
     }
@@ -292,8 +269,7 @@ def tune_command(arguments: Arguments) -> int:
     """
     metrics = list(dict.fromkeys(arguments.metrics))
     keys = {key for metric in metrics for key in entry(metric).keys}
-    check_folder(arguments.output)
-    fixed = dict(parse_assignments(arguments.set))
+    fixed = parse_assignments(arguments.set)
     model, layer = fixed.pop("model", "embedded"), fixed.pop("layer", None)
     if layer is not None and arguments.layers:
         raise SpecError("--set layer and --layers both say which layers are tried: give one of them.")
@@ -305,7 +281,6 @@ def tune_command(arguments: Arguments) -> int:
     name = name_preset(arguments.name, f"{model}-tuned") if arguments.output else ""
     options = options_of(arguments)
     with progress_bar(first="loading torch and the model") as progress:
-        from twmd_registry.judgments.sets import read_all_rated
         from twmd_registry.metaeval.tune import MOST_SETTINGS, layers_above_embeddings, settings, tune
         from twmd_registry.report.figures import require_matplotlib
 
@@ -321,35 +296,25 @@ def tune_command(arguments: Arguments) -> int:
         specs = list(dict.fromkeys(itertools.chain.from_iterable(grids)))
         segments = sum(len(rated.ratings) for rated in data.values())
         if limit:
-            complain("twmd:", Style.HEADER, f"at most {MOST_SETTINGS} settings are tried without --try KEY=VALUE,...")
+            complain("twmd:", HEADER, f"at most {MOST_SETTINGS} settings are tried without --try KEY=VALUE,...")
 
         def announce(seconds: float) -> None:
             size = f"{len(specs)} settings on {segments} segments"
-            complain("twmd:", Style.HEADER, f"{size} take about {format_duration(seconds)}.")
+            complain("twmd:", HEADER, f"{size} take about {format_duration(seconds)}.")
 
         trials = tune(specs, list(data.values()), options, progress, announce)
     by_metric = {metric: [trial for trial in trials if trial[0].metric == metric] for metric in metrics}
     best = {metric: _rows(own)[:SHOWN_TRIALS] for metric, own in by_metric.items()}
-    try:  # neither the table nor the files are lost when the other cannot be written
-        if arguments.format == "json":
-            print(as_json(best))
-        else:
-            for metric, rows in best.items():
-                print(f"{metric}: {len(by_metric[metric])} settings on {segments} segments")
-                say(format_table(list(rows[0]), [list(row.values()) for row in rows], arguments.format) + "\n")
-        sys.stdout.flush()
-    finally:
+    heads = {metric: f"{metric}: {len(own)} settings on {segments} segments" for metric, own in by_metric.items()}
+    tables = [f"{heads[metric]}\n{_table(rows, arguments.format)}\n" for metric, rows in best.items()]
+    with printed(as_json(best) if arguments.format == "json" else "\n".join(tables)):
         if arguments.output:
             _write(arguments.output, name, by_metric, data)
     return 0
 
 
 def read_tried(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
-    """Read what is to be tried for keys, ``KEY=VALUE,VALUE,...`` each; a comma inside a value is written ``%2C``.
-
-    Raises:
-        SpecError: No such key, no value, or an impossible value.
-    """
+    """Read what is to be tried for keys, ``KEY=VALUE,VALUE,...`` each; a comma inside a value is written ``%2C``."""
     tried: dict[str, tuple[Value, ...]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
@@ -395,17 +360,18 @@ def _rows(trials: Sequence[Trial], digits: int = 4) -> list[dict[str, str]]:
     return rows
 
 
+def _table(rows: Sequence[dict[str, str]], form: str) -> str:
+    return format_table(list(rows[0]), [list(row.values()) for row in rows], form)
+
+
 def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dict[str, RatedSegments]) -> None:
     """Write every trial, a surface per metric, the preset, and hashes of the data that it was chosen on."""
-    from twmd_registry.judgments.sets import content_of, title_of
     from twmd_registry.metaeval.overlap import hash_references, write_hashes
     from twmd_registry.metaeval.tune import write_preset
     from twmd_registry.report.figures import SUFFIXES, surface
 
     for metric, own in by_metric.items():
-        rows = _rows(own, 6)
-        lines = ["\t".join(row) for row in [list(rows[0]), *(row.values() for row in rows)]]
-        write_file(folder / f"{metric}.tsv", "".join(f"{line}\n" for line in lines).encode())
+        write_file(folder / f"{metric}.tsv", f"{_table(_rows(own, 6), 'tsv')}\n".encode())
         if all(isinstance(spec.layer, int) for spec, _ in own):
             points = [(str(spec.centering), int(str(spec.layer)), spec.temperature, pearson) for spec, pearson in own]
             for suffix in SUFFIXES:

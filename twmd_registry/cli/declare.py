@@ -8,16 +8,18 @@ from __future__ import annotations
 import errno
 import math
 import os
+import sys
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import rich_click as click
-from click import get_current_context
 from rich_click.rich_panel import RichOptionPanel
 
-from twmd_registry.cli.terminal import silence
+from twmd_registry.cli.terminal import null_stream
 from twmd_registry.errors import FileError
 from twmd_registry.registry.names import MetricName
 
@@ -28,8 +30,6 @@ Declare: TypeAlias = Callable[[Run], Run]
 """Adds parameters to the function that runs a command."""
 
 argument = click.argument
-QUIET = "twmd.quiet"
-"""Where the contexts of a command line keep whether ``--quiet`` was given at any level."""
 RATED = (
     "Rated data: FORMAT:PATH (wmt, mlqe, sts, stsb, mrpc, qqp, mte, d2t, demetr, summeval, table), or a name on the "
     "Hub (glue/stsb)."
@@ -59,7 +59,7 @@ class Command(click.RichCommand):
             raise
 
     def _explain_key(self, option: str, ctx: click.Context) -> str:
-        """Explain an unknown option that is called like an argument or like a key of the specification."""
+        """Explain an unknown option whose name is that of an argument or a key."""
         from twmd_registry.registry.artifacts import PART_NAMES
         from twmd_registry.registry.keys import KEYS
 
@@ -102,8 +102,10 @@ def repeat_options(command: click.Command, words: Sequence[str]) -> list[str]:
     return repeated
 
 
-def _note_quiet(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    ctx.meta[QUIET] = value or ctx.meta.get(QUIET, False)
+def _drop_stderr(_ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    """Drop what is written to stderr until the command ends: warnings, progress bars, messages of libraries."""
+    if value:
+        sys.stderr = null_stream()
 
 
 def flag(names: str, about: str, **settings: Any) -> Declare:
@@ -111,46 +113,32 @@ def flag(names: str, about: str, **settings: Any) -> Declare:
     return click.option(*names.split(), is_flag=True, help=about, **settings)
 
 
-quiet = click.option(
-    "-q",
-    "--quiet",
-    is_flag=True,
-    expose_value=False,
-    callback=_note_quiet,
-    help="No warnings, notices and progress bars; results and errors stay.",
-)
+QUIET = "No warnings, notices and progress bars; results and errors stay."
+quiet = click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_drop_stderr, help=QUIET)
 
 
 def command(name: str, *, example: str, lexical: Sequence[str] | None = None) -> Callable[[Run], Command]:
     """Declare a command; the docstring of the function that runs it is its help.
 
-    Args:
-        name: The word of the command line.
-        example: Command lines, for the help.
-        lexical: For a command with a parameter ``metrics`` or ``metric`` and those of `settings`: SacreBLEU's metrics
-            that are allowed there. The metrics are read before the command runs, to ``arguments.asked``.
+    With `lexical`, SacreBLEU's metrics that are allowed, the parameters ``metrics`` or ``metric`` and those of
+    `settings` are read to ``arguments.asked`` before the command runs.
     """
 
     def declare(run: Run) -> Command:
+        @wraps(run)
         def invoke(**values: Any) -> int:
             arguments = Arguments(**values)
-            with silence(wanted=get_current_context().meta[QUIET]):
-                if lexical is not None:
-                    from twmd_registry.cli.requested import parse_metrics
+            if lexical is not None:
+                from twmd_registry.cli.inputs import parse_metrics
 
-                    names = arguments.metrics if "metrics" in values else [arguments.metric]
-                    arguments.asked = parse_metrics(names, arguments, lexical)
-                return run(arguments)
+                names = arguments.metrics if "metrics" in values else [arguments.metric]
+                arguments.asked = parse_metrics(names, arguments, lexical)
+            return run(arguments)
 
-        params = list(reversed(getattr(quiet(run), "__click_params__")))  # noqa: B009 (it has no type)
-        return Command(
-            name=name,
-            callback=invoke,
-            params=[*params[1:], params[0]],
-            help=run.__doc__,
-            epilog="\n\n".join(["Example:", *example.split("\n")]),
-            panels=[RichOptionPanel("Options")],
-        )
+        lines = "\n\n".join(["Example:", *example.split("\n")])
+        declared = click.command(name, cls=Command, epilog=lines, panels=[RichOptionPanel("Options")])(quiet(invoke))
+        declared.params.append(declared.params.pop(0))  # --quiet is the last option of the help
+        return declared
 
     return declare
 
@@ -159,7 +147,6 @@ class CheckedPath(click.Path):
     """A path that a function checks and converts; shells complete it as a file, or as a folder."""
 
     def __init__(self, check: Callable[[str], Path | str], **settings: Any) -> None:
-        """Declare the function."""
         super().__init__(**settings)
         self._check = check
 
@@ -175,6 +162,21 @@ def existing_path(value: str) -> Path:
     return Path(value)
 
 
+def writable_folder(value: str) -> Path:
+    """Return a folder if it, or the folder in which it would be made, can be written; raises FileError for others."""
+    click.Path(file_okay=False).convert(value, None, None)  # refuses a file
+    folder = Path(value)
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir():
+        raise FileError(f"{nearest} is a file: give a folder.")
+    try:  # permissions alone do not tell: root has all, and a file system may be read-only
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except OSError as error:
+        raise FileError(f"cannot write {folder}: {error.strerror} ({nearest}).") from error
+    return folder
+
+
 def _rated_data(value: str) -> str:
     from twmd_registry.judgments.sets import check_named
 
@@ -188,7 +190,8 @@ def _texts(value: str) -> Path | str:
     return _rated_data(value) if is_rated_name(value) else existing_path(value)
 
 
-def _finite_number(value: str) -> float:
+def finite_number(value: str) -> float:
+    """Read a number from 0; raises click.BadParameter for another, for infinity and for NaN."""
     try:
         number = float(value)
     except ValueError:
@@ -199,18 +202,14 @@ def _finite_number(value: str) -> float:
 
 
 FILE = click.Path(path_type=Path)
-FOLDER = click.Path(path_type=Path, file_okay=False)
+FOLDER = CheckedPath(writable_folder, file_okay=False)
 INPUT = CheckedPath(existing_path)
 INPUT_FOLDER = CheckedPath(existing_path, file_okay=False)
 DATA = CheckedPath(_rated_data)
 TEXTS = CheckedPath(_texts)
 """A file with texts, which is returned as a path, or rated data, which are returned as their name."""
-FINITE = _finite_number
-POSITIVE = click.IntRange(min=1)
-COUNT = click.IntRange(min=0)
-
-
-TYPES = {"FILE": FILE, "DIR": FOLDER, "DATA": DATA, "N": POSITIVE, "SEED": COUNT, "X": FINITE}
+POSITIVE, COUNT, WIDTH = click.IntRange(min=1), click.IntRange(min=0), click.IntRange(0, 16)
+TYPES = {"FILE": FILE, "DIR": FOLDER, "DATA": DATA, "N": POSITIVE, "SEED": COUNT, "DIGITS": WIDTH, "X": finite_number}
 """From the metavar of an option to its type, where an option has no other."""
 
 
@@ -223,11 +222,6 @@ def option(names: str, metavar: str | None, about: str, **settings: Any) -> Decl
 def many(names: str, metavar: str, about: str, **settings: Any) -> Declare:
     """Declare an option that takes every word up to the next option, as SacreBLEU's ``-i`` and ``-m`` do."""
     return option(names, metavar, about, multiple=True, **settings)
-
-
-def number(name: str, default: int | None, about: str, **settings: Any) -> Declare:
-    """Declare an option that takes a number, from 1 where no other type is given."""
-    return option(name, "N", about, default=default, **settings)
 
 
 def words(choices: Iterable[object]) -> click.Choice[str]:
@@ -268,8 +262,7 @@ def output_format(*choices: str, about: str = "") -> Declare:
 
 def digits(about: str) -> Declare:
     """Declare ``--width``, as SacreBLEU has it."""
-    width = click.IntRange(0, 16)
-    return option("-w --width", "DIGITS", f"Digits after the point, 0 to 16 (default: {about}).", type=width)
+    return option("-w --width", "DIGITS", f"Digits after the point, 0 to 16 (default: {about}).")
 
 
 def seed(about: str, default: int = 12345) -> Declare:
@@ -295,7 +288,7 @@ PART = (
 )
 
 device = option("--device", None, "auto, cpu, cuda, cuda:1, mps (default: auto).", default="auto")
-placement = _all_of(device, number("--batch-tokens", None, "Most padded tokens in the encoder at once."))
+placement = _all_of(device, option("--batch-tokens", "N", "Most padded tokens in the encoder at once."))
 """Declares where a command runs that does not score texts."""
 run_options = _all_of(
     placement,

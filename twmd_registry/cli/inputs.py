@@ -1,32 +1,182 @@
-"""Read the texts that are named on the command line."""
+"""Read what the arguments of a command name: run options, columns, metrics, texts.
+
+Imports nothing heavy, so that a wrong command line is refused at once.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from twmd_registry.cli.declare import Arguments
-from twmd_registry.cli.requested import columns_of
-from twmd_registry.errors import FileError, SpecError
+from twmd_registry.errors import FileError, ModelError, SpecError, menu
 from twmd_registry.judgments.reader import USUAL_REFERENCES, Columns, TableRow, decode, detect_form, read_rows, unpack
 from twmd_registry.record.content import InputFile
+from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
+from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.members import merge_members, split_name
+from twmd_registry.registry.metrics import entry
+from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.options import OPTION_NAMES, RunOptions
+from twmd_registry.registry.signature import parse_signature
+from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
+
+if TYPE_CHECKING:
+    from twmd_registry.engine.scorer import Scorer
+
+FITTED_FILES = {"background": "centering=background:{}", "idf": "idf=background:{}"}
+"""How `--set` names a file for which a signature has an option of another form."""
+
+
+class RequestedMetric(NamedTuple):
+    """A metric as the command line names it: `spec` is None for SacreBLEU's, `parts` and `nrefs` are of a signature."""
+
+    name: str
+    spec: MetricSpec | None = None
+    parts: Parts | None = None
+    nrefs: str | None = None
+
+
+def options_of(arguments: Arguments) -> RunOptions:
+    """Return the run options of a command line; raises SpecError if ``--disk-cache`` is no number of bytes."""
+    given = vars(arguments)
+    return RunOptions(**{name: given[name] for name in OPTION_NAMES if name in given})
+
+
+def parts_of(arguments: Arguments) -> Parts:
+    """Return the paths of ``--part``; raises SpecError if one is not NAME=PATH, or signatures have no such part."""
+    given = {}
+    for text in vars(arguments).get("part", ()):
+        name, equals, path = text.partition("=")
+        if not equals or not path:
+            raise SpecError(f"--part {text!r}: expected NAME=PATH.")
+        if name not in PART_NAMES:
+            raise SpecError(f"--part {name}: signatures have no such part; {menu(name, PART_NAMES)}.")
+        given[name] = path
+    return Parts(**given)
+
+
+def columns_of(arguments: Arguments) -> Columns:
+    """Return the columns of texts in tables."""
+    return Columns(arguments.prediction_column or Columns().prediction, arguments.reference_column)
+
+
+def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[str] = ()) -> list[RequestedMetric]:
+    """Read the metrics of a command line, in their order; raises SpecError.
+
+    A metric that is only named gets ``--preset`` and every ``--set`` key that it uses. One with keys of its own
+    (``twmd;layer=6;adapter=DIR``) and a signature get neither.
+    """
+    parts = parts_of(arguments)
+    own = [name for name in names if name not in lexical]
+    signed = [name for name in own if "|" in name]
+    named = [split_name(name)[0] for name in own if "|" not in name and not _has_keys(name)]
+    for name in named:
+        if name not in {*MetricName, *lexical}:
+            if "metrics" in vars(arguments) and _is_path(name):
+                hint = "which looks like a file: -m takes every word after it, so name files before -m."
+                raise SpecError(f"there is no metric {name!r}, {hint}")
+            raise SpecError(f"there is no metric {name!r}; {menu(name, [*MetricName, *lexical])}.")
+    given = _parse_set_keys(arguments, named)
+    for name in PART_NAMES:
+        value = getattr(parts, name)
+        if value is not None and not signed:
+            instead = FITTED_FILES.get(name, f"{name}={{}}").format(value)
+            where = f"--part {name} says where the {name} of a signature is, and no signature is given"
+            raise SpecError(f"{where}: use --set {instead}.")
+    parts = check_parts(parts, [parse_signature(name).spec for name in signed])
+    asked = dict[MetricSpec | str, RequestedMetric]()
+    for name in names:
+        metric = _request(name, given, arguments.preset, parts) if name in own else RequestedMetric(name)
+        other = asked.setdefault(metric.spec or name, metric)
+        if other is not metric:
+            same = f"and {other.name} are the same metric with the same settings"
+            settings = ""
+            if metric.spec is not None and "layer" in entry(metric.spec.metric).keys:
+                settings = f", or with other settings, as in '{metric.spec.metric};layer=2'"
+            raise SpecError(f"{name} {'is named twice' if other.name == name else same}: name it once{settings}.")
+    return list(asked.values())
+
+
+def _has_keys(name: str) -> bool:
+    """Return whether a metric is written with keys of its own; those of an ensemble are its members'."""
+    return ";" in name and "(" not in name
+
+
+def _is_path(word: str) -> bool:
+    """Return whether a word is the name of a file, or looks like it."""
+    try:
+        is_there = Path(word).exists()
+    except OSError:  # too long for a name, say
+        is_there = False
+    return is_there or "/" in word or Path(word).suffix[1:].isalpha()
+
+
+def _parse_set_keys(arguments: Arguments, named: Sequence[str]) -> dict[str, str]:
+    """Read ``--set``, and check its keys against the metrics that are named without keys of their own."""
+    given = parse_assignments(arguments.set)
+    if not named and (given or arguments.preset):
+        alone = "a signature says everything, and SacreBLEU's metrics have no keys here"
+        raise SpecError(f"--set and --preset are for metrics that are named without keys of their own: {alone}.")
+    used = {key for metric in named for key in entry(metric).keys}
+    for name in given:
+        if name not in used:
+            choices = menu(name, [key for key in KEYS if key in used])
+            raise SpecError(f"--set {name}: no key {name!r} of {', '.join(named)}; {choices}.")
+    return given
+
+
+def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
+    """Return the keys and values of ``--set``; raises SpecError for a word that is not KEY=VALUE."""
+    given = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            hint = " --set takes every word after it, so name files before it." if _is_path(text) else ""
+            raise SpecError(f"--set {text!r}: expected KEY=VALUE.{hint}")
+        given[name] = value
+    return given
+
+
+def _request(name: str, given: dict[str, str], preset: str | None, parts: Parts) -> RequestedMetric:
+    if "|" in name:
+        signature = parse_signature(name)
+        return RequestedMetric(name, signature.spec, parts, signature.nrefs)
+    if _has_keys(name):
+        return RequestedMetric(name, _with_folders(spec_with_keys(name)))
+    allowed = entry(split_name(name)[0]).keys
+    metric, own = merge_members(name, {key: value for key, value in given.items() if key in allowed})
+    return RequestedMetric(name, _with_folders(make_spec(metric, preset, **own)))
+
+
+def _with_folders(spec: MetricSpec) -> MetricSpec:
+    """Return a specification if the folders that it names by a path are there; a Hub id may be anywhere."""
+    for key in ("model", "adapter"):
+        value = getattr(spec, key)
+        if value is not None and value.startswith((".", "/", "~")) and not Path(value).expanduser().exists():
+            raise ModelError(f"{key} {value!r} is neither a folder on this machine nor a Hub id.")
+    return spec
+
+
+def make_scorers(asked: Iterable[RequestedMetric], options: RunOptions) -> list[Scorer]:
+    """Make a scorer of each metric that is not SacreBLEU's; imports torch only if there is such a metric."""
+    wanted = [(metric.spec, metric.parts, metric.nrefs) for metric in asked if metric.spec is not None]
+    if not wanted:
+        return []
+    from twmd_registry.engine.scorer import make_scorer
+
+    return [make_scorer(spec, options, parts, nrefs) for spec, parts, nrefs in wanted]
+
 
 STDIN = Path("-")
-"""The name under which standard input is read."""
 
 
 class TextFile(NamedTuple):
-    """A file that was read: lines of text, or a table.
-
-    Attributes:
-        name: Its name as the user gave it, for tables and messages.
-        sha256: Of the file itself.
-        lines: Of text; empty for a table.
-        rows: Of a table; None for lines of text.
-    """
+    """A file that was read: lines of text, or a table, whose rows are not None."""
 
     name: str
     sha256: str
@@ -47,15 +197,7 @@ class TextFile(NamedTuple):
 
 
 class ScoringTask(NamedTuple):
-    """One system with its references.
-
-    Attributes:
-        name: The system's name, for tables and records: its file's, without the folder where that tells systems apart.
-        predictions: One text per segment.
-        references: Per segment its references.
-        files: The files that hold them, references first.
-        originals: Per segment the text that was translated, where a file holds them.
-    """
+    """One system with its references, by segment; `originals` are the texts that were translated, if known."""
 
     name: str
     predictions: list[str]
@@ -102,12 +244,12 @@ def read_references(files: Sequence[TextFile], columns: Columns) -> list[list[st
     """Return the references of every segment: files of text are streams side by side; a table's row holds its own."""
     streams: list[list[list[str]]] = []
     for file in files:
-        rows = [[line] for line in file.lines] if file.rows is None else None
-        streams.append(rows or [row.references(columns.references) for row in file.rows or []])
+        lines = [[line] for line in file.lines]
+        streams.append(lines if file.rows is None else [row.references(columns.references) for row in file.rows])
         if len(streams[-1]) != len(streams[0]):
             lengths = f"{file.name} has {len(streams[-1])} lines but {files[0].name} has {len(streams[0])}"
             raise FileError(f"{lengths}: reference files must match line by line.")
-    return [[text for texts in segment for text in texts] for segment in zip(*streams, strict=True)]
+    return [list(chain.from_iterable(segment)) for segment in zip(*streams, strict=True)]
 
 
 def read_texts(paths: Sequence[Path], columns: Columns) -> list[str]:
@@ -115,11 +257,7 @@ def read_texts(paths: Sequence[Path], columns: Columns) -> list[str]:
     files = [read_file(path, columns) for path in paths]
     _check_columns(columns, files)
     systems = [read_system(file, columns) for file in files]
-    return [
-        text
-        for predictions, references in systems
-        for text in (*predictions, *(text for own in references or [] for text in own))
-    ]
+    return [text for texts, references in systems for text in chain(texts, *(references or []))]
 
 
 def _check_columns(columns: Columns, files: Iterable[TextFile]) -> None:
@@ -153,11 +291,7 @@ def read_tasks(arguments: Arguments) -> list[ScoringTask]:
             raise FileError(f"{lengths}: they must match line by line.")
         inputs = [("references", source) for source in sources] + [("predictions", file)]
         files = [InputFile(role, each.short_name, each.sha256) for role, each in inputs]
-        originals_of = originals or file.originals()
-        tasks.append(ScoringTask(_name(file, systems), predictions, references, files, originals_of))
+        is_unique = all(other.name == file.name for other in systems if other.short_name == file.short_name)
+        name = file.short_name if is_unique else file.name
+        tasks.append(ScoringTask(name, predictions, references, files, originals or file.originals()))
     return tasks
-
-
-def _name(file: TextFile, systems: Sequence[TextFile]) -> str:
-    alike = {other.name for other in systems if other.short_name == file.short_name}
-    return file.short_name if len(alike) == 1 else file.name

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from twmd_registry.errors import FileError, visible
 from twmd_registry.metaeval.side_by_side import FORMATS
@@ -21,13 +21,15 @@ WIDTH, LEAST_WIDTH = 100, 8
 
 
 def as_json(value: object) -> str:
-    """Write a value as JSON; numbers that are undefined are null, for JSON has no NaN."""
+    """Write a value as JSON, named tuples as objects; numbers that are undefined are null, for JSON has no NaN."""
     return json.dumps(_defined(value), indent=1, ensure_ascii=False, allow_nan=False)
 
 
-def _defined(value: object) -> object:
+def _defined(value: Any) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, Mapping):
         return {key: _defined(item) for key, item in value.items()}
     return [_defined(item) for item in value] if isinstance(value, list | tuple) else value
@@ -77,17 +79,3 @@ def write_rows(path: Path, header: Sequence[object], rows: Iterable[Sequence[obj
     file = io.StringIO(newline="")
     csv.writer(file).writerows([header, *rows])
     write_file(path, file.getvalue().encode())
-
-
-def check_folder(folder: Path | None) -> None:
-    """Check that a folder, or the folder in which it would be made, can be written, before anything is computed."""
-    if folder is None:
-        return
-    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not nearest.is_dir():
-        raise FileError(f"{nearest} is a file: give a folder.")
-    try:  # permissions alone do not tell: root has all, and a file system may be read-only
-        with tempfile.TemporaryFile(dir=nearest):
-            pass
-    except OSError as error:
-        raise FileError(f"cannot write {folder}: {error.strerror} ({nearest}).") from error

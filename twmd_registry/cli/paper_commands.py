@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.agreement_commands import WORDS, write_diagnosis
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.output import STYLES, SUFFIXES, as_json, check_folder, write_file, write_forms
-from twmd_registry.cli.requested import options_of
+from twmd_registry.cli.inputs import options_of
+from twmd_registry.cli.output import STYLES, SUFFIXES, as_json, write_file, write_forms
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.errors import FileError, InputError
 from twmd_registry.metaeval.side_by_side import FORMATS
+from twmd_registry.papers.experiment import Experiment, read_experiment
 from twmd_registry.registry.names import EMBEDDED_MODEL
-
-if TYPE_CHECKING:
-    from twmd_registry.papers.experiment import Experiment
-    from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.options import RunOptions
 
 MEMBERS = {"stsscore": "STSScore", "bertscore": "BERTScore", "sbert": "S-BERT"}
 """By option, the paper's row whose metric it replaces."""
@@ -45,10 +42,8 @@ def study_command(arguments: Arguments) -> int:
     """Repeat a paper's analysis: its tables beside the paper's numbers, and its figures. The paper is Herbold 2024
     (stsscore).
     """
-    check_folder(arguments.output)
     if not arguments.data_dir and not arguments.hub:
         raise InputError("no data: give --data-dir DIR, --hub, or both.")
-    from twmd_registry.papers.experiment import read_experiment
     from twmd_registry.papers.pictures import draw_data_sets
     from twmd_registry.papers.run import reproduce
     from twmd_registry.report.figures import require_matplotlib
@@ -98,13 +93,11 @@ def reproduce_command(arguments: Arguments) -> int:
     TABLE is one of twmd-table1 to 9, twmd-figure1 to 6, twmd-appendix-b (Chen et al. 2020); moverscore-table1, 3, 5, 6,
     moverscore-figure2, 3 (Zhao et al. 2019); stsscore-table1 to 4, stsscore-auc (Herbold 2024).
     """
-    from twmd_registry.papers.experiment import read_experiment
     from twmd_registry.papers.pictures import draw_pictures
     from twmd_registry.papers.run import reproduce
     from twmd_registry.report.figures import require_matplotlib
 
     experiment, options, folder = read_experiment(arguments.table), options_of(arguments), arguments.output
-    check_folder(folder)
     if folder and (experiment.picture or experiment.centerings):
         require_matplotlib()
     if experiment.centerings:

@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import read_tasks
+from twmd_registry.cli.inputs import options_of, parts_of, read_tasks
 from twmd_registry.cli.output import as_json
-from twmd_registry.cli.requested import options_of, parts_of
-from twmd_registry.cli.terminal import Style, matches, progress_bar, say
+from twmd_registry.cli.terminal import BAD, GOOD, matches, progress_bar, say
 from twmd_registry.errors import FileError, SpecError, visible
+from twmd_registry.record.content import Record
 from twmd_registry.record.file import read_record
 from twmd_registry.registry.diff import compare
+from twmd_registry.registry.signature import parse_signature
+from twmd_registry.registry.spec import is_pinned
+from twmd_registry.report.citation import cite
 
 if TYPE_CHECKING:
-    from twmd_registry.record.content import Record
-    from twmd_registry.record.verify import Verification, VerifiedEntry
+    from twmd_registry.record.verify import Verification
 
 SHOWN_TEXT = 60
 """Characters of a prediction that are shown."""
-VERDICTS = (matches(r"^agrees\b", Style.GOOD), matches(r"^(?:DIFFERS|EDITED|NOT VERIFIED)\b", Style.BAD))
+VERDICTS = (matches(r"^agrees\b", GOOD), matches(r"^(?:DIFFERS|EDITED|NOT VERIFIED)\b", BAD))
 """What a terminal shows in colour."""
 CITATIONS = ("paper", "sentence", "latex", "bibtex", "markdown", "badge", "eval_results")
 DIGITS, TASK = 4, "text-generation"
@@ -68,17 +70,16 @@ def verify_command(arguments: Arguments) -> int:
     with progress_bar(total=sum(len(predictions) for predictions, _ in texts)) as progress:
         verification = verify_record(record, texts, inputs=files, progress=progress, **limits)
     if arguments.format == "json":
-        print(as_json(_as_dict(verification)))
+        checks = [{"agrees": check.agrees, **check._asdict()} for check in verification.checks]
+        head = {"agrees": verification.agrees, "edited": verification.edited}
+        print(as_json(head | {"checks": checks, "differences": verification.differences}))
     else:
         say("\n".join(map(visible, _describe(verification))), *VERDICTS)
     return 0 if verification.agrees else 1
 
 
 def _find_inputs(record: Record, path: Path) -> tuple[list[Path], list[Path]]:
-    """Find the references and the systems' files that a record names, in the working folder or beside the record.
-
-    The error names every file that is not there or has another content than the recorded one.
-    """
+    """Find the references and the systems' files that a record names, in the working folder or beside the record."""
     wanted = [("--refs", file.name, {file.sha256}) for file in record.inputs if file.role == "references"]
     predictions = [file for file in record.inputs if file.role == "predictions"]
     for system in record.systems:
@@ -113,8 +114,6 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
         raise SpecError(f"a number can be verified for one system only, but {len(tasks)} were given.")
     from twmd_registry.engine.pairs import Segments
     from twmd_registry.record.verify import verify_number
-    from twmd_registry.registry.signature import parse_signature
-    from twmd_registry.registry.spec import is_pinned
 
     texts = Segments(tasks[0].predictions, tasks[0].references)
     scores, agrees, margin, per_cent = verify_number(arguments.what, arguments.value, texts, **limits)
@@ -137,39 +136,24 @@ def _describe(verification: Verification) -> list[str]:
     edited = "EDITED  the record's content does not have the sha256 that it was written with"
     lines = [edited] if verification.edited else []
     for check in verification.checks:
-        lines += _describe_check(check)
+        name = f"{check.system}  {check.signature.partition('|')[0]}"
+        if check.found is None:
+            head = f"NOT VERIFIED  {name}  {check.score:.6f} was recorded and could not be computed"
+        else:
+            here = f"recorded {check.score:.6f}, here {check.found:.6f} (tolerance per segment {check.tolerance:g})"
+            head = f"{'agrees' if check.agrees else 'DIFFERS'}  {name}  {here}"
+        head += "".join(f"; {name} {value:.6g}" for name, value in check.resampled.items())
+        lines += [head, *(f"  {problem}" for problem in check.problems)]
+        if check.off:
+            lines.append(f"  scores: {check.off} segments differ by more than the tolerance; the largest differences:")
+        for segment in check.worst:
+            recorded = f"recorded {segment.recorded:.6f}, here {segment.found:.6f}"
+            text = textwrap.shorten(segment.prediction, SHOWN_TEXT)
+            lines.append(f"    segment {segment.number}: {recorded}: {text}")
     if differences := verification.differences:
         lines += ["", "different from when it was recorded:", *(f"  {difference}" for difference in differences)]
     held = sum(check.agrees for check in verification.checks)
     return [*lines, "", f"{held} of {len(verification.checks)} results hold."]
-
-
-def _describe_check(check: VerifiedEntry) -> list[str]:
-    name = f"{check.system}  {check.signature.partition('|')[0]}"
-    if check.found is None:
-        head = f"NOT VERIFIED  {name}  {check.score:.6f} was recorded and could not be computed"
-    else:
-        here = f"recorded {check.score:.6f}, here {check.found:.6f} (tolerance per segment {check.tolerance:g})"
-        head = f"{'agrees' if check.agrees else 'DIFFERS'}  {name}  {here}"
-    head += "".join(f"; {name} {value:.6g}" for name, value in check.resampled.items())
-    lines = [head, *(f"  {problem}" for problem in check.problems)]
-    if check.off:
-        lines.append(f"  scores: {check.off} segments differ by more than the tolerance; the largest differences:")
-    for segment in check.worst:
-        text = textwrap.shorten(segment.prediction, SHOWN_TEXT)
-        recorded = f"recorded {segment.recorded:.6f}, here {segment.found:.6f}"
-        lines.append(f"    segment {segment.number}: {recorded}: {text}")
-    return lines
-
-
-def _as_dict(verification: Verification) -> dict[str, object]:
-    checks = []
-    for check in verification.checks:
-        worst = [segment._asdict() for segment in check.worst]
-        own = check._asdict() | {"worst": worst, "resampled": dict(check.resampled)}
-        checks.append({"agrees": check.agrees, **own})
-    head = {"agrees": verification.agrees, "edited": verification.edited}
-    return head | {"checks": checks, "differences": verification.differences}
 
 
 @command("diff", example="twmd diff 'twmd|output:f1|...' 'twmd|output:recall|...'")
@@ -180,9 +164,8 @@ def diff_command(arguments: Arguments) -> int:
     """Say how two signatures differ, and whether their numbers may be compared (exit status 0) or not (1)."""
     comparison = compare(arguments.one, arguments.other)
     if arguments.format == "json":
-        differences = [difference._asdict() for difference in comparison.differences]
         verdict = {"comparable": comparison.comparable, "certain": comparison.certain}
-        print(as_json(verdict | {"differences": differences}))
+        print(as_json(verdict | {"differences": comparison.differences}))
         return 0 if comparison.comparable else 1
     if not comparison.differences:
         print("The signatures are the same.")
@@ -208,8 +191,6 @@ def cite_command(arguments: Arguments) -> int:
     RECORD is a file that 'twmd score --record' wrote.
     """
     record = read_record(arguments.record)
-    from twmd_registry.report.citation import cite
-
     digits = arguments.width or DIGITS
     print(cite(record, arguments.format, digits=digits, task=arguments.task, dataset=arguments.dataset))
     return 0

@@ -1,11 +1,14 @@
-"""Commands for an installation: ``twmd cache, selfcheck, demo, hub, install, uninstall`` and ``completion``."""
+"""``twmd list``, ``explain``, ``preset`` and the commands for an installation."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import sys
+import textwrap
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rich_click as click
@@ -19,18 +22,136 @@ from click.shell_completion import (
     get_completion_class,
     shell_complete,
 )
+from tabulate import tabulate
 
-from twmd_registry.cli import COMPLETION, declare
+from twmd_registry.cli import COMPLETION, MODULES, declare, twmd
 from twmd_registry.cli.declare import Arguments, command
+from twmd_registry.cli.inputs import options_of
 from twmd_registry.cli.output import as_json, format_table
-from twmd_registry.cli.requested import options_of
-from twmd_registry.cli.terminal import Style, matches, progress_bar, say
+from twmd_registry.cli.terminal import BAD, GOOD, matches, progress_bar, say
 from twmd_registry.errors import FileError, SpecError, TwmdError, menu
 from twmd_registry.hub import metrics_with_card
-from twmd_registry.registry.names import SHORT_NAMES, MetricName
+from twmd_registry.models.files import HUB_ID, PACKAGED
+from twmd_registry.plugins.evaluate import module_cache
+from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.metrics import CATALOGUE, entry
+from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, SHORT_NAMES, MetricName
+from twmd_registry.registry.own_presets import add_preset, remove_preset
+from twmd_registry.registry.presets import Preset, presets, presets_of
+from twmd_registry.registry.signature import canonical
+from twmd_registry.registry.spec import apply_preset, member_specs
 
 if TYPE_CHECKING:
     from twmd_registry.encode.disk import ModelUse
+
+SIGNATURES = ("metric", "preset", "signature")
+PRESETS = ("preset", "model", "offline")
+EXPLAINED = ("key", "short", "value", "what", "accepts")
+WIDTHS = (None, None, 18, 26, 26)
+"""Of the columns of keys, so that the table fits 100 characters."""
+
+
+@command("list", example="twmd list --signatures")
+@declare.flag("--signatures", "Print the canonical signature of every preset of every metric, and nothing else.")
+@declare.output_format(*declare.RESULT_FORMATS)
+def list_command(arguments: Arguments) -> int:
+    """List metrics, presets and what works offline."""
+    form = arguments.format
+    if arguments.signatures:
+        signatures = [[str(metric), name, str(canonical(preset))] for (metric, name), preset in presets().items()]
+        # Tab-separated lines are what scripts read from it.
+        lines = "\n".join("\t".join(row) for row in signatures)
+        print(lines if form == "text" else format_table(SIGNATURES, signatures, form))
+        return 0
+    rows = {
+        metric: [[preset.name, preset.model or "any", _availability(preset)] for preset in presets_of(metric).values()]
+        for metric in CATALOGUE
+    }
+    if form != "text":
+        flat = [[str(metric), CATALOGUE[metric].title, *row] for metric, own in rows.items() for row in own]
+        print(format_table(("metric", "what", *PRESETS), flat, form))
+        return 0
+    for metric, own in rows.items():
+        print(f"{metric}: {CATALOGUE[metric].title}")
+        say(format_table(PRESETS, own, form) + "\n", matches(r"(?<=  )yes \([^()]+\)$", GOOD))
+    is_installed = module_cache.is_installed()
+    state = f"on ({module_cache.metrics_cache()})" if is_installed else "off ('twmd install' switches it on)"
+    print(f"evaluate.load('twmd') without importing twmd_registry: {state}")
+    return 0
+
+
+def _availability(preset: Preset) -> str:
+    """Tell whether a preset's model is on this machine, without the network."""
+    model = preset.model
+    if preset.metric is MetricName.ENSEMBLE:
+        models = {spec.model for _, spec in member_specs(apply_preset(preset, {}))}
+        if models != {EMBEDDED_MODEL}:
+            return "depends on its members"
+        model = EMBEDDED_MODEL
+    if model is None:
+        return "depends on model="
+    if model in PACKAGED and importlib.util.find_spec(PACKAGED[model][0]) is not None:
+        return "yes (installed)"
+    if Path(model).is_dir():
+        return "yes (folder)"
+    if not HUB_ID.fullmatch(model):
+        return "no (no such folder)"
+    from huggingface_hub import try_to_load_from_cache
+
+    return "yes (Hub cache)" if isinstance(try_to_load_from_cache(model, "config.json"), str) else "no"
+
+
+@command("explain", lexical=(), example="twmd explain twmd --preset embedded-tuned")
+@declare.metric()
+@declare.settings
+@declare.output_format("text", "json")
+def explain_command(arguments: Arguments) -> int:
+    """Explain a metric: its formula, range, keys with their values under a preset, presets and citation."""
+    spec = arguments.asked[0].spec
+    facts, own_presets = entry(spec.metric), presets_of(spec.metric).values()
+    rows = []
+    for key in (KEYS[name] for name in facts.keys):
+        value = spec.values().get(key.name, key.neutral)  # signatures leave out what a setting does not use
+        rows.append([key.name, key.short, "not set" if value is None else key.format(value), key.about, key.accepts])
+    reads = f"The default model, {EMBEDDED_MODEL}, reads {EMBEDDED_READS}."
+    if arguments.format == "json":
+        about = {"metric": spec.metric, "title": facts.title, "about": facts.about, "formula": facts.formula}
+        bounds = {"range": facts.span, "identical": facts.identical}
+        keys = [dict(zip(EXPLAINED, row, strict=True)) for row in rows]
+        provenance = {preset.name: preset.provenance for preset in own_presets}
+        made_for = {preset.name: preset.reads for preset in own_presets}
+        end = {"keys": keys, "presets": provenance, "made_for": made_for, "reads": reads, "citation": facts.citation}
+        print(as_json(about | bounds | end))
+        return 0
+    identical = "the model decides" if facts.identical is None else f"{facts.identical:g}"
+    print(f"{spec.metric}: {facts.title}\n\n{textwrap.fill(facts.about, 100)}\n")
+    print(textwrap.fill(f"C(X, Y):            {facts.formula}", 100, subsequent_indent=" " * 20))
+    print(f"range:              {facts.span}, higher is closer")
+    print(f"a text and itself:  {identical}\n")
+    say(tabulate(rows, headers=EXPLAINED, disable_numparse=True, maxcolwidths=WIDTHS))
+    print("\npresets:")
+    for preset in own_presets:
+        entry_text = (f"Made for {preset.reads}. " if preset.reads else "") + preset.provenance
+        print(f"  {preset.name}\n{textwrap.indent(textwrap.fill(entry_text, 96), '    ')}")
+    print(f"\n{textwrap.fill(reads, 100)}\n\n{facts.citation}")
+    return 0
+
+
+@command("preset", example="twmd preset add house.toml")
+@declare.argument("action", type=click.Choice(["add", "remove"]))
+@declare.argument("what", type=click.Path(), metavar="FILE.toml|NAME")
+@declare.option("--name", "NAME", "add: what the preset is called here (default: as in the file).")
+def preset_command(arguments: Arguments) -> int:
+    """Add a preset of your own from a TOML file, or remove one by its name."""
+    if arguments.action == "remove":
+        if arguments.name is not None:
+            raise SpecError("--name is for preset add: name the preset to remove in place of the file.")
+        remove_preset(arguments.what)
+        print(f"removed {arguments.what}")
+        return 0
+    for preset in add_preset(Path(arguments.what), arguments.name):
+        print(f"added {preset.name} for {preset.metric}: {canonical(preset)}")
+    return 0
 
 
 @command("cache", example="twmd cache clear --model embedded")
@@ -58,12 +179,8 @@ def cache_command(arguments: Arguments) -> int:
     if form == "text":
         print(f"{folder}: {size} (each run brings its own bound: --disk-cache SIZE)")
     if uses or form != "text":
-        # For people, minutes of local time are enough; a model's name needs the room.
-        times = [_format_time(use.used)[: 16 if form == "text" else None] for use in uses]
-        rows = [
-            [use.model, use.texts, use.shards, f"{use.bytes / 1e6:.1f}", time]
-            for use, time in zip(uses, times, strict=True)
-        ]
+        end = 16 if form == "text" else None  # minutes are enough for people; a model's name needs the room
+        rows = [[u.model, u.texts, u.shards, f"{u.bytes / 1e6:.1f}", _format_time(u.used)[:end]] for u in uses]
         say(format_table(("model", "texts", "files", "MB", "last used"), rows, form))
     return 0
 
@@ -96,9 +213,9 @@ def selfcheck_command(arguments: Arguments) -> int:
         results = check(options, progress)
     rows = [[result.metric, f"{result.worst:.1e}", result.problem or "ok"] for result in results]
     problems = [result.problem for result in results if result.problem is not None]
-    bad = [matches(re.escape(problem), Style.BAD) for problem in problems]
+    bad = [matches(re.escape(problem), BAD) for problem in problems]
     table = format_table(("metric", "largest difference", "result"), rows, arguments.format)
-    say(table, matches(r"(?<=  )ok$", Style.GOOD), *bad)
+    say(table, matches(r"(?<=  )ok$", GOOD), *bad)
     if arguments.format == "text":
         good = f"{len(results) - len(problems)} of {len(results)} metrics"
         print(f"\n{good} agree with the published scores within {TOLERANCE:g}.")
@@ -115,10 +232,7 @@ def demo_command(arguments: Arguments) -> int:
     """Serve a page on this machine (127.0.0.1) to try scores: two texts, a file, a signature."""
     from twmd_registry.demo.page import serve
 
-    def announce(address: str) -> None:
-        say(f"serving on {address} (this machine only); Ctrl-C ends it")
-
-    serve(arguments.metric, arguments.port, announce)
+    serve(arguments.metric, arguments.port, lambda url: say(f"serving on {url} (this machine only); Ctrl-C ends it"))
     return 0
 
 
@@ -167,8 +281,6 @@ hub_command.add_command(push_command)
 @command("install", example="twmd install")
 def install_command(_arguments: Arguments) -> int:
     """Let every script of this user call evaluate.load('twmd') without importing twmd_registry."""
-    from twmd_registry.plugins.evaluate import module_cache
-
     print(f"installed in {module_cache.install()}")
     print("evaluate asks the Hub first: set HF_EVALUATE_OFFLINE=1 where there is no network.")
     print("'twmd uninstall' removes the modules.")
@@ -178,8 +290,6 @@ def install_command(_arguments: Arguments) -> int:
 @command("uninstall", example="twmd uninstall")
 def uninstall_command(_arguments: Arguments) -> int:
     """Undo 'twmd install'."""
-    from twmd_registry.plugins.evaluate import module_cache
-
     removed = module_cache.uninstall()
     print(f"removed from {module_cache.metrics_cache()}" if removed else "nothing to remove")
     return 0
@@ -190,13 +300,10 @@ class ManyWordsCompletion(ShellComplete):
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
         """Return the words that may stand at the cursor."""
-        if isinstance(self.cli, click.Group):
-            context = click.Context(self.cli)
-            names = self.cli.list_commands(context)
-            at = next((i for i, word in enumerate(args) if word in names), len(args))
-            chosen = self.cli.get_command(context, args[at]) if at < len(args) else None
-            if chosen is not None:
-                args = [*args[: at + 1], *declare.repeat_options(chosen, [*args[at + 1 :], ""])[:-1]]
+        at = next((i for i, word in enumerate(args) if word in MODULES), len(args))
+        chosen = twmd.get_command(click.Context(twmd), args[at]) if at < len(args) else None
+        if chosen is not None:
+            args = [*args[: at + 1], *declare.repeat_options(chosen, [*args[at + 1 :], ""])[:-1]]
         try:
             return super().get_completions(args, incomplete)
         except TwmdError:  # a file that is not there yet: an error in the prompt would help nobody
@@ -209,8 +316,6 @@ for _shell in (BashComplete, ZshComplete, FishComplete):
 
 def complete() -> None:
     """Print the completions that a shell asks for in the environment, and exit."""
-    from twmd_registry.cli.commands import twmd
-
     sys.exit(shell_complete(twmd, {}, "twmd", COMPLETION, os.environ[COMPLETION]))
 
 
@@ -223,8 +328,6 @@ def complete() -> None:
 @declare.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_command(arguments: Arguments) -> int:
     """Print a script that lets a shell complete commands, options, metrics, presets and files of twmd."""
-    from twmd_registry.cli.commands import twmd
-
     shell = get_completion_class(arguments.shell)
     if shell is not None:
         print(shell(twmd, {}, "twmd", COMPLETION).source())

@@ -11,7 +11,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -31,15 +30,8 @@ _CELL = re.compile(r"\S+(?: \S+)*")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
-class Style(StrEnum):
-    """Styles of rich."""
-
-    HEADER = "bold"
-    GOOD = "bold green"
-    BAD = "bold red"
-    DOUBTFUL = "yellow"
-
-
+HEADER, GOOD, BAD, DOUBTFUL = "bold", "bold green", "bold red", "yellow"
+"""Styles of rich."""
 Rule = Callable[["Text"], None]
 """Paints a part of a text."""
 
@@ -50,7 +42,10 @@ def shows_colours(stream: TextIO | None) -> bool:
     return is_terminal and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
 
 
-def _paint(stream: TextIO, text: str, *rules: Rule) -> None:
+def _show(stream: TextIO, text: str, *rules: Rule) -> None:
+    if not shows_colours(stream):
+        print(text, file=stream)
+        return
     from rich.console import Console
     from rich.text import Text
 
@@ -62,10 +57,17 @@ def _paint(stream: TextIO, text: str, *rules: Rule) -> None:
 
 def say(text: str, *rules: Rule) -> None:
     """Print results; a terminal with colours shows the headers of tables in bold, and applies the rules."""
-    if shows_colours(sys.stdout):
-        _paint(sys.stdout, text, _paint_headers, *rules)
-    else:
-        print(text)
+    _show(sys.stdout, text, matches(r"^.+(?=\n-+(?: +-+)*\n)", HEADER), *rules)
+
+
+@contextlib.contextmanager
+def printed(text: str, *rules: Rule) -> Iterator[None]:
+    """Print results before files are written: neither is lost when the other cannot be written."""
+    try:
+        say(text, *rules)
+        sys.stdout.flush()
+    finally:
+        yield
 
 
 def count_rows_from_one(message: str) -> str:
@@ -82,78 +84,50 @@ def count_rows_from_one(message: str) -> str:
     return re.sub(r"\b(prediction|reference)s\[(\d+)\](?:\[(\d+)\])?", count, message)
 
 
-def complain(head: str, style: Style, message: object) -> None:
+def complain(head: str, style: str, message: object) -> None:
     """Write one line to stderr, with control characters escaped: a file's name must not control the terminal."""
     if sys.stderr is None:
         return
     for bar in _bars:
         bar.clear()
     line = visible(count_rows_from_one(" ".join(part.strip() for part in str(message).splitlines() if part.strip())))
-    if shows_colours(sys.stderr):
-        _paint(sys.stderr, f"{head} {line}", lambda text: text.stylize(str(style), 0, len(head)))
-    else:
-        print(f"{head} {line}", file=sys.stderr)
+    _show(sys.stderr, f"{head} {line}", lambda text: text.stylize(style, 0, len(head)))
 
 
-def matches(pattern: str, style: Style) -> Rule:
+def matches(pattern: str, style: str) -> Rule:
     """Return a rule that paints every match of a pattern, in which ``^`` and ``$`` are the ends of a line."""
 
     def paint(text: Text) -> None:
-        text.highlight_regex(re.compile(pattern, re.MULTILINE), str(style))
+        text.highlight_regex(re.compile(pattern, re.MULTILINE), style)
 
     return paint
 
 
 def best(columns: Mapping[str, bool]) -> Rule:
-    """Return a rule that paints the best number of a column, as it is printed, where a table has several.
-
-    Args:
-        columns: From a column's header to whether more is better.
-    """
+    """Return a rule that paints the best numbers of columns; it takes headers, and whether more is better."""
 
     def paint(text: Text) -> None:
         for table in _TABLE.finditer(text.plain):
-            for start, end in _best_of(table, columns):
-                text.stylize(str(Style.GOOD), start, end)
+            lines = re.compile(".+").finditer(table.string, *table.span("rows"))
+            rows = [list(_CELL.finditer(table.string, *line.span())) for line in lines]
+            headers = [table["header"][slice(*dashes.span())] for dashes in re.finditer("-+", table["rule"])]
+            for back, header in enumerate(reversed(headers), 1):
+                more_is_better = columns.get(header.strip().partition(" (")[0])
+                # Counted from the right: the first cell of a row is a name, which may hold anything.
+                cells = [row[-back] for row in rows if back < len(row)] if more_is_better is not None else []
+                numbers = [(cell, number[0]) for cell in cells if (number := _NUMBER.match(cell[0]))]
+                values = sorted({float(number) for _, number in numbers}, reverse=more_is_better is True)
+                for cell, shown in numbers if len(values) > 1 else ():
+                    if float(shown) == values[0]:
+                        text.stylize(GOOD, cell.start(), cell.start() + len(shown))
 
     return paint
 
 
-def _paint_headers(text: Text) -> None:
-    for table in _TABLE.finditer(text.plain):
-        text.stylize(str(Style.HEADER), *table.span("header"))
-
-
-def _best_of(table: re.Match[str], columns: Mapping[str, bool]) -> Iterator[tuple[int, int]]:
-    lines = re.compile(".+").finditer(table.string, *table.span("rows"))
-    rows = [list(_CELL.finditer(table.string, *line.span())) for line in lines]
-    headers = [table["header"][slice(*dashes.span())].strip() for dashes in re.finditer("-+", table["rule"])]
-    for back, header in enumerate(reversed(headers), 1):
-        name = header.partition(" (")[0]
-        # Counted from the right: the first cell of a row is a name, which may hold anything.
-        cells = [row[-back] for row in rows if back < len(row)] if name in columns else []
-        numbers = [
-            (float(number[0]), (cell.start(), cell.start() + number.end()))
-            for cell in cells
-            if (number := _NUMBER.match(cell[0]))
-        ]
-        values = {value for value, _ in numbers}
-        if len(values) > 1:
-            chosen = max(values) if columns[name] else min(values)
-            yield from (span for value, span in numbers if value == chosen)
-
-
 @functools.cache
-def _null_stream() -> TextIO:
+def null_stream() -> TextIO:
     """Open the null device. It stays open: a library that keeps this stream may write to it at exit."""
     return Path(os.devnull).open("w", encoding="utf-8", errors="backslashreplace")
-
-
-@contextlib.contextmanager
-def silence(*, wanted: bool) -> Iterator[None]:
-    """Drop what is written to stderr, if that is wanted: warnings, progress bars, messages of libraries."""
-    with contextlib.redirect_stderr(_null_stream()) if wanted else contextlib.nullcontext():
-        yield
 
 
 class ProgressBar:
@@ -189,12 +163,9 @@ _bars: list[ProgressBar] = []
 def progress_bar(
     unit: str = "segments", total: int | None = None, first: str = "loading the model"
 ) -> Iterator[ProgressBar | None]:
-    """Show a bar when stderr is a terminal and the work takes long; else nothing.
+    """Show a bar when stderr is a terminal and the work takes long.
 
-    Args:
-        unit: What is counted.
-        total: How many there are; None where `ProgressBar.expect` adds it later.
-        first: What is done before the first unit, shown until then.
+    ``first`` is shown until the first unit is done. Without a total, `ProgressBar.expect` adds it later.
     """
     if not sys.stderr.isatty():
         yield None

@@ -9,15 +9,13 @@ import rich_click as click
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import read_texts
-from twmd_registry.cli.output import check_folder
-from twmd_registry.cli.requested import columns_of, make_scorers, options_of
+from twmd_registry.cli.inputs import columns_of, make_scorers, options_of, read_texts
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.sets import read_all_rated, title_of
 from twmd_registry.registry.names import Dtype, MetricName
 from twmd_registry.registry.presets import name_preset
-from twmd_registry.registry.spec import MetricSpec, keys_to_set, make_spec
+from twmd_registry.registry.spec import keys_to_set, make_spec
 from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target, Weights
 
 files = declare.argument("files", nargs=-1, required=True, type=declare.INPUT, metavar="FILE...")
@@ -28,15 +26,34 @@ def _key(name: str) -> declare.Declare:
     return declare.option(f"--{name}", "VALUE", "As the key of the specification.")
 
 
-def _encoder_spec(arguments: Arguments) -> MetricSpec:
-    names = ("model", "revision", "adapter", "truncation", "dtype")
-    keys = {name: getattr(arguments, name) for name in names if name in vars(arguments)}
-    return make_spec(MetricName.SBERT, layer=0, centering="none", **keys)
-
-
 def _print_fitted(key: str, path: Path, arguments: Arguments) -> None:
     """Print the value of a key: the file, or its hash where the file is in the usual folder."""
     print(f"use --set {key}{path if arguments.output else path.stem.rpartition('-')[2]}")
+
+
+def _fit(arguments: Arguments, key: str) -> int:
+    """Fit the file of ``centering=background`` or ``idf=background``, and print the value to use."""
+    names = ("model", "revision", "adapter", "truncation", "dtype")
+    keys = {name: getattr(arguments, name) for name in names if name in vars(arguments)}
+    spec = make_spec(MetricName.SBERT, layer=0, centering="none", **keys)
+    texts = read_texts(arguments.files, columns_of(arguments))
+    from twmd_registry.encode.idf import FREQUENCIES
+    from twmd_registry.encode.mean_vectors import MEAN_VECTOR, read_background
+    from twmd_registry.engine.backends import TokenAlignmentBackend
+    from twmd_registry.models.fitted import save
+
+    backend = TokenAlignmentBackend(spec, options_of(arguments))
+    kind, fit = (FREQUENCIES, backend.fit_idf) if key == "idf" else (MEAN_VECTOR, backend.fit_background)
+    with progress_bar("texts") as progress:
+        content = fit(texts, progress)
+    path = save(kind, content, arguments.output or kind.home)
+    if key == "idf":
+        print(f"counted over {len(texts)} texts")
+    else:
+        about = read_background(path).about
+        print(f"fitted on {about['texts']} texts, {about['tokens']} tokens")
+    _print_fitted(f"{key}=background:", path, arguments)
+    return 0
 
 
 @command("fit-mean", example="twmd fit-mean corpus.txt --model roberta-base")
@@ -54,21 +71,7 @@ def fit_mean_command(arguments: Arguments) -> int:
 
     FILE holds texts, one per line, or is a table.
     """
-    check_folder(arguments.output)
-    spec = _encoder_spec(arguments)
-    texts = read_texts(arguments.files, columns_of(arguments))
-    from twmd_registry.encode.mean_vectors import MEAN_VECTOR, read_background
-    from twmd_registry.engine.backends import TokenAlignmentBackend
-    from twmd_registry.models.fitted import save
-
-    backend = TokenAlignmentBackend(spec, options_of(arguments))
-    with progress_bar("texts") as progress:
-        content = backend.fit_background(texts, progress)
-    path = save(MEAN_VECTOR, content, arguments.output or MEAN_VECTOR.home)
-    about = read_background(path).about
-    print(f"fitted on {about['texts']} texts, {about['tokens']} tokens")
-    _print_fitted("centering=background:", path, arguments)
-    return 0
+    return _fit(arguments, "centering")
 
 
 @command("fit-idf", example="twmd fit-idf corpus.txt --model roberta-base")
@@ -84,27 +87,14 @@ def fit_idf_command(arguments: Arguments) -> int:
 
     FILE holds texts, one per line, or is a table.
     """
-    check_folder(arguments.output)
-    spec = _encoder_spec(arguments)
-    texts = read_texts(arguments.files, columns_of(arguments))
-    from twmd_registry.encode.idf import FREQUENCIES
-    from twmd_registry.engine.backends import TokenAlignmentBackend
-    from twmd_registry.models.fitted import save
-
-    backend = TokenAlignmentBackend(spec, options_of(arguments))
-    with progress_bar("texts") as progress:
-        content = backend.fit_idf(texts, progress)
-    path = save(FREQUENCIES, content, arguments.output or FREQUENCIES.home)
-    print(f"counted over {len(texts)} texts")
-    _print_fitted("idf=background:", path, arguments)
-    return 0
+    return _fit(arguments, "idf")
 
 
 @command("fit-baseline", lexical=(), example="twmd fit-baseline bertscore_centered corpus.txt --set centering=none")
 @declare.metric(name for name in MetricName if name is not MetricName.ENSEMBLE)
 @files
 @declare.columns
-@declare.number("--pairs", 10_000, "How many pairs (default: 10000).")
+@declare.option("--pairs", "N", "How many pairs (default: 10000).", default=10_000)
 @declare.seed("Of the draw", 0)
 @declare.output("Default: where baseline=HASH is looked for.")
 @declare.settings
@@ -114,7 +104,6 @@ def fit_baseline_command(arguments: Arguments) -> int:
 
     FILE holds texts, one per line, or is a table.
     """
-    check_folder(arguments.output)
     texts = read_texts(arguments.files, columns_of(arguments))
     from twmd_registry.engine.baseline import BASELINE
     from twmd_registry.models.fitted import save
@@ -148,7 +137,6 @@ def train_command(arguments: Arguments) -> int:
     data_format, _, folder = arguments.data.partition(":")
     if data_format != arguments.task or not folder:
         raise SpecError(f"--data {arguments.data}: expected {arguments.task}:DIR, a folder with train.csv and dev.csv.")
-    check_folder(arguments.output)
     from twmd_registry.train.stsb import train_stsb
 
     signature, pearson = train_stsb(Path(folder).expanduser(), arguments.output)
@@ -167,18 +155,18 @@ def train_command(arguments: Arguments) -> int:
 @declare.many("--holdout", "DATA", "Held-out rated data; training data that share a reference with them are rejected.")
 @declare.output("Where the adapter, the preset and the card are written.", required=True)
 @declare.flag("--full", "Train all weights that the metric reads (default: a LoRA adapter).", **RECIPE)
-@declare.number("--rank", None, "Rank of the LoRA adapter (default: 16).", **RECIPE)
+@declare.option("--rank", "N", "Rank of the LoRA adapter (default: 16).", **RECIPE)
 @declare.choice(
     "--target", Target, Target.OUTPUT, "Fit the score, or the mean of precision and recall (default: output).", **RECIPE
 )
 @declare.choice("--loss", Loss, Loss.MSE, LOSS, **RECIPE)
 @declare.flag("--bf16", BF16, **RECIPE)
 @declare.option("--dropout", "P", DROPOUT, type=float, **RECIPE)
-@declare.number("--epochs", 3, "Default: 3.", **RECIPE)
-@declare.number("--batch", 16, "Segments per step (default: 16).", **RECIPE)
+@declare.option("--epochs", "N", "Default: 3.", default=3, **RECIPE)
+@declare.option("--batch", "N", "Segments per step (default: 16).", default=16, **RECIPE)
 @declare.option("--learning-rate", "X", "Default: 5e-4, and 5e-5 with --full.", type=float, **RECIPE)
 @declare.seed("Seed of the batch order and of dropout")
-@declare.number("--save-steps", None, "Steps between two checkpoints (default: one per epoch).", **RECIPE)
+@declare.option("--save-steps", "N", "Steps between two checkpoints (default: one per epoch).", **RECIPE)
 @declare.flag("--resume", "Continue the interrupted run in DIR.")
 @preset_name
 @declare.settings
@@ -188,19 +176,14 @@ def finetune_command(arguments: Arguments) -> int:
     preset and a card.
     """
     name = name_preset(arguments.name, str(arguments.output.resolve()))  # raises before anything is computed
-    check_folder(arguments.output)
     options = options_of(arguments)
     if arguments.full and arguments.rank is not None:
         raise SpecError("--rank sets the rank of an adapter, but --full trains no adapter: remove one of the options.")
     (scorer,) = make_scorers(arguments.asked, options)
-    recipe_keys = ("epochs", "learning_rate", "batch", "seed", "bf16", "dropout", "save_steps")
-    recipe = Recipe(
-        weights=Weights.FULL if arguments.full else Weights.LORA,
-        target=Target(arguments.target),
-        loss=Loss(arguments.loss),
-        **({} if arguments.rank is None else {"rank": arguments.rank}),
-        **{key: getattr(arguments, key) for key in recipe_keys},
-    )
+    keys = ("epochs", "learning_rate", "batch", "seed", "bf16", "dropout", "save_steps")
+    given = {key: getattr(arguments, key) for key in keys} | ({"rank": arguments.rank} if arguments.rank else {})
+    weights = Weights.FULL if arguments.full else Weights.LORA
+    recipe = Recipe(weights=weights, target=Target(arguments.target), loss=Loss(arguments.loss), **given)
     from twmd_registry.train.data import TrainingData
     from twmd_registry.train.finetune import FinetunePlan, finetune
 
@@ -232,7 +215,6 @@ def average_command(arguments: Arguments) -> int:
     from twmd_registry.train.average import average
 
     name = name_preset(arguments.name, str(arguments.output.resolve()))
-    check_folder(arguments.output)
     options, dtype = options_of(arguments), Dtype(arguments.dtype)
     scorer, rank = average(arguments.adapters, arguments.output, dtype=dtype, options=options, name=name)
     print(f"averaged {len(arguments.adapters)} adapters into one of rank {rank}")

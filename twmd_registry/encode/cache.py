@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -16,13 +16,15 @@ class TextKey(NamedTuple):
     Attributes:
         model: Content of the model, adapter and number format; see `Encoder.identity`.
         layers: The hidden states, ascending.
-        reading: How long texts are read; see `ReadingMode`.
+        limit: Most tokens of a text, or of a window.
+        stride: Tokens between the beginnings of two windows; None where texts are cut.
         text: The text.
     """
 
     model: str
     layers: tuple[int, ...]
-    reading: Hashable
+    limit: int | None
+    stride: int | None
     text: str
 
 

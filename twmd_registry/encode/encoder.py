@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import chain
@@ -14,13 +15,12 @@ from torch import Tensor, nn
 
 from twmd_registry.encode.cache import TextCache
 from twmd_registry.encode.pieces import Vocabulary, pieces_of
-from twmd_registry.encode.tokenization import TokenIds, Window, codes_of, find_unknown, split_into_windows, tokenise
+from twmd_registry.encode.tokenization import TokenIds, split_into_windows, tokenise
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.inference import check_finite, default_batch_tokens, onednn_layout, run_batches
+from twmd_registry.models.inference import LoadedModel, check_finite
 from twmd_registry.models.load import check_limit, check_vocabulary, length_limit, load_encoder, load_tokenizer
-from twmd_registry.models.pool import LoadedModel
 from twmd_registry.models.vectors import is_static, load_static
 from twmd_registry.tensors import EncodedTexts
 
@@ -100,32 +100,30 @@ class Encoder(LoadedModel):
         """
         return check_limit(limit, self.limit, least=SHORTEST_LIMIT, name=self.files.name)
 
-    def window(self, limit: int | None, stride: int | None) -> Window | None:
-        """Return the windows of long texts; None where they are cut.
+    def check_windows(self, limit: int, stride: int) -> None:
+        """Check that windows leave no token between them out.
 
         Raises:
-            SpecError: Windows that would leave tokens between them out.
+            SpecError: They do.
         """
-        if stride is None or limit is None:
-            return None
         room = limit - self.tokenizer.num_special_tokens_to_add()
         if stride > room:
             raise SpecError(
                 f"truncation=window:{limit}/{stride} leaves tokens out: a window holds {room} of a text beside "
                 "special tokens."
             )
-        return Window(limit, stride)
 
-    def tokenise(self, texts: Sequence[str], limit: int | None = None, *, window: Window | None = None) -> TokenIds:
-        """Return the token ids of texts, cut at `limit` or the model's own limit; not cut where windows are used."""
-        return tokenise(self.tokenizer, texts, None if window else limit or self.limit, drop_unknown=self.static)
+    def tokenise(self, texts: Sequence[str], limit: int | None = None, stride: int | None = None) -> TokenIds:
+        """Return the token ids of texts, cut at `limit` or the model's own limit; with a stride, whole."""
+        return tokenise(self.tokenizer, texts, None if stride else limit or self.limit, drop_unknown=self.static)
 
     def encode(
         self,
         tokens: TokenIds,
         layers: Iterable[int],
+        limit: int | None = None,
+        stride: int | None = None,
         *,
-        window: Window | None = None,
         batch_tokens: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> EncodedTexts:
@@ -134,7 +132,8 @@ class Encoder(LoadedModel):
         Args:
             tokens: The texts, at least one.
             layers: The hidden states to return.
-            window: The windows of longer texts; None where texts are cut.
+            limit: Most tokens of a window.
+            stride: Tokens between the beginnings of two windows; None where texts are cut.
             batch_tokens: Most padded tokens at once; None picks a number for the device.
             progress: Called after every batch with the number of texts (or windows) in it.
 
@@ -144,9 +143,8 @@ class Encoder(LoadedModel):
         Raises:
             ModelError: Out of memory with a single text, or vectors that are not finite.
         """
-        self.wake()
         lengths, wanted = tokens.lengths, sorted(set(layers))
-        rows, places, repeats = split_into_windows(tokens, window)
+        rows, places, repeats = split_into_windows(tokens, limit, stride)
         widths = np.array([len(row) for row in rows])
         vectors = {
             k: torch.zeros(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device) for k in wanted
@@ -169,20 +167,18 @@ class Encoder(LoadedModel):
             if progress is not None:
                 progress(len(batch))
 
-        with onednn_layout(self.network):
-            run_batches(widths, batch_tokens or default_batch_tokens(self.device), forward)
+        self.run_batches(widths, batch_tokens, forward)
         if repeats is not None:
             times = torch.from_numpy(repeats).to(self.device, torch.float32)
             vectors = {k: sums / times[:, None] for k, sums in vectors.items()}
         self.texts_encoded += len(lengths)
         special, ids = np.concatenate(tokens.special), np.concatenate(tokens.ids)
-        unknown = self.unknown_codes(ids, special, chain.from_iterable(tokens.missing))
-        return EncodedTexts(
-            vectors, *(torch.from_numpy(side).to(self.device) for side in (lengths, special, ids, unknown))
-        )
+        sides = lengths, special, ids, self.unknown_codes(ids, special, chain.from_iterable(tokens.missing))
+        return EncodedTexts(vectors, *(torch.from_numpy(side).to(self.device) for side in sides))
 
     def unknown_codes(self, ids: np.ndarray, special: np.ndarray, missing: Iterable[str]) -> np.ndarray:
-        """Return the codes of unknown tokens; see `EncodedTexts.unknown`.
+        """Return the codes of unknown tokens, see `EncodedTexts.unknown`; strings that the tokenizer normalises alike
+        have the same code.
 
         Args:
             ids: Token ids of many texts in a row; shape (T,).
@@ -191,7 +187,12 @@ class Encoder(LoadedModel):
         """
         codes = np.zeros(len(ids), dtype=np.int64)
         if not self.static:
-            codes[find_unknown(ids, special, self.tokenizer.unk_token_id)] = codes_of(self.tokenizer, missing)
+            normalizer = self.tokenizer.backend_tokenizer.normalizer
+            alike = (normalizer.normalize_str(word) if normalizer else word for word in missing)
+            hashes = [hashlib.blake2b(word.strip().encode(), digest_size=8).digest() for word in alike]
+            codes[(special == 0) & (ids == self.tokenizer.unk_token_id)] = [
+                int.from_bytes(digest, signed=True) | 1 for digest in hashes
+            ]
         return codes
 
     @cached_property

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.store import ReadingMode
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.fingerprint import LENGTH
+from twmd_registry.registry.spec import MetricSpec
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -57,7 +57,7 @@ class DocumentFrequencies(NamedTuple):
 
 
 def count_documents(
-    encoder: Encoder, texts: Sequence[str], times: np.ndarray, reading: ReadingMode, progress: Progress | None = None
+    encoder: Encoder, texts: Sequence[str], times: np.ndarray, spec: MetricSpec, progress: Progress | None = None
 ) -> DocumentFrequencies:
     """Count in how many texts each token occurs, special tokens included, texts as they are read.
 
@@ -65,13 +65,13 @@ def count_documents(
         encoder: Its tokenizer is used.
         texts: Different texts.
         times: Occurrences of each text; shape (texts,).
-        reading: How texts longer than the limit are read.
+        spec: Says how texts longer than the limit are read.
         progress: Called with the number of texts counted.
     """
     expect(progress, len(texts))
     counts = np.zeros(vocabulary_size(encoder.tokenizer), dtype=np.int64)
     for start in range(0, len(texts), _AT_ONCE):
-        rows = encoder.tokenise(texts[start : start + _AT_ONCE], reading.limit, window=reading.window).ids
+        rows = encoder.tokenise(texts[start : start + _AT_ONCE], spec.limit, spec.stride).ids
         for ids, often in zip(rows, times[start : start + _AT_ONCE].tolist(), strict=True):
             counts[np.unique(ids)] += often
         if progress is not None:
@@ -90,13 +90,13 @@ def vocabulary_hash(tokenizer: PreTrainedTokenizerFast) -> str:
     return hashlib.sha256(entries.encode()).hexdigest()[:LENGTH]
 
 
-def fit_idf(encoder: Encoder, texts: Iterable[str], reading: ReadingMode, progress: Progress | None = None) -> bytes:
+def fit_idf(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: Progress | None = None) -> bytes:
     """Count document frequencies over a corpus; repeated and empty texts count.
 
     Args:
         encoder: Its tokenizer is used.
         texts: The corpus.
-        reading: How texts longer than the limit are read.
+        spec: Says how texts longer than the limit are read.
         progress: Called with the number of different texts counted.
 
     Returns:
@@ -108,7 +108,7 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], reading: ReadingMode, progre
     times = Counter(texts)
     if not any(text.strip() for text in times):
         raise InputError("there is nothing to count: every text is empty.")
-    found = count_documents(encoder, list(times), np.array(list(times.values())), reading, progress)
+    found = count_documents(encoder, list(times), np.array(list(times.values())), spec, progress)
     counts = {str(i): int(found.counts[i]) for i in np.flatnonzero(found.counts)}
     about = {
         "tokenizer": vocabulary_hash(encoder.tokenizer),

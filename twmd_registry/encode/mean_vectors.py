@@ -15,11 +15,11 @@ from safetensors.torch import save
 from torch import Tensor
 
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.store import ReadingMode
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
-from twmd_registry.progress import Progress, StageProgress, expect
+from twmd_registry.progress import Progress, expect, split_progress
 from twmd_registry.registry.names import Special
+from twmd_registry.registry.spec import MetricSpec
 
 SPECIAL_LEVEL = {Special.NONE: 0, Special.CLS: 1, Special.ALL: 2, Special.PARTNERS: 2}
 """Tokens whose special mark (see `EncodedTexts.special`) is at most this take part."""
@@ -42,14 +42,7 @@ def origin_of(background: MeanVectors) -> str:
     return str(background.about.get("trained_with", background.hash))
 
 
-def fit_background(
-    encoder: Encoder,
-    texts: Iterable[str],
-    reading: ReadingMode,
-    *,
-    adapter: str | None,
-    progress: Progress | None = None,
-) -> bytes:
+def fit_background(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: Progress | None = None) -> bytes:
     """Average every hidden state over every token of a corpus.
 
     A text that occurs twice counts twice.
@@ -57,8 +50,7 @@ def fit_background(
     Args:
         encoder: The encoder of the texts.
         texts: The corpus.
-        reading: How texts longer than the limit are read.
-        adapter: Full name of the encoder's adapter.
+        spec: Says how texts longer than the limit are read, and the full name of the encoder's adapter.
         progress: Called with the number of different texts done.
 
     Returns:
@@ -79,11 +71,10 @@ def fit_background(
     expect(progress, len(distinct))
     for start in range(0, len(distinct), _FIT_TEXTS):
         part = distinct[start : start + _FIT_TEXTS]
-        tokens = encoder.tokenise(part, reading.limit, window=reading.window)
-        with StageProgress(progress, len(part), 1).stage(
-            len(part)
-        ) as report:  # the encoder reports windows, of which a text may have several
-            encoded = encoder.encode(tokens, layers, window=reading.window, progress=report)
+        tokens = encoder.tokenise(part, spec.limit, spec.stride)
+        # The encoder reports windows, of which a text may have several.
+        with split_progress(progress, len(part), stages=1)(len(part)) as report:
+            encoded = encoder.encode(tokens, layers, spec.limit, spec.stride, progress=report)
         weight = torch.tensor([times[text] for text in part], device=encoder.device).repeat_interleave(encoded.lengths)
         for policy in MEANS:
             taking = weight * (encoded.special <= SPECIAL_LEVEL[policy])
@@ -93,13 +84,13 @@ def fit_background(
     about = {
         "model": encoder.files.name,
         "fingerprint": encoder.files.fingerprint,
-        "adapter": adapter,
-        "limit": encoder.check_limit(reading.limit),
+        "adapter": spec.adapter,
+        "limit": encoder.check_limit(spec.limit),
         "texts": sum(times.values()),
         "tokens": int(counts[Special.NONE]),
     }
-    if reading.window:
-        about["stride"] = reading.window.stride
+    if spec.stride:
+        about["stride"] = spec.stride
     return _write({policy: (sums[policy] / max(counts[policy], 1.0)).to(torch.float32) for policy in MEANS}, about)
 
 

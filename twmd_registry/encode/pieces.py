@@ -1,8 +1,9 @@
 """Properties of a vocabulary's pieces: which begin a word, which are punctuation, their text.
 
 WordPiece marks pieces that continue a word (``##ing``), byte-level BPE and SentencePiece those that begin one
-(``Ġthe``, ``▁the``). In the latter, punctuation and ideographs stand without a mark inside ``(see`` or ``我们``; they
-count as words of their own, as they do in WordPiece, so that dropping the rest of words does not drop whole sentences.
+(``Ġthe``, ``▁the``). In the latter, punctuation and scripts that are written without spaces stand without a mark inside
+``(see`` or ``我们``; there a piece that begins with a letter counts as a word, as ideographs do in WordPiece, so that
+dropping the rest of words does not drop whole sentences.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import regex
 
 from twmd_registry.errors import SpecError
 from twmd_registry.models.vectors import unknown_token
@@ -22,8 +24,10 @@ from twmd_registry.models.vectors import unknown_token
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-_WORDLESS = ((0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
-"""Ranges of kana and ideographs, which are written without spaces."""
+_IDEOGRAPH = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}ー]")
+"""A character that may be a word, of scripts that are written without spaces."""
+_UNSPACED = regex.compile(r"[[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]--\p{M}]", regex.V1)
+"""A letter of other scripts that are written without spaces; a vowel sign may follow in the next piece."""
 _LEAD_BYTES = range(0xE3, 0xEA)
 """First bytes of characters between U+3000 and U+9FFF, where a piece holds a part of one only."""
 
@@ -184,7 +188,7 @@ def _marked(raw: bytes) -> VocabularyEntry:
         return VocabularyEntry(opens=False, closes=True, text="", raw=raw)
     part_of_ideograph = text.startswith("\ufffd") and raw.strip()[0] in _LEAD_BYTES
     return VocabularyEntry(
-        opens=raw[:1].isspace() or part_of_ideograph or _is_single_word(text[0]),
+        opens=raw[:1].isspace() or part_of_ideograph or _is_single_word(text[0]) or bool(_UNSPACED.match(text)),
         closes=_is_single_word(text[-1]),
         text=text,
         raw=raw,
@@ -192,7 +196,7 @@ def _marked(raw: bytes) -> VocabularyEntry:
 
 
 def _is_single_word(character: str) -> bool:
-    return _is_punctuation(character) or any(low <= ord(character) <= high for low, high in _WORDLESS)
+    return _is_punctuation(character) or bool(_IDEOGRAPH.match(character))
 
 
 def _is_punctuation(text: str) -> bool:

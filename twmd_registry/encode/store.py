@@ -5,28 +5,13 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from twmd_registry.encode.cache import CachedText, EncodingCache, TextKey
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.tokenization import Window
-from twmd_registry.tensors import EncodedTexts, span_indices
-from twmd_registry.text_flags import TextFlags
-
-
-class ReadingMode(NamedTuple):
-    """How texts are read.
-
-    Attributes:
-        limit: Most tokens of a text, or of a window; None for no limit.
-        window: Windows of longer texts; None to cut them.
-    """
-
-    limit: int | None
-    window: Window | None = None
+from twmd_registry.tensors import EncodedTexts, TextFlags, span_indices
 
 
 class TextStore:
@@ -41,9 +26,10 @@ class TextStore:
         encoder: Encoder,
         texts: Sequence[str],
         layers: Sequence[int],
-        reading: ReadingMode,
         uses: dict[int, list[int]],
         *,
+        limit: int | None = None,
+        stride: int | None = None,
         flags: TextFlags,
         caches: Sequence[tuple[EncodingCache, np.ndarray]] = (),
     ) -> None:
@@ -53,14 +39,18 @@ class TextStore:
             encoder: The encoder.
             texts: Every different text.
             layers: The hidden states that are needed.
-            reading: How long texts are read.
             uses: The chunks of every text that several chunks need.
+            limit: Most tokens of a text, or of a window; None for the model's own limit.
+            stride: Tokens between the beginnings of two windows of a longer text; None to cut texts.
             flags: Receives facts about texts when they are read: empty, truncated, unknown, missing.
             caches: Caches, the fastest first, each with the texts that it may keep; shape (texts,), bool.
         """
-        self._encoder, self._texts, self._layers, self._reading = encoder, texts, list(layers), reading
+        self._encoder, self._texts, self._layers, self._reading = encoder, texts, list(layers), (limit, stride)
         self._uses, self._flags, self._caches = uses, flags, caches
-        self._held_texts, self._held = np.zeros(0, dtype=np.int64), self._encode_nothing(0)
+        none = torch.zeros(0, dtype=torch.int64, device=encoder.device)
+        no_vectors = torch.zeros(0, encoder.width, dtype=torch.float32, device=encoder.device)
+        self._nothing = EncodedTexts(dict.fromkeys(self._layers, no_vectors), none, none.to(torch.uint8), none, none)
+        self._held_texts, self._held = np.zeros(0, dtype=np.int64), self._nothing
 
     def fetch(
         self, texts: np.ndarray, *, batch_tokens: int | None, progress: Callable[[int], None] | None
@@ -76,7 +66,7 @@ class TextStore:
             All held texts, and for each of `texts` its row in them. A text without a token of its own has length 0.
         """
         new = np.setdiff1d(texts, self._held_texts)
-        if cached := self._find_cached(new):
+        if self._caches and (cached := self._find_cached(new)):
             self._hold(np.array(list(cached)), self._load(cached))
             new = np.setdiff1d(new, self._held_texts)
         if len(new):
@@ -111,36 +101,20 @@ class TextStore:
             fresh = EncodedTexts(layers, *(torch.cat(both) for both in zip(held[1:], fresh[1:], strict=True)))
         self._held, self._held_texts = fresh, np.r_[self._held_texts, texts]
 
-    def _encode_nothing(self, texts: int) -> EncodedTexts:
-        """Return encoded texts without tokens."""
-        device, width = self._encoder.device, self._encoder.width
-        layers = {k: torch.zeros(0, width, dtype=torch.float32, device=device) for k in self._layers}
-        lengths = torch.zeros(texts, dtype=torch.int64, device=device)
-        return EncodedTexts(layers, lengths, lengths[:0].to(torch.uint8), lengths[:0], lengths[:0])
-
     def _encode(
         self, texts: np.ndarray, batch_tokens: int | None, progress: Callable[[int], None] | None
     ) -> EncodedTexts:
-        tokens = self._encoder.tokenise(
-            [self._texts[i] for i in texts], self._reading.limit, window=self._reading.window
-        )
-        blank = np.array([not self._texts[i].strip() for i in texts])
-        self._flags.truncated[texts] = tokens.truncated
+        tokens = self._encoder.tokenise([self._texts[i] for i in texts], *self._reading)
+        self._flags.empty[texts], self._flags.truncated[texts] = tokens.empty, tokens.truncated
         self._flags.unknown[texts] = tokens.unknown
-        self._flags.empty[texts] = blank | (tokens.content == 0)
         self._flags.missing.update({int(i): words for i, words in zip(texts, tokens.missing, strict=False) if words})
-        full = np.flatnonzero(~self._flags.empty[texts])
-        nothing = self._encode_nothing(len(texts))
-        if len(full) == 0:
-            return nothing
-        encoded = self._encoder.encode(
-            tokens.select(full),
-            self._layers,
-            window=self._reading.window,
-            batch_tokens=batch_tokens,
-            progress=progress,
-        )
-        lengths = nothing.lengths.index_copy(0, torch.from_numpy(full).to(nothing.lengths.device), encoded.lengths)
+        full, encoded = np.flatnonzero(~tokens.empty), self._nothing
+        lengths = torch.zeros(len(texts), dtype=torch.int64, device=self._encoder.device)
+        if len(full):
+            encoded = self._encoder.encode(
+                tokens.select(full), self._layers, *self._reading, batch_tokens=batch_tokens, progress=progress
+            )
+            lengths[torch.from_numpy(full).to(lengths.device)] = encoded.lengths
         return encoded._replace(lengths=lengths)
 
     def _find_cached(self, texts: np.ndarray) -> dict[int, CachedText]:
@@ -159,7 +133,7 @@ class TextStore:
             cache.keep({self._key(i): text for i, text in texts.items() if own[i]})
 
     def _key(self, text: int) -> TextKey:
-        return TextKey(self._encoder.identity, tuple(self._layers), self._reading, self._texts[text])
+        return TextKey(self._encoder.identity, tuple(self._layers), *self._reading, self._texts[text])
 
     def _load(self, cached: dict[int, CachedText]) -> EncodedTexts:
         """Copy cached texts to the encoder's device, and set their flags."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -13,34 +14,31 @@ import torch
 from twmd_registry.encode import idf
 from twmd_registry.encode.encoder import Encoder, check_layer, last_layers, rule_layer
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, find_background, fit_background
-from twmd_registry.encode.store import ReadingMode
 from twmd_registry.encode.words import STOP_WORDS, as_tokenized, find_stop_words
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.pipeline import STEPS_PER_TEXT, AllReduce, PipelineRun, single_process
-from twmd_registry.engine.reduction import empty_score
-from twmd_registry.engine.result import PairScores
-from twmd_registry.engine.token_selection import Job
+from twmd_registry.engine.token_vectors import TokenView, make_view
 from twmd_registry.errors import ModelError, warn
 from twmd_registry.models.adapter import AdapterFiles, find_adapter
-from twmd_registry.models.arithmetic import exact_arithmetic
 from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.fitted import FittedPart, find_signed
+from twmd_registry.models.inference import exact_arithmetic
 from twmd_registry.models.load import pick_device
-from twmd_registry.models.pool import ModelHandle
+from twmd_registry.models.pool import claim_model, claims_model, release_model
 from twmd_registry.models.regressor import Regressor
 from twmd_registry.progress import Progress
 from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.fingerprint import reread
 from twmd_registry.registry.keys import layers_text
-from twmd_registry.registry.names import Centering, First, Idf, MetricName, Special, Unknown
+from twmd_registry.registry.names import Centering, First, Idf, MetricName, Unknown
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.text_flags import TextFlags
+from twmd_registry.tensors import TextFlags
 
-Scored = tuple[list[PairScores], TextFlags]
-"""The scores of all pairs by every backend of a group, and the flags of the texts."""
+Scored = tuple[list[np.ndarray], TextFlags]
+"""The scores of all pairs by every backend of a group, each of shape (sides, pairs), and the flags of the texts."""
 
 
 class Backend:
@@ -62,7 +60,6 @@ class Backend:
                 whose values may be paths.
         """
         self.requested, self.options, self.parts = spec, options, parts
-        self._handle: ModelHandle | None = None
 
     @cached_property
     def files(self) -> ModelFiles:
@@ -118,13 +115,12 @@ class Backend:
     @property
     def model(self) -> Any:
         """The loaded model, shared."""
-        if self._handle is None:
-            # A partial, not a bound method: a reference cycle would keep the model in memory after the scorer is gone.
-            load = partial(
-                self.kind, self.files, self.adapter, str(self.requested.dtype), pick_device(self.options.device)
-            )
-            self._handle = ModelHandle(self.model_key, load)
-        return self._handle.get()
+
+        def load() -> Any:
+            device = pick_device(self.options.device)
+            return self.kind(self.files, self.adapter, str(self.requested.dtype), device)
+
+        return claim_model(self, self.model_key, load)
 
     @cached_property
     def spec(self) -> MetricSpec:
@@ -168,14 +164,12 @@ class Backend:
 
     def close(self) -> None:
         """Release the model."""
-        if self._handle is not None:
-            self._handle.release()
-            self._handle = None
+        release_model(self)
 
     def park(self) -> None:
         """Move the model, if it is loaded, to the CPU until its next use."""
-        if self._handle is not None:
-            self._handle.get().park()
+        if claims_model(self):
+            self.model.park()
 
     def score_group(
         self, group: Sequence[Any], pairs: Pairs, progress: Progress | None, total: AllReduce = single_process
@@ -273,28 +267,27 @@ class TokenAlignmentBackend(Backend):
         return layers_text(layers)  # type: ignore[return-value]
 
     def _truncation(self, limit: int | None) -> str:
-        window = self.model.window(limit, self.requested.stride)
-        return super()._truncation(limit) if window is None else f"window:{window.size}/{window.stride}"
+        stride = self.requested.stride
+        if stride is None or limit is None:
+            return super()._truncation(limit)
+        self.model.check_windows(limit, stride)
+        return f"window:{limit}/{stride}"
 
     @cached_property
-    def reading(self) -> ReadingMode:
-        """Return how texts longer than the limit are read."""
-        return ReadingMode(self.spec.limit, self.model.window(self.spec.limit, self.spec.stride))
-
-    @cached_property
-    def job(self) -> Job:
-        """The applied specification with its fitted parts."""
-        job, encoder = Job(self.spec), self.model
+    def view(self) -> TokenView:
+        """The settings that decide the vectors, with the fitted parts."""
+        view, encoder = make_view(self.spec), self.model
         if self.background is not None:
-            means = self.background.content[Special(str(self.spec.special))]
-            job = job._replace(means={k: means[k] for k in self.spec.layers})
+            means = self.background.content[view.special]
+            view = replace(view, means={k: means[k] for k in view.layers})
         if self.stop_words is not None:
-            job = job._replace(stop_words=as_tokenized(self.stop_words.content, encoder.tokenizer, encoder.pieces))
+            words = as_tokenized(self.stop_words.content, encoder.tokenizer, encoder.pieces)
+            view = replace(view, stop_words=words)
         if self.frequencies is not None:
-            unseen = encoder.tokenizer.unk_token_id if self.spec.unknown == Unknown.APART else None
+            unseen = encoder.tokenizer.unk_token_id if view.unknown is Unknown.APART else None
             weights = torch.from_numpy(self.frequencies.content.unseen(unseen).weights)
-            job = job._replace(weights=(weights, weights))
-        return job
+            view = replace(view, weights=(weights, weights))
+        return view
 
     def run(
         self,
@@ -306,9 +299,8 @@ class TokenAlignmentBackend(Backend):
         """Make the pipeline of a group."""
         return PipelineRun(
             self.model,
-            [backend.job for backend in group],
+            {backend.spec: backend.view for backend in group},
             pairs,
-            self.reading,
             batch_tokens=self.options.batch_tokens,
             keep=max(backend.options.keep_references for backend in group),
             disk=max(backend.options.disk_cache for backend in group),
@@ -319,12 +311,12 @@ class TokenAlignmentBackend(Backend):
     def fit_background(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
         """Average the hidden states over a corpus; return the content of a mean-vector file."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
-            return fit_background(self.model, texts, self.reading, adapter=self.spec.adapter, progress=progress)
+            return fit_background(self.model, texts, self.spec, progress)
 
     def fit_idf(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
         """Count document frequencies over a corpus; return the content of a frequencies file."""
         with self.model.lock:
-            return idf.fit_idf(self.model, texts, self.reading, progress)
+            return idf.fit_idf(self.model, texts, self.spec, progress)
 
     def score_group(
         self,
@@ -336,7 +328,8 @@ class TokenAlignmentBackend(Backend):
         """Score all pairs by every member, each different text encoded once."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
             run = self.run(group, pairs, progress, total)
-            return run.score(), run.flags
+            scores = run.score()
+            return [scores[backend.spec] for backend in group], run.flags
 
     def work(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs) -> int:
         """Count every different text, twice if the corpus sums need a separate pass, and every pair by every
@@ -390,8 +383,6 @@ class RegressionBackend(Backend):
         different, inverse = np.unique(np.stack([pairs.hyp, pairs.ref]), axis=1, return_inverse=True)
         hyp, ref = different
         full = np.flatnonzero(~empty[hyp] & ~empty[ref])
-        blank = np.flatnonzero(empty[hyp] | empty[ref])
-        fixed = np.array([empty_score(bool(empty[hyp[i]]), bool(empty[ref[i]])) for i in blank])
         raw: dict[First, np.ndarray] = {}
         for first in sorted({first for backend in group for first in backend.orders}) if len(full) else ():
             before, after = (hyp[full], ref[full]) if first is First.PREDICTION else (ref[full], hyp[full])
@@ -406,13 +397,12 @@ class RegressionBackend(Backend):
             flags.truncated[np.stack([before, after], axis=1)[truncated]] = True
         found = []
         for backend in group:
-            scores = np.zeros(len(hyp))
-            scores[blank] = fixed
+            scores = (empty[hyp] & empty[ref]).astype(np.float64)  # 1 for two empty texts, 0 for one, as `align_pairs`
             if raw:
                 scores[full] = np.mean([raw[first] for first in backend.orders], axis=0) / float(
                     backend.spec.scale or 1.0
                 )
-            found.append(PairScores((np.clip(scores, 0.0, 1.0) if backend.spec.clip else scores)[inverse]))
+            found.append((np.clip(scores, 0.0, 1.0) if backend.spec.clip else scores)[None, inverse])
         return found, flags
 
     @property

@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from twmd_registry.engine.result import PairScores
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
 from twmd_registry.registry.keys import KEYS
@@ -58,22 +57,22 @@ def random_pairs(texts: Iterable[str], number: int, seed: int) -> tuple[list[str
     return firsts[:number], seconds[:number]
 
 
-def write_baseline(spec: MetricSpec, found: PairScores, seed: int) -> bytes:
+def write_baseline(spec: MetricSpec, scores: np.ndarray, seed: int) -> bytes:
     """Return the content of a baseline file.
 
     Args:
         spec: The applied specification, without a baseline.
-        found: Scores of random pairs by it.
+        scores: Scores of random pairs by it; shape (sides, pairs).
         seed: Of their draw.
 
     Raises:
         ModelError: Unrelated texts score 1 or more: no score could be above that.
     """
-    values = [float(np.mean(side, dtype=np.float64)) for side in found if side is not None]
+    values = [float(np.mean(side, dtype=np.float64)) for side in scores]
     _check(values, "these settings")
     about = {
         "keys": keys_of(spec),
-        "pairs": len(found.precision),
+        "pairs": scores.shape[1],
         "seed": seed,
         "values": dict(zip(SIDES, values, strict=False)),
     }
@@ -113,10 +112,11 @@ def _check(values: list[float], where: str) -> None:
         raise ModelError(f"{where}: a baseline is below 1, not {', '.join(map(str, values)) or 'nothing'}.")
 
 
-def rescale(found: PairScores, baseline: Baseline) -> PairScores:
-    """``(x - b) / (1 - b)``, each side by its own b (Zhang et al. 2020, as bert_score's ``rescale_with_baseline``).
+def rescale(scores: np.ndarray, baseline: Baseline) -> np.ndarray:
+    """Return ``(x - b) / (1 - b)``, each side by its own b (Zhang et al. 2020, as bert_score's
+    ``rescale_with_baseline``); shape (sides, pairs).
 
     An empty text's 0 becomes -b / (1 - b), as there: less than two unrelated texts score.
     """
-    sides = [side for side in found if side is not None]
-    return PairScores(*((side - b) / (1 - b) for side, b in zip(sides, baseline.content, strict=True)))
+    b = np.array(baseline.content)[:, None]  # (sides, 1)
+    return np.asarray((scores - b) / (1 - b))

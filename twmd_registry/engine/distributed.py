@@ -14,11 +14,11 @@ from torch import Tensor
 
 from twmd_registry.engine.backends import Backend, Scored
 from twmd_registry.engine.pairs import Pairs, Segments, centering_step, check_segments, digest_of_texts, take_share
-from twmd_registry.engine.result import PairScores, ScoreSet
+from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, score_segments
 from twmd_registry.errors import InputError, SpecError, TwmdError, collect_warnings, warn
 from twmd_registry.progress import Progress
-from twmd_registry.text_flags import TextFlags
+from twmd_registry.tensors import TextFlags
 
 T = TypeVar("T")
 
@@ -110,10 +110,8 @@ class Ranks:
         """Score this rank's share of some pairs, and return the scores of all."""
         share, texts = take_share(pairs, self.rank, self.number, centering_step(backend.spec for backend in group))
         shares = self.exchange((texts, *group[0].score_group(group, share, progress, self.total)))
-        scores = [  # shares in the order of ranks are in the order of the data
-            PairScores(*(np.concatenate(sides) for sides in zip(*parts, strict=True) if sides[0] is not None))
-            for parts in zip(*(scores for _, scores, _ in shares), strict=True)
-        ]
+        # Shares in the order of ranks are in the order of the data.
+        scores = [np.concatenate(parts, axis=1) for parts in zip(*(scores for _, scores, _ in shares), strict=True)]
         flags = TextFlags.none(len(pairs.texts))  # of a text that is in several shares, each share sets them
         for texts, _, own in shares:
             for flag, of_share in zip(flags[:-1], own[:-1], strict=True):

@@ -85,6 +85,24 @@ def digest_of_texts(segments: Segments) -> str:
     return hashlib.sha256(json.dumps(list(segments), ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
 
 
+def check_sources(sources: Any, segments: int) -> list[str]:
+    """Check the sources of some segments.
+
+    Args:
+        sources: Texts, one per segment.
+        segments: Number of segments.
+
+    Raises:
+        InputError: Not a list, another number of rows, or a row that is not text.
+    """
+    if not _is_list(sources):
+        raise InputError(f"sources must be a list of texts, one per segment; got {_describe(sources)}.")
+    texts = [_check_text(text, f"sources[{row}]") for row, text in enumerate(sources)]
+    if len(texts) != segments:
+        raise InputError(f"there are {len(texts)} sources for {segments} predictions: give one per prediction.")
+    return texts
+
+
 def _is_list(values: Any) -> bool:
     """Return whether iteration gives rows in order: not for a text, a table (its columns), a mapping or a set."""
     if isinstance(values, (str, bytes, Mapping, Set)) or hasattr(values, "columns"):

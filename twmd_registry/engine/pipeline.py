@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import copy_context
+from dataclasses import replace
 from functools import cache, cached_property, partial
 from itertools import islice
 from threading import Event
@@ -15,32 +16,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.align import ALIGNERS, SYMMETRIC, align, plans, similarities
+from twmd_registry.align import ALIGNERS, SYMMETRIC, align, combine_sides, plans, similarities
 from twmd_registry.align.exact import invert_cost
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.encode.cache import EncodingCache
 from twmd_registry.encode.disk import DiskCache
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import DocumentFrequencies, count_documents
-from twmd_registry.encode.store import ReadingMode, TextStore
-from twmd_registry.engine.centering import GroupSums
+from twmd_registry.encode.store import TextStore
 from twmd_registry.engine.pairs import Pairs, centering_step, plan_chunks
-from twmd_registry.engine.reduction import combine_sides
-from twmd_registry.engine.result import PairScores
-from twmd_registry.engine.token_selection import (
-    Job,
-    SelectedTokens,
+from twmd_registry.engine.token_vectors import (
+    GroupSums,
     TokenItems,
     TokenView,
     form_units,
     make_items,
-    make_view,
     positions_of,
     select,
     sum_items,
     token_vectors,
 )
-from twmd_registry.models.arithmetic import exact_arithmetic, keep_exact
+from twmd_registry.models.inference import exact_arithmetic, keep_exact
 from twmd_registry.progress import Progress
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import (
@@ -55,8 +51,7 @@ from twmd_registry.registry.names import (
     Unknown,
 )
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import EPSILON, PRF, ZERO_TOLERANCE, EncodedTexts, Sides, TokenVectors, pad
-from twmd_registry.text_flags import TextFlags
+from twmd_registry.tensors import EPSILON, ZERO_TOLERANCE, EncodedTexts, TextFlags, TokenVectors, pad
 
 Item = TypeVar("Item")
 
@@ -94,9 +89,8 @@ class PipelineRun:
     def __init__(
         self,
         encoder: Encoder,
-        jobs: Sequence[Job],
+        views: Mapping[MetricSpec, TokenView],
         pairs: Pairs,
-        reading: ReadingMode,
         *,
         batch_tokens: int | None = None,
         keep: int = 0,
@@ -107,31 +101,31 @@ class PipelineRun:
         """Plan the work, and count document frequencies where the idf is of these texts; nothing is encoded yet.
 
         Args:
-            encoder: The encoder of all jobs.
-            jobs: The specifications to compute.
+            encoder: The encoder of all specifications.
+            views: The specifications to compute, all with the same limit and stride, and the view of each with what was
+                fitted for it.
             pairs: The pairs.
-            reading: How texts longer than the limit are read.
             batch_tokens: Most padded tokens in the encoder at once.
             keep: Most bytes of encoded references to keep in main memory for later calls.
             disk: Most bytes of encoded texts to keep in files for other processes.
             total: Sums what depends on the whole corpus, where these pairs are a share of it.
             progress: Called with `STEPS_PER_TEXT` for every encoded text (from another thread where texts are encoded
-                ahead), and with 1 for every pair that a job has aligned.
+                ahead), and with 1 for every pair that was aligned by a specification.
         """
-        self._encoder, self._pairs, self._reading = encoder, pairs, reading
+        self._encoder, self._pairs = encoder, pairs
         self._batch_tokens, self._progress, self._total, self._cancelled = batch_tokens, progress, total, Event()
-        self._specs = [job.spec for job in jobs]
+        self._spec = next(iter(views))  # all read texts alike
         self._views: dict[TokenView, list[MetricSpec]] = {}
-        self._jobs: dict[TokenView, Job] = {}
-        for spec, job in dict(zip(self._specs, jobs, strict=True)).items():
-            self._views.setdefault(view := make_view(spec), []).append(spec)
-            if view not in self._jobs:
-                self._jobs[view] = self._fit_idf(view, job)
+        for spec, view in views.items():
+            self._views.setdefault(view, []).append(spec)
+        self._views = {
+            self._fit_idf(view) if view.idf in {Idf.CORPUS, Idf.REFERENCES} else view: specs
+            for view, specs in self._views.items()
+        }
         layers = sorted({k for view in self._views for k in view.layers})
         self._most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_FACTOR) // len(layers)
-        limit = None if reading.window else reading.limit
-        step = centering_step(self._specs)
-        self._chunks, uses = plan_chunks(pairs, limit, self._most_tokens, step)
+        limit = None if self._spec.stride else self._spec.limit
+        self._chunks, uses = plan_chunks(pairs, limit, self._most_tokens, centering_step(views))
         self.flags = TextFlags.none(len(pairs.texts))
         caches: list[tuple[EncodingCache, np.ndarray]] = []
         if keep:  # references only: predictions do not come again, and would push references out
@@ -139,41 +133,55 @@ class PipelineRun:
             caches.append((encoder.references, np.isin(np.arange(len(pairs.texts)), pairs.ref)))
         if disk:
             caches.append((DiskCache(encoder, disk), np.ones(len(pairs.texts), dtype=bool)))
-        self._store = TextStore(encoder, pairs.texts, layers, reading, uses, flags=self.flags, caches=caches)
+        self._store = TextStore(
+            encoder,
+            pairs.texts,
+            layers,
+            uses,
+            limit=self._spec.limit,
+            stride=self._spec.stride,
+            flags=self.flags,
+            caches=caches,
+        )
 
-    def score(self) -> list[PairScores]:
-        """Return the scores of every pair, one entry per job."""
-        scores: dict[MetricSpec, PairScores] = {}
-        for spec in self._specs:
-            precision, recall, f1 = np.full((3, len(self._pairs.hyp)), np.nan)
-            scores[spec] = PairScores(precision) if spec.metric in SYMMETRIC else PairScores(precision, recall, f1)
-        for chunk, sides in self.align():
-            for spec, prf in sides.items():
-                for whole, values in zip(scores[spec], prf, strict=True):
-                    if whole is not None:
-                        whole[chunk] = values.to("cpu", torch.float64).numpy()
-        return [scores[spec] for spec in self._specs]
+    def score(self) -> dict[MetricSpec, np.ndarray]:
+        """Return the scores of every pair by specification: precision, recall and F1 of a two-sided metric, shape (3,
+        pairs); shape (1, pairs) of another.
+        """
+        scores = {
+            spec: np.full((1 if spec.metric in SYMMETRIC else 3, len(self._pairs.hyp)), np.nan)
+            for specs in self._views.values()
+            for spec in specs
+        }
+        for chunk, by_spec in self.align():
+            for spec, sides in by_spec.items():
+                scores[spec][:, chunk] = sides[: len(scores[spec])].to("cpu", torch.float64).numpy()
+        return scores
 
-    def align(self) -> Iterator[tuple[slice, dict[MetricSpec, PRF]]]:
+    def align(self) -> Iterator[tuple[slice, dict[MetricSpec, Tensor]]]:
         """Encode, center, align and reduce all pairs, chunk by chunk; differentiable in the weights of the encoder.
 
         Yields:
-            For every chunk and view, which pairs, and by specification their scores, each of shape (pairs of the
-            chunk,).
+            For every chunk and view, which pairs, and by specification their precision, recall and F1, of shape (3,
+            pairs of the chunk).
         """
         sums = self._corpus_sums  # first, even without a pair: other processes wait for this one's share
-        for chunk, texts, rows, encoded in self._encode_ahead():
+        self._cancelled.clear()
+        chunks = self._encode(self._chunks)
+        if not torch.is_grad_enabled() and len(self._chunks) > 1:  # a thread encodes the next chunk meanwhile
+            chunks = prefetch(chunks, self._cancelled)
+        for chunk, texts, rows, encoded in chunks:
             empty = (encoded.lengths == 0).cpu().numpy()
             for view, specs in self._views.items():
-                items, selected = self._select(view, chunk, texts, rows, encoded)
-                tokens = token_vectors(view, selected, items, sums.get(view), self._jobs[view])
-                units = form_units(view, tokens, selected.weightless)
+                items = make_items(view, self._pairs, chunk, texts, rows)
+                layers, weightless, wordless = select(view, encoded, items, self._encoder)
+                tokens = token_vectors(view, layers, items, sums.get(view), encoded.unknown)
+                units = form_units(view, tokens, weightless)
                 sides, vanished = align_pairs(units, items, empty[items.row], specs)
-                weightless = np.zeros(0, int) if selected.weightless is None else selected.weightless.cpu().numpy()
                 for flag, gone in (
                     (self.flags.vanished, items.row[vanished & ~empty[items.row]]),
-                    (self.flags.wordless, selected.wordless),
-                    (self.flags.weightless, items.row[weightless]),
+                    (self.flags.wordless, wordless),
+                    (self.flags.weightless, [] if weightless is None else items.row[weightless.cpu().numpy()]),
                 ):
                     flag[texts[np.isin(rows, gone)]] = True
                 if self._progress is not None:
@@ -188,17 +196,18 @@ class PipelineRun:
         _ = self._corpus_sums
 
     def explain(self, pair: int) -> dict[str, Any]:
-        """Return how the only job aligns a pair, centered with its batch (or the corpus) as in its score: all fields of
-        `Alignment` but signature and score, with the plans of both sides.
+        """Return how the only specification aligns a pair, centered with its batch (or the corpus) as in its score: all
+        fields of `Alignment` but signature and score, with the plans of both sides.
         """
         ((view, (spec,)),) = self._views.items()
         batch = np.array([pair])
         if view.centering is Centering.BATCH:
             batch = np.flatnonzero(self._pairs.segment // view.size == self._pairs.segment[pair] // view.size)
         ((chunk, texts, rows, encoded),) = self._encode([slice(int(batch[0]), int(batch[-1]) + 1)])
-        items, selected = self._select(view, chunk, texts, rows, encoded)
-        tokens = token_vectors(view, selected, items, self._corpus_sums.get(view), self._jobs[view])
-        units = form_units(view, tokens, selected.weightless)
+        items = make_items(view, self._pairs, chunk, texts, rows)
+        layers, weightless, _ = select(view, encoded, items, self._encoder)
+        tokens = token_vectors(view, layers, items, self._corpus_sums.get(view), encoded.unknown)
+        units = form_units(view, tokens, weightless)
         both = [int(side[pair - chunk.start]) for side in (items.hyp, items.ref)]
         read = [
             [
@@ -209,13 +218,14 @@ class PipelineRun:
         ]
         shares = [torch.zeros(len(side)) for side in read]
         s = torch.zeros(len(read[0]), len(read[1]), dtype=torch.float32)
-        sides = Sides(s, s)
+        sides = s, s
         if all(int(units.lengths_with_mass[item]) for item in both):
             x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in both)
             how = make_alignment_settings(spec)
             keep_exact()
             block = similarities(x, y, how.distance)
-            s, sides = block[0], Sides(*(plan[0] for plan in plans(spec.metric, block, x, y, how)))
+            hypothesis, reference = plans(spec.metric, block, x, y, how)
+            s, sides = block[0], (hypothesis[0], reference[0])
             shares = [side.shares[0] for side in (x, y)]
         names = (Output.PRECISION, Output.RECALL) if spec.output else ("score",)
         return {
@@ -243,19 +253,6 @@ class PipelineRun:
             if len(chunks) > 1:
                 self._store.forget(number, self._most_tokens)
 
-    def _encode_ahead(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray, EncodedTexts]]:
-        """Yield all chunks; without gradients, a thread encodes the next chunk while this one is aligned."""
-        self._cancelled.clear()
-        chunks = self._encode(self._chunks)
-        return chunks if torch.is_grad_enabled() or len(self._chunks) == 1 else prefetch(chunks, self._cancelled)
-
-    def _select(
-        self, view: TokenView, chunk: slice, texts: np.ndarray, rows: np.ndarray, encoded: EncodedTexts
-    ) -> tuple[TokenItems, SelectedTokens]:
-        items = make_items(view, self._pairs, chunk, texts, rows)
-        pieces = self._encoder.pieces if view.needs_vocabulary else None
-        return items, select(view, encoded, items, pieces, self._jobs[view])
-
     @cached_property
     def _corpus_sums(self) -> dict[TokenView, list[GroupSums]]:
         """By view with corpus centering, the sums over the whole corpus in each layer."""
@@ -274,19 +271,18 @@ class PipelineRun:
         sums = {view: [GroupSums.nothing(view.groups_per_batch, width, device) for _ in view.layers] for view in views}
         for chunk, texts, rows, encoded in self._encode(self._chunks):
             for view in views:
-                items, selected = self._select(view, chunk, texts, rows, encoded)
-                here = [sum_items(tokens, items) for tokens in selected.layers]
+                items = make_items(view, self._pairs, chunk, texts, rows)
+                layers, _, _ = select(view, encoded, items, self._encoder)
+                here = [sum_items(tokens, items) for tokens in layers]
                 sums[view] = [total.plus(part) for total, part in zip(sums[view], here, strict=True)]
         return sums
 
-    def _fit_idf(self, view: TokenView, job: Job) -> Job:
-        """Return a job with the idf weights of these texts where its view asks for them."""
-        if view.idf not in {Idf.CORPUS, Idf.REFERENCES}:
-            return job
+    def _fit_idf(self, view: TokenView) -> TokenView:
+        """Return a view with the idf weights of these texts."""
         unseen = self._encoder.tokenizer.unk_token_id if view.unknown is Unknown.APART else None
         hyp = self._hypothesis_frequencies if view.idf == Idf.CORPUS else self._reference_frequencies
         weights = [torch.from_numpy(side.unseen(unseen).weights) for side in (hyp, self._reference_frequencies)]
-        return job._replace(weights=(weights[0], weights[1]))
+        return replace(view, weights=(weights[0], weights[1]))
 
     @cached_property
     def _hypothesis_frequencies(self) -> DocumentFrequencies:
@@ -302,7 +298,7 @@ class PipelineRun:
         @cache
         def own() -> DocumentFrequencies:
             different, times = np.unique(texts, return_counts=True)
-            return count_documents(self._encoder, [self._pairs.texts[i] for i in different], times, self._reading)
+            return count_documents(self._encoder, [self._pairs.texts[i] for i in different], times, self._spec)
 
         documents = self._total(lambda: torch.tensor([own().documents]))
         return DocumentFrequencies(int(documents), self._total(lambda: torch.from_numpy(own().counts)).numpy())
@@ -346,7 +342,7 @@ BLOCK_NUMBERS = 8_000_000
 
 def align_pairs(
     tokens: TokenVectors, items: TokenItems, empty: np.ndarray, specs: Sequence[MetricSpec]
-) -> tuple[list[PRF], np.ndarray]:
+) -> tuple[list[Tensor], np.ndarray]:
     """Align all pairs of some items by every specification, and reduce the sides of each pair to scores.
 
     A pair with a text that never had a token (`empty`) scores as empty texts do. A text that has no token left to
@@ -359,8 +355,8 @@ def align_pairs(
         specs: Specifications of one view.
 
     Returns:
-        Per specification the scores of every pair, each of shape (P,); and the items with nothing to compare, shape
-        (I,), bool.
+        Per specification precision, recall and F1 of every pair, shape (3, P); and the items with nothing to compare,
+        shape (I,), bool.
     """
     device, width = tokens.lengths.device, tokens.vectors.shape[1]
     counts = torch.where(tokens.lengths_with_mass > 0, tokens.lengths, 0).cpu().numpy()  # (I,)
@@ -369,7 +365,7 @@ def align_pairs(
     unaligned = np.flatnonzero((n == 0) | (m == 0))
     either_empty, both_empty = (join(empty[items.hyp], empty[items.ref]) for join in (np.logical_or, np.logical_and))
     fixed = tokens.vectors.new_tensor(np.where(either_empty, both_empty, same)[unaligned])
-    blocks, scores = [unaligned], [[PRF(fixed, fixed, fixed)] for _ in specs]
+    blocks, scores = [unaligned], [[fixed.expand(3, -1)] for _ in specs]
     settings = [make_alignment_settings(spec) for spec in specs]
     wanted = {(spec.metric, how) for spec, how in zip(specs, settings, strict=True) if spec.normalize}
     self_scores = _self_scores(tokens, counts, wanted)
@@ -380,7 +376,7 @@ def align_pairs(
         keep_exact()
         s = similarities(x, y)  # (B, N, M)
         # One C serves all outputs and transforms of a metric.
-        sides_of: dict[tuple[MetricName, AlignmentSettings], Sides] = {}
+        sides_of: dict[tuple[MetricName, AlignmentSettings], tuple[Tensor, Tensor]] = {}
         for k, (spec, how) in enumerate(zip(specs, settings, strict=True)):
             key = spec.metric, how._replace(transform=Transform.LINEAR)
             if key not in sides_of:
@@ -388,12 +384,12 @@ def align_pairs(
                 sides_of[key] = align(spec.metric, s_of_distance, x, y, key[1])
             sides = sides_of[key]
             if how.transform is Transform.INVERSE:
-                sides = Sides(*map(invert_cost, sides))
+                sides = invert_cost(sides[0]), invert_cost(sides[1])
             c_self = self_scores.get((spec.metric, how)) if spec.normalize else None
             scores[k].append(combine_sides(sides, None if c_self is None else (c_self[hyp], c_self[ref]), same_here))
     back = torch.from_numpy(np.argsort(np.concatenate(blocks))).to(device)  # (P,)
     vanished = np.logical_or.reduce([counts == 0, *((c_self <= 0).cpu().numpy() for c_self in self_scores.values())])
-    return [PRF(*(torch.cat(side)[back] for side in zip(*parts, strict=True))) for parts in scores], vanished
+    return [torch.cat(parts, dim=1)[:, back] for parts in scores], vanished
 
 
 def make_alignment_settings(spec: MetricSpec) -> AlignmentSettings:

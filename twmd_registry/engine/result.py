@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twmd_registry.errors import SpecError
-from twmd_registry.registry.names import MetricName, Output
+from twmd_registry.registry.names import MetricName, Multiref, Output
 from twmd_registry.registry.signature import Signature
 
 
@@ -81,30 +81,33 @@ class Alignment:
         return sorted(found, key=lambda link: (-link.amount, link.hypothesis, link.reference))
 
 
-class PairScores(NamedTuple):
-    """Scores of pairs or segments.
+SIDE: dict[str | None, int] = {None: 0} | {output: row for row, output in enumerate(Output)}
+"""By output, the row of *the* scores in scores by side: an array of shape (3, pairs) or (3, segments) with precision,
+recall and F1 of a two-sided metric; for a metric without outputs, of shape (1, pairs) or (1, segments).
+"""
 
-    Attributes:
-        precision: Score of the hypothesis side, or of a one-sided metric; float64, shape (pairs,) or (segments,).
-        recall: Score of the reference side; None for a one-sided metric.
-        f1: ``2 P R / (P + R)`` of every pair (min(P, R), where one of them is not positive), likewise; None for a
-            one-sided metric.
+_OVER_REFERENCES: dict[Multiref, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    Multiref.MAX: lambda scores, starts: np.maximum.reduceat(scores, starts, axis=-1),
+    Multiref.MEAN: lambda scores, starts: (
+        np.add.reduceat(scores, starts, axis=-1) / np.diff(np.r_[starts, scores.shape[-1]])
+    ),
+}
+
+
+def over_references(scores: np.ndarray, counts: np.ndarray, multiref: Multiref) -> np.ndarray:
+    """Return one score per segment from one per reference.
+
+    Precision, recall and F1 are reduced separately: the best F1 may be of another reference than the best precision.
+
+    Args:
+        scores: All references of segment 0, then of segment 1, ...; shape (pairs,) or (sides, pairs).
+        counts: References of every segment, each at least 1; shape (segments,).
+        multiref: Best or mean.
+
+    >>> over_references(np.array([0.2, 0.6, 0.5]), np.array([2, 1]), Multiref.MAX).tolist()
+    [0.6, 0.5]
     """
-
-    precision: np.ndarray
-    recall: np.ndarray | None = None
-    f1: np.ndarray | None = None
-
-    @property
-    def sides(self) -> dict[Output, np.ndarray]:
-        """The scores by output of a two-sided metric; empty for others."""
-        if self.recall is None or self.f1 is None:
-            return {}
-        return {Output.PRECISION: self.precision, Output.RECALL: self.recall, Output.F1: self.f1}
-
-    def chosen(self, output: str | None) -> np.ndarray:
-        """Return *the* scores: those of an output of a two-sided metric, else the only ones; shape as `precision`."""
-        return self.sides[Output(output)] if output and self.sides else self.precision
+    return _OVER_REFERENCES[multiref](scores, np.cumsum(counts) - counts)
 
 
 class Counts(NamedTuple):
@@ -121,6 +124,9 @@ class Counts(NamedTuple):
             have no vector in a table of word vectors and were left out.
         foreign: Letters of different texts in scripts that the model does not read, where a preset names those it
             reads.
+        copied: Predictions equal to their source and to no reference, where sources are given.
+        other_script: Predictions of which most letters are in scripts that none of their references uses.
+        repetitive: Predictions of which one string, repeated in a row, makes up more than half.
         letters: All letters of different texts, by script, the most frequent first.
     """
 
@@ -131,6 +137,9 @@ class Counts(NamedTuple):
     repeated: int
     oov: int
     foreign: int
+    copied: int
+    other_script: int
+    repetitive: int
     letters: dict[str, int]
 
     def as_dict(self) -> dict[str, int]:
@@ -223,17 +232,20 @@ class ScoreSet:
 
 def make_score_set(
     signature: Signature,
-    found: PairScores,
+    by_side: np.ndarray,
     counts: Counts,
     texts: str,
     explainer: Callable[[int, int | None], Alignment] | None = None,
 ) -> ScoreSet:
-    """Make a `ScoreSet` of the segments' scores; `scores` are those of the chosen output."""
-    sides = found.sides
+    """Make a `ScoreSet` of the segments' scores by side; `scores` are those of the chosen output."""
+    sides = [tuple(side.tolist()) for side in by_side]
+    precision, recall, f1 = sides if len(sides) > 1 else (None, None, None)
     return ScoreSet(
         signature=signature,
-        scores=tuple(found.chosen(signature.spec.output).tolist()),
-        **{str(output): tuple(sides[output].tolist()) if output in sides else None for output in Output},
+        scores=sides[SIDE[signature.spec.output]],
+        precision=precision,
+        recall=recall,
+        f1=f1,
         counts=counts,
         texts=texts,
         explainer=explainer,

@@ -12,19 +12,19 @@ import numpy as np
 from twmd_registry.engine.backends import Backend, Scored, TokenAlignmentBackend, group_by_share_key, make_backend
 from twmd_registry.engine.baseline import random_pairs, rescale, write_baseline
 from twmd_registry.engine.input_warnings import (
-    check_scripts,
+    check_texts,
     count_empty,
     count_foreign,
-    count_letters,
     warn_about_lost_words,
+    warn_about_other_nrefs,
     warn_about_single_segment_batches,
+    warn_about_split_words,
     warn_about_texts,
 )
-from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, make_pairs
-from twmd_registry.engine.reduction import over_references
-from twmd_registry.engine.result import COUNTS, Alignment, Counts, PairScores, ScoreSet, make_score_set
+from twmd_registry.engine.pairs import Pairs, Segments, check_segments, check_sources, digest_of_texts, make_pairs
+from twmd_registry.engine.result import COUNTS, SIDE, Alignment, Counts, ScoreSet, make_score_set, over_references
 from twmd_registry.errors import InputError, ModelError, SpecError, collect_warnings, warn
-from twmd_registry.progress import Progress, StageProgress
+from twmd_registry.progress import Progress, split_progress
 from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
 from twmd_registry.registry.members import merge_members, write_members
 from twmd_registry.registry.metrics import entry
@@ -32,7 +32,7 @@ from twmd_registry.registry.names import MetricName, Multiref
 from twmd_registry.registry.options import RunOptions, split_options
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
-from twmd_registry.text_flags import TextFlags
+from twmd_registry.tensors import TextFlags
 
 GroupScore = Callable[[Sequence[Backend], Pairs, Progress | None], Scored]
 
@@ -110,7 +110,7 @@ class Scorer:
                 unknown tokens, a centering batch of one segment, a solver that stopped early, another number of
                 references than in the signature from which the scorer was made.
         """
-        return score_all([self], predictions, references)[0]
+        return score_segments([self], check_segments(predictions, references))[0]
 
     def fit_baseline(
         self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None
@@ -135,9 +135,8 @@ class Scorer:
         if self.requested.baseline is not None:
             raise SpecError(f"baseline={self.requested.baseline} is set already: fit with a scorer without it.")
         scores = score_all([self], *random_pairs(texts, pairs, seed), progress=progress)[0]
-        sides = scores.precision, scores.recall, scores.f1
-        pair_scores = PairScores(*map(np.array, sides)) if None not in sides else PairScores(np.array(scores.scores))
-        return write_baseline(self.spec, pair_scores, seed)
+        sides = [side for side in (scores.precision, scores.recall, scores.f1) if side is not None]
+        return write_baseline(self.spec, np.array(sides or [scores.scores]), seed)
 
     def park(self) -> None:
         """Move the model to the CPU, which frees the device's memory; the next use of the model moves it back."""
@@ -231,7 +230,7 @@ class EnsembleScorer(Scorer):
         most = {name: max(getattr(scores.counts, name) for scores in of_members) for name in COUNTS}
         counts = of_members[0].counts._replace(**most)
         signature = Signature(self.spec, of_members[0].signature.nrefs)
-        return make_score_set(signature, PairScores(scores), counts, of_members[0].texts, _explain_no_ensemble)
+        return make_score_set(signature, scores[None], counts, of_members[0].texts, _explain_no_ensemble)
 
 
 def _explain_no_ensemble(_segment: int, _reference: int | None) -> NoReturn:
@@ -340,6 +339,7 @@ def score_all(
     predictions: Iterable[str],
     references: Iterable[str] | Iterable[Iterable[str]],
     *,
+    sources: Iterable[str] | None = None,
     progress: Progress | None = None,
 ) -> list[ScoreSet]:
     """Score the same texts by several scorers, encoding each distinct text once per model.
@@ -348,6 +348,8 @@ def score_all(
         scorers: At least one.
         predictions: As for `Scorer.score`.
         references: As for `Scorer.score`.
+        sources: The texts that were translated or summarised, one per segment: predictions that equal them are
+            counted. Scores do not depend on them.
         progress: Called with the number of segments done since its last call.
 
     Returns:
@@ -358,7 +360,9 @@ def score_all(
         TwmdError: As for `Scorer.score`.
     """
     check_scorers(scorers)
-    return score_segments(scorers, check_segments(predictions, references), progress=progress)
+    segments = check_segments(predictions, references)
+    checked = None if sources is None else check_sources(sources, len(segments.predictions))
+    return score_segments(scorers, segments, sources=checked, progress=progress)
 
 
 def check_scorers(scorers: Sequence[Scorer]) -> None:
@@ -373,6 +377,7 @@ def score_segments(
     scorers: Sequence[Scorer],
     segments: Segments,
     *,
+    sources: Sequence[str] | None = None,
     progress: Progress | None = None,
     score_group: GroupScore | None = None,
     rows: Sequence[int] = (),
@@ -382,6 +387,7 @@ def score_segments(
     Args:
         scorers: At least one.
         segments: The texts.
+        sources: As for `score_all`, checked.
         progress: As for `score_all`.
         score_group: Scores all pairs by the backends that share a model, in place of `Backend.score_group`.
         rows: The number of every segment, for warnings; from 0 if not given.
@@ -391,31 +397,28 @@ def score_segments(
     """
     members = [member for given in scorers for member in given.members]
     pairs, digest = make_pairs(segments), digest_of_texts(segments)
+    rows = rows or range(len(pairs.counts))
     flags, truncated = TextFlags.none(len(pairs.texts)), 0
     results: dict[int, ScoreSet] = {}
-    letters = count_letters(pairs.texts)
     with collect_warnings() as held:  # several models, or chunks of the texts, may repeat a warning
-        check_scripts(
-            [member.requested for member in members],
-            pairs,
-            letters,
-            rows or range(len(pairs.counts)),
-            any_language=all(member.options.any_language for member in members),
-        )
-        warn_about_single_segment_batches([member.spec for member in members], len(pairs.counts))
+        any_language = all(member.options.any_language for member in members)
+        specs = [member.requested for member in members]
+        counted = check_texts(specs, pairs, sources, rows, any_language=any_language)
+        warn_about_single_segment_batches([member.backend.spec for member in members], len(pairs.counts))
         groups = group_by_share_key([member.backend for member in members])
-        meter = StageProgress(progress, len(pairs.counts), len(groups))
+        stage = split_progress(progress, len(pairs.counts), len(groups))
         for group in groups:
             backends = [members[i].backend for i in group]
-            with meter.stage(backends[0].work(backends, pairs)) as report:
+            warn_about_split_words(backends[0].spec.model, backends[0].model, pairs.texts)
+            with stage(backends[0].work(backends, pairs)) as report:
                 group_scores, group_flags = (score_group or backends[0].score_group)(backends, pairs, report)
             flags.empty[:] |= group_flags.empty
             flags.unknown[:] |= group_flags.unknown
             truncated = max(truncated, int(group_flags.truncated.sum()))
             warn_about_lost_words(group_flags, static=backends[0].model.static)
             for i, scores in zip(group, group_scores, strict=True):
-                results[i] = _score_set(members[i], pairs, scores, group_flags, letters=letters, digest=digest)
-        warn_about_texts(pairs, flags, truncated, rows or range(len(pairs.counts)))
+                results[i] = _score_set(members[i], pairs, scores, group_flags, counted=counted, digest=digest)
+        warn_about_texts(pairs, flags, truncated, rows)
         in_order = iter([results[i] for i in range(len(members))])
         sets = [
             given.combine([next(in_order) for _ in given.members])
@@ -423,39 +426,31 @@ def score_segments(
             else next(in_order)
             for given in scorers
         ]
-    for message in dict.fromkeys([*held, *_describe_other_nrefs(scorers, sets)]):
+        for given, score_set in zip(scorers, sets, strict=True):
+            if given.nrefs not in {None, score_set.signature.nrefs}:
+                warn_about_other_nrefs(given.nrefs, score_set.signature)
+    for message in dict.fromkeys(held):
         warn(message)
     return sets
 
 
-def _describe_other_nrefs(scorers: Sequence[Scorer], sets: Sequence[ScoreSet]) -> list[str]:
-    """Describe the scorers whose signatures were written for another number of references."""
-    return [
-        f"the signature of {scores.metric} was written for nrefs:{given.nrefs}; these texts have "
-        f"nrefs:{scores.signature.nrefs}. More references make scores higher: do not compare this score with the one "
-        "that was published."
-        for given, scores in zip(scorers, sets, strict=True)
-        if given.nrefs not in {None, scores.signature.nrefs}
-    ]
-
-
 def _score_set(
-    scorer: Scorer, pairs: Pairs, scores: PairScores, flags: TextFlags, *, letters: dict[str, int], digest: str
+    scorer: Scorer, pairs: Pairs, scores: np.ndarray, flags: TextFlags, *, counted: dict[str, Any], digest: str
 ) -> ScoreSet:
     """Rescale scores of pairs, reduce references to segments, and attach signature and counts."""
-    spec, baseline = scorer.spec, scorer.backend.baseline
+    spec, baseline = scorer.backend.spec, scorer.backend.baseline
     scores = rescale(scores, baseline) if baseline else scores
     rule = Multiref(spec.multiref or Multiref.MAX)
-    segments = PairScores(*(over_references(side, pairs.counts, rule) for side in scores if side is not None))
+    segments = over_references(scores, pairs.counts, rule)  # (sides, segments)
     counts = Counts(
         segments=len(pairs.counts),
         truncated=int(flags.truncated.sum()),
         empty=count_empty(pairs, flags.empty),
         unknown=int(flags.unknown.sum()),
         repeated=len(pairs.counts) + len(pairs.ref) - len(pairs.texts),
-        oov=len(flags.missing_words),
-        foreign=count_foreign(letters, spec.model)[0],
-        letters=letters,
+        oov=sum(map(len, flags.missing.values())),
+        foreign=count_foreign(counted["letters"], spec.model),
+        **counted,
     )
     signature = Signature(spec, str(pairs.counts[0]) if (pairs.counts == pairs.counts[0]).all() else "var")
     explainer = partial(
@@ -465,7 +460,7 @@ def _score_set(
         parts=scorer.parts,
         signature=signature,
         pairs=pairs,
-        scores=scores.chosen(spec.output),
+        scores=scores[SIDE[spec.output]],
     )
     return make_score_set(signature, segments, counts, digest, explainer)
 

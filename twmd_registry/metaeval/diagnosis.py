@@ -18,11 +18,11 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
 from twmd_registry.encode.tokenization import TokenIds
 from twmd_registry.engine.backends import TokenAlignmentBackend
-from twmd_registry.engine.centering import GroupSums, center, sum_groups
 from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.engine.pipeline import CHUNK_TOKENS
+from twmd_registry.engine.token_vectors import GroupSums, center, sum_groups
 from twmd_registry.errors import InputError, ModelError, warn
-from twmd_registry.models.arithmetic import exact_arithmetic
+from twmd_registry.models.inference import exact_arithmetic
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Centering, MetricName, Special, Vectors
 from twmd_registry.registry.options import RunOptions

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from twmd_registry.errors import SpecError, menu, visible
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.progress import Progress, StageProgress
+from twmd_registry.progress import Progress, split_progress
 from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.members import write_members
 from twmd_registry.registry.names import SEGMENT_LEXICAL
@@ -129,7 +129,7 @@ def score_side_by_side(
     """
     specs = [metric for metric in metrics if isinstance(metric, MetricSpec)]
     segments = len(rated.predictions)
-    meter = StageProgress(progress, segments, bool(specs) + sum(isinstance(metric, str) for metric in metrics))
+    stage = split_progress(progress, segments, bool(specs) + sum(isinstance(metric, str) for metric in metrics))
     ours: Iterator[tuple[Compared, LabelledScores]] = iter(())
     overlaps: tuple[str, ...] = ()
     if specs:  # SacreBLEU's metrics alone need no torch
@@ -137,7 +137,7 @@ def score_side_by_side(
         from twmd_registry.metaeval.overlap import warn_about_overlap
 
         scorers = [make_scorer(spec, options) for spec in specs]
-        with meter.stage(segments) as report:
+        with stage(segments) as report:
             sets = score_all(scorers, rated.predictions, rated.references, progress=report)
         labels = labels_of([scores.signature.spec for scores in sets])
         overlaps = warn_about_overlap(labels, scorers, rated.references, data)
@@ -148,7 +148,7 @@ def score_side_by_side(
     pairs = list[tuple[Compared, LabelledScores]]()
     for metric in metrics:
         if isinstance(metric, str):
-            with meter.stage(segments) as report:
+            with stage(segments) as report:
                 scores, signature = score_lexically(metric, rated, report)
             pairs.append((metric, LabelledScores(metric, signature, scores)))
         else:

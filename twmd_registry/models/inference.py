@@ -1,96 +1,236 @@
-"""Running a network on many texts: oneDNN products, batches of like length, smaller batches when memory runs out."""
+"""`LoadedModel`: a network that runs on many texts, with exact products, by oneDNN, in batches that fit into memory.
+
+While scoring, float32 is computed as such, without a lasting change of the caller's process: autocast and default dtype
+are overridden in the scoring thread only. The precision of float32 products is a setting of the whole process;
+`ProcessSetting` changes it and puts it back.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import platform
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from twmd_registry.errors import ModelError, NotFiniteError, is_out_of_memory
-from twmd_registry.models.arithmetic import keep_exact
+from twmd_registry.models.pool import empty_device_cache
 
-CPU_TOKENS = 1024
-ACCELERATOR_TOKENS = 16384
+Value = TypeVar("Value")
+
+CPU_TOKENS, ACCELERATOR_TOKENS = 1024, 16384
+"""Padded tokens per batch that keep a device busy without filling its memory."""
 X86 = ("x86_64", "amd64")
 OPERATORS = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
 
-
-def default_batch_tokens(device: torch.device) -> int:
-    """Padded tokens per batch that keep a device busy without filling its memory."""
-    return CPU_TOKENS if device.type == "cpu" else ACCELERATOR_TOKENS
+_LOCK = threading.RLock()
 
 
-def plan_batches(lengths: Sequence[int] | np.ndarray, batch_tokens: int) -> list[np.ndarray]:
-    """Group texts of like length.
+class ProcessSetting(Generic[Value]):
+    """A process-wide setting that several threads may need at another value at once.
 
-    Args:
-        lengths: Tokens of every text.
-        batch_tokens: Most padded tokens in a batch; a single text may be longer.
-
-    Returns:
-        Index arrays, longest texts first (so that memory that will not do fails at once, not at the end).
-
-    >>> [batch.tolist() for batch in plan_batches([2, 9, 3, 8], 18)]
-    [[1, 3], [2, 0]]
+    The first thread stores the caller's value, the last thread restores it. If the caller changes the setting in
+    between, `renew` stores the new value as the one to restore. In a forked process only the forking thread continues,
+    so the loans of other threads end there.
     """
-    sizes = np.asarray(lengths)
-    order = np.argsort(-sizes, kind="stable")
-    batches, start = [], 0
-    while start < len(order):
-        longest = max(int(sizes[order[start]]), 1)
-        stop = start + max(batch_tokens // longest, 1)
-        batches.append(order[start:stop])
-        start = stop
-    return batches
 
+    def __init__(
+        self, read: Callable[[], Value], write: Callable[[Value], object], peek: Callable[[], object] | None = None
+    ) -> None:
+        """Define the setting; nothing is changed yet.
 
-def run_batches(lengths: Sequence[int] | np.ndarray, batch_tokens: int, forward: Callable[[np.ndarray], None]) -> None:
-    """Call `forward` on every batch, halving batches for which memory does not suffice.
+        Args:
+            read: Returns the present value.
+            write: Sets a value that `read` returned, or the one that is wanted.
+            peek: Returns what tells whether the value has changed, without a lock and in about a microsecond; by
+                default `read`.
+        """
+        self._read, self._write, self._peek = read, write, peek or read
+        self._expected: object = None
+        self._loans: dict[object, int] = {}
+        self._before: tuple[Value, Value] | None = None
+        os.register_at_fork(after_in_child=self._release_other_threads)
 
-    Raises:
-        ModelError: Not even one text fits.
-    """
-    waiting = plan_batches(lengths, batch_tokens)[::-1]
-    while waiting:
-        batch = waiting.pop()
-        keep_exact()
+    @contextlib.contextmanager
+    def at(self, wanted: Value, fits: Callable[[], bool] | None = None) -> Iterator[None]:
+        """Hold the setting at a value.
+
+        Args:
+            wanted: The value.
+            fits: Returns whether the present value can stay; by default, whether it is `wanted`.
+        """
+        loan = object()
         try:
-            forward(batch)
-            continue
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            if len(batch) == 1:
-                raise ModelError(
-                    f"out of memory with a single text of {lengths[batch[0]]} tokens: set truncation=cut:N."
-                ) from error
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        largest = (len(batch) + 1) // 2
-        waiting.append(batch)
-        # A stack: the first part of the first batch is last.
-        waiting = [
-            group[start : start + largest] for group in waiting for start in reversed(range(0, len(group), largest))
-        ]
+            with _LOCK:
+                self._loans[loan] = threading.get_ident()
+                if not (fits() if fits else self._read() == wanted):
+                    present = self._read()
+                    self._write(wanted)
+                    self._before = present, self._read()
+                self._expected = self._peek()
+            yield
+        finally:
+            with _LOCK:
+                self._loans.pop(loan, None)
+                self._put_back()
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the caller has changed the setting while a thread holds it."""
+        return bool(self._loans) and self._peek() != self._expected
+
+    def renew(self, wanted: Value) -> None:
+        """Set the value again where the caller has changed it; the caller's new value is put back at the end."""
+        with _LOCK:
+            if self.has_changed:
+                present = self._read()
+                self._write(wanted)
+                self._before, self._expected = (present, self._read()), self._peek()
+
+    def _put_back(self) -> None:
+        if self._loans or self._before is None:
+            return
+        before, ours = self._before
+        if self._read() == ours:  # else the caller has changed it in between
+            self._write(before)
+        self._before = None
+
+    def _release_other_threads(self) -> None:
+        here = threading.get_ident()
+        self._loans = {loan: thread for loan, thread in self._loans.items() if thread == here}
+        self._put_back()
 
 
-def check_finite(numbers: torch.Tensor, model: str, dtype: str) -> None:
-    """Refuse numbers that are not finite: of a broken model, or of a dtype with too small a range.
+def _renew_lock() -> None:
+    global _LOCK  # noqa: PLW0603 (a thread that does not exist after a fork may have held it)
+    _LOCK = threading.RLock()
 
-    Raises:
-        NotFiniteError: Some of the numbers are not finite.
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+Precisions = tuple[str | None, ...]
+"""torch's setting for all float32 products (None where torch refuses to name it), then each operator's own."""
+
+EXACT = {"none", "ieee"}
+_NEW_INTERFACE = hasattr(torch.backends, "fp32_precision")  # since torch 2.9
+_OPERATORS = (("cuda", "matmul"), ("mkldnn", "matmul")) if _NEW_INTERFACE else ()
+
+
+_get: Callable[[str, str], str] = getattr(torch._C, "_get_fp32_precision_getter", lambda *_: "none")  # noqa: SLF001
+"""Returns the precision that applies: an operator's own, or else its backend's, or else the one of all backends."""
+
+
+def _set(backend: str, operator: str, precision: str) -> None:
+    torch._C._set_fp32_precision_setter(backend, operator, precision)  # noqa: SLF001 (no public name for cuda's)
+
+
+def _own(backend: str, operator: str) -> str:
+    """Return an operator's own precision, "none" where it follows its parent's.
+
+    torch returns the precision that applies, not where it is set; setting the parent to "ieee" for a moment shows it.
     """
-    if not bool(torch.isfinite(numbers).all()):
-        way_out = (
-            "its weights are damaged" if dtype == "float32" else f"dtype={dtype} may be too small for it: try float32"
-        )
-        raise NotFiniteError(f"model {model} gives numbers that are not finite; {way_out}.")
+    precision = _get(backend, operator)
+    parent = ("generic", "all") if operator == "all" else (backend, "all")
+    if backend == "generic" or precision in EXACT or _get(*parent) != precision:
+        return precision
+    of_parent = _own(*parent)
+    _set(*parent, "ieee")
+    follows = _get(backend, operator) == "ieee"
+    _set(*parent, of_parent)
+    return "none" if follows else precision
+
+
+def _applied() -> Precisions:
+    """Return the precisions that apply; torch's old interface refuses to name one where the caller uses the new one."""
+    legacy: str | None
+    try:
+        legacy = torch.get_float32_matmul_precision()
+    except RuntimeError:
+        legacy = None
+    return legacy, *(_get(*operator) for operator in _OPERATORS)
+
+
+def _read_precisions() -> Precisions:
+    """Read all settings; only with the lock held, since `_own` changes one for a moment."""
+    return _applied()[0], *(_own(*operator) for operator in _OPERATORS)
+
+
+def _write_precisions(precisions: Precisions) -> None:
+    legacy, *own = precisions
+    if legacy is not None:
+        torch.set_float32_matmul_precision(legacy)
+    for operator, precision in zip(_OPERATORS, own, strict=True):
+        _set(*operator, str(precision))
+
+
+def _are_exact() -> bool:
+    legacy, *operators = _applied()
+    return legacy in {None, "highest"} and set(operators) <= EXACT
+
+
+def _exact_precisions() -> Precisions:
+    """Return the exact settings in the interface that the caller uses, since torch refuses to mix its two."""
+    return (None if _applied()[0] is None else "highest", *("ieee" for _ in _OPERATORS))
+
+
+_FACTORIES = {torch.tensor, torch.zeros, torch.ones, torch.full, torch.empty, torch.arange, torch.linspace, torch.eye}
+
+
+class _Float32Default(TorchFunctionMode):
+    """Gives float32 where torch, in this thread, would give the caller's default dtype.
+
+    This package names its dtypes; models of transformers divide integers (DeBERTa's buckets of positions), which
+    bfloat16 rounds to other integers.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call a function, and again in float32 where only the default dtype has decided the result's."""
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if not isinstance(result, torch.Tensor) or result.dtype != torch.get_default_dtype() or "dtype" in kwargs:
+            return result
+        if func in _FACTORIES:
+            return func(*args, **kwargs, dtype=torch.float32)
+        integers = [isinstance(arg, torch.Tensor) and not arg.is_floating_point() for arg in args]
+        if any(integers) and not any(isinstance(arg, torch.Tensor) and arg.is_floating_point() for arg in args):
+            return func(
+                *(arg.to(torch.float32) if integer else arg for arg, integer in zip(args, integers, strict=True)),
+                **kwargs,
+            )
+        return result
+
+
+_PRODUCTS = ProcessSetting(_read_precisions, _write_precisions, _applied)
+
+
+@contextlib.contextmanager
+def exact_arithmetic() -> Iterator[None]:
+    """Compute float32 in float32: no TF32, no bfloat16, no autocast, no other default dtype or device of the caller."""
+    with (
+        _PRODUCTS.at(_exact_precisions(), _are_exact),
+        contextlib.nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"),
+        contextlib.nullcontext() if torch.get_default_dtype() is torch.float32 else _Float32Default(),
+        torch.autocast("cuda", enabled=False),
+        torch.autocast("cpu", enabled=False),
+    ):
+        yield
+
+
+def keep_exact() -> None:
+    """Set the precision of products again where another thread has changed it since `exact_arithmetic` began; before a
+    product.
+
+    Costs about a microsecond. Only a product that is under way when the change is made can be less exact.
+    """
+    if _PRODUCTS.has_changed:
+        _PRODUCTS.renew(_exact_precisions())
 
 
 class OneDnnLinear(nn.Linear):
@@ -116,15 +256,11 @@ class OneDnnLinear(nn.Linear):
         ):
             return super().forward(input)
         keep_exact()
-        weights = self._weights(input)
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(input, weights, self.bias, "none", [], "")  # noqa: SLF001
-        return product
-
-    def _weights(self, input: Tensor) -> Tensor:  # noqa: A002 (as above)
-        """Return the weights, in oneDNN's order where it is kept."""
         if self.keeps and self.kept is None:
             self.kept = torch.ops.mkldnn._reorder_linear_weight(self.weight, input.shape[:-1].numel())  # noqa: SLF001
-        return self.weight if self.kept is None else self.kept
+        weights = self.weight if self.kept is None else self.kept
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(input, weights, self.bias, "none", [], "")  # noqa: SLF001
+        return product
 
 
 @contextlib.contextmanager
@@ -163,3 +299,108 @@ def quicken(network: nn.Module) -> None:
     for module in network.modules():
         if type(module) is nn.Linear:
             module.__class__ = OneDnnLinear
+
+
+def plan_batches(lengths: Sequence[int] | np.ndarray, batch_tokens: int) -> list[np.ndarray]:
+    """Group texts of like length.
+
+    Args:
+        lengths: Tokens of every text.
+        batch_tokens: Most padded tokens in a batch; a single text may be longer.
+
+    Returns:
+        Index arrays, longest texts first (so that memory that will not do fails at once, not at the end).
+
+    >>> [batch.tolist() for batch in plan_batches([2, 9, 3, 8], 18)]
+    [[1, 3], [2, 0]]
+    """
+    sizes = np.asarray(lengths)
+    order = np.argsort(-sizes, kind="stable")
+    batches, start = [], 0
+    while start < len(order):
+        longest = max(int(sizes[order[start]]), 1)
+        stop = start + max(batch_tokens // longest, 1)
+        batches.append(order[start:stop])
+        start = stop
+    return batches
+
+
+def check_finite(numbers: torch.Tensor, model: str, dtype: str) -> None:
+    """Refuse numbers that are not finite: of a broken model, or of a dtype with too small a range.
+
+    Raises:
+        NotFiniteError: Some of the numbers are not finite.
+    """
+    if not bool(torch.isfinite(numbers).all()):
+        way_out = (
+            "its weights are damaged" if dtype == "float32" else f"dtype={dtype} may be too small for it: try float32"
+        )
+        raise NotFiniteError(f"model {model} gives numbers that are not finite; {way_out}.")
+
+
+class LoadedModel:
+    """Base of loaded models: a network and its device.
+
+    Attributes:
+        network: The network.
+        device: Its device.
+        lock: To be held while it is used.
+        parked: Whether it waits in the CPU's memory.
+        static: Whether it is a table of word vectors; words without one are then left out.
+    """
+
+    network: Any
+    device: torch.device
+    lock: Any
+    parked = False
+    static = False
+
+    def park(self) -> None:
+        """Move the network to the CPU and free device memory; the next use moves it back."""
+        with self.lock:
+            self.network.to("cpu")
+            self.parked = True
+        empty_device_cache()
+
+    def run_batches(self, lengths: np.ndarray, batch_tokens: int | None, forward: Callable[[np.ndarray], None]) -> None:
+        """Call `forward` on batches of texts of like length, halving batches for which memory does not suffice.
+
+        A parked network returns to its device before. Called with the lock held.
+
+        Args:
+            lengths: Tokens of every text.
+            batch_tokens: Most padded tokens in a batch; None picks a number for the device.
+            forward: Called with the numbers of the texts of every batch.
+
+        Raises:
+            ModelError: Not even one text fits.
+        """
+        if self.parked:
+            self.network.to(self.device)
+            self.parked = False
+        most = batch_tokens or (CPU_TOKENS if self.device.type == "cpu" else ACCELERATOR_TOKENS)
+        waiting = plan_batches(lengths, most)[::-1]
+        with onednn_layout(self.network):
+            while waiting:
+                batch = waiting.pop()
+                keep_exact()
+                try:
+                    forward(batch)
+                    continue
+                except (RuntimeError, MemoryError) as error:
+                    if not is_out_of_memory(error):
+                        raise
+                    if len(batch) == 1:
+                        raise ModelError(
+                            f"out of memory with a single text of {lengths[batch[0]]} tokens: set truncation=cut:N."
+                        ) from error
+                gc.collect()
+                empty_device_cache()
+                largest = (len(batch) + 1) // 2
+                waiting.append(batch)
+                # A stack: the first part of the first batch is last.
+                waiting = [
+                    group[start : start + largest]
+                    for group in waiting
+                    for start in reversed(range(0, len(group), largest))
+                ]

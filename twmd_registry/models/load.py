@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerFast
 
-    from twmd_registry.models.arithmetic import ProcessSetting
+    from twmd_registry.models.inference import ProcessSetting
 
 NO_LIMIT = 1_000_000
 """Length limits from here on mean "no limit" (transformers writes about 1e30)."""
@@ -75,7 +75,7 @@ def _library_settings() -> tuple[ProcessSetting[int], ProcessSetting[bool]]:
     """Return transformers' verbosity and whether it shows progress bars."""
     from transformers.utils import logging as library
 
-    from twmd_registry.models.arithmetic import ProcessSetting
+    from twmd_registry.models.inference import ProcessSetting
 
     def show_bars(shown: bool) -> None:
         (library.enable_progress_bar if shown else library.disable_progress_bar)()

@@ -6,53 +6,50 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import torch
+from typing import Any
 
 _LOCK = threading.RLock()
 _LOADED: dict[Hashable, Any] = {}
 _HOLDERS: dict[Hashable, int] = {}
+_CLAIMS = weakref.WeakKeyDictionary[object, "weakref.finalize[[Hashable], object]"]()
 
 
-class ModelHandle:
-    """A claim on a shared model: loads it at first use; ends by `release` or when the handle is garbage-collected."""
+def claim_model(owner: object, key: Hashable, load: Callable[[], Any]) -> Any:
+    """Return a shared model, loaded now if it is not in memory yet; the owner's claim keeps it there.
 
-    def __init__(self, key: Hashable, load: Callable[[], Any]) -> None:
-        """Store how to load the model; nothing is loaded yet.
+    A claim ends by `release_model`, or when its owner is garbage-collected. Adapters are merged here, so number formats
+    of a surrounding training loop are overridden. transformers draws random weights before it reads the file; the
+    caller's random state is restored.
 
-        Args:
-            key: Identifies the model, device and dtype included.
-            load: Loads it.
-        """
-        self._key, self._load = key, load
-        self._claim: weakref.finalize[[Hashable], ModelHandle] | None = None
+    Args:
+        owner: An object that uses the model; it has one claim at a time.
+        key: Identifies the model, device and dtype included.
+        load: Loads it.
+    """
+    import torch
 
-    def get(self) -> Any:
-        """Return the model, loaded now if it is not in memory yet.
+    from twmd_registry.models.inference import exact_arithmetic
 
-        Adapters are merged here, so number formats of a surrounding training loop are overridden. transformers draws
-        random weights before it reads the file; the caller's random state is restored.
-        """
-        import torch
+    with _LOCK:
+        if key not in _LOADED:
+            with exact_arithmetic(), torch.random.fork_rng(devices=[]):
+                _LOADED[key] = load()
+        if owner not in _CLAIMS:
+            _HOLDERS[key] = _HOLDERS.get(key, 0) + 1
+            _CLAIMS[owner] = weakref.finalize(owner, _give_back, key)
+            _CLAIMS[owner].atexit = False
+        return _LOADED[key]
 
-        from twmd_registry.models.arithmetic import exact_arithmetic
 
-        with _LOCK:
-            if self._key not in _LOADED:
-                with exact_arithmetic(), torch.random.fork_rng(devices=[]):
-                    _LOADED[self._key] = self._load()
-            if self._claim is None or not self._claim.alive:
-                _HOLDERS[self._key] = _HOLDERS.get(self._key, 0) + 1
-                self._claim = weakref.finalize(self, _give_back, self._key)
-                self._claim.atexit = False
-            return _LOADED[self._key]
+def claims_model(owner: object) -> bool:
+    """Return whether an object has a claim on a model."""
+    return owner in _CLAIMS
 
-    def release(self) -> None:
-        """End the claim; the last claim that ends frees the model's memory."""
-        if self._claim is not None:
-            self._claim()
+
+def release_model(owner: object) -> None:
+    """End a claim, if there is one; the last claim that ends frees the model's memory."""
+    if claim := _CLAIMS.pop(owner, None):
+        claim()
 
 
 def _give_back(key: Hashable) -> None:
@@ -84,34 +81,3 @@ def empty_device_cache() -> None:
 
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-class LoadedModel:
-    """Base of loaded models: a network and its device.
-
-    Attributes:
-        network: The network.
-        device: Its device.
-        lock: To be held while it is used.
-        parked: Whether it waits in the CPU's memory.
-        static: Whether it is a table of word vectors; words without one are then left out.
-    """
-
-    network: Any
-    device: torch.device
-    lock: Any
-    parked = False
-    static = False
-
-    def park(self) -> None:
-        """Move the network to the CPU and free device memory; the next use moves it back."""
-        with self.lock:
-            self.network.to("cpu")
-            self.parked = True
-        empty_device_cache()
-
-    def wake(self) -> None:
-        """Bring a parked network back to its device; called with the lock held, before every use."""
-        if self.parked:
-            self.network.to(self.device)
-            self.parked = False

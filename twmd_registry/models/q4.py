@@ -61,6 +61,15 @@ PLACEHOLDER = "\uf8ff"
 """Stands for the full-width tilde, which the model's tokenizer keeps and NFKC replaces."""
 
 
+def has_multilingual() -> bool:
+    """Return whether the package of the multilingual encoder is installed."""
+    try:
+        metadata.distribution(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
 def multilingual_folder() -> Path:
     """Return the folder of the multilingual encoder, under the user's own data; it is made where it is not complete.
 

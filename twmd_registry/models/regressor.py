@@ -15,7 +15,7 @@ from safetensors import safe_open
 from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, read_adapter_config
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.inference import check_finite, default_batch_tokens, onednn_layout, run_batches
+from twmd_registry.models.inference import LoadedModel, check_finite
 from twmd_registry.models.load import (
     check_limit,
     check_token_types,
@@ -25,11 +25,11 @@ from twmd_registry.models.load import (
     load_network,
     load_tokenizer,
 )
-from twmd_registry.models.pool import LoadedModel
 from twmd_registry.models.siamese import SiameseRegressor, load_line
 from twmd_registry.models.vectors import is_static
 from twmd_registry.registry.fingerprint import SHARD_INDEX, weight_files
-from twmd_registry.text_flags import UNKNOWN_SHARE, TextFlags
+from twmd_registry.registry.names import UNKNOWN_SHARE
+from twmd_registry.tensors import TextFlags
 
 SHORTEST_LIMIT = 5
 """Two texts of one token each and three special tokens."""
@@ -147,7 +147,6 @@ class Regressor(LoadedModel):
             ModelError: Out of memory with a single pair, a prediction that is not finite, or a tokenizer of another
                 model.
         """
-        self.wake()
         cut = self.check_limit(limit)
         rows = self.tokenizer(list(firsts), list(seconds), verbose=False)
         truncated = np.zeros((len(firsts), 2), dtype=bool)
@@ -169,8 +168,7 @@ class Regressor(LoadedModel):
             if progress is not None:
                 progress(len(batch))
 
-        with onednn_layout(self.network):
-            run_batches(lengths, batch_tokens or default_batch_tokens(self.device), forward)
+        self.run_batches(lengths, batch_tokens, forward)
         return values, truncated
 
 

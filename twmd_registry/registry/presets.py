@@ -35,6 +35,9 @@ HASHES = ".safetensors"
 _ABOUT = ("provenance", "fingerprint", "tuned", "tuned_on")
 """Fields of a table that are not keys of the specification."""
 
+_READS = ("languages", "scripts", "strict")
+"""Fields of a table that say what its model reads."""
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -104,7 +107,14 @@ def read_presets(text: str, source: str) -> list[Preset]:
         raise SpecError(
             f"{source} holds no preset: expected a table [NAME] with provenance, and a table [NAME.metrics.METRIC]."
         )
-    return [preset for name, table in tables.items() for preset in _read_table(name, table, source)]
+    found: list[Preset] = []
+    for name, table in tables.items():
+        like = table.get("like") if isinstance(table, dict) else None
+        if like is not None and not isinstance(tables.get(str(like)), dict):
+            raise SpecError(f"{source}: [{name}]: like={like!r}: expected the name of another preset of the file.")
+        about = {field: tables[like][field] for field in _READS if field in tables[like]} if like else {}
+        found += _read_table(name, about | table if like else table, source)
+    return found
 
 
 def write_presets(name: str, provenance: str, presets: Sequence[Preset]) -> str:
@@ -117,6 +127,8 @@ def write_presets(name: str, provenance: str, presets: Sequence[Preset]) -> str:
     """
     table = _quoted(name)  # a bare name with a dot in it would be a table in a table
     lines = [f"[{table}]", f"provenance = {_quoted(provenance)}"]
+    if reads := describe_model(presets[0].model if presets else None):
+        lines += [f"languages = {json.dumps(reads.languages)}", f"scripts = {json.dumps(reads.scripts)}"]
     for preset in presets:
         lines += [
             "",
@@ -186,11 +198,10 @@ def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
     metrics = table.get("metrics") if isinstance(table, dict) else None
     if not isinstance(metrics, dict) or not metrics:
         raise SpecError(f"{where}: no [{name}.metrics.METRIC] table: say which metrics it sets.")
-    if unknown := set(table) - {"provenance", "languages", "scripts", "strict", "shared", "metrics"}:
+    if unknown := set(table) - {"provenance", "like", *_READS, "shared", "metrics"}:
         raise SpecError(
-            f"{where}: unknown: {', '.join(sorted(unknown))}. Expected provenance, languages, scripts, strict, "
-            f"[{name}.shared] and "
-            f"[{name}.metrics.METRIC]."
+            f"{where}: unknown: {', '.join(sorted(unknown))}. Expected provenance, {', '.join(_READS)}, like (a preset "
+            f"whose languages and scripts are the same), [{name}.shared] and [{name}.metrics.METRIC]."
         )
     languages, scripts = (_names(table.get(field, []), f"{where}: {field}") for field in ("languages", "scripts"))
     strict = table.get("strict", False)
@@ -299,6 +310,11 @@ def preset_named(metric: MetricName, name: str) -> Preset:
     if not isinstance(name, str) or name not in own:
         raise SpecError(f"{metric} has no preset {name!r}; {menu(str(name), own)}.")
     return own[name]
+
+
+def describe_model(model: str | None) -> Preset | None:
+    """Return the first preset that says which languages and scripts a model reads; None where none does."""
+    return next((preset for preset in presets().values() if preset.scripts and preset.model == model), None)
 
 
 def default_preset(metric: MetricName, model: str | None) -> Preset:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from twmd_registry.engine.input_warnings import SHARED_SCRIPT
 from twmd_registry.errors import FileError, InputError, SpecError, menu, visible, warn
 from twmd_registry.registry.names import Output
 from twmd_registry.registry.paths import write_atomically
@@ -47,7 +48,7 @@ BASE_FONT = "DejaVu Sans"
 """A font that matplotlib includes."""
 _UNFIT = ("Last Resort", "STIX", "cm", "DejaVu Sans Display", "DejaVu Serif Display")
 """Beginnings of the names of fonts without ordinary letters."""
-NOTO = {"CJK": "CJK", "HIRAGANA": "CJK", "KATAKANA": "CJK", "HANGUL": "CJK", "BOPOMOFO": "CJK"}
+NOTO = dict.fromkeys(("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH"), "CJK")
 """The Noto Sans font for characters whose Unicode name begins with a word; of other scripts, the word itself."""
 
 
@@ -323,7 +324,8 @@ def _describe_missing(characters: Iterable[str]) -> str:
     by_font: dict[str, str] = {}
     for c in sorted(characters):
         script = unicodedata.name(c, "").partition(" ")[0].partition("-")[0]
-        font = f"Sans {NOTO.get(script, script.capitalize())}" if unicodedata.category(c)[0] == "L" else "Emoji"
+        shared = script not in NOTO and SHARED_SCRIPT.match(c)
+        font = "Emoji" if shared else f"Sans {NOTO.get(script, script.capitalize())}"
         by_font[font] = by_font.get(font, "") + c
     listed = "; ".join(f"Noto {font} has {own[:10]}{'…' * (len(own) > 10)}" for font, own in by_font.items())
     return f"no installed font has all characters: install the missing fonts ({listed}), or write .svg or .html."

@@ -19,7 +19,7 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_segments
 from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, collect_warnings
 from twmd_registry.judgments.reader import TableRow
-from twmd_registry.progress import Progress, StageProgress
+from twmd_registry.progress import Progress, split_progress
 from twmd_registry.record.content import environment
 from twmd_registry.registry.names import Centering, Idf, Output
 from twmd_registry.registry.spec import MetricSpec
@@ -114,9 +114,10 @@ class PartitionScorer:
             self._check_models()
             backends = [member.backend for scorer in self.scorers for member in scorer.members]
             pairs = self._number(make_pairs(segments), places, part)
-            meter = StageProgress(self._progress(part), len(pairs.counts), len(groups := group_by_share_key(backends)))
+            groups = group_by_share_key(backends)
+            stage = split_progress(self._progress(part), len(pairs.counts), len(groups))
             for members in groups:
-                with meter.stage(len(pairs.texts) * STEPS_PER_TEXT) as report:
+                with stage(len(pairs.texts) * STEPS_PER_TEXT) as report:
                     group = [backends[i] for i in members]
                     group[0].sum_up(group, pairs, _collect(totals), report)
         return totals

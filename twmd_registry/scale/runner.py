@@ -20,7 +20,7 @@ from twmd_registry.engine.pairs import centering_step
 from twmd_registry.engine.scorer import Scorer, check_scorers
 from twmd_registry.errors import FileError, InputError, warn
 from twmd_registry.judgments.reader import Columns
-from twmd_registry.progress import Progress, StageProgress, expect
+from twmd_registry.progress import Progress, expect, split_progress
 from twmd_registry.record.content import spec_keys
 from twmd_registry.record.file import DATASET_FORMAT, digest_of
 from twmd_registry.registry.names import Centering
@@ -217,15 +217,15 @@ def score_parts(
             return record
         needs_totals = depend_on_corpus(specs)
         expect(manner.progress, plan.rows)
-        meter = StageProgress(manner.progress, plan.rows, stages=1 + needs_totals)
+        stage = split_progress(manner.progress, plan.rows, stages=1 + needs_totals)
         with start_workers() as (run_parts, number):
             folder.write(PLAN, plan.to_json().encode())
             scorer = PartitionScorer(plan, tuple(scorers), folder.url, manner.strict)
             if needs_totals:
-                with meter.stage(plan.rows) as progress:
+                with stage(plan.rows) as progress:
                     totals_scorer = replace(scorer, sums=True, report=_by_part(progress))
                     scorer = replace(scorer, totals=_compute_totals(totals_scorer, folder, run_parts))
-            with meter.stage(plan.rows) as progress:
+            with stage(plan.rows) as progress:
                 summaries = _score(replace(scorer, report=_by_part(progress)), manner, run_parts)
         seconds = time.perf_counter() - started
         record = _make_record(plan, names_of(scorers), summaries, workers=number, seconds=seconds)

@@ -205,7 +205,7 @@ def _make_model(
     """Load a separate encoder and make its weights trainable; return the metric, and the network to be saved."""
     from transformers import set_seed
 
-    job, reading, layer = backend.job, backend.reading, max(backend.spec.layers)
+    spec, view, layer = backend.spec, backend.view, max(backend.spec.layers)
     set_seed(recipe.seed)
     encoder = Encoder(backend.files, backend.adapter, Dtype.FLOAT32, device)
     if encoder.static:
@@ -218,7 +218,7 @@ def _make_model(
     else:
         unfreeze(encoder, layer)
     backend.close()
-    return TrainedMetric(encoder, job, reading, recipe, batch_tokens=options.batch_tokens), wrapped
+    return TrainedMetric(encoder, spec, view, recipe, batch_tokens=options.batch_tokens), wrapped
 
 
 def _similarities(model: TrainedMetric, examples: Sequence[Example], recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:

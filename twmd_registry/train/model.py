@@ -12,6 +12,7 @@ import importlib.util
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,27 +21,26 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, mse_loss
 
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.store import ReadingMode
 from twmd_registry.engine.pairs import Pairs, Segments, make_pairs
 from twmd_registry.engine.pipeline import PipelineRun
-from twmd_registry.engine.reduction import over_references
-from twmd_registry.engine.token_selection import Job
+from twmd_registry.engine.result import SIDE, over_references
+from twmd_registry.engine.token_vectors import TokenView
 from twmd_registry.errors import MissingExtraError, ModelError, SpecError
-from twmd_registry.models.arithmetic import exact_arithmetic
+from twmd_registry.models.inference import exact_arithmetic
 from twmd_registry.registry.names import Centering, Multiref
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import PRF
 from twmd_registry.train.recipe import MSE_SHARE, Loss, Recipe, Target
 
 LEAST_CORRELATION = 0.1
 """Lower bound of r in `TrainedMetric.start_line`: a line without slope would pass on no gradient."""
 LORA_DROPOUT = 0.05
 
-TARGETS: dict[Target, Callable[[PRF, MetricSpec], Tensor]] = {
-    Target.OUTPUT: lambda sides, spec: getattr(sides, spec.output or "precision"),
-    Target.MEAN: lambda sides, _: (sides.precision + sides.recall) / 2,
+TARGETS: dict[Target, Callable[[Tensor, MetricSpec], Tensor]] = {
+    Target.OUTPUT: lambda sides, spec: sides[SIDE[spec.output]],
+    Target.MEAN: lambda sides, _: (sides[0] + sides[1]) / 2,
 }
-"""The value that is fitted, from the sides of pairs; all sides are the score of a metric without sides."""
+"""The value that is fitted, from precision, recall and F1 of pairs; of a metric without sides, the first is the score.
+"""
 
 
 class TrainedMetric(nn.Module):
@@ -53,14 +53,14 @@ class TrainedMetric(nn.Module):
     """
 
     def __init__(
-        self, encoder: Encoder, job: Job, reading: ReadingMode, recipe: Recipe, *, batch_tokens: int | None = None
+        self, encoder: Encoder, spec: MetricSpec, view: TokenView, recipe: Recipe, *, batch_tokens: int | None = None
     ) -> None:
         """Combine an encoder and a metric.
 
         Args:
             encoder: A separate encoder, whose weights will change.
-            job: The applied specification and its fitted values.
-            reading: How texts longer than the limit are read.
+            spec: The applied specification.
+            view: Its view, with the fitted values.
             recipe: Target, loss and precision.
             batch_tokens: Most padded tokens in the encoder at once.
         """
@@ -70,9 +70,9 @@ class TrainedMetric(nn.Module):
             self.network.forward = self._autocast(self.network.forward, encoder.device.type)
         self.log_scale = nn.Parameter(torch.zeros((), dtype=torch.float32, device=encoder.device))
         self.offset = nn.Parameter(torch.zeros((), dtype=torch.float32, device=encoder.device))
-        self._encoder, self._job, self._reading, self._recipe = encoder, job, reading, recipe
+        self._encoder, self._spec, self._view, self._recipe = encoder, spec, view, recipe
         self._batch_tokens = batch_tokens
-        self._multiref = Multiref(job.spec.multiref or Multiref.MAX)
+        self._multiref = Multiref(spec.multiref or Multiref.MAX)
 
     def _autocast(self, forward: Callable[..., Any], device: str) -> Callable[..., Any]:
         """Return the network's forward pass, in bfloat16 while it is trained."""
@@ -84,8 +84,8 @@ class TrainedMetric(nn.Module):
         return run
 
     def _run(self, pairs: Pairs, spec: MetricSpec) -> PipelineRun:
-        job = self._job._replace(spec=spec)
-        return PipelineRun(self._encoder, [job], pairs, self._reading, batch_tokens=self._batch_tokens)
+        views = {spec: replace(self._view, size=spec.centering_size or 1)}
+        return PipelineRun(self._encoder, views, pairs, batch_tokens=self._batch_tokens)
 
     def similarities(self, segments: Segments) -> Tensor:
         """Return the similarity of every segment, differentiable in the weights.
@@ -98,7 +98,7 @@ class TrainedMetric(nn.Module):
         Returns:
             Shape (B,). With `Target.OUTPUT`, the scores of the same segments as a single centering batch.
         """
-        spec, pairs = self._job.spec, make_pairs(segments)
+        spec, pairs = self._spec, make_pairs(segments)
         if spec.centering_kind is Centering.BATCH:
             spec = spec.replace(centering_size=len(segments.predictions))
         target = TARGETS[self._recipe.target]
@@ -113,10 +113,10 @@ class TrainedMetric(nn.Module):
         The module stays in evaluation mode.
         """
         self.eval()
-        pairs, spec = make_pairs(segments), self._job.spec
+        pairs, spec = make_pairs(segments), self._spec
         with torch.inference_mode(), exact_arithmetic():
-            (found,) = self._run(pairs, spec).score()
-        return over_references(found.chosen(spec.output), pairs.counts, self._multiref)
+            scores = self._run(pairs, spec).score()[spec]
+        return over_references(scores[SIDE[spec.output]], pairs.counts, self._multiref)
 
     def forward(self, predictions: list[str], references: list[list[str]], targets: Tensor) -> dict[str, Tensor]:
         """Return the loss of a batch; `targets` has the shape (B,)."""

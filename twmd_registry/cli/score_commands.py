@@ -1,4 +1,4 @@
-"""``twmd score``: files on this machine, or a data set on Ray Data."""
+"""``twmd score``, ``report`` and ``align``: scores of files, or of a data set on Ray Data."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import glob
 import os
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,17 +16,17 @@ from click import get_current_context
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import ScoringTask, read_tasks
-from twmd_registry.cli.requested import columns_of, make_scorers, options_of
-from twmd_registry.cli.terminal import Rule, Style, best, matches, progress_bar, say
-from twmd_registry.errors import FileError, InputError, SpecError, collect_warnings, warn
+from twmd_registry.cli.inputs import ScoringTask, columns_of, make_scorers, options_of, read_tasks
+from twmd_registry.cli.output import as_json, format_table, write_file
+from twmd_registry.cli.terminal import GOOD, Rule, best, matches, printed, progress_bar
+from twmd_registry.errors import FileError, InputError, SpecError, collect_warnings, visible, warn
+from twmd_registry.record.content import Record, Resampling, SystemComparison, make_record
 from twmd_registry.record.file import check_target, check_writable, write_record
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 
-if TYPE_CHECKING:  # imports of numpy and torch wait until arguments and files are checked
+if TYPE_CHECKING:
     from twmd_registry.engine.result import ScoreSet
     from twmd_registry.engine.scorer import Scorer
-    from twmd_registry.record.content import Record, Resampling, SystemComparison
     from twmd_registry.scale.runner import ScoredDataset
 
 RAY = {"panel": "With --engine ray"}
@@ -48,13 +50,13 @@ def _path_or_url(value: str) -> Path | str:
     return value if "://" in value else Path(value)
 
 
-def default_seed() -> int:
+def _default_seed() -> int:
     """Return the number in the environment variable SACREBLEU_SEED, or SacreBLEU's default if it is none."""
     given = os.environ.get("SACREBLEU_SEED", "")
     return int(given) if given.isascii() and given.isdecimal() else 12345
 
 
-sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=default_seed)
+sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=_default_seed)
 
 
 @command(
@@ -77,16 +79,16 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=default_seed)
 @declare.option("--record", "FILE", "Write scores, signatures, hashes and environment to a JSON file.")
 @declare.flag("--paired-bs", "Paired bootstrap test of every system against the first.", **TESTS)
 @declare.flag("--paired-ar", "Paired approximate randomisation test of every system against the first.", **TESTS)
-@declare.number("--paired-bs-n", 1000, "Bootstrap resamples (default: 1000).", **SAMPLES)
-@declare.number("--paired-ar-n", 10_000, "Randomisation trials (default: 10000).", **SAMPLES)
+@declare.option("--paired-bs-n", "N", "Bootstrap resamples (default: 1000).", default=1000, **SAMPLES)
+@declare.option("--paired-ar-n", "N", "Randomisation trials (default: 10000).", default=10_000, **SAMPLES)
 @declare.flag("--confidence", "95% confidence intervals by bootstrap.", **TESTS)
-@declare.number("--confidence-n", None, OWN_RESAMPLES, **SAMPLES)
+@declare.option("--confidence-n", "N", OWN_RESAMPLES, **SAMPLES)
 @sacrebleu_seed
 @declare.choice("--engine", ["local", "ray"], "local", "ray: files with columns on Ray Data (default: local).")
 @declare.option("--output", "DIR", "An empty folder, or URL of one, for the scores and the record.", type=str, **RAY)
-@declare.number("--part-rows", None, "Rows that are scored and written together (default: 10000).", **RAY)
-@declare.number("--num-workers", None, "Workers (default: as many as there are GPUs, or else CPUs).", **RAY)
-@declare.number("--num-gpus", None, GPUS, type=declare.FINITE, **RAY)
+@declare.option("--part-rows", "N", "Rows that are scored and written together (default: 10000).", **RAY)
+@declare.option("--num-workers", "N", "Workers (default: as many as there are GPUs, or else CPUs).", **RAY)
+@declare.option("--num-gpus", "N", GPUS, type=declare.finite_number, **RAY)
 @declare.flag("--resume", "Continue in an output folder; finished parts are not scored again.", **RAY)
 @declare.flag("--strict", "Stop at a row that cannot be scored (default: set it aside).", **RAY)
 @declare.parts
@@ -102,14 +104,12 @@ def score_command(arguments: Arguments) -> int:
     _check_local(arguments)
     tasks = read_tasks(arguments)
     display = {"short": arguments.short, "segments": arguments.sentence_level}
-    scored = score_and_compare(tasks, arguments, _resampling(arguments), **display)
-    try:  # neither the scores nor the record are lost when the other cannot be written
-        say(_render(scored[-1], arguments), *(best_and_significant(scored[-1]) if arguments.format == "text" else ()))
-        sys.stdout.flush()
-    finally:
+    comparison, record, *_ = _score_and_compare(tasks, arguments, _resampling(arguments), **display)
+    rules = _best_and_significant(comparison) if arguments.format == "text" else ()
+    with printed(_render(comparison, arguments), *rules):
         if arguments.record:
             check_writable(arguments.record)
-            write_record(record_of(tasks, arguments, *scored), arguments.record)
+            write_record(record(), arguments.record)
     return 0
 
 
@@ -131,34 +131,23 @@ def _check_local(arguments: Arguments) -> None:
                 f"alone. Add one of ours, as in -m {names} twmd, or leave out --record: SacreBLEU's signatures are "
                 "printed with the scores."
             )
-        check_output(arguments.record, arguments)
+        _check_output(arguments.record, arguments)
 
 
-def check_output(path: Path, arguments: Arguments) -> None:
-    """Refuse an output file that is an input or no regular file; warn at a terminal that a file cannot be written.
-
-    The warning comes before the work, so that a user can stop it. Scores are printed in any case.
-    """
+def _check_output(path: Path, arguments: Arguments) -> None:
+    """Refuse an output file that is an input or no regular file; warn at a terminal that a file cannot be written."""
     check_target(path, [*arguments.references, *arguments.input])
-    if sys.stderr.isatty():
+    if sys.stderr.isatty():  # a user can stop the work; scores are printed in any case
         try:
             check_writable(path)
         except FileError as error:
             warn(f"{error} Only the scores will be printed.")
 
 
-def score_and_compare(
+def _score_and_compare(
     tasks: list[ScoringTask], arguments: Arguments, resampling: Resampling, **shown: bool
-) -> tuple[list[Scorer], list[list[ScoreSet]], float, SystemComparison]:
-    """Score every system by every metric, and put the scores in a table with tests and intervals.
-
-    Returns:
-        The scorers of this package's metrics, one list of results per system, the seconds without startup, and
-        the table, in the order of ``-m``, as `compare_systems` makes it.
-
-    Raises:
-        InputError: Systems have different references or sources: their scores cannot be compared.
-    """
+) -> tuple[SystemComparison, Callable[[], Record], list[Scorer], list[list[ScoreSet]]]:
+    """Return the table of all scores, a function that makes its record, the scorers, and the results by system."""
     references = tasks[0].references
     for task in tasks:
         if task.references != references:
@@ -181,35 +170,28 @@ def score_and_compare(
             from twmd_registry.engine.scorer import score_all
 
             started = time.perf_counter()
-            scores = [score_all(scorers, task.predictions, references, progress=progress) for task in tasks]
+            scores, systems_of = [], dict[str, list[str]]()
+            for task in tasks:
+                with collect_warnings() as messages:
+                    own = score_all(scorers, task.predictions, references, sources=task.originals, progress=progress)
+                scores.append(own)
+                for message in messages:
+                    systems_of.setdefault(message, []).append(task.name)
+            for message, names in systems_of.items():
+                warn(message if len(names) == len(tasks) else f"{', '.join(names)}: {message}")
             seconds = time.perf_counter() - started
     scored = iter(zip(scorers, zip(*scores, strict=True), strict=True) if scorers else ())
     metrics = [metric.name if metric.spec is None else next(scored) for metric in arguments.asked]
     systems = [(task.name, task.predictions) for task in tasks]
     with progress_bar("steps", first="") as progress:
         table = compare_systems(systems, references, metrics, resampling=resampling, progress=progress, **shown)
-    return scorers, scores, seconds, table
-
-
-def record_of(
-    tasks: list[ScoringTask],
-    arguments: Arguments,
-    _scorers: list[Scorer],
-    scores: list[list[ScoreSet]],
-    seconds: float,
-    comparison: SystemComparison,
-) -> Record:
-    """Return the record of what `score_and_compare` returned."""
-    from twmd_registry.record.content import make_record
-
     files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
-    systems = [(task.name, sets) for task, sets in zip(tasks, scores, strict=True)]
-    return make_record(systems, inputs=files, seconds=seconds, device=arguments.device, comparison=comparison)
+    sets = [(task.name, own) for task, own in zip(tasks, scores, strict=True)]
+    record = partial(make_record, sets, inputs=files, seconds=seconds, device=arguments.device, comparison=table)
+    return table, record, scorers, scores
 
 
 def _resampling(arguments: Arguments) -> Resampling:
-    from twmd_registry.record.content import Resampling
-
     if arguments.paired_bs:  # its intervals come from its own resamples
         return Resampling("bs", arguments.paired_bs_n, arguments.confidence_n or 0, arguments.seed)
     resamples = (arguments.confidence_n or DEFAULT_RESAMPLES) if arguments.confidence else 0
@@ -218,10 +200,10 @@ def _resampling(arguments: Arguments) -> Resampling:
     return Resampling(None, 0, resamples, arguments.seed)
 
 
-def best_and_significant(comparison: SystemComparison) -> tuple[Rule, ...]:
+def _best_and_significant(comparison: SystemComparison) -> tuple[Rule, ...]:
     """Return the rules that paint every metric's best score, and significant differences."""
     columns = {column.name: not column.errors for column in comparison.columns}
-    return best(columns), matches(r"\(p = \d\.\d+\)\*", Style.GOOD)
+    return best(columns), matches(r"\(p = \d\.\d+\)\*", GOOD)
 
 
 def _render(comparison: SystemComparison, arguments: Arguments) -> str:
@@ -250,13 +232,20 @@ def _score_on_ray(arguments: Arguments) -> int:
     try:  # scores are printed even if their record cannot be written
         with progress_bar("rows", first="starting Ray") as progress:
             scorers = make_scorers(arguments.asked, options_of(arguments))
-            rows, resume, strict = arguments.part_rows or PART_ROWS, bool(arguments.resume), bool(arguments.strict)
-            options = ScaleOptions(columns_of(arguments), rows, resume, strict, progress, records.append)
+            columns, rows = columns_of(arguments), arguments.part_rows or PART_ROWS
+            options = ScaleOptions(columns, rows, arguments.resume, arguments.strict, progress, records.append)
             workers = WorkerOptions(arguments.num_workers, arguments.num_gpus)
             score_files(scorers, list(map(str, arguments.input)), arguments.output, options, workers)
     finally:
+        digits = 4 if arguments.width is None else arguments.width
         for record in records:
-            print(_render_dataset(record, arguments))
+            if arguments.format == "json":
+                print(record.to_json().rstrip("\n"))
+                continue
+            for metric in record.metrics:
+                print(f"{metric.signature} = {metric.score:.{digits}f}")
+            counts = f"rows scored: {record.rows}, rejected: {record.rejected}; parts: {record.parts}"
+            print(f"{counts}, in {arguments.output}")
     return 0
 
 
@@ -284,10 +273,128 @@ def _check_ray(arguments: Arguments) -> None:
             raise FileError(f"{name} names no file.")
 
 
-def _render_dataset(record: ScoredDataset, arguments: Arguments) -> str:
+SHOWN_LINKS = 15
+COLUMNS = ("hypothesis", "reference", "carries", "similarity")
+
+
+@command(
+    "align", lexical=(), example='twmd align moverscore "It rained all day." "The whole day was rainy." -o plan.png'
+)
+@declare.metric()
+@declare.argument("hypothesis", metavar="HYP")
+@declare.argument("reference", metavar="REF")
+@declare.output("Draw it: a .png, .svg, .pdf or .html file.", "FILE")
+@declare.output_format("text", "json")
+@declare.settings
+@declare.parts
+@declare.run_options
+def align_command(arguments: Arguments) -> int:
+    """Show how the score of two texts comes about: which token carries how much to which.
+
+    METRIC is a metric or a signature, HYP and REF are texts.
+    """
+    from twmd_registry.report.alignment_picture import check_picture_file, draw
+
+    if arguments.output is not None:
+        check_picture_file(arguments.output)
+    (scorer,) = make_scorers(arguments.asked, options_of(arguments))
+    scores = scorer.score([arguments.hypothesis], [[arguments.reference]])
+    alignment = scores.explain(0)
+    predicted, expected = alignment.hypothesis, alignment.reference
+    links = {
+        side: [
+            (predicted[link.hypothesis], expected[link.reference], link.amount, link.similarity)
+            for link in alignment.links(side)
+        ]
+        for side in alignment.sides
+    }
     if arguments.format == "json":
-        return record.to_json().rstrip("\n")
-    digits = 4 if arguments.width is None else arguments.width
-    lines = [f"{metric.signature} = {metric.score:.{digits}f}" for metric in record.metrics]
-    counts = f"rows scored: {record.rows}, rejected: {record.rejected}; parts: {record.parts}, in {arguments.output}"
-    return "\n".join([*lines, counts])
+        sides = {side: [dict(zip(COLUMNS, link, strict=True)) for link in links[side]] for side in links}
+        print(as_json({"signature": str(scores.signature), "score": scores.score, "sides": sides}))
+    else:
+        print(scores)
+        for side, own in links.items():
+            rows = [[visible(token), visible(other), f"{much:.4f}", f"{near:.4f}"] for token, other, much, near in own]
+            print(f"\n{side}:\n{format_table(COLUMNS, rows[:SHOWN_LINKS], 'text')}")
+            if len(rows) > SHOWN_LINKS:
+                print(f"... and {len(rows) - SHOWN_LINKS} more")
+    if arguments.output is not None:
+        draw(alignment, arguments.output)
+        if arguments.format == "text":
+            print(f"\nwrote {arguments.output}")
+    return 0
+
+
+REPORTED = (MetricName.TWMD, MetricName.BERTSCORE_CENTERED, MetricName.MOVERSCORE, "bleu", "chrf")
+HIGHLIGHTS = 20
+
+
+def _html_file(value: str) -> Path:
+    path = Path(value)
+    if path.suffix.lower() not in {".html", ".htm"}:
+        what = "a report is an HTML file; give a name that ends in .html. For a PDF, print the page in a browser"
+        raise SpecError(f"-o {path}: {what}.")
+    return path
+
+
+@command(
+    "report", lexical=tuple(LEXICAL_NAMES), example="twmd report ref.txt -i system_a.txt system_b.txt -o report.html"
+)
+@declare.argument("references", nargs=-1, type=declare.INPUT, metavar="[REF]...")
+@declare.many("-i --input", "HYP", "One file per system, the baseline first.", type=declare.INPUT, required=True)
+@declare.output("The HTML file to write.", "FILE", type=declare.CheckedPath(_html_file), required=True)
+@declare.metrics(LEXICAL_NAMES, f"As for score (default: {' '.join(REPORTED)}).", default=list(map(str, REPORTED)))
+@declare.columns
+@declare.settings
+@sacrebleu_seed
+@declare.parts
+@declare.run_options
+def report_command(arguments: Arguments) -> int:
+    """Compare systems in one HTML file: scores with intervals and tests, distributions, correlations, alignments, every
+    segment, the record.
+
+    REF are reference files, one per reference stream.
+    """
+    asked = arguments.asked
+    if not any(metric.spec for metric in asked):
+        raise SpecError("a report keeps a record of this package's metrics: name one of them in -m.")
+    _check_output(arguments.output, arguments)
+    tasks = read_tasks(arguments)
+    from twmd_registry.metaeval.overlap import warn_about_overlap
+    from twmd_registry.report.html_report import Report, align_highlight, report_page
+    from twmd_registry.report.segments import choose_highlights
+    from twmd_registry.report.table import text_table
+
+    references, samples = tasks[0].references, DEFAULT_RESAMPLES
+    if len(references) == 1:
+        warn("there is one segment: the report has no intervals and no tests.")
+        resampling = Resampling(seed=arguments.seed)
+    elif len(tasks) == 1:
+        resampling = Resampling(resamples=samples, seed=arguments.seed)
+    else:  # the paired bootstrap has intervals of its own
+        resampling = Resampling("bs", samples, seed=arguments.seed)
+    shown = {"segments": True, "keep_resamples": True}
+    comparison, record, scorers, scores = _score_and_compare(tasks, arguments, resampling, **shown)
+    labels = [column.name for column, metric in zip(comparison.columns, asked, strict=True) if metric.spec]
+    data = ", ".join(file.name for file in tasks[0].files if file.role == "references") or tasks[0].name
+    with printed(text_table(comparison, None), *_best_and_significant(comparison)):
+        check_writable(arguments.output)
+        chosen = choose_highlights(comparison, HIGHLIGHTS)
+        highlights = []
+        with progress_bar("alignments", len(chosen), first="") as progress:
+            for highlight in chosen:
+                highlights.append((highlight, align_highlight(highlight, scores)))
+                if progress:
+                    progress(1)
+        report = Report(
+            comparison=comparison,
+            overlaps=warn_about_overlap(labels, scorers, references, data),
+            predictions=[task.predictions for task in tasks],
+            references=references,
+            highlights=highlights,
+            record=record(),
+            sources=next((task.originals for task in tasks if task.originals is not None), None),
+        )
+        write_file(arguments.output, report_page(report).encode())
+    print(f"wrote {arguments.output}")
+    return 0

@@ -9,14 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles import family as oracle
-from twmd_registry.engine.reduction import (
-    combine_sides,
-    harmonic_mean,
-    normalise,
-    over_references,
-)
+from twmd_registry.align import combine_sides, harmonic_mean, normalise
+from twmd_registry.engine.result import over_references
 from twmd_registry.registry.names import Multiref
-from twmd_registry.tensors import Sides
 
 numbers = st.floats(-2, 2, allow_subnormal=False)
 
@@ -84,9 +79,9 @@ def test_normalising_is_eq_1(c: float, own: float, other: float) -> None:
 
 @pytest.mark.parametrize(("p", "r"), [(0.6, 0.4), (0.6, -0.4), (0.0, 0.4)])
 def test_normalised_scores_are_the_raw_ones_over_one_scale(p: float, r: float) -> None:
-    sides, selves = Sides(torch.tensor([p]), torch.tensor([r])), (torch.tensor([0.81]), torch.tensor([0.25]))
+    sides, selves = (torch.tensor([p]), torch.tensor([r])), (torch.tensor([0.81]), torch.tensor([0.25]))
     scores = combine_sides(sides, selves)
     assert [float(x) for x in scores] == pytest.approx(
         [oracle.normalised(x, 0.81, 0.25) for x in (p, r, oracle.f1(p, r))], rel=1e-6
     )
-    assert (scores.precision.item(), scores.recall.item()) == pytest.approx((p / 0.45, r / 0.45), rel=1e-6)
+    assert (scores[0].item(), scores[1].item()) == pytest.approx((p / 0.45, r / 0.45), rel=1e-6)

@@ -1,0 +1,435 @@
+"""From encoded texts to the vectors that metrics compare.
+
+The order: select tokens and weigh them, center, aggregate layers, replace unknown tokens, form n-grams.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
+from twmd_registry.encode.words import Phrase, left_out
+from twmd_registry.engine.aggregation import aggregate
+from twmd_registry.engine.pairs import Pairs
+from twmd_registry.registry.names import (
+    SENTENCE,
+    Aggregation,
+    Centering,
+    Idf,
+    Part,
+    Punctuation,
+    Side,
+    Special,
+    Unknown,
+    Vectors,
+)
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.tensors import EPSILON, ZERO_TOLERANCE, EncodedTexts, TokenVectors, span_indices
+
+
+@dataclass(frozen=True)
+class TokenView:
+    """The settings that decide the vectors; metrics with equal views share all similarities.
+
+    Most are keys of the specification. What was fitted is not compared: its hashes are in other settings.
+
+    Attributes:
+        size: Segments of a centering batch.
+        groups_per_batch: Means per centering batch (or corpus): 1 for both sides, or 2.
+        means: Mean vectors by layer (background centering).
+        stop_words: Words that are left out.
+        weights: Weights of token ids, for hypotheses and for references; each of shape (V,).
+    """
+
+    layers: tuple[int, ...]
+    aggregation: str
+    special: Special
+    unknown: Unknown
+    subwords: Part
+    punctuation: Punctuation
+    stopwords: str | None
+    ngram: int | str
+    idf: str
+    centering: Centering
+    size: int
+    groups_per_batch: int
+    vectors: Vectors
+    background: str | None
+    means: dict[int, Tensor] | None = field(default=None, compare=False)
+    stop_words: frozenset[Phrase] = field(default=frozenset(), compare=False)
+    weights: tuple[Tensor, Tensor] | None = field(default=None, compare=False)
+
+
+class TokenItems(NamedTuple):
+    """The texts of a chunk, each once per centering group and per side with its own weights.
+
+    Attributes:
+        row: The text's row in the encoded texts; shape (I,).
+        group: Its centering group; shape (I,).
+        side: 1 where it is weighed as a reference, else 0; shape (I,).
+        weight: Occurrences of the text in that group; shape (I,).
+        groups: Number of groups.
+        hyp: The item of every pair's hypothesis; shape (pairs of the chunk,).
+        ref: The item of every pair's reference; likewise.
+    """
+
+    row: np.ndarray
+    group: np.ndarray
+    side: np.ndarray
+    weight: np.ndarray
+    groups: int
+    hyp: np.ndarray
+    ref: np.ndarray
+
+
+def make_view(spec: MetricSpec) -> TokenView:
+    """Return the view of an applied specification, without what was fitted; keys that its centering does not use are
+    set to one value.
+    """
+    return TokenView(
+        layers=spec.layers,
+        aggregation=spec.aggregation or Aggregation.SINGLE,
+        special=Special(spec.special or Special.NONE),
+        unknown=Unknown(spec.unknown or Unknown.KEEP),
+        subwords=Part(spec.subwords or Part.KEEP),
+        punctuation=Punctuation(spec.punctuation or Punctuation.KEEP),
+        stopwords=spec.stopwords,
+        ngram=spec.ngram or 1,
+        idf=spec.idf or Idf.NONE,
+        centering=spec.centering_kind,
+        size=spec.centering_size or 1,
+        groups_per_batch=2 if spec.centering_side == Side.SEPARATE else 1,
+        vectors=Vectors(spec.vectors or Vectors.UNIT),
+        background=spec.background,
+    )
+
+
+def make_items(view: TokenView, pairs: Pairs, chunk: slice, ids: np.ndarray, rows: np.ndarray) -> TokenItems:
+    """List the (text, group, side) combinations of a chunk and how often each occurs."""
+    segment = pairs.segment[chunk]
+    batch = np.zeros_like(segment)
+    if view.centering is Centering.BATCH:
+        batch = segment // view.size - segment[0] // view.size
+    per_batch = view.groups_per_batch
+    groups = (int(batch[-1]) + 1) * per_batch
+    # An item as one number: (row * groups + group) * 2 + side.
+    hyp_key = rows[np.searchsorted(ids, pairs.hyp[chunk])] * groups + batch * per_batch
+    ref_key = rows[np.searchsorted(ids, pairs.ref[chunk])] * groups + batch * per_batch + (per_batch - 1)
+    weighed_apart = int(view.idf == Idf.CORPUS)  # a text has other weights as a hypothesis than as a reference
+    keys, inverse = np.unique(np.r_[hyp_key * 2, ref_key * 2 + weighed_apart], return_inverse=True)
+    hyp, ref = inverse[: len(segment)], inverse[len(segment) :]
+    # A hypothesis belongs to its population once, however many references it is paired with.
+    first = np.r_[True, segment[1:] != segment[:-1]]
+    weight = np.bincount(hyp[first], minlength=len(keys)) + np.bincount(ref, minlength=len(keys))
+    return TokenItems(keys // 2 // groups, keys // 2 % groups, keys % 2, weight, groups, hyp, ref)
+
+
+def select(
+    view: TokenView, encoded: EncodedTexts, items: TokenItems, encoder: Encoder
+) -> tuple[list[TokenVectors], Tensor | None, np.ndarray]:
+    """Select the tokens of every item that take part.
+
+    Args:
+        view: The tokens and layers to select, stop words and weights.
+        encoded: The encoded texts.
+        items: The items.
+        encoder: Its vocabulary is read where the choice depends on words.
+
+    Returns:
+        By layer, the items' tokens with their encoder vectors and weights; the items with the weight 0 on every token,
+        shape (I,), bool, or None where tokens have no weights; and the rows of texts that lose all words, so that only
+        special tokens are compared.
+    """
+    keep = encoded.special <= SPECIAL_LEVEL[view.special]  # (T,)
+    wordless = np.zeros(0, dtype=np.int64)
+    if view.stopwords is not None or view.subwords is Part.DROP or view.punctuation is not Punctuation.KEEP:
+        own = (encoded.special == 0).cpu().numpy()
+        gone = left_out(
+            encoder.pieces,
+            encoded.ids.cpu().numpy(),
+            own,
+            encoded.lengths.cpu().numpy(),
+            subwords=view.subwords,
+            punctuation=view.punctuation,
+            stop_words=view.stop_words,
+        )
+        keep = keep & ~torch.from_numpy(gone).to(keep.device)
+        wordless = _wordless(encoded, own, own & ~gone, keep.cpu().numpy())
+    whole = TokenVectors(keep[:, None], encoded.lengths)
+    lengths = torch.zeros_like(encoded.lengths).index_add(0, whole.owners, keep.to(torch.int64))
+    row = torch.from_numpy(items.row).to(lengths.device)
+    kept = torch.nonzero(keep).squeeze(1)
+    positions = kept[span_indices((torch.cumsum(lengths, 0) - lengths)[row], lengths[row])]
+    counted = encoded.special[positions] == 0 if view.special is Special.PARTNERS else None
+    layers = [
+        TokenVectors(encoded.layers[k].index_select(0, positions), lengths[row], counted, positions=positions)
+        for k in view.layers
+    ]
+    if view.weights is None:
+        return layers, None, wordless
+    weights, weightless = _weigh(layers[0], encoded.ids[positions], items, view.weights)
+    return [tokens._replace(weights=weights) for tokens in layers], weightless, wordless
+
+
+def _wordless(encoded: EncodedTexts, own: np.ndarray, left: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """Return the rows of texts that had tokens of their own, have none left, and still have special ones."""
+    owners = np.repeat(np.arange(len(encoded.lengths)), encoded.lengths.cpu().numpy())
+    had, have, kept = (
+        np.bincount(owners, weights=which, minlength=len(encoded.lengths)) > 0 for which in (own, left, keep)
+    )
+    return np.flatnonzero(had & ~have & kept)
+
+
+def _weigh(
+    tokens: TokenVectors, ids: Tensor, items: TokenItems, weights: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Return the weight of every token (T,), and which items have no positive weight (I,): those get equal weights."""
+    side = torch.from_numpy(items.side).to(ids.device)[tokens.owners]  # (T,)
+    found = torch.stack(weights).to(ids.device)[side, ids]  # (T,)
+    weightless = (tokens._replace(weights=found).lengths_with_mass == 0) & (tokens.lengths > 0)
+    return torch.where(weightless[tokens.owners], 1.0, found), weightless
+
+
+class GroupSums(NamedTuple):
+    """Sums per group, from which means follow; a corpus is summed chunk by chunk.
+
+    Attributes:
+        sums: Shape (G, D), float64.
+        counts: Tokens in each group; shape (G,), float64.
+    """
+
+    sums: Tensor
+    counts: Tensor
+
+    def mean(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Return the means in a dtype; shape (G, D); zero for a group without tokens."""
+        return (self.sums / self.counts.clamp(min=1)[:, None]).to(dtype)
+
+    @classmethod
+    def nothing(cls, groups: int, width: int, device: torch.device) -> GroupSums:
+        """Return the sums of groups without tokens; D = `width`."""
+        sums = torch.zeros(groups, width, dtype=torch.float64, device=device)
+        return cls(sums, sums[:, 0].clone())
+
+    def plus(self, other: GroupSums) -> GroupSums:
+        """Return the sums of both."""
+        return GroupSums(self.sums + other.sums, self.counts + other.counts)
+
+
+def sum_groups(tokens: TokenVectors, group: Tensor, weight: Tensor, groups: int) -> GroupSums:
+    """Sum the token vectors that count, per group; each token once per occurrence of its text.
+
+    Args:
+        tokens: I items.
+        group: The group of every item; shape (I,).
+        weight: Occurrences of each item in its group; shape (I,).
+        groups: Number of groups, G.
+    """
+    shape = (len(tokens.lengths), tokens.vectors.shape[1])
+    vectors = tokens.vectors  # (T, D)
+    if tokens.counted is not None:
+        vectors = torch.where(tokens.counted[:, None], vectors, 0.0)
+    texts = vectors.new_zeros(shape).index_add(0, tokens.owners, vectors).to(torch.float64)  # (I, D)
+    weight = weight.to(torch.float64)
+    sums = texts.new_zeros(groups, shape[1]).index_add(0, group, texts * weight[:, None])  # (G, D)
+    counts = texts.new_zeros(groups).index_add(0, group, tokens.counted_lengths * weight)
+    return GroupSums(sums, counts)
+
+
+def center(
+    layers: Sequence[TokenVectors], centering: Centering, vectors: Vectors, means: Sequence[Tensor] | None = None
+) -> list[TokenVectors]:
+    """Subtract a mean from token vectors and scale them to length one, layer by layer (TWMD paper, section 5).
+
+    ``batch`` and ``corpus`` are one operation with different groups of texts, see `sum_groups`. A token of which
+    centering leaves nothing but rounding errors (`ZERO_TOLERANCE`) has no direction; it is dropped in every layer, so
+    an item may end up with no token at all (a one-word text under ``sentence`` centering does).
+
+    Args:
+        layers: The same I items in every layer.
+        centering: The kind of mean to subtract.
+        vectors: Whether to scale to length one (``unit``) or not (``raw``).
+        means: By layer, the mean of every item, for ``batch``, ``corpus`` and ``background``; each of shape (I, D).
+
+    Returns:
+        The same items, possibly with fewer tokens, with the rounding errors of what is left.
+
+    Raises:
+        ValueError: A centering that needs means came without.
+    """
+    parts = []
+    for k, tokens in enumerate(layers):
+        centered, mean = tokens.vectors, means[k] if means else None  # (T, D), (I, D)
+        if centering is Centering.SENTENCE:
+            every = torch.arange(len(tokens.lengths), device=tokens.lengths.device)
+            mean = sum_groups(tokens, every, torch.ones_like(every), len(every)).mean(centered.dtype)
+        if centering is Centering.DIMENSION:
+            centered = centered - centered.mean(dim=1, keepdim=True)
+        elif centering is not Centering.NONE:
+            if mean is None:  # batch, corpus and background take the means that they are given
+                raise ValueError("this centering needs means: sum_groups(...) or a background vector.")
+            centered = centered - mean.index_select(0, tokens.owners)
+        norms = torch.linalg.vector_norm(centered, dim=1)  # (T,)
+        # The rounding error of a difference is proportional to the longer of the vector and the difference.
+        longer = torch.maximum(torch.linalg.vector_norm(tokens.vectors.detach(), dim=1), norms.detach())
+        parts.append((tokens, centered, norms, EPSILON * longer))
+    # NaN is no absence.
+    keep = ~torch.stack([norms <= ZERO_TOLERANCE * errors for _, _, norms, errors in parts]).any(0)  # (T,)
+    whole = bool(keep.all())
+    found = []
+    for tokens, centered, norms, errors in parts:
+        # A dropped token is divided by 1: a division by 0 would give NaN, here or in the gradients.
+        length = torch.ones_like(norms) if vectors is Vectors.RAW else torch.where(keep, norms, 1.0)
+        scaled = tokens._replace(vectors=centered / length[:, None], rounding=errors / length.detach())
+        found.append(scaled if whole else scaled.select(keep))
+    return found
+
+
+def sum_items(tokens: TokenVectors, items: TokenItems) -> GroupSums:
+    """Return the sums of every centering group."""
+    device = tokens.vectors.device
+    return sum_groups(
+        tokens, torch.from_numpy(items.group).to(device), torch.from_numpy(items.weight).to(device), items.groups
+    )
+
+
+def token_vectors(
+    view: TokenView, layers: list[TokenVectors], items: TokenItems, corpus: list[GroupSums] | None, unknown: Tensor
+) -> TokenVectors:
+    """Return one vector for every token of every item: centered in every layer, then aggregated.
+
+    Args:
+        view: The view, with mean vectors for ``centering=background``.
+        layers: By layer, the items' tokens.
+        items: The items.
+        corpus: By layer, the sums over the whole corpus, for ``centering=corpus``.
+        unknown: As in `EncodedTexts`, over all its tokens.
+    """
+    device = unknown.device
+    group = torch.from_numpy(items.group).to(device)
+    means = None
+    if view.centering is Centering.BATCH:
+        means = [sum_items(tokens, items).mean(tokens.vectors.dtype)[group] for tokens in layers]
+    elif corpus is not None:
+        means = [sums.mean()[group] for sums in corpus]
+    elif view.means is not None:
+        means = [view.means[k].to(device).expand(len(group), -1) for k in view.layers]
+    centered = center(layers, view.centering, view.vectors, means)
+    tokens = centered[0]
+    if len(centered) > 1:
+        errors = torch.stack([layer.rounding_errors for layer in centered], dim=1)  # (T, L)
+        vectors = aggregate(torch.stack([layer.vectors for layer in centered], dim=1), view.aggregation)
+        tokens = tokens._replace(vectors=vectors, rounding=torch.linalg.vector_norm(errors, dim=1))
+    if view.unknown is Unknown.APART and bool(unknown.any()):
+        return _replace_unknown_tokens(tokens, unknown)
+    return tokens
+
+
+def _replace_unknown_tokens(tokens: TokenVectors, unknown: Tensor) -> TokenVectors:
+    """Give every unknown token the direction that belongs to its surface string; the vector's length stays."""
+    codes = unknown[tokens.positions]  # (T,)
+    positions = torch.nonzero(codes).squeeze(1)  # (U,)
+    different, which = torch.unique(codes[positions], return_inverse=True)
+    directions = (
+        np.stack([_direction(code, tokens.vectors.shape[1]) for code in different.tolist()])
+        if len(different)
+        else np.zeros((0, 1))
+    )
+    lengths = torch.linalg.vector_norm(tokens.vectors[positions], dim=1, keepdim=True)  # (U, 1)
+    own = torch.from_numpy(directions).to(tokens.vectors)[which] * lengths  # (U, D)
+    return tokens._replace(vectors=tokens.vectors.index_copy(0, positions, own)) if len(positions) else tokens
+
+
+def _direction(code: int, width: int) -> np.ndarray:
+    """Return a pseudo-random unit vector of signs, the same on every machine; shape (D,). The cosine of two has mean 0
+    and variance 1/D.
+    """
+    bits = np.frombuffer(hashlib.shake_256(code.to_bytes(8, signed=True)).digest(math.ceil(width / 8)), dtype=np.uint8)
+    return (2.0 * np.unpackbits(bits)[:width] - 1) / math.sqrt(width)
+
+
+def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
+    """Replace tokens by all windows of n neighbours, with stride 1.
+
+    A window's vector is the weighted mean of its tokens' vectors, its weight the sum of their weights (Eq. 3). A text
+    of fewer tokens is one window, and so is every text where n is ``sentence``. A window whose tokens weigh nothing
+    weighs nothing, and has their plain mean.
+
+    Args:
+        tokens: I items.
+        n: Tokens of a window, or ``sentence``.
+    """
+    width = tokens.lengths if n == SENTENCE else tokens.lengths.clamp(max=int(n))  # (I,)
+    windows = torch.where(tokens.lengths > 0, tokens.lengths - width + 1, 0)  # (I,)
+    first = span_indices(tokens.starts, windows)  # (W,)
+    widths = torch.repeat_interleave(width, windows)  # (W,)
+    masses = tokens.masses
+    weigh = torch.ones_like(tokens.vectors[:, 0]) if masses is None else masses
+    weighted, plain = (tokens.vectors.new_zeros(len(first), tokens.vectors.shape[1]) for _ in range(2))
+    rounding = tokens.rounding_errors
+    weights, errors = weigh.new_zeros(len(first)), rounding.new_zeros(len(first))
+    for k in range(int(widths.max()) if len(widths) else 0):
+        wide = torch.nonzero(widths > k).squeeze(1)
+        token = first[wide] + k
+        weights.index_add_(0, wide, weigh[token])
+        weighted.index_add_(0, wide, weigh[token, None] * tokens.vectors[token])
+        plain.index_add_(0, wide, tokens.vectors[token])
+        errors[wide] = torch.maximum(errors[wide], rounding[token])  # no mean's error is larger, whatever the weights
+    heavy = weights > 0
+    vectors = torch.where(heavy[:, None], weighted / torch.where(heavy, weights, 1.0)[:, None], plain / widths[:, None])
+    return TokenVectors(vectors, windows, None, None if masses is None else weights, first, errors)
+
+
+def unit(tokens: TokenVectors) -> TokenVectors:
+    """Scale vectors to length one; drop a vector that is only rounding error."""
+    norms = torch.linalg.vector_norm(tokens.vectors, dim=1, keepdim=True)
+    keep = ~(norms.squeeze(1) <= ZERO_TOLERANCE * tokens.rounding_errors)  # NaN is no absence
+    # A dropped vector is divided by 1, as in `center`.
+    scaled = tokens._replace(vectors=tokens.vectors / torch.where(keep[:, None], norms, 1.0))
+    return scaled if bool(keep.all()) else scaled.select(keep)
+
+
+def form_units(view: TokenView, tokens: TokenVectors, weightless: Tensor | None) -> TokenVectors:
+    """Return the units that are compared: tokens or n-grams, scaled to length one unless the view asks for raw vectors.
+
+    Args:
+        view: The view.
+        tokens: The result of `token_vectors`.
+        weightless: As `select` returns them; n-grams of these items have the weight 1, as without idf.
+    """
+    if view.ngram != 1:
+        tokens = form_ngrams(tokens, view.ngram)
+        if tokens.weights is not None and weightless is not None:
+            tokens = tokens._replace(weights=torch.where(weightless[tokens.owners], 1.0, tokens.weights))
+    as_centered = len(view.layers) == 1 and view.ngram == 1
+    return tokens if as_centered or view.vectors is Vectors.RAW else unit(tokens)
+
+
+def positions_of(view: TokenView, tokens: TokenVectors, units: TokenVectors, item: int) -> list[Tensor]:
+    """Return, for each unit of an item, the positions of its tokens in the encoded texts.
+
+    Args:
+        view: The view.
+        tokens: The result of `token_vectors`.
+        units: The result of `form_units`.
+        item: The item.
+
+    Raises:
+        ValueError: The tokens were encoded without their positions.
+    """
+    if tokens.positions is None or units.positions is None:
+        raise ValueError("these tokens have no positions: select them by `select`.")
+    own = units.positions[units.starts[item] : units.starts[item] + units.lengths[item]]
+    if view.ngram == 1:
+        return [place[None] for place in own]
+    width = int(tokens.lengths[item]) if view.ngram == SENTENCE else min(int(view.ngram), int(tokens.lengths[item]))
+    return [tokens.positions[first : first + width] for first in own.tolist()]
