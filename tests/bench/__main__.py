@@ -22,7 +22,9 @@ from tabulate import tabulate
 
 from tests.bench.contestants import CONTESTANTS, Measured, Setting
 from tests.bench.texts import PAIRS, benchmark_pairs
-from twmd_registry.models.files import embedded_folder
+from twmd_registry.models.files import embedded_folder, find_model
+from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL, MetricName
+from twmd_registry.registry.presets import default_preset
 
 SHAPES: dict[str, tuple[dict[str, int], int]] = {
     "roberta-base": (
@@ -37,7 +39,8 @@ SHAPES: dict[str, tuple[dict[str, int], int]] = {
 """Sizes of encoders that are made with random weights (speed does not depend on weights), and the layer that the TWMD
 paper reads.
 """
-EMBEDDED_LAYER = 4
+REAL = {"minilm": EMBEDDED_MODEL, "multilingual": MULTILINGUAL_MODEL}
+"""Models that come as packages."""
 BARE = ("bare encoder", "bare encoder, again")
 QUICK = ["twmd", "all four dense", "bert_score", "sentence-transformers encode"]
 QUICK_PAIRS = 400
@@ -45,10 +48,10 @@ QUICK_PAIRS = 400
 
 @contextmanager
 def model_of(shape: str) -> Iterator[tuple[str, int]]:
-    """Yield the folder of an encoder and the layer to read: the embedded model, or one with random weights and the same
-    tokenizer."""
-    if shape == "minilm":
-        yield str(embedded_folder()), EMBEDDED_LAYER
+    """Yield the folder of an encoder and the layer to read: a model of a package, or one with random weights and the
+    embedded model's tokenizer."""
+    if shape in REAL:
+        yield str(find_model(REAL[shape]).folder), default_preset(MetricName.TWMD, REAL[shape]).keys["layer"]
         return
     from transformers import AutoTokenizer, RobertaConfig, RobertaModel
 
@@ -78,7 +81,7 @@ def run(name: str, setting: Setting, pairs: int) -> Measured:
 def main() -> None:
     """Print the time of each contestant as soon as it is measured, and the table at the end."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
-    parser.add_argument("--shape", choices=("minilm", *SHAPES), default="minilm")
+    parser.add_argument("--shape", choices=(*REAL, *SHAPES), default="minilm")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_PAIRS} pairs by {', '.join(QUICK)}")
     parser.add_argument("--pairs", type=int)

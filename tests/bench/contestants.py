@@ -18,7 +18,7 @@ import torch
 
 from tests.bench.texts import benchmark_pairs
 from twmd_registry.engine.scorer import Scorer, score_all
-from twmd_registry.models.inference import default_batch_tokens
+from twmd_registry.models.inference import ACCELERATOR_TOKENS, CPU_TOKENS
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
@@ -50,7 +50,7 @@ class Setting(NamedTuple):
     @property
     def batch(self) -> int:
         """Return texts per batch for programs that count texts: what suits the device."""
-        return BATCH * default_batch_tokens(torch.device(self.device)) // default_batch_tokens(torch.device("cpu"))
+        return BATCH * (1 if torch.device(self.device).type == "cpu" else ACCELERATOR_TOKENS // CPU_TOKENS)
 
 
 def bare(setting: Setting) -> Run:

@@ -66,7 +66,7 @@ def prepared(weights: Weights) -> Encoder:
 def ours(metric: str, weights: Weights, **keys: Any) -> TrainedMetric:
     """Return the same encoder in a metric."""
     backend = TokenAlignmentBackend(make_spec(metric, layer=LAYER, **keys), RunOptions(device=DEVICE))
-    return TrainedMetric(prepared(weights), backend.job, backend.reading, Recipe(weights=weights))
+    return TrainedMetric(prepared(weights), backend.spec, backend.view, Recipe(weights=weights))
 
 
 def seconds_per_step(model: torch.nn.Module, rows: list[Example], weights: Weights) -> float:

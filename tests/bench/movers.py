@@ -23,7 +23,7 @@ import ot
 import torch
 from tabulate import tabulate
 
-from tests.bench.__main__ import EMBEDDED_LAYER
+from tests.bench.__main__ import model_of
 from tests.bench.contestants import Setting, bare
 from tests.bench.texts import benchmark_pairs
 from twmd_registry import align
@@ -133,7 +133,8 @@ def main(most: int | None = None) -> None:
     def loop(batch: int) -> None:
         scores[f"original, batch {batch}"] = original.score(predictions, references, batch)
 
-    encoder = bare(Setting(str(embedded_folder()), EMBEDDED_LAYER, "cpu"))
+    with model_of("minilm") as (folder, layer):
+        encoder = bare(Setting(folder, layer, "cpu"))
     contestants: dict[str, Callable[[], None]] = {"bare encoder, layer 4": lambda: encoder(predictions, references)}
     contestants |= {what: partial(ours, what) for what in scorers}
     contestants |= {f"original, batch {batch}": partial(loop, batch) for batch in (256, 1)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from twmd_registry.demo import choices
 from twmd_registry.demo.choices import (
     BACKGROUND,
     CENTERINGS,
@@ -28,8 +29,28 @@ def test_offered_presets_need_the_packaged_model_only() -> None:
     offered = offered_presets()
     assert {"embedded", "paper", "wmd"} <= set(offered)
     assert {"roberta-large", "regression", "roberta-base-stsb"}.isdisjoint(offered)
-    specs = [spec_of(metric, PageSettings(preset)) for metric in METRICS for preset in offered]
+    specs = [spec_of(metric, PageSettings(preset)) for metric in METRICS for preset in {*offered} - {"multilingual"}]
     assert {spec.model for spec in specs if spec.metric != "ensemble"} == {EMBEDDED_MODEL}
+
+
+def test_preset_names_its_languages() -> None:
+    offered = offered_presets()
+    assert offered["embedded"] == "embedded (en)"
+    assert offered["multilingual"] == "multilingual (93 languages)"
+    assert (offered["wmd"], offered["paper"]) == ("wmd (en)", "paper")
+
+
+def test_multilingual_preset_is_set_for_the_metrics_that_have_it_only() -> None:
+    assert spec_of("twmd", PageSettings("multilingual")) == make_spec("twmd", "multilingual")
+    with pytest.raises(SpecError, match="stsscore has no preset 'multilingual'"):
+        spec_of("stsscore", PageSettings("multilingual"))
+
+
+def test_multilingual_preset_is_not_offered_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choices, "has_multilingual", lambda: False)
+    offered_presets.cache_clear()
+    assert "multilingual" not in offered_presets()
+    offered_presets.cache_clear()
 
 
 def test_preset_is_set_for_the_metrics_that_have_it() -> None:

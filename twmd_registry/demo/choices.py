@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from twmd_registry.errors import SpecError, menu
+from twmd_registry.models.q4 import has_multilingual
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import CONVERGED, EMBEDDED_MODEL, Centering, MetricName
+from twmd_registry.registry.names import CONVERGED, EMBEDDED_MODEL, MULTILINGUAL_MODEL, Centering, MetricName
 from twmd_registry.registry.presets import default_preset, presets, presets_of
 from twmd_registry.registry.spec import MetricSpec, make_spec
 
 METRICS = tuple(map(str, MetricName))
+MULTILINGUAL = "multilingual"
+MANY = 10
+"""Languages of a preset that are counted, not named."""
 AS_PRESET = "preset"
 """The choice that leaves a key as the preset sets it."""
 SWEEPS = (AS_PRESET, "1", "2", "5", "10", CONVERGED)
@@ -38,9 +43,17 @@ class PageSettings(NamedTuple):
     centering: str = AS_PRESET
 
 
-def offered_presets() -> tuple[str, ...]:
-    """Return the presets that need only the packaged model: a visitor must not cause a download."""
-    return tuple(dict.fromkeys(name for metric, name in presets() if preset_for(metric, name) == name))
+@functools.cache
+def offered_presets() -> dict[str, str]:
+    """Return the presets that need only packaged models (a visitor must not cause a download), and their labels, which
+    name the languages.
+    """
+    labels: dict[str, str] = {}
+    for (metric, name), preset in presets().items():
+        if preset_for(metric, name) == name:
+            reads = preset.languages if len(preset.languages) < MANY else (f"{len(preset.languages)} languages",)
+            labels.setdefault(name, f"{name} ({', '.join(reads)})" if reads else name)
+    return labels
 
 
 def preset_for(metric: str, name: str) -> str:
@@ -51,13 +64,14 @@ def preset_for(metric: str, name: str) -> str:
     """
     entry(metric)
     preset = presets_of(MetricName(metric)).get(name)
-    models = (EMBEDDED_MODEL,) if metric == MetricName.STSSCORE else (EMBEDDED_MODEL, None)
+    models: list[str | None] = [EMBEDDED_MODEL, *([MULTILINGUAL_MODEL] if has_multilingual() else [])]
+    models += [] if metric == MetricName.STSSCORE else [None]
     return name if preset and preset.model in models else default_preset(MetricName(metric), None).name
 
 
 def notices_of_preset(metrics: Iterable[str], preset: str) -> list[str]:
-    """Return a notice that names the metrics without a preset; none where all have it."""
-    others = [name for name in metrics if preset_for(name, preset) != preset]
+    """Return a notice that names the metrics without a preset of the embedded model; none where all have it."""
+    others = [name for name in metrics if preset_for(name, preset) != preset and preset != MULTILINGUAL]
     return [f"no preset {preset!r} of {', '.join(others)}: they take their defaults."] if others else []
 
 
@@ -72,6 +86,8 @@ def spec_of(metric: str, settings: PageSettings) -> MetricSpec:
     if settings.preset not in offered_presets():
         raise SpecError(f"preset={settings.preset!r} is not offered here; {menu(settings.preset, offered_presets())}.")
     metric_entry, preset = entry(metric), preset_for(metric, settings.preset)
+    if settings.preset == MULTILINGUAL != preset:  # the default would refuse the texts that this preset is for
+        raise SpecError(f"{metric} has no preset {MULTILINGUAL!r}.")
     _, temperature, iterations, centering = settings
     for name, value, choices in (("iterations", iterations, SWEEPS), ("centering", centering, CENTERINGS)):
         if value not in choices:

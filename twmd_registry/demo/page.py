@@ -36,7 +36,8 @@ Compare a generated text with a reference by {len(METRICS)} metrics, see why a s
 signature that gives it again. Everything is computed on the machine that serves this page; nothing is sent elsewhere,
 and files are deleted after an hour.
 
-The model of the page reads {EMBEDDED_READS}."""
+The model of most presets reads {EMBEDDED_READS}; the names of presets say for which languages they
+were made."""
 
 
 class Page(gr.Blocks):  # type: ignore[misc]

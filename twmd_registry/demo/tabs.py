@@ -66,7 +66,12 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
             references = gr.Textbox(REFERENCES, label=about, lines=3, max_lines=8, elem_id="references")
             with gr.Row():
                 chosen = gr.Dropdown(METRICS, value=metric, label="Plan of", elem_id="metric", min_width=140)
-                preset = gr.Dropdown(offered_presets(), label="Preset", elem_id="preset", min_width=140)
+                preset = gr.Dropdown(
+                    [(label, name) for name, label in offered_presets().items()],
+                    label="Preset",
+                    elem_id="preset",
+                    min_width=140,
+                )
             about = "Temperature (0: preset)"
             temperature = gr.Slider(0, MAX_TEMPERATURE, value=0, step=0.01, label=about, elem_id="temperature")
             # Gradio's own check leaves the old scores and, of an empty field, a traceback in the terminal;
@@ -101,7 +106,9 @@ def add_file_tab(metric: str) -> None:
         upload = gr.File(label="Upload a table", file_types=list(SUFFIXES), height=180, elem_id="upload")
         pasted = gr.Textbox(label="or paste a table", lines=5, max_lines=5, placeholder=example, elem_id="pasted")
     chosen = gr.CheckboxGroup(METRICS, value=[metric], label="Metrics", elem_id="metrics")
-    preset = gr.Dropdown(offered_presets(), label="Preset", elem_id="file-preset")
+    preset = gr.Dropdown(
+        [(label, name) for name, label in offered_presets().items()], label="Preset", elem_id="file-preset"
+    )
     button = gr.Button("Score", variant="primary", elem_id="score-file")
     shown = [gr.HTML(elem_id=name) for name in ("file-notices", "file-scores", "distribution")]
     with gr.Column(visible=False) as results:
