@@ -18,7 +18,7 @@ from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import HEAD_FILE, packaged_adapters
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_tokenizer
-from twmd_registry.models.siamese import SiameseRegressor, load_line, save_line, take_apart
+from twmd_registry.models.siamese import SiameseRegressor, load_line, mark_second_texts, save_line, take_apart
 
 PACKAGED = packaged_adapters() / "stsb-siamese"
 EMBEDDED = "0336012e2308"
@@ -166,7 +166,19 @@ def test_padding_on_the_left_changes_nothing(tmp_path: Path) -> None:
     assert found.scores == pytest.approx(twmd_registry.scorer("stsscore").score(FIRST, SECOND).scores, abs=1e-6)
 
 
-def test_model_without_token_types_cannot_take_pairs_apart(tmp_path: Path) -> None:
-    folder = tiny.save_encoder("roberta", tmp_path / "roberta")
-    with pytest.raises(ModelError, match="takes pairs apart by token types"):
-        twmd_registry.scorer("stsscore", model=str(folder), adapter=str(PACKAGED), scale=5).score(["a"], ["b"])
+def test_pairs_of_a_tokenizer_without_token_types_are_taken_apart(tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(find_model(str(tiny.save_encoder("roberta", tmp_path / "roberta"))))
+    assert "token_type_ids" not in tokenizer.model_input_names
+    firsts, seconds = ["the cat sat", "a dog"], ["it ran", "we saw it again"]
+    apart = tokenizer([*firsts, *seconds])["input_ids"]
+    mark_second_texts(tokenizer, "roberta")
+    ids, mask = take_apart(**tokenizer(firsts, seconds, padding=True, return_tensors="pt"))
+    assert [row[kept].tolist() for row, kept in zip(ids, mask, strict=True)] == apart
+    assert tokenizer(firsts)["input_ids"] == apart[:2]
+
+
+def test_tokenizer_that_marks_no_beginning_cannot_take_pairs_apart(tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(find_model(str(tiny.save_encoder("roberta", tmp_path / "roberta"))))
+    tokenizer.cls_token = None
+    with pytest.raises(ModelError, match="roberta marks no beginning and end of a text"):
+        mark_second_texts(tokenizer, "roberta")

@@ -131,6 +131,7 @@ preset_name = declare.option("--name", "NAME", NAME)
 @command("train", example="twmd train stsb --data stsb:stsb/ -o adapter/")
 @declare.argument("task", type=click.Choice(["stsb"]))
 @declare.option("--data", "stsb:DIR", "A folder with train.csv and dev.csv.", type=declare.DATA, required=True)
+@model
 @declare.output("Where the adapter is written.", required=True)
 def train_command(arguments: Arguments) -> int:
     """Train the adapter of STSScore on the STS benchmark."""
@@ -139,8 +140,9 @@ def train_command(arguments: Arguments) -> int:
         raise SpecError(f"--data {arguments.data}: expected {arguments.task}:DIR, a folder with train.csv and dev.csv.")
     from twmd_registry.train.stsb import train_stsb
 
-    signature, pearson = train_stsb(Path(folder).expanduser(), arguments.output)
-    print(f"Pearson on dev {pearson:.4f}\nuse --set adapter={arguments.output}\nsignature {signature}")
+    signature, pearson = train_stsb(Path(folder).expanduser(), arguments.output, model=arguments.model)
+    print(f"Pearson on dev {pearson:.4f}\nuse --set model={arguments.model} adapter={arguments.output}")
+    print(f"signature {signature}")
     return 0
 
 

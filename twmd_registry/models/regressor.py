@@ -25,7 +25,7 @@ from twmd_registry.models.load import (
     load_network,
     load_tokenizer,
 )
-from twmd_registry.models.siamese import SiameseRegressor, load_line
+from twmd_registry.models.siamese import SiameseRegressor, load_line, mark_second_texts
 from twmd_registry.models.vectors import is_static
 from twmd_registry.registry.fingerprint import SHARD_INDEX, weight_files
 from twmd_registry.registry.names import UNKNOWN_SHARE
@@ -68,10 +68,7 @@ class Regressor(LoadedModel):
         self.tokenizer = load_tokenizer(files)
         self.tokenizer.padding_side = "right"  # `take_apart` needs it; a cross-encoder does not mind
         if adapter and adapter.head:
-            if "token_type_ids" not in self.tokenizer.model_input_names:
-                raise ModelError(
-                    f"adapter {adapter.name} takes pairs apart by token types, which {files.label} does not have."
-                )
+            mark_second_texts(self.tokenizer, files.label)
             network = SiameseRegressor(
                 merge(load_encoder(files, dtype), adapter, files), load_line(adapter.head, files.fingerprint)
             )

@@ -1,8 +1,8 @@
 """A regression model that encodes the two texts separately: the cosine of their mean vectors on the ratings' scale.
 
 ``logit = weight * cos(u, v) + bias``, u and v the means of the last hidden states (Reimers & Gurevych 2019, the
-regression objective, with a trained line instead of the bare cosine). Its input is that of a cross-encoder, the tokens
-of a pair in one row, so that both are scored and trained by the same code.
+regression objective, with a trained line instead of the bare cosine). Its input is that of a BERT cross-encoder, the
+tokens of a pair in one row, so that both are scored and trained by the same code.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
+from tokenizers.processors import TemplateProcessing
 from torch import Tensor
 from transformers.modeling_outputs import SequenceClassifierOutput
 
@@ -22,6 +23,29 @@ from twmd_registry.registry.paths import write_atomically
 
 BASE = "base"
 """The entry of its metadata that names the content of the base model."""
+
+
+def mark_second_texts(tokenizer: Any, name: str) -> None:
+    """Make a tokenizer write pairs as `take_apart` reads them, in the format of BERT.
+
+    Args:
+        tokenizer: A fast tokenizer that pads on the right. One without token types, such as XLM-RoBERTa's, gets them.
+        name: The model's name, for the error.
+
+    Raises:
+        ModelError: It has no special token at the beginning or at the end of a text.
+    """
+    if "token_type_ids" in tokenizer.model_input_names:
+        return
+    begin, end = tokenizer.cls_token, tokenizer.sep_token
+    if begin is None or end is None:
+        raise ModelError(f"{name} marks no beginning and end of a text: a siamese model cannot take pairs apart.")
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{begin} $A {end}",
+        pair=f"{begin}:0 $A:0 {end}:0 $B:1 {end}:1",
+        special_tokens=[(begin, tokenizer.cls_token_id), (end, tokenizer.sep_token_id)],
+    )
+    tokenizer.model_input_names = [*tokenizer.model_input_names, "token_type_ids"]
 
 
 def take_apart(input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, Tensor]:

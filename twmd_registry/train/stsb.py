@@ -1,6 +1,6 @@
-"""A regression model on the STS benchmark, as a small adapter of the embedded model.
+"""A regression model on the STS benchmark, as a small adapter of an encoder.
 
-The packaged adapter of STSScore was made by this module: LoRA on every linear layer of the encoder, and a line on the
+The packaged adapters of STSScore were made by this module: LoRA on every linear layer of the encoder, and a line on the
 cosine of the two texts' mean vectors (`twmd_registry.models.siamese`), trained by the mean squared error on ratings
 from 0 to 5. Herbold (2024) fine-tunes RoBERTa-base, as a cross-encoder, on the same data.
 """
@@ -46,13 +46,14 @@ SHOWN = ("rank", "num_train_epochs", "learning_rate", "per_device_train_batch_si
 """Settings in the model card."""
 
 
-def train_stsb(folder: Path, output: Path, *, epochs: int = EPOCHS) -> tuple[str, float]:
-    """Fine-tune the embedded model on STS-B train, choose the epoch on dev, and save the adapter.
+def train_stsb(folder: Path, output: Path, *, model: str = EMBEDDED_MODEL, epochs: int = EPOCHS) -> tuple[str, float]:
+    """Fine-tune an encoder on STS-B train, choose the epoch on dev, and save the adapter.
 
     Args:
         folder: The folder with ``train.csv`` and ``dev.csv``.
         output: The output folder: ``adapter_config.json``, ``adapter_model.safetensors``, ``head.safetensors``,
             ``README.md``, ``signature.txt`` and hashes of the data.
+        model: The encoder: a name, a Hub id or a folder.
         epochs: Passes over the training set.
 
     Returns:
@@ -60,13 +61,14 @@ def train_stsb(folder: Path, output: Path, *, epochs: int = EPOCHS) -> tuple[str
 
     Raises:
         FileError: A data file is missing or damaged, or the folder cannot be written.
+        ModelError: The encoder is not available, or its tokenizer does not mark beginning and end of a text.
         MissingExtraError: `peft` or `accelerate` is not installed.
     """
     require_training()
     from datasets import Dataset
     from transformers import DataCollatorWithPadding, Trainer, TrainingArguments, set_seed
 
-    from twmd_registry.models.siamese import SiameseRegressor, save_line
+    from twmd_registry.models.siamese import SiameseRegressor, mark_second_texts, save_line
 
     def prepare(name: str) -> Any:
         texts = pairs[name].predictions, pairs[name].references
@@ -75,9 +77,10 @@ def train_stsb(folder: Path, output: Path, *, epochs: int = EPOCHS) -> tuple[str
 
     pairs = {name: read_stsb(folder / f"{name}.csv") for name in ("train", "dev")}
     _warn_about_overlap(pairs["train"], pairs["dev"])
-    files = find_model(EMBEDDED_MODEL)
+    files = find_model(model)
     tokenizer = load_tokenizer(files)
     tokenizer.padding_side = "right"
+    mark_second_texts(tokenizer, files.label)
     set_seed(SEED)
     network = SiameseRegressor(add_lora(load_encoder(files, "float32"), RANK, "all-linear"))
     with writing(output):
@@ -93,21 +96,23 @@ def train_stsb(folder: Path, output: Path, *, epochs: int = EPOCHS) -> tuple[str
             )
             trainer.train()
             pearson = float(trainer.evaluate()["eval_pearson"])
-        save_adapter(network.encoder, EMBEDDED_MODEL, output)
+        save_adapter(network.encoder, files.name, output)
         save_line(network.line, output, files.fingerprint)
-        return _save_documents(pairs, output, pearson, epochs), pearson
+        return _save_documents(pairs, output, model, files.name, pearson=pearson, epochs=epochs), pearson
 
 
-def _save_documents(pairs: Mapping[str, RatedSegments], output: Path, pearson: float, epochs: int) -> str:
+def _save_documents(
+    pairs: Mapping[str, RatedSegments], output: Path, model: str, base: str, *, pearson: float, epochs: int
+) -> str:
     """Write model card, signature and hashes of the data; return the signature."""
-    with scorer("stsscore", adapter=str(output), scale=HIGHEST) as trained:
+    with scorer("stsscore", model=model, adapter=str(output), scale=HIGHEST) as trained:
         signature = trained.signature
     labelled = [TrainingData(f"STS-B {name}", rated) for name, rated in pairs.items()]
     write_hashes(hashes_of(labelled), output / TRAINING_DATA)
     settings = SETTINGS | {"num_train_epochs": epochs, "rank": RANK}
     sizes = {name: len(rated.ratings) for name, rated in pairs.items()}
     values = {"pearson": pearson, "settings": {name: settings[name] for name in SHOWN}, **sizes}
-    write_card(output, "stsscore", EMBEDDED_MODEL, signature, values)
+    write_card(output, "stsscore", base, signature, values)
     return signature
 
 
