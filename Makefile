@@ -4,6 +4,7 @@
 # make cards   write hub_cards/ again from the registry and twmd_registry/data/cards
 # make goldens add a new metric's scores to what `twmd selfcheck` compares with, and its signatures to the tests'
 # make tuned   train the embedded-tuned adapter again (WMT as above): build/tuned/mean
+# make tuned-multilingual  train the adapters of many languages again (MLQE, STSB, STSB_MULTI: folders): build/multilingual
 # make bench   speed and memory beside other programs, and how they grow (QUICK=1: a short run of at most 3 minutes)
 VENV := .venv
 PYTHON ?= python3
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 METRICS := $(notdir $(basename $(wildcard metrics/*/*.py)))
 DEMO := twmd_registry/data/demo
 
-.PHONY: demo test types tests presets tuned cards goldens bench clean
+.PHONY: demo test types tests presets tuned tuned-multilingual cards goldens bench clean
 
 # Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -79,6 +80,20 @@ tuned: $(VENV)/.dev
 	    --set layer=4-6 aggregation=mean temperature=0.1 special=all $(RECIPE) --seed $$seed -o build/tuned/seed$$seed || exit 1; \
 	done
 	$(BIN)/twmd average build/tuned/seed1 build/tuned/seed2 build/tuned/seed3 --dtype float16 -o build/tuned/mean
+
+# For every language left out, train on `python -m tests.training_data ... --without LANGUAGE` instead.
+MLQE ?= mlqe
+STSB ?= stsb
+STSB_MULTI ?= stsb-multi
+MANY := build/multilingual
+tuned-multilingual: $(VENV)/.dev
+	mkdir -p $(MANY)
+	$(BIN)/python -m tests.training_data mlqe $(MLQE) $(MANY)/mlqe.jsonl
+	$(BIN)/twmd finetune twmd --train wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl mlqe:$(MANY)/mlqe.jsonl \
+	  --holdout wmt:$(WMT)/wmt17.jsonl mlqe:$(MLQE)/dev.jsonl.xz mlqe:$(MLQE)/test.jsonl.xz \
+	  --set model=multilingual layer=7-9 aggregation=mean temperature=0.1 special=all $(RECIPE) --seed 1 -o $(MANY)/twmd
+	$(BIN)/python -m tests.training_data stsb $(STSB) $(STSB_MULTI) $(MANY)/stsb
+	$(BIN)/twmd train stsb --data stsb:$(MANY)/stsb --model multilingual --bf16 -o $(MANY)/stsscore
 
 BENCHES := growth significance references cache finetune scale
 # Progress is printed as it goes; make bench QUICK=1 takes at most 3 minutes.

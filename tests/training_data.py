@@ -1,4 +1,4 @@
-"""Training data of the multilingual adapters: a part of MLQE-PE, and stsb-multi with one language per pair."""
+"""Training data of the multilingual adapters: WMT, a part of MLQE-PE, and stsb-multi with one language per pair."""
 
 from __future__ import annotations
 
@@ -16,8 +16,18 @@ EVERY = 8
 """A post-edit is close to its translation: one row in eight, about as many as WMT15-16 have."""
 
 
+def filter_wmt(source: Path, output: Path, without: set[str]) -> None:
+    """Write the rows of a file of WMT whose language pair has none of some languages."""
+    lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
+    output.write_text("".join(line for line in lines if _languages(line).isdisjoint(without)), encoding="utf-8")
+
+
+def _languages(line: str) -> set[str]:
+    return set(json.loads(line)["lang"].split("-"))
+
+
 def sample_mlqe(folder: Path, output: Path, without: set[str]) -> None:
-    """Write every eighth row of MLQE-PE's train split, less language pairs and references of dev and test."""
+    """Write every eighth row of MLQE-PE's train split, less some languages and the references of dev and test."""
     held_out = {
         normalise(str(text))
         for name in ("dev", "test")
@@ -30,7 +40,7 @@ def sample_mlqe(folder: Path, output: Path, without: set[str]) -> None:
     kept = [
         line
         for line, text in list(zip(lines, references, strict=True))[::EVERY]
-        if normalise(str(text)) not in held_out and json.loads(line)["lang"] not in without
+        if normalise(str(text)) not in held_out and _languages(line).isdisjoint(without)
     ]
     output.write_text("".join(kept), encoding="utf-8")
 
@@ -51,12 +61,13 @@ def mix_stsb(english: Path, others: Path, output: Path, without: set[str]) -> No
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", choices=["mlqe", "stsb"])
-    parser.add_argument("sources", nargs="+", type=Path, help="MLQE-PE's folder, or those of stsb and stsb-multi")
+    parser.add_argument("data", choices=["wmt", "mlqe", "stsb"])
+    parser.add_argument("sources", nargs="+", type=Path, help="a file, MLQE-PE's folder, or stsb's and stsb-multi's")
     parser.add_argument("output", type=Path)
-    parser.add_argument("--without", nargs="*", default=[], help="languages or language pairs to leave out")
+    parser.add_argument("--without", nargs="*", default=[], help="languages to leave out")
     given = parser.parse_args()
-    if given.data == "mlqe":
-        sample_mlqe(given.sources[0], given.output, set(given.without))
-    else:
+    if given.data == "stsb":
         mix_stsb(given.sources[0], given.sources[1], given.output, set(given.without))
+    else:
+        write = filter_wmt if given.data == "wmt" else sample_mlqe
+        write(given.sources[0], given.output, set(given.without))

@@ -132,6 +132,7 @@ preset_name = declare.option("--name", "NAME", NAME)
 @declare.argument("task", type=click.Choice(["stsb"]))
 @declare.option("--data", "stsb:DIR", "A folder with train.csv and dev.csv.", type=declare.DATA, required=True)
 @model
+@declare.flag("--bf16", BF16)
 @declare.output("Where the adapter is written.", required=True)
 def train_command(arguments: Arguments) -> int:
     """Train the adapter of STSScore on the STS benchmark."""
@@ -140,7 +141,9 @@ def train_command(arguments: Arguments) -> int:
         raise SpecError(f"--data {arguments.data}: expected {arguments.task}:DIR, a folder with train.csv and dev.csv.")
     from twmd_registry.train.stsb import train_stsb
 
-    signature, pearson = train_stsb(Path(folder).expanduser(), arguments.output, model=arguments.model)
+    signature, pearson = train_stsb(
+        Path(folder).expanduser(), arguments.output, model=arguments.model, bf16=arguments.bf16
+    )
     print(f"Pearson on dev {pearson:.4f}\nuse --set model={arguments.model} adapter={arguments.output}")
     print(f"signature {signature}")
     return 0

@@ -67,21 +67,12 @@ class TrainedMetric(nn.Module):
         super().__init__()
         self.network: nn.Module = encoder.network
         if recipe.bf16:
-            self.network.forward = self._autocast(self.network.forward, encoder.device.type)
+            train_in_bfloat16(self.network, encoder.device.type)
         self.log_scale = nn.Parameter(torch.zeros((), dtype=torch.float32, device=encoder.device))
         self.offset = nn.Parameter(torch.zeros((), dtype=torch.float32, device=encoder.device))
         self._encoder, self._spec, self._view, self._recipe = encoder, spec, view, recipe
         self._batch_tokens = batch_tokens
         self._multiref = Multiref(spec.multiref or Multiref.MAX)
-
-    def _autocast(self, forward: Callable[..., Any], device: str) -> Callable[..., Any]:
-        """Return the network's forward pass, in bfloat16 while it is trained."""
-
-        def run(*args: Any, **settings: Any) -> Any:
-            with torch.autocast(device, torch.bfloat16, enabled=self.training):
-                return forward(*args, **settings)
-
-        return run
 
     def _run(self, pairs: Pairs, spec: MetricSpec) -> PipelineRun:
         views = {spec: replace(self._view, size=spec.centering_size or 1)}
@@ -208,6 +199,17 @@ def add_lora(network: Any, rank: int, modules: Sequence[str] | str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # as in `twmd_registry.models.adapter.merge`
         return get_peft_model(network, config)
+
+
+def train_in_bfloat16(network: nn.Module, device: str) -> None:
+    """Run a network's matrix products in bfloat16 while it is in training mode; weights stay in float32."""
+    forward = network.forward
+
+    def run(*args: Any, **settings: Any) -> Any:
+        with torch.autocast(device, torch.bfloat16, enabled=network.training):
+            return forward(*args, **settings)
+
+    network.forward = run
 
 
 def set_dropout(network: nn.Module, share: float) -> None:

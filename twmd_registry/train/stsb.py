@@ -23,7 +23,7 @@ from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_encoder, load_tokenizer
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.train.data import TrainingData, hashes_of
-from twmd_registry.train.model import add_lora, require_training
+from twmd_registry.train.model import add_lora, require_training, train_in_bfloat16
 from twmd_registry.train.trained_files import save_adapter, write_card, writing
 
 RANK, EPOCHS, SEED = 16, 3, 12345
@@ -42,11 +42,13 @@ SETTINGS: dict[str, Any] = {
     "dataloader_pin_memory": False,
 }
 """Trainer's settings: the epoch with the best Pearson correlation on dev is saved."""
-SHOWN = ("rank", "num_train_epochs", "learning_rate", "per_device_train_batch_size", "warmup_steps", "seed")
+SHOWN = ("rank", "num_train_epochs", "learning_rate", "per_device_train_batch_size", "warmup_steps", "seed", "bf16")
 """Settings in the model card."""
 
 
-def train_stsb(folder: Path, output: Path, *, model: str = EMBEDDED_MODEL, epochs: int = EPOCHS) -> tuple[str, float]:
+def train_stsb(
+    folder: Path, output: Path, *, model: str = EMBEDDED_MODEL, epochs: int = EPOCHS, bf16: bool = False
+) -> tuple[str, float]:
     """Fine-tune an encoder on STS-B train, choose the epoch on dev, and save the adapter.
 
     Args:
@@ -55,6 +57,7 @@ def train_stsb(folder: Path, output: Path, *, model: str = EMBEDDED_MODEL, epoch
             ``README.md``, ``signature.txt`` and hashes of the data.
         model: The encoder: a name, a Hub id or a folder.
         epochs: Passes over the training set.
+        bf16: Whether matrix products of the encoder are in bfloat16 during training.
 
     Returns:
         The signature of STSScore with this adapter, and its Pearson correlation on dev.
@@ -86,9 +89,13 @@ def train_stsb(folder: Path, output: Path, *, model: str = EMBEDDED_MODEL, epoch
     with writing(output):
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.parent) as run:
+            settings = SETTINGS | {"num_train_epochs": epochs}
+            arguments = TrainingArguments(output_dir=run, label_names=["labels"], **settings)
+            if bf16:
+                train_in_bfloat16(network.encoder, arguments.device.type)
             trainer = Trainer(
                 model=network,
-                args=TrainingArguments(output_dir=run, num_train_epochs=epochs, label_names=["labels"], **SETTINGS),
+                args=arguments,
                 train_dataset=prepare("train"),
                 eval_dataset=prepare("dev"),
                 data_collator=DataCollatorWithPadding(tokenizer),
@@ -98,21 +105,21 @@ def train_stsb(folder: Path, output: Path, *, model: str = EMBEDDED_MODEL, epoch
             pearson = float(trainer.evaluate()["eval_pearson"])
         save_adapter(network.encoder, files.name, output)
         save_line(network.line, output, files.fingerprint)
-        return _save_documents(pairs, output, model, files.name, pearson=pearson, epochs=epochs), pearson
+        settings |= {"rank": RANK, "bf16": bf16}
+        values = {"pearson": pearson, "settings": {name: settings[name] for name in SHOWN}}
+        return _save_documents(pairs, output, model, files.name, values), pearson
 
 
 def _save_documents(
-    pairs: Mapping[str, RatedSegments], output: Path, model: str, base: str, *, pearson: float, epochs: int
+    pairs: Mapping[str, RatedSegments], output: Path, model: str, base: str, values: dict[str, Any]
 ) -> str:
     """Write model card, signature and hashes of the data; return the signature."""
     with scorer("stsscore", model=model, adapter=str(output), scale=HIGHEST) as trained:
         signature = trained.signature
     labelled = [TrainingData(f"STS-B {name}", rated) for name, rated in pairs.items()]
     write_hashes(hashes_of(labelled), output / TRAINING_DATA)
-    settings = SETTINGS | {"num_train_epochs": epochs, "rank": RANK}
     sizes = {name: len(rated.ratings) for name, rated in pairs.items()}
-    values = {"pearson": pearson, "settings": {name: settings[name] for name in SHOWN}, **sizes}
-    write_card(output, "stsscore", base, signature, values)
+    write_card(output, "stsscore", base, signature, values | sizes)
     return signature
 
 
