@@ -68,15 +68,9 @@ def train_stsb(
         MissingExtraError: `peft` or `accelerate` is not installed.
     """
     require_training()
-    from datasets import Dataset
     from transformers import DataCollatorWithPadding, Trainer, TrainingArguments, set_seed
 
     from twmd_registry.models.siamese import SiameseRegressor, mark_second_texts, save_line
-
-    def prepare(name: str) -> Any:
-        texts = pairs[name].predictions, pairs[name].references
-        encoded = tokenizer(*texts, truncation="longest_first", max_length=tokenizer.model_max_length)
-        return Dataset.from_dict({**encoded, "labels": pairs[name].ratings.tolist()})
 
     pairs = {name: read_stsb(folder / f"{name}.csv") for name in ("train", "dev")}
     _warn_about_overlap(pairs["train"], pairs["dev"])
@@ -96,8 +90,8 @@ def train_stsb(
             trainer = Trainer(
                 model=network,
                 args=arguments,
-                train_dataset=prepare("train"),
-                eval_dataset=prepare("dev"),
+                train_dataset=_tokenise_pairs(pairs["train"], tokenizer),
+                eval_dataset=_tokenise_pairs(pairs["dev"], tokenizer),
                 data_collator=DataCollatorWithPadding(tokenizer),
                 compute_metrics=lambda p: {"pearson": float(np.corrcoef(np.squeeze(p.predictions), p.label_ids)[0, 1])},
             )
@@ -108,6 +102,16 @@ def train_stsb(
         settings |= {"rank": RANK, "bf16": bf16}
         values = {"pearson": pearson, "settings": {name: settings[name] for name in SHOWN}}
         return _save_documents(pairs, output, model, files.name, values), pearson
+
+
+def _tokenise_pairs(rated: RatedSegments, tokenizer: Any) -> Any:
+    """Return the data set that the Trainer reads: the token ids of every pair, and its rating."""
+    from datasets import Dataset
+
+    encoded = tokenizer(
+        rated.predictions, rated.references, truncation="longest_first", max_length=tokenizer.model_max_length
+    )
+    return Dataset.from_dict({**encoded, "labels": rated.ratings.tolist()})
 
 
 def _save_documents(
