@@ -83,10 +83,13 @@ def draw(seed: int) -> tuple[MetricName, dict[str, Any]]:
 
 
 def tolerance(keys: dict[str, Any]) -> float:
-    """Return what float32 allows: similarities are off by about 1e-6, and plans see them divided by T; raw vectors' are
-    large.
-    """
+    """Return what float32 allows: similarities are off by about 1e-6, and plans see them divided by T."""
     return 1e-5 + 1e-6 / float(keys.get("temperature", 1.0))
+
+
+def assert_close(scores: Any, expected: Any, keys: dict[str, Any], *where: Any) -> None:
+    """Check scores; those of raw vectors without normalisation are far above 1, and 1e-5 is a share of them."""
+    assert scores == pytest.approx(expected, abs=tolerance(keys), rel=1e-5), (keys, *where)
 
 
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
@@ -96,10 +99,10 @@ def test_appended_rows_move_no_score(seed: int) -> None:
     with twmd_registry.scorer(metric, **keys) as scorer:
         alone = scorer.score(PREDICTIONS, REFERENCES).scores
         more = scorer.score(PREDICTIONS + APPENDED, REFERENCES + APPENDED[::-1]).scores[: len(alone)]
-        assert more == pytest.approx(alone, abs=tolerance(keys), rel=1e-6), (metric, keys)
+        assert_close(more, alone, keys, metric)
         for i in (seed % len(alone), (seed + 3) % len(alone)):
             single = scorer.score(PREDICTIONS[i : i + 1], REFERENCES[i : i + 1]).score
-            assert single == pytest.approx(alone[i], abs=tolerance(keys), rel=1e-6), (metric, keys, i)
+            assert_close(single, alone[i], keys, metric, i)
 
 
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")

@@ -81,6 +81,15 @@ def test_half_precision_has_its_own_tolerance() -> None:
     assert found.checks[0].tolerance == TOLERANCES[Dtype.BFLOAT16]
 
 
+def test_tolerance_of_scores_beyond_1_is_a_share_of_them() -> None:
+    """Products of raw vectors are about 80 here, and float32 rounds them by more than 1e-5."""
+    raw = twmd_registry.scorer("sbert", vectors="raw", normalize=False)
+    record = record_of(raw)
+    largest = max(record.systems[0].results[0].scores)
+    assert largest > 2
+    assert twmd_registry.verify_record(record, [TEXTS]).checks[0].tolerance == pytest.approx(1e-5 * largest)
+
+
 class TestTampering:
     def test_changed_segment_score_is_named_with_its_segment(self, record: Record) -> None:
         changed = edit(record, lambda one: {"scores": (one.scores[0], one.scores[1] + 0.01, one.scores[2])})

@@ -173,9 +173,10 @@ def _readable(record: Record) -> Iterator[tuple[RecordedScores, Signature]]:
             yield result, _parse_silently(result.signature)
 
 
-def _tolerance(signature: Signature) -> float:
-    """Return what the coarsest of a signature's number formats allows."""
-    return max(TOLERANCES[dtype] for dtype in dtypes(signature.spec))
+def _tolerance(signature: Signature, scores: Sequence[float]) -> float:
+    """Return what the coarsest of a signature's number formats allows; a share of scores beyond 1 (`normalize=no`)."""
+    largest = float(np.abs(scores).max(initial=1.0))
+    return largest * max(TOLERANCES[dtype] for dtype in dtypes(signature.spec))
 
 
 def _rescore(
@@ -256,7 +257,7 @@ def _check_entry(
         problems = [rescored]
     elif rescored is not None:
         signature, _, scores = rescored
-        limit = _tolerance(signature) if tolerance is None else tolerance
+        limit = _tolerance(signature, result.scores) if tolerance is None else tolerance
         problems += _contradictions(result, signature, limit)
         problems += _score_problems(result, signature, scores, limit, same_texts=same_texts)
         score, segments = scores.score, scores.scores
@@ -323,7 +324,7 @@ def contradictions(record: Record) -> list[str]:
     """
     problems = ["it was edited: its content does not have the sha256 that it was written with"] if record.edited else []
     for result, signature in _readable(record):
-        problems += _contradictions(result, signature, _tolerance(signature))
+        problems += _contradictions(result, signature, _tolerance(signature, result.scores))
     return problems
 
 
@@ -429,7 +430,7 @@ def verify_number(
         raise InputError(
             f"the signature was written for nrefs:{signed.nrefs}; these texts have nrefs:{scores.signature.nrefs}."
         )
-    noise = _tolerance(signed) if tolerance is None else tolerance
+    noise = _tolerance(signed, scores.scores) if tolerance is None else tolerance
     plain = not match[3] and abs(scores.score - printed) <= rounding + noise
     hundred = abs(100 * scores.score - printed) <= rounding + 100 * noise
     per_cent = bool(match[3]) or (hundred and not plain)
