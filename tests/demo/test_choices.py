@@ -6,7 +6,6 @@ import pytest
 
 from twmd_registry.demo import choices
 from twmd_registry.demo.choices import (
-    BACKGROUND,
     CENTERINGS,
     METRICS,
     SWEEPS,
@@ -17,7 +16,7 @@ from twmd_registry.demo.choices import (
 )
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.metrics import CATALOGUE
-from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, MetricName
+from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL, Centering, MetricName
 from twmd_registry.registry.spec import make_spec
 
 
@@ -29,8 +28,8 @@ def test_offered_presets_need_the_packaged_model_only() -> None:
     offered = offered_presets()
     assert {"embedded", "paper", "wmd"} <= set(offered)
     assert {"roberta-large", "regression", "roberta-base-stsb"}.isdisjoint(offered)
-    specs = [spec_of(metric, PageSettings(preset)) for metric in METRICS for preset in {*offered} - {"multilingual"}]
-    assert {spec.model for spec in specs if spec.metric != "ensemble"} == {EMBEDDED_MODEL}
+    specs = [spec_of(metric, PageSettings(preset)) for metric in METRICS for preset in offered]
+    assert {spec.model for spec in specs if spec.metric != "ensemble"} == {EMBEDDED_MODEL, MULTILINGUAL_MODEL}
 
 
 def test_preset_names_its_languages() -> None:
@@ -40,16 +39,17 @@ def test_preset_names_its_languages() -> None:
     assert (offered["wmd"], offered["paper"]) == ("wmd (en)", "paper")
 
 
-def test_multilingual_preset_is_set_for_the_metrics_that_have_it_only() -> None:
-    assert spec_of("twmd", PageSettings("multilingual")) == make_spec("twmd", "multilingual")
-    with pytest.raises(SpecError, match="stsscore has no preset 'multilingual'"):
-        spec_of("stsscore", PageSettings("multilingual"))
+def test_multilingual_presets_keep_their_languages_for_every_metric() -> None:
+    for metric in METRICS:
+        assert spec_of(metric, PageSettings("multilingual")) == make_spec(metric, "multilingual")
+        other = "multilingual-tuned" if metric == "twmd" else "multilingual"
+        assert spec_of(metric, PageSettings("multilingual-tuned")) == make_spec(metric, other)
 
 
 def test_multilingual_preset_is_not_offered_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choices, "has_multilingual", lambda: False)
     offered_presets.cache_clear()
-    assert "multilingual" not in offered_presets()
+    assert {"multilingual", "multilingual-tuned"}.isdisjoint(offered_presets())
     offered_presets.cache_clear()
 
 
@@ -81,7 +81,9 @@ def test_every_choice_is_accepted() -> None:
     assert {spec_of("twmd", PageSettings(centering=centering)).centering_kind for centering in CENTERINGS} == set(
         Centering
     )
-    assert spec_of("twmd", PageSettings(centering="background")).centering == BACKGROUND
+    for preset in ("embedded", "multilingual"):
+        mean = make_spec("bertscore_centered", preset).centering
+        assert spec_of("twmd", PageSettings(preset, centering="background")).centering == mean
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_missing_or_unknown_metric_is_refused() -> None:
 
 def test_preset_that_a_metric_lacks_is_a_notice() -> None:
     notices = score_file(read_pasted(CSV), ["twmd", "trwmd"], "embedded-tuned")["notices"]
-    assert "no preset 'embedded-tuned' of trwmd: they take their defaults." in notices
+    assert "no preset 'embedded-tuned' of trwmd: scored with 'embedded'." in notices
 
 
 @pytest.mark.parametrize("preset", ["nosuch", "roberta-large"])

@@ -84,7 +84,7 @@ def test_impossible_setting_is_an_error_for_the_chosen_metric_and_a_notice_for_o
 def test_warnings_and_missing_presets_are_notices() -> None:
     *_, notices = score_texts(HYPOTHESIS, REFERENCES, "twmd", PageSettings("paper"))
     assert any(notice.startswith("centering=batch: a segment is alone") for notice in notices)
-    assert "no preset 'paper' of stsscore, ensemble: they take their defaults." in notices
+    assert "no preset 'paper' of stsscore, ensemble: scored with 'embedded'." in notices
 
 
 @pytest.mark.parametrize(("hypothesis", "references"), [("a", "the cat"), (None, ["a"]), ("a", None)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import twmd_registry
 from tests.conftest import shared
@@ -13,7 +14,13 @@ from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.models.adapter import packaged_adapters
 
 AGREEMENT = (Path(__file__).resolve().parents[2] / "docs" / "agreement.md").read_text(encoding="utf-8")
-FOLDER = packaged_adapters() / "wmt-twmd"
+ADAPTERS = {
+    "wmt-twmd": ("twmd", "embedded-tuned"),
+    "mlqe-twmd": ("twmd", "multilingual-tuned"),
+    "stsb-siamese": ("stsscore", "embedded"),
+    "stsb-multilingual": ("stsscore", "multilingual"),
+}
+"""The metric and preset of every adapter that comes with the package."""
 MOST_BYTES = 6_000_000
 PAIR = "tr-en"
 
@@ -28,14 +35,13 @@ def printed(name: str) -> str:
     return row[[cell.strip() for cell in head].index(PAIR)].split()[0]
 
 
-def test_tuned_adapter_is_small() -> None:
-    assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= MOST_BYTES
-
-
-def test_tuned_adapter_has_card_and_signature_of_its_preset() -> None:
-    signature = twmd_registry.scorer("twmd", "embedded-tuned").signature
-    assert (FOLDER / "signature.txt").read_text(encoding="utf-8") == f"{signature}\n"
-    assert signature in (FOLDER / "README.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", sorted(path.name for path in packaged_adapters().iterdir()))
+def test_packaged_adapter_is_small_and_has_card_and_signature_of_its_preset(name: str) -> None:
+    folder = packaged_adapters() / name
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= MOST_BYTES
+    signature = twmd_registry.scorer(*ADAPTERS[name]).signature
+    assert (folder / "signature.txt").read_text(encoding="utf-8") == f"{signature}\n"
+    assert signature in (folder / "README.md").read_text(encoding="utf-8")
 
 
 def test_tuned_preset_is_not_a_default() -> None:

@@ -15,6 +15,7 @@ from twmd_registry.registry.spec import MetricSpec, make_spec
 
 METRICS = tuple(map(str, MetricName))
 MULTILINGUAL = "multilingual"
+"""The preset of the packaged model of many languages; the names of its other presets begin with it."""
 MANY = 10
 """Languages of a preset that are counted, not named."""
 AS_PRESET = "preset"
@@ -23,8 +24,6 @@ SWEEPS = (AS_PRESET, "1", "2", "5", "10", CONVERGED)
 CENTERINGS = (AS_PRESET, *map(str, Centering))
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 0.5
 """Ends of the temperature slider: the papers' temperatures are from 0.01 to 0.3."""
-BACKGROUND = str(default_preset(MetricName.BERTSCORE_CENTERED, None).keys["centering"])
-"""The packaged mean vectors of the embedded model, one per layer."""
 
 
 class PageSettings(NamedTuple):
@@ -57,22 +56,26 @@ def offered_presets() -> dict[str, str]:
 
 
 def preset_for(metric: str, name: str) -> str:
-    """Return a preset's name if the metric has it for the packaged model, else that of the metric's default.
+    """Return a preset's name if the metric has it for a packaged model, else that of a preset with the same languages.
 
     Raises:
         SpecError: There is no such metric.
     """
     entry(metric)
+    default = default_preset(MetricName(metric), None).name
+    if name.startswith(MULTILINGUAL) and not has_multilingual():
+        return default
+    model, fallback = (MULTILINGUAL_MODEL, MULTILINGUAL) if name.startswith(MULTILINGUAL) else (EMBEDDED_MODEL, default)
     preset = presets_of(MetricName(metric)).get(name)
-    models: list[str | None] = [EMBEDDED_MODEL, *([MULTILINGUAL_MODEL] if has_multilingual() else [])]
-    models += [] if metric == MetricName.STSSCORE else [None]
-    return name if preset and preset.model in models else default_preset(MetricName(metric), None).name
+    of_any_model = preset and preset.model is None and metric != MetricName.STSSCORE
+    return name if preset and (preset.model == model or of_any_model) else fallback
 
 
 def notices_of_preset(metrics: Iterable[str], preset: str) -> list[str]:
-    """Return a notice that names the metrics without a preset of the embedded model; none where all have it."""
-    others = [name for name in metrics if preset_for(name, preset) != preset and preset != MULTILINGUAL]
-    return [f"no preset {preset!r} of {', '.join(others)}: they take their defaults."] if others else []
+    """Return a notice that names the metrics that take another preset; none where all have it."""
+    used = {name: preset_for(name, preset) for name in metrics}
+    others = [name for name in used if used[name] != preset]
+    return [f"no preset {preset!r} of {', '.join(others)}: scored with {used[others[0]]!r}."] if others else []
 
 
 def spec_of(metric: str, settings: PageSettings) -> MetricSpec:
@@ -86,8 +89,6 @@ def spec_of(metric: str, settings: PageSettings) -> MetricSpec:
     if settings.preset not in offered_presets():
         raise SpecError(f"preset={settings.preset!r} is not offered here; {menu(settings.preset, offered_presets())}.")
     metric_entry, preset = entry(metric), preset_for(metric, settings.preset)
-    if settings.preset == MULTILINGUAL != preset:  # the default would refuse the texts that this preset is for
-        raise SpecError(f"{metric} has no preset {MULTILINGUAL!r}.")
     _, temperature, iterations, centering = settings
     for name, value, choices in (("iterations", iterations, SWEEPS), ("centering", centering, CENTERINGS)):
         if value not in choices:
@@ -95,11 +96,13 @@ def spec_of(metric: str, settings: PageSettings) -> MetricSpec:
     if temperature != 0 and not MIN_TEMPERATURE <= temperature <= MAX_TEMPERATURE:
         expected = f"expected {MIN_TEMPERATURE} to {MAX_TEMPERATURE}, or 0 for the preset's"
         raise SpecError(f"temperature={temperature} is not possible here: {expected}.")
+    model = presets_of(MetricName(metric))[preset].model
+    mean = default_preset(MetricName.BERTSCORE_CENTERED, model).keys["centering"]  # the packaged one of every layer
     values = {
-        "model": EMBEDDED_MODEL if presets_of(MetricName(metric))[preset].model is None else None,
+        "model": EMBEDDED_MODEL if model is None else None,
         "temperature": temperature or None,
         "iterations": iterations,
-        "centering": BACKGROUND if centering == Centering.BACKGROUND else centering,
+        "centering": str(mean) if centering == Centering.BACKGROUND else centering,
     }
     keys = {key: value for key, value in values.items() if value not in {None, AS_PRESET} and key in metric_entry.keys}
     return make_spec(metric, preset, **keys)
