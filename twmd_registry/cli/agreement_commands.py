@@ -175,7 +175,7 @@ def diagnose_command(arguments: Arguments) -> int:
     """Measure how similar a model's word vectors are, layer by layer, for every centering (TWMD paper, section 5,
     Figures 1 and 2).
 
-    MODEL is a Hub id, a folder, or 'embedded'.
+    MODEL is a Hub id, a folder, 'embedded' or 'multilingual'.
     """
     options = options_of(arguments)
     if isinstance(arguments.data, Path):

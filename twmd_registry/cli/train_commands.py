@@ -19,7 +19,9 @@ from twmd_registry.registry.spec import keys_to_set, make_spec
 from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target, Weights
 
 files = declare.argument("files", nargs=-1, required=True, type=declare.INPUT, metavar="FILE...")
-model = declare.option("--model", "MODEL", "A Hub id, a folder, or 'embedded' (the default).", default="embedded")
+model = declare.option(
+    "--model", "MODEL", "A Hub id, a folder, 'multilingual', or 'embedded' (the default).", default="embedded"
+)
 
 
 def _key(name: str) -> declare.Declare:

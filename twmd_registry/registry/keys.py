@@ -276,9 +276,7 @@ class KeyValues:
         "METRIC;key=value,WEIGHT*METRIC,.. (see docs/choose-a-model.md)",
         _members,
     )
-    model: str | None = _key(
-        "m", "the encoder: a Hub id, a folder, or 'embedded'", "a Hub id, a folder, or 'embedded'", _place
-    )
+    model: str | None = _key("m", "the encoder", "a Hub id, a folder, 'embedded' or 'multilingual'", _place)
     revision: str | None = _key("r", "the Hub revision of the model", "a branch, tag or commit of the Hub", _name)
     adapter: str | None = _key("a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id", _place)
     layer: int | str | None = _key(
