@@ -41,12 +41,20 @@ def test_character_that_is_no_letter_has_no_script() -> None:
     assert [script_of(character) for character in "1 .\u0301\u20ac\U0001f60d"] == [None] * 6
 
 
-@pytest.mark.parametrize("metric", [MetricName.TWMD, MetricName.STSSCORE, MetricName.ENSEMBLE])
-def test_text_in_another_script_is_refused_with_script_row_and_way_out(metric: MetricName) -> None:
+@pytest.mark.parametrize(
+    ("metric", "presets"),
+    [
+        (MetricName.TWMD, "multilingual, multilingual-e5-small, multilingual-tuned"),
+        (MetricName.STSSCORE, "multilingual"),
+        (MetricName.ENSEMBLE, "multilingual"),
+    ],
+)
+def test_text_in_another_script_is_refused_with_script_row_and_way_out(metric: MetricName, presets: str) -> None:
     texts = [*ENGLISH, HAN * 4]
     message = (
         r"16% of the letters are in scripts that sentence-transformers/all-MiniLM-L6-v2 does not read, most of them "
-        r"Han \(first: predictions\[2\]\); it was made for en: use a model that reads Han.*any_language=True"
+        r"Han \(first: predictions\[2\]\); it was made for en: use a model that reads Han "
+        rf"\(preset {presets}\), or score anyway by any_language=True"
     )
     with pytest.raises(InputError, match=message):
         twmd_registry.score(texts, [*ENGLISH, "A cat sleeps"], metric)

@@ -16,7 +16,7 @@ import regex
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.errors import InputError, warn
 from twmd_registry.registry.names import UNKNOWN_SHARE, Centering
-from twmd_registry.registry.presets import describe_model, presets
+from twmd_registry.registry.presets import describe_model, presets, presets_of
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import MetricSpec
 
@@ -290,7 +290,7 @@ def check_scripts(
             f"{share:.0%} of the letters are in scripts that {spec.model} does not read, most of them {script} "
             f"(first: {first}); it was made for {', '.join(preset.languages)}"
         )
-        fit = sorted({other.name for other in presets().values() if script in other.scripts})
+        fit = sorted({other.name for other in presets_of(spec.metric).values() if script in other.scripts})
         if preset.strict and not any_language:
             use = f"use a model that reads {script}" + (f" (preset {', '.join(fit)})" if fit else "")
             raise InputError(f"{problem}: {use}, or score anyway by any_language=True (--any-language).")
