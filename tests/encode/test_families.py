@@ -53,7 +53,7 @@ def test_pair_scores_the_same_padded_and_alone(family: str, tmp_path: Path) -> N
 
 def test_classifiers_checkpoint_gives_the_encoder_inside(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    config = BertConfig(**tiny._SMALL, num_labels=3)
+    config = BertConfig(**tiny._BERT, num_labels=3)
     classifier = BertForSequenceClassification(config).eval()
     classifier.save_pretrained(tmp_path / "mnli")
     tiny.tokenizer().save_pretrained(tmp_path / "mnli")
