@@ -8,56 +8,11 @@ from pathlib import Path
 
 from tests.conftest import SHARED
 
-WORDS = [
-    "the",
-    "of",
-    "to",
-    "and",
-    "in",
-    "that",
-    "for",
-    "is",
-    "on",
-    "was",
-    "with",
-    "as",
-    "by",
-    "at",
-    "from",
-    "it",
-    "be",
-    "this",
-    "have",
-    "are",
-    "not",
-    "he",
-    "she",
-    "they",
-    "we",
-    "market",
-    "city",
-    "report",
-    "water",
-    "people",
-    "company",
-    "government",
-    "minister",
-    "system",
-    "language",
-    "evening",
-    "mountain",
-    "yesterday",
-    "between",
-    "several",
-    "already",
-    "against",
-    "election",
-    "technology",
-    "international",
-    "understanding",
-    "approximately",
-    "neighbourhood",
-]
+WORDS = (
+    "the of to and in that for is on was with as by at from it be this have are not he she they we market city "
+    "report water people company government minister system language evening mountain yesterday between several "
+    "already against election technology international understanding approximately neighbourhood"
+).split()
 MEAN_WORDS, SPREAD = 22, 11
 PAIRS = 3920
 """Of WMT17."""
