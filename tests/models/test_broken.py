@@ -23,6 +23,17 @@ def score(folder: Path, metric: str = "sbert", **keys: Any) -> float:
     return twmd_registry.scorer(metric, model=str(folder), **keys).score(["the cat sat"], ["a dog ran"]).score
 
 
+def save_model(folder: Path, metric: str = "sbert") -> Path:
+    """Save a sound model of the kind that a metric needs; return its folder."""
+    if metric == "stsscore":
+        return tiny.save_regressor(folder / "m")
+    return tiny.save_encoder("bert", folder / "m")
+
+
+def change_json(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
+
+
 def change(folder: Path, how: Change) -> Path:
     weights = load_file(folder / "model.safetensors")
     how(weights)
@@ -47,15 +58,13 @@ def drop_a_layer(weights: dict[str, torch.Tensor]) -> None:
 
 @pytest.mark.parametrize("metric", ["twmd", "moverscore", "sbert", "stsscore"])
 def test_numbers_that_are_not_finite_are_an_error(tmp_path: Path, metric: str) -> None:
-    folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(
-        tmp_path / "m"
-    )
+    folder = save_model(tmp_path, metric)
     with pytest.raises(ModelError, match="gives numbers that are not finite; its weights are damaged"):
         score(change(folder, spoil), metric)
 
 
 def test_number_format_too_small_for_a_model_is_an_error(tmp_path: Path) -> None:
-    folder = change(tiny.save_encoder("bert", tmp_path / "m"), blow_up)
+    folder = change(save_model(tmp_path), blow_up)
     assert -1 <= score(folder) <= 1
     with pytest.raises(ModelError, match="dtype=float16 may be too small for it: try float32"):
         score(folder, dtype="float16")
@@ -63,15 +72,13 @@ def test_number_format_too_small_for_a_model_is_an_error(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("metric", ["sbert", "stsscore"])
 def test_missing_weights_are_an_error_that_counts_them(tmp_path: Path, metric: str) -> None:
-    folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(
-        tmp_path / "m"
-    )
+    folder = save_model(tmp_path, metric)
     with pytest.raises(ModelError, match=rf"model '{folder}' lacks 16 of the weights that its config.json asks for"):
         score(change(folder, drop_a_layer), metric)
 
 
 def test_missing_pooler_does_no_harm(tmp_path: Path) -> None:
-    folder = tiny.save_encoder("bert", tmp_path / "m")
+    folder = save_model(tmp_path)
     whole = score(folder)
 
     def drop(weights: dict[str, torch.Tensor]) -> None:
@@ -81,18 +88,15 @@ def test_missing_pooler_does_no_harm(tmp_path: Path) -> None:
 
 
 def test_more_layers_in_the_configuration_than_in_the_weights_are_an_error(tmp_path: Path) -> None:
-    folder = tiny.save_encoder("bert", tmp_path / "m")
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": tiny.DEPTH + 2}), encoding="utf-8")
+    folder = save_model(tmp_path)
+    change_json(folder / "config.json", num_hidden_layers=tiny.DEPTH + 2)
     with pytest.raises(ModelError, match="lacks 32 of the weights"):
         score(folder)
 
 
 @pytest.mark.parametrize("metric", ["sbert", "stsscore"])
 def test_folder_without_a_tokenizer_is_an_error(tmp_path: Path, metric: str) -> None:
-    folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(
-        tmp_path / "m"
-    )
+    folder = save_model(tmp_path, metric)
     (folder / "tokenizer.json").unlink()
     with pytest.raises(ModelError, match="has no tokenizer: expected tokenizer.json"):
         score(folder, metric)
@@ -107,8 +111,7 @@ def pointer_for_weights(folder: Path) -> None:
 
 
 def wider_configuration(folder: Path) -> None:
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(json.dumps(config | {"intermediate_size": 99}), encoding="utf-8")
+    change_json(folder / "config.json", intermediate_size=99)
 
 
 def broken_tokenizer(folder: Path) -> None:
@@ -118,8 +121,8 @@ def broken_tokenizer(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (cut_weights, "its weights file is damaged or not complete"),
-        (pointer_for_weights, "its weights file is damaged or not complete"),
+        (cut_weights, "cannot be loaded: its weights file is damaged or not complete"),
+        (pointer_for_weights, "cannot be loaded: its weights file is damaged or not complete"),
         (wider_configuration, "its weights do not have the shapes that its config.json asks for"),
         (broken_tokenizer, "the tokenizer of"),
     ],
@@ -127,7 +130,7 @@ def broken_tokenizer(folder: Path) -> None:
 def test_damage_is_named_in_one_line_with_the_users_folder(
     tmp_path: Path, damage: Callable[[Path], None], words: str
 ) -> None:
-    folder = tiny.save_encoder("bert", tmp_path / "m")
+    folder = save_model(tmp_path)
     damage(folder)
     with pytest.raises(ModelError, match=words) as caught:
         score(folder)
@@ -137,9 +140,7 @@ def test_damage_is_named_in_one_line_with_the_users_folder(
 
 @pytest.mark.parametrize("metric", ["sbert", "stsscore"])
 def test_tokenizer_of_a_larger_vocabulary_is_an_error(tmp_path: Path, metric: str) -> None:
-    folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(
-        tmp_path / "m"
-    )
+    folder = save_model(tmp_path, metric)
     tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     tokenizer["model"]["vocab"]["cat"] = 99
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
@@ -149,15 +150,14 @@ def test_tokenizer_of_a_larger_vocabulary_is_an_error(tmp_path: Path, metric: st
 
 @pytest.mark.parametrize("key", ["cls_token", "pad_token"])
 def test_special_token_beyond_the_embeddings_is_an_error_at_loading(tmp_path: Path, key: str) -> None:
-    folder = tiny.save_encoder("bert", tmp_path / "m")
-    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings | {key: "[NEW]"}), encoding="utf-8")
+    folder = save_model(tmp_path)
+    change_json(folder / "tokenizer_config.json", **{key: "[NEW]"})
     with pytest.raises(ModelError, match=r"gives token id 24 \('\[NEW\]'\), but its network has ids 0 to 23"):
         _ = twmd_registry.scorer("twmd", model=str(folder)).signature
 
 
 def test_template_with_a_token_id_beyond_the_embeddings_is_an_error_at_loading(tmp_path: Path) -> None:
-    folder = tiny.save_encoder("bert", tmp_path / "m")
+    folder = save_model(tmp_path)
     tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     for special in tokenizer["post_processor"]["special_tokens"].values():
         special["ids"] = [40_000]
@@ -171,9 +171,8 @@ def test_token_type_beyond_the_embeddings_is_an_error_at_loading(tmp_path: Path)
     tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     tokenizer["post_processor"]["pair"][-2]["Sequence"]["type_id"] = 1
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
-    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-    names = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings | names), encoding="utf-8")
+    names = ["input_ids", "token_type_ids", "attention_mask"]
+    change_json(folder / "tokenizer_config.json", model_input_names=names)
     with pytest.raises(ModelError, match="gives token type 1, but its network has types 0 to 0"):
         _ = twmd_registry.scorer("stsscore", model=str(folder)).signature
     twmd_registry.scorer("twmd", model=str(folder), layer=1).score(["the cat"], ["a dog"])  # reads no types
@@ -189,13 +188,13 @@ def test_tokenizer_without_a_vocabulary_is_an_error(tmp_path: Path) -> None:
 
 
 def test_revision_of_a_folder_is_refused(tmp_path: Path) -> None:
-    folder = tiny.save_encoder("bert", tmp_path / "m")
+    folder = save_model(tmp_path)
     with pytest.raises(ModelError, match="on this machine and has no revision '0336012e2308'"):
         _ = twmd_registry.scorer("twmd", model=f"{folder}@0336012e2308").signature
 
 
 def test_weights_that_are_written_again_change_no_loaded_model(tmp_path: Path) -> None:
-    folder = tiny.save_encoder("bert", tmp_path / "m")
+    folder = save_model(tmp_path)
     with twmd_registry.scorer("twmd", model=str(folder), layer=2) as scorer:
         before = scorer.score(["the cat sat"], ["a dog ran"]).scores
         weights = folder / "model.safetensors"
@@ -210,7 +209,7 @@ def test_what_is_not_found_is_called_by_its_kind() -> None:
 
 def test_folder_can_be_a_path_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    folder = tiny.save_encoder("bert", tmp_path / "m")
+    folder = save_model(tmp_path)
     by_text, by_path, by_tilde = (
         twmd_registry.scorer("sbert", model=model, layer=1, centering="none").score(["the cat"], ["a dog"])
         for model in (str(folder), folder, "~/m")

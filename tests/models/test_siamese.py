@@ -26,6 +26,12 @@ FIRST = ["a heron waits", "it rained all night long in the old town by the river
 SECOND = ["the heron is waiting at the weir", "rain", "the baker sold nine loaves"]
 
 
+@pytest.fixture
+def adapter(tmp_path: Path) -> Path:
+    """Return a copy of the packaged adapter."""
+    return shutil.copytree(PACKAGED, tmp_path / "adapter")
+
+
 def test_row_of_a_pair_comes_apart_into_two_rows_of_a_text() -> None:
     tokenizer = load_tokenizer(find_model("embedded"))
     ids, masks = take_apart(**tokenizer(FIRST, SECOND, padding=True, return_tensors="pt"))
@@ -33,15 +39,14 @@ def test_row_of_a_pair_comes_apart_into_two_rows_of_a_text() -> None:
         assert row[mask].tolist() == tokenizer(text)["input_ids"]
 
 
-def test_score_is_a_line_on_the_cosine_of_mean_vectors(tmp_path: Path) -> None:
-    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
+def test_score_is_a_line_on_the_cosine_of_mean_vectors(adapter: Path) -> None:
     line = torch.nn.Linear(1, 1)
     with torch.no_grad():
         line.weight.fill_(3.0)
         line.bias.fill_(-0.5)
-    save_line(line, folder, EMBEDDED)
-    found = twmd_registry.scorer("stsscore", adapter=str(folder), scale=2).score(FIRST, SECOND)
-    with_adapter: dict[str, Any] = {"layer": 6, "special": "all", "centering": "none", "adapter": str(folder)}
+    save_line(line, adapter, EMBEDDED)
+    found = twmd_registry.scorer("stsscore", adapter=str(adapter), scale=2).score(FIRST, SECOND)
+    with_adapter: dict[str, Any] = {"layer": 6, "special": "all", "centering": "none", "adapter": str(adapter)}
     cosines = twmd_registry.scorer("sbert", **with_adapter).score(FIRST, SECOND).scores
     assert found.scores == pytest.approx([(3 * cosine - 0.5) / 2 for cosine in cosines], abs=1e-6)
 
@@ -74,14 +79,13 @@ def test_gradients_reach_line_and_encoder(tmp_path: Path) -> None:
     assert float(encoder.embeddings.word_embeddings.weight.grad.abs().sum()) > 0
 
 
-def test_another_head_is_another_content(tmp_path: Path) -> None:
-    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
-    before = twmd_registry.scorer("stsscore", adapter=str(folder)).spec.adapter
-    line = load_line(folder / HEAD_FILE, EMBEDDED)
+def test_another_head_is_another_content(adapter: Path) -> None:
+    before = twmd_registry.scorer("stsscore", adapter=str(adapter)).spec.adapter
+    line = load_line(adapter / HEAD_FILE, EMBEDDED)
     with torch.no_grad():
         line.bias.add_(1)
-    save_line(line, folder, EMBEDDED)
-    assert twmd_registry.scorer("stsscore", adapter=str(folder)).spec.adapter != before
+    save_line(line, adapter, EMBEDDED)
+    assert twmd_registry.scorer("stsscore", adapter=str(adapter)).spec.adapter != before
 
 
 @pytest.mark.parametrize(
@@ -94,52 +98,36 @@ def test_another_head_is_another_content(tmp_path: Path) -> None:
         ({"weight": torch.full((1, 1), torch.nan), "bias": torch.zeros(1)}, "holds a number that is not finite"),
     ],
 )
-def test_damaged_head_is_refused(content: bytes | dict[str, torch.Tensor], words: str, tmp_path: Path) -> None:
-    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
+def test_damaged_head_is_refused(content: bytes | dict[str, torch.Tensor], words: str, adapter: Path) -> None:
     if isinstance(content, bytes):
-        (folder / HEAD_FILE).write_bytes(content)
+        (adapter / HEAD_FILE).write_bytes(content)
     else:
-        save_file(content, folder / HEAD_FILE)
+        save_file(content, adapter / HEAD_FILE)
     with pytest.raises(ModelError, match=words):
-        twmd_registry.scorer("stsscore", adapter=str(folder)).score(["a"], ["b"])
+        twmd_registry.scorer("stsscore", adapter=str(adapter)).score(["a"], ["b"])
 
 
-def test_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
-    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
-    save_line(load_line(folder / HEAD_FILE, EMBEDDED), folder, "ba9876543210")
+def test_adapter_of_another_model_is_refused(adapter: Path) -> None:
+    save_line(load_line(adapter / HEAD_FILE, EMBEDDED), adapter, "ba9876543210")
     with pytest.raises(ModelError, match=r"was trained on a model of the content @ba9876543210, not on @0336012e2308"):
-        twmd_registry.scorer("stsscore", adapter=str(folder)).score(["a"], ["b"])
+        twmd_registry.scorer("stsscore", adapter=str(adapter)).score(["a"], ["b"])
 
 
-def test_adapter_that_names_another_base_is_refused(tmp_path: Path) -> None:
-    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
-    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
-    (folder / "adapter_config.json").write_text(
-        json.dumps(config | {"base_model_name_or_path": "org/other-model"}), encoding="utf-8"
-    )
-    words = r"was made for org/other-model, not for sentence-transformers/all-MiniLM-L6-v2"
+@pytest.mark.parametrize("base", ["org/other-model", "bert-base-uncased"])
+def test_adapter_that_names_another_base_is_refused(base: str, adapter: Path) -> None:
+    config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
+    config["base_model_name_or_path"] = base
+    (adapter / "adapter_config.json").write_text(json.dumps(config), encoding="utf-8")
+    words = rf"was made for {base}, not for sentence-transformers/all-MiniLM-L6-v2"
     for metric, keys in (("stsscore", {}), ("sbert", {"centering": "none"})):
         with pytest.raises(ModelError, match=words):
-            twmd_registry.scorer(metric, adapter=str(folder), **keys).score(["a"], ["b"])
+            twmd_registry.scorer(metric, adapter=str(adapter), **keys).score(["a"], ["b"])
 
 
-def test_base_without_an_owner_is_a_name_too(tmp_path: Path) -> None:
-    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
-    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
-    (folder / "adapter_config.json").write_text(
-        json.dumps(config | {"base_model_name_or_path": "bert-base-uncased"}), encoding="utf-8"
-    )
-    with pytest.raises(
-        ModelError, match=r"was made for bert-base-uncased, not for sentence-transformers/all-MiniLM-L6-v2"
-    ):
-        twmd_registry.scorer("stsscore", adapter=str(folder)).score(["a"], ["b"])
-
-
-def test_encoders_adapter_that_lost_its_head_is_said_so(tmp_path: Path) -> None:
-    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
-    (folder / HEAD_FILE).unlink()
+def test_encoders_adapter_that_lost_its_head_is_said_so(adapter: Path) -> None:
+    (adapter / HEAD_FILE).unlink()
     with pytest.raises(ModelError, match=r"is one of an encoder and has no head.safetensors"):
-        twmd_registry.scorer("stsscore", adapter=str(folder)).score(["a"], ["b"])
+        twmd_registry.scorer("stsscore", adapter=str(adapter)).score(["a"], ["b"])
 
 
 def test_order_that_does_nothing_is_not_signed() -> None:
@@ -149,18 +137,16 @@ def test_order_that_does_nothing_is_not_signed() -> None:
         assert (str(found.signature), found.scores) == (str(usual.signature), usual.scores)
 
 
-def test_head_alone_does_not_make_an_adapter_fit(tmp_path: Path) -> None:
+def test_head_alone_does_not_make_an_adapter_fit(adapter: Path, tmp_path: Path) -> None:
     base = tiny.save_encoder("electra", tmp_path / "electra")
-    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
     with pytest.raises(ModelError, match=r"takes pairs apart by token types|does not fit this model"):
-        twmd_registry.scorer("stsscore", model=str(base), adapter=str(folder), scale=5).score(["a"], ["b"])
+        twmd_registry.scorer("stsscore", model=str(base), adapter=str(adapter), scale=5).score(["a"], ["b"])
 
 
-def test_padding_on_the_left_changes_nothing(tmp_path: Path) -> None:
+def test_padding_on_the_left_changes_nothing(adapter: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(find_model("embedded").folder, tmp_path / "model")
     settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
     (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"padding_side": "left"}), encoding="utf-8")
-    adapter = shutil.copytree(PACKAGED, tmp_path / "adapter")
     save_line(load_line(adapter / HEAD_FILE, EMBEDDED), adapter, find_model(str(folder)).fingerprint)
     found = twmd_registry.scorer("stsscore", model=str(folder), adapter=str(adapter), scale=5).score(FIRST, SECOND)
     assert found.scores == pytest.approx(twmd_registry.scorer("stsscore").score(FIRST, SECOND).scores, abs=1e-6)

@@ -170,40 +170,19 @@ def test_idf_and_stop_words_work_on_words(tmp_path: Path) -> None:
     assert found.explain(0).hypothesis == ("cat", "sat")
 
 
+UNEVEN = "expected a word and 2 numbers with single spaces between them, as in the lines before"
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (
-            "the 0.1 0.2\ncat 0.1\n",
-            (
-                "line 2: expected a word and 2 numbers with single spaces between them, as in the lines before; got "
-                "1 after the word"
-            ),
-        ),
-        (
-            "the 0.1 0.2\ncat 0.1 0.2 0.3\n",
-            (
-                "line 2: expected a word and 2 numbers with single spaces between them, as in the lines before; got "
-                "3 after the word"
-            ),
-        ),
+        ("the 0.1 0.2\ncat 0.1\n", f"line 2: {UNEVEN}; got 1 after the word"),
+        ("the 0.1 0.2\ncat 0.1 0.2 0.3\n", f"line 2: {UNEVEN}; got 3 after the word"),
         ("the 0.1 0.2\ncat 0.1 nan\n", "line 2: a number that is not finite"),
         ("the 0.1 0.2\ncat 1e99 0.1\n", "line 2: a number that is not finite"),
         ("the 0.1 0.2\ncat 0.1 x\n", "line 2: expected 2 numbers with single spaces between them, not 'x'"),
-        (
-            "the 1 2\ncat 1 2 3\n",
-            (
-                "line 2: expected a word and 2 numbers with single spaces between them, as in the lines before; got "
-                "3 after the word"
-            ),
-        ),
-        (
-            "2 2\nthe 1 2\ncat 1 2 3\n",
-            (
-                "line 3: expected a word and 2 numbers with single spaces between them, as in the lines before; got "
-                "3 after the word"
-            ),
-        ),
+        ("the 1 2\ncat 1 2 3\n", f"line 2: {UNEVEN}; got 3 after the word"),
+        ("2 2\nthe 1 2\ncat 1 2 3\n", f"line 3: {UNEVEN}; got 3 after the word"),
         ("the\t0.1 0.2\n", "line 1: a tab; expected a word and its numbers with one space between them"),
         ("the\t0.1\t0.2\n", "line 1: a tab;"),
         ("the  0.1 0.2\n", "line 1: expected 3 numbers with single spaces between them, not ''"),

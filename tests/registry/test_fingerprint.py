@@ -158,15 +158,3 @@ def test_packaged_files_are_the_hubs() -> None:
         content = (packaged / name).read_bytes()
         assert hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest() == blob
     assert sha256_of(packaged / "model.safetensors") == EMBEDDED_SHA256
-
-
-def test_one_flipped_byte_in_the_weights_changes_the_signature(tmp_path: Path) -> None:
-    folder = tiny.save_encoder("bert", tmp_path / "bert")
-    keys: dict[str, Any] = {"model": str(folder), "layer": 1}
-    before = twmd_registry.scorer("trwmd", **keys).signature
-    content = bytearray((folder / "model.safetensors").read_bytes())
-    content[-1] ^= 0xFF
-    (folder / "model.safetensors").write_bytes(content)
-    after = twmd_registry.scorer("trwmd", **keys).signature
-    assert after != before
-    assert after.split("@")[0] == before.split("@")[0]

@@ -92,14 +92,6 @@ def test_ours_are_the_scorers_scores_with_their_sides_and_counts(folder: Path) -
     assert all(type(value) is float for value in scored.values.values())
 
 
-def test_every_text_is_encoded_once_for_all_of_ours(folder: Path) -> None:
-    scorers = [twmd_registry.scorer(name, model=str(folder), layer=1) for name in ("twmd", "trwmd", "sbert")]
-    encoder = scorers[0].backend.model
-    before = encoder.texts_encoded
-    make_panel(scorers).score(PREDICTIONS, REFERENCES)
-    assert encoder.texts_encoded - before == len({*PREDICTIONS, *(text for own in REFERENCES for text in own)})
-
-
 def test_sacrebleus_metrics_give_sacrebleus_scores() -> None:
     scored = make_panel(["bleu", "chrf", "ter"]).score(PREDICTIONS, REFERENCES)
     streams: list[Any] = [[own[k] if k < len(own) else None for own in REFERENCES] for k in (0, 1)]
@@ -165,9 +157,9 @@ def _pair() -> tuple[list[str], list[str]]:
     return ["a cat"], ["the cat"]
 
 
-def test_module_that_fails_is_named() -> None:
-    with pytest.raises(InputError, match="own cannot score these texts: no cats"):
-        make_panel([Module(ValueError("no cats"))]).score(*_pair())
+def test_module_that_fails_is_named_in_one_line() -> None:
+    with pytest.raises(InputError, match=r"^own cannot score these texts: no cats$"):
+        make_panel([Module(ValueError("no cats\nInput predictions: ['a', 'b']"))]).score(*_pair())
     with pytest.raises(SpecError, match="own gives no dict"):
         make_panel([Module(None)]).score(*_pair())
 
@@ -230,9 +222,3 @@ def test_references_go_in_the_form_that_a_module_takes() -> None:
         else:
             panel.score(PREDICTIONS, several)
             assert module.seen == many
-
-
-def test_modules_error_is_one_line() -> None:
-    with pytest.raises(InputError) as caught:
-        make_panel([Module(ValueError("no\nInput predictions: ['a', 'b']"))]).score(PREDICTIONS, REFERENCES)
-    assert str(caught.value) == "own cannot score these texts: no"
