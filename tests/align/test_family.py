@@ -261,14 +261,3 @@ def test_gradients_are_those_of_the_formula(metric: MetricName, tempering: Align
     hyp = PaddedTokens(torch.tensor([[True, True, True], [True, True, False]]))
     ref = PaddedTokens(torch.tensor([[True, True, True, True], [True, True, True, False]]))
     assert torch.autograd.gradcheck(lambda x: ALIGNERS[metric](x, hyp, ref, tempering), (s,), eps=1e-7, atol=1e-4)
-
-
-def test_tokens_that_do_not_count_can_still_be_partners() -> None:
-    p = problem([(4, 5)])
-    weights = torch.tensor([[0.0, 1.0, 1.0, 1.0]], dtype=torch.float64)
-    sides = align(
-        MetricName.BERTSCORE_CENTERED, similarities(p.x, p.y), p.x._replace(weights=weights), p.y, AlignmentSettings()
-    )
-    s = p.similarities[0]
-    assert float(sides[0][0]) == pytest.approx(oracle.greedy(s[1:]))
-    assert float(sides[1][0]) == pytest.approx(oracle.greedy(s.T))

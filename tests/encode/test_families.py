@@ -17,7 +17,7 @@ from twmd_registry.models.files import find_model
 ALL = [*tiny.FAMILIES, *tiny.OTHER_FAMILIES]
 
 
-@pytest.mark.parametrize("family", tiny.OTHER_FAMILIES)
+@pytest.mark.parametrize("family", ALL)
 def test_every_hidden_state_is_the_librarys_own_padded_or_alone(family: str, tmp_path: Path) -> None:
     encoder = load(tiny.save_encoder(family, tmp_path / family))
     whole = AutoModel.from_pretrained(tmp_path / family).eval()

@@ -151,14 +151,8 @@ def test_added_tokens_of_an_old_vocabulary_are_in_its_fingerprint(tmp_path: Path
     """Without a tokenizer.json these files are part of the tokenizer."""
     folder = tiny.save_encoder("bert", tmp_path / "model")
     (folder / "tokenizer.json").unlink()
-    words = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        *tiny.WORDS[:-2],
-    ]  # leaves a row of the network for an added token
+    # leaves a row of the network for an added token
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *tiny.WORDS[:-2]]
     (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": BertTokenizerFast.__name__}), encoding="utf-8"

@@ -159,10 +159,11 @@ def test_ray_data_set_gets_columns(model: Path) -> None:
 
 
 def test_ray_data_set_without_a_row_ends(model: Path) -> None:
+    """Two workers: Ray would wait forever for the second one, if both were started at once."""
     dataset = ray.data.from_items([{"prediction": "a cat", "reference": "the cat"}]).filter(
         lambda row: row["prediction"] == ""
     )
-    assert score_dataset(dataset, scorers(model, "none"), workers=WorkerOptions(1)).take_all() == []
+    assert score_dataset(dataset, scorers(model, "none"), workers=WorkerOptions(2)).take_all() == []
 
 
 def test_more_gpus_than_ray_has_are_refused(model: Path, data: Path, tmp_path: Path) -> None:

@@ -120,19 +120,8 @@ class TestOneRun:
         (tmp_path / "eval_texts.jsonl").write_text(
             texts.replace("the cat sat on the mat .", "we saw it"), encoding="utf-8"
         )
-        assert (
-            main(
-                [
-                    "verify",
-                    str(folder / "eval_record.json"),
-                    "-i",
-                    str(tmp_path / "eval_texts.jsonl"),
-                    "--part",
-                    f"model={encoder}",
-                ]
-            )
-            == 1
-        )
+        command = f"verify {folder}/eval_record.json -i {tmp_path}/eval_texts.jsonl --part model={encoder}"
+        assert main(command.split()) == 1
 
     def test_signatures_are_written_once(self, run: Any) -> None:
         written = json.loads((Path(run.args.output_dir) / "metric_signatures.json").read_text(encoding="utf-8"))
@@ -201,12 +190,8 @@ def test_several_sets_are_distinguished_by_their_split(encoder: Path, tmp_path: 
     metrics = make(encoder, references)
     run = trainer(tmp_path, metrics, data=sets, **EVERY_STEP, max_steps=1, metric_for_best_model="eval_talk_twmd")
     run.train()
-    (logged,) = (
-        {**a, **b}
-        for a, b in [
-            [entry for entry in run.state.log_history if "eval_news_twmd" in entry or "eval_talk_twmd" in entry]
-        ]
-    )
+    news, talk = (entry for entry in run.state.log_history if {"eval_news_twmd", "eval_talk_twmd"} & set(entry))
+    logged = news | talk
     # The same rows in another order: the same corpus scores, if every row found its own references.
     assert logged["eval_news_bleu"] == pytest.approx(logged["eval_talk_bleu"])
     assert logged["eval_news_twmd"] == pytest.approx(logged["eval_talk_twmd"], abs=1e-5)
@@ -394,13 +379,8 @@ class Broken:
 
 def evaluate_in_pieces(rank: int, port: int, encoder: Path, out: Path) -> dict[str, Any]:
     """Return what one of two processes does."""
-    os.environ |= {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     warnings.simplefilter("ignore")
     found: dict[str, Any] = {"labels": scores(trainer(out / "labels", make(encoder), ddp_backend="gloo").evaluate())}
     found["listed"] = scores(
