@@ -117,20 +117,9 @@ def test_preset_of_a_user_is_never_a_default(house: Path) -> None:
         ("temperature = 0.07", 'temperature = 0.07\ntuned = ["colour"]', "metrics.twmd: there is no key 'colour'"),
         ('special = "none"', 'special = "partners"', "special=partners is bert_score's way"),
         ("0336012e2308", "xyz", "fingerprint='xyz' is not 12 hexadecimal digits"),
-        (
-            'model = "sentence-transformers/all-MiniLM-L6-v2"',
-            'model = "./mine"',
-            "neither a Hub id nor the whole path of a folder",
-        ),
-        (
-            'model = "sentence-transformers/all-MiniLM-L6-v2"',
-            'model = "/none/such"',
-            "neither a Hub id nor the whole path of a folder",
-        ),
-        (
-            'model = "sentence-transformers/all-MiniLM-L6-v2"',
-            'model = "x/y/z"',
-            "neither a Hub id nor the whole path of a folder",
+        *(
+            (EMBEDDED_MODEL, name, "neither a Hub id nor the whole path of a folder")
+            for name in ("./mine", "/a/b", "x/y/z")
         ),
         (HOUSE, "a = " + "[" * 5000, "is nested too deeply|is not TOML"),
         ("[house", "[../house", "is not TOML"),
