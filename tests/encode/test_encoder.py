@@ -25,6 +25,12 @@ def encode(encoder: Encoder, texts: list[str], layers: list[int], batch_tokens: 
         return encoder.encode(encoder.tokenise(texts), layers, batch_tokens=batch_tokens)
 
 
+@pytest.fixture
+def encoder(tmp_path: Path) -> Encoder:
+    """Return a tiny encoder."""
+    return load(tiny.save_encoder("bert", tmp_path / "bert"))
+
+
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 def test_layers_above_the_highest_one_needed_never_run(family: str, tmp_path: Path) -> None:
     encoder = load(tiny.save_encoder(family, tmp_path / family))
@@ -39,8 +45,7 @@ def test_layers_above_the_highest_one_needed_never_run(family: str, tmp_path: Pa
     assert ran == list(range(tiny.DEPTH))
 
 
-def test_no_hooks_are_left_behind(tmp_path: Path) -> None:
-    encoder = load(tiny.save_encoder("bert", tmp_path / "bert"))
+def test_no_hooks_are_left_behind(encoder: Encoder) -> None:
     inputs = {"input_ids": torch.tensor([[0, 5, 2]])}
     with torch.inference_mode():
         hidden_states(encoder.network, encoder.blocks, [0, 2], inputs)
@@ -67,8 +72,7 @@ def test_special_tokens_are_marked() -> None:
     assert (tokens.empty.tolist(), tokens.truncated.tolist()) == ([False, True], [True, False])
 
 
-def test_limits_out_of_range_are_refused(tmp_path: Path) -> None:
-    encoder = load(tiny.save_encoder("bert", tmp_path / "bert"))
+def test_limits_out_of_range_are_refused(encoder: Encoder) -> None:
     assert encoder.check_limit(None) == tiny.POSITIONS
     assert encoder.check_limit(10) == 10
     with pytest.raises(SpecError, match=f"reads at most {tiny.POSITIONS} tokens"):
@@ -91,9 +95,8 @@ def test_rule_gives_the_papers_layer_for_base_models() -> None:
     ],
 )
 def test_batch_that_does_not_fit_is_halved_until_it_does(
-    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encoder = load(tiny.save_encoder("bert", tmp_path / "bert"))
     expected = encode(encoder, SENTENCES, [2])
     sizes: list[int] = []
     real = hidden_states
@@ -112,8 +115,7 @@ def test_batch_that_does_not_fit_is_halved_until_it_does(
     torch.testing.assert_close(found.layers[2], expected.layers[2], atol=2e-6, rtol=0)
 
 
-def test_single_text_that_does_not_fit_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = load(tiny.save_encoder("bert", tmp_path / "bert"))
+def test_single_text_that_does_not_fit_is_one_clear_error(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def starved(*_: object) -> None:
         raise torch.OutOfMemoryError("no memory")

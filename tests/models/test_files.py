@@ -20,9 +20,14 @@ from twmd_registry.registry.fingerprint import fingerprint
 from twmd_registry.registry.names import EMBEDDED_MODEL
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the folder of a tiny encoder."""
+    return tiny.save_encoder("bert", tmp_path / "bert")
+
+
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
-def test_one_flipped_bit_changes_the_fingerprint(tmp_path: Path, file: str) -> None:
-    folder = tiny.save_encoder("bert", tmp_path / "bert")
+def test_one_flipped_bit_changes_the_fingerprint(folder: Path, file: str) -> None:
     before = fingerprint(folder)
     content = bytearray((folder / file).read_bytes())
     content[-2] ^= 1
@@ -39,23 +44,20 @@ def test_fingerprint_does_not_depend_on_where_the_folder_is(tmp_path: Path) -> N
     assert find_model(str(there)).name == "./there"
 
 
-def test_another_content_than_the_signature_says_is_refused(tmp_path: Path) -> None:
-    folder = tiny.save_encoder("bert", tmp_path / "bert")
+def test_another_content_than_the_signature_says_is_refused(folder: Path) -> None:
     scorer = twmd_registry.scorer("sbert", model=str(folder), layer=1, centering="none")
     wrong = twmd_registry.Scorer(scorer.requested.replace(fingerprint="0123456789ab"))
     with pytest.raises(ModelError, match="not @0123456789ab as asked for"):
         wrong.score(["a cat"], ["a dog"])
 
 
-def test_pickled_weights_are_refused(tmp_path: Path) -> None:
-    folder = tiny.save_encoder("bert", tmp_path / "bert")
+def test_pickled_weights_are_refused(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(ModelError, match="only pickled weights: pytorch_model.bin, which are never loaded"):
         find_model(str(folder))
 
 
-def test_model_that_needs_its_own_code_is_refused(tmp_path: Path) -> None:
-    folder = tiny.save_encoder("bert", tmp_path / "bert")
+def test_model_that_needs_its_own_code_is_refused(folder: Path, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     (folder / "modeling_own.py").write_text(f"open({str(ran)!r}, 'w')\n", encoding="utf-8")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))

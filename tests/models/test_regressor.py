@@ -18,8 +18,13 @@ FIRST = ["the cat sat", "a dog ran over the hill", "it", "the cat sat"]
 SECOND = ["a cat sat on the mat", "it ran", "we saw it again today", "a cat sat on the mat"]
 
 
-def test_score_is_the_raw_logit_over_the_scale(tmp_path: Path) -> None:
-    folder = tiny.save_regressor(tmp_path / "model")
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the folder of a tiny regressor."""
+    return tiny.save_regressor(tmp_path / "model")
+
+
+def test_score_is_the_raw_logit_over_the_scale(folder: Path) -> None:
     found = twmd_registry.scorer("stsscore", model=str(folder), scale=4).score(FIRST, SECOND)
     network, tokenizer = AutoModelForSequenceClassification.from_pretrained(folder).eval(), tiny.tokenizer()
     for first, second, score in zip(FIRST, SECOND, found.scores, strict=True):
@@ -30,8 +35,7 @@ def test_score_is_the_raw_logit_over_the_scale(tmp_path: Path) -> None:
     assert set(found.as_dict()) == {"stsscore", "scores", "signature", *found.counts.as_dict()}
 
 
-def test_different_pairs_go_through_the_model_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tiny.save_regressor(tmp_path / "model")
+def test_different_pairs_go_through_the_model_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     predict, predicted, done = Regressor.predict, list[str](), list[int]()
 
     def keep(regressor: Regressor, firsts: list[str], *rest: Any, **more: Any) -> Any:
@@ -46,8 +50,7 @@ def test_different_pairs_go_through_the_model_once(tmp_path: Path, monkeypatch: 
     assert sum(done) == len(FIRST)  # progress is told in segments
 
 
-def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(tmp_path: Path) -> None:
-    folder = tiny.save_regressor(tmp_path / "model")
+def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(folder: Path) -> None:
     scorer = twmd_registry.scorer("stsscore", model=str(folder), scale=5)
     long = " ".join(["cat"] * 100)
     with pytest.warns(TwmdWarning, match="different texts longer than the limit .truncation, in the signature.: 1;"):
@@ -57,8 +60,7 @@ def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(tmp_path:
     assert cut.counts.truncated == 1
 
 
-def test_text_is_counted_only_where_it_was_cut_itself(tmp_path: Path) -> None:
-    folder = tiny.save_regressor(tmp_path / "model")
+def test_text_is_counted_only_where_it_was_cut_itself(folder: Path) -> None:
     scorer = twmd_registry.scorer("stsscore", model=str(folder), scale=5, symmetric=True)
     long, longer = " ".join(["cat"] * 100), " ".join(["it"] * 120)
     with pytest.warns(TwmdWarning, match="different texts longer than the limit"):
@@ -66,15 +68,13 @@ def test_text_is_counted_only_where_it_was_cut_itself(tmp_path: Path) -> None:
         assert scorer.score([long], [longer]).counts.truncated == 2
 
 
-def test_empty_texts_never_reach_the_model(tmp_path: Path) -> None:
-    folder = tiny.save_regressor(tmp_path / "model")
+def test_empty_texts_never_reach_the_model(folder: Path) -> None:
     with pytest.warns(TwmdWarning, match="texts without a token: 4;"):
         found = twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(["", " ", "it"], ["it", "\n", ""])
     assert found.scores == (0.0, 1.0, 0.0)
 
 
-def test_model_of_another_kind_is_said_so(tmp_path: Path) -> None:
-    folder = tiny.save_regressor(tmp_path / "model")
+def test_model_of_another_kind_is_said_so(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForMaskedLM"]}), encoding="utf-8")
     with pytest.raises(
@@ -97,16 +97,14 @@ def test_model_without_a_trained_head_is_refused(tmp_path: Path) -> None:
         twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(FIRST, SECOND)
 
 
-def test_limit_without_room_for_two_texts_is_refused(tmp_path: Path) -> None:
-    folder = tiny.save_regressor(tmp_path / "model")
+def test_limit_without_room_for_two_texts_is_refused(folder: Path) -> None:
     for limit, words in (("cut:4", "expected at least 5"), ("cut:41", "reads at most 40 tokens")):
         with pytest.raises(SpecError, match=words):
             twmd_registry.scorer("stsscore", model=str(folder), scale=5, truncation=limit).score(FIRST, SECOND)
 
 
-def test_bfloat16_keeps_pairs_apart(tmp_path: Path) -> None:
+def test_bfloat16_keeps_pairs_apart(folder: Path) -> None:
     """A head in bfloat16 rounds many pairs to one number; here the head stays float32."""
-    folder = tiny.save_regressor(tmp_path / "model")
     words = tiny.WORDS
     firsts = [f"{a} {b}" for a in words for b in words]
     seconds = ["the cat sat"] * len(firsts)
@@ -116,11 +114,9 @@ def test_bfloat16_keeps_pairs_apart(tmp_path: Path) -> None:
     assert float(np.abs(np.array(exact.scores) - np.array(coarse.scores)).max()) < 0.05
 
 
-def test_order_of_the_texts_is_a_choice(tmp_path: Path) -> None:
-    keys: dict[str, Any] = {
-        "model": str(tiny.save_regressor(tmp_path / "model")),
-        "scale": 1e-4,
-    }  # a tiny model hardly minds the order: what it minds is made large
+def test_order_of_the_texts_is_a_choice(folder: Path) -> None:
+    # a tiny model hardly minds the order: what it minds is made large
+    keys: dict[str, Any] = {"model": str(folder), "scale": 1e-4}
     there = twmd_registry.scorer("stsscore", **keys).score(FIRST, SECOND)
     back = twmd_registry.scorer("stsscore", **keys, first="reference").score(SECOND, FIRST)
     assert there.scores == pytest.approx(back.scores, abs=1e-3)
@@ -130,11 +126,9 @@ def test_order_of_the_texts_is_a_choice(tmp_path: Path) -> None:
     assert "|scale:0.0001|first:reference|" in str(back.signature)
 
 
-def test_symmetric_is_the_mean_of_both_orders_and_swapping_changes_nothing(tmp_path: Path) -> None:
-    keys: dict[str, Any] = {
-        "model": str(tiny.save_regressor(tmp_path / "model")),
-        "scale": 1e-4,
-    }  # a tiny model hardly minds the order: what it minds is made large
+def test_symmetric_is_the_mean_of_both_orders_and_swapping_changes_nothing(folder: Path) -> None:
+    # a tiny model hardly minds the order: what it minds is made large
+    keys: dict[str, Any] = {"model": str(folder), "scale": 1e-4}
     one, other, both = twmd_registry.score_all(
         [
             twmd_registry.scorer("stsscore", **keys, **more)
@@ -152,16 +146,16 @@ def test_symmetric_is_the_mean_of_both_orders_and_swapping_changes_nothing(tmp_p
         twmd_registry.scorer("stsscore", **keys, symmetric=True, first="reference")
 
 
-def test_clipping_cuts_off_what_lies_beyond_0_and_1(tmp_path: Path) -> None:
-    keys: dict[str, Any] = {"model": str(tiny.save_regressor(tmp_path / "model")), "scale": 1e-3}
+def test_clipping_cuts_off_what_lies_beyond_0_and_1(folder: Path) -> None:
+    keys: dict[str, Any] = {"model": str(folder), "scale": 1e-3}
     free, clipped = (twmd_registry.scorer("stsscore", **keys, clip=clip).score(FIRST, SECOND) for clip in ("no", "yes"))
     assert max(map(abs, free.scores)) > 1
     assert clipped.scores == pytest.approx(np.clip(free.scores, 0, 1))
     assert ("clip:yes" in str(clipped.signature), "clip" in str(free.signature)) == (True, False)
 
 
-def test_texts_that_are_empty_score_the_same_in_every_order(tmp_path: Path) -> None:
-    keys: dict[str, Any] = {"model": str(tiny.save_regressor(tmp_path / "model")), "scale": 5}
+def test_texts_that_are_empty_score_the_same_in_every_order(folder: Path) -> None:
+    keys: dict[str, Any] = {"model": str(folder), "scale": 5}
     with pytest.warns(TwmdWarning, match="texts without a token: 3;"):
         found = twmd_registry.scorer("stsscore", **keys, symmetric=True).score(["", "it"], ["", ""])
     assert found.scores == (1.0, 0.0)
