@@ -237,9 +237,10 @@ def tokenizer_settings(vocabulary: list[tuple[str, float]], special: list[int], 
 def tokenizer(vocabulary: list[tuple[str, float]], special: list[int]) -> dict[str, Any]:
     """Return the content of ``tokenizer.json``: a unigram model, normalised as XLM-RoBERTa's.
 
-    Its normalisation is SentencePiece's ``nmt_nfkc``, of an older Unicode: NFKC that keeps the full-width tilde. Text
-    in which combining marks are not in Unicode's order, and decomposed Hangul, are composed here, but not by the
-    original.
+    Its normalisation is SentencePiece's ``nmt_nfkc``, of an older Unicode: NFKC that keeps the full-width tilde. It
+    differs from the original's in three characters (U+0344, U+F8FF, U+1F23B), in text in which combining marks are not
+    in Unicode's order or follow a compatibility character (full-width, a ligature), and in decomposed Hangul: here they
+    are composed.
 
     Args:
         vocabulary: Every piece and its log-probability, by id.
