@@ -37,7 +37,7 @@ PANELS = {
         "agreement_commands": ["correlate", "robustness", "tune", "diagnose"],
         "paper_commands": ["study", "reproduce"],
     },
-    "Training": {"train_commands": ["fit-mean", "fit-idf", "fit-baseline", "train", "finetune", "average"]},
+    "Training": {"train_commands": ["fit-mean", "fit-idf", "fit-baseline", "train", "finetune", "distill", "average"]},
     "Set up": {
         "setup_commands": [
             *("list", "explain", "preset", "cache", "selfcheck", "demo", "hub", "install", "uninstall", "completion"),

@@ -270,7 +270,9 @@ def seed(about: str, default: int = 12345) -> Declare:
     return option("--seed", "SEED", f"{about} (default: {default}).", default=default)
 
 
-def _all_of(*declarations: Declare) -> Declare:
+def all_of(*declarations: Declare) -> Declare:
+    """Declare several parameters, in this order."""
+
     def declare(run: Run) -> Run:
         for each in reversed(declarations):
             run = each(run)
@@ -288,15 +290,15 @@ PART = (
 )
 
 device = option("--device", None, "auto, cpu, cuda, cuda:1, mps (default: auto).", default="auto")
-placement = _all_of(device, option("--batch-tokens", "N", "Most padded tokens in the encoder at once."))
+placement = all_of(device, option("--batch-tokens", "N", "Most padded tokens in the encoder at once."))
 """Declares where a command runs that does not score texts."""
-run_options = _all_of(
+run_options = all_of(
     placement,
     option("--disk-cache", "SIZE", CACHED, default=0, type=str),
     flag("--any-language", "Score texts in scripts that the model does not read, with a warning in place of an error."),
 )
 """Declares the run options, which never change a score: those of `placement`, and where and what is scored."""
-columns = _all_of(
+columns = all_of(
     option("--prediction-column", "NAME", PREDICTIONS),
     many("--reference-column", "NAME", REFERENCES),
 )
@@ -309,7 +311,7 @@ def _complete_presets(_ctx: click.Context, _param: click.Parameter, incomplete: 
     return sorted({name for _, name in presets() if name.startswith(incomplete)})
 
 
-settings = _all_of(
+settings = all_of(
     option("--preset", "NAME", "A named setting, see 'twmd list'.", shell_complete=_complete_presets),
     many("--set", "KEY=VALUE", "Set a key of the specification; see 'twmd explain METRIC'."),
 )

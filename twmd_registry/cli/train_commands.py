@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import columns_of, make_scorers, options_of, read_texts
+from twmd_registry.cli.inputs import columns_of, make_scorers, options_of, parse_metrics, read_texts
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.sets import read_all_rated, title_of
 from twmd_registry.registry.names import Dtype, MetricName
 from twmd_registry.registry.presets import name_preset
 from twmd_registry.registry.spec import keys_to_set, make_spec
-from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target, Weights
+from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target, Weights, check_trainable
+
+if TYPE_CHECKING:
+    from twmd_registry.train.finetune import FinetunePlan
 
 files = declare.argument("files", nargs=-1, required=True, type=declare.INPUT, metavar="FILE...")
 model = declare.option(
@@ -124,10 +128,34 @@ LOSS = (
     "mse: mean squared error of a linear function of the score; pearson: 0.3 times this error minus Pearson's r, in "
     "batches that each hold one group of the data (default: mse)."
 )
+TARGET = "Fit the score, or the mean of precision and recall (default: output)."
 NAME = "Name of the preset (default: the name of DIR, with a number if that name is taken)."
+PAIRS = "Tables of pairs: JSON lines, CSV, TSV or Parquet; a column 'group' names language pairs."
 BF16 = "Matrix products in bfloat16: up to twice as fast on hardware that supports it."
 DROPOUT = "Dropout probability, at least 0 and below 1 (default: the model's value)."
 preset_name = declare.option("--name", "NAME", NAME)
+finetuning = declare.all_of(
+    declare.many("--dev", "DATA", "Rated data for selecting the best epoch (default: none; the last epoch is kept)."),
+    declare.many(
+        "--holdout", "DATA", "Held-out rated data; training data that share a reference with them are refused."
+    ),
+    declare.output("Where the adapter, the preset and the card are written.", required=True),
+    declare.flag("--full", "Train all weights that the metric reads (default: a LoRA adapter).", **RECIPE),
+    declare.option("--rank", "N", "Rank of the LoRA adapter (default: 16).", **RECIPE),
+    declare.choice("--target", Target, Target.OUTPUT, TARGET, **RECIPE),
+    declare.choice("--loss", Loss, Loss.MSE, LOSS, **RECIPE),
+    declare.flag("--bf16", BF16, **RECIPE),
+    declare.option("--dropout", "P", DROPOUT, type=float, **RECIPE),
+    declare.option("--epochs", "N", "Default: 3.", default=3, **RECIPE),
+    declare.option("--batch", "N", "Segments per step (default: 16).", default=16, **RECIPE),
+    declare.option("--learning-rate", "X", "Default: 5e-4, and 5e-5 with --full.", type=float, **RECIPE),
+    declare.seed("Seed of the batch order and of dropout"),
+    declare.option("--save-steps", "N", "Steps between two checkpoints (default: one per epoch).", **RECIPE),
+    declare.flag("--resume", "Continue the interrupted run in DIR."),
+    preset_name,
+    declare.settings,
+)
+"""Declares what decides a trained metric, but for the data to learn from."""
 
 
 @command("train", example="twmd train stsb --data stsb:stsb/ -o adapter/")
@@ -158,30 +186,53 @@ def train_command(arguments: Arguments) -> int:
 )
 @declare.metric(TRAINABLE)
 @declare.many("--train", "DATA", declare.RATED, required=True)
-@declare.many("--dev", "DATA", "Rated data for selecting the best epoch (default: none; the last epoch is kept).")
-@declare.many("--holdout", "DATA", "Held-out rated data; training data that share a reference with them are rejected.")
-@declare.output("Where the adapter, the preset and the card are written.", required=True)
-@declare.flag("--full", "Train all weights that the metric reads (default: a LoRA adapter).", **RECIPE)
-@declare.option("--rank", "N", "Rank of the LoRA adapter (default: 16).", **RECIPE)
-@declare.choice(
-    "--target", Target, Target.OUTPUT, "Fit the score, or the mean of precision and recall (default: output).", **RECIPE
-)
-@declare.choice("--loss", Loss, Loss.MSE, LOSS, **RECIPE)
-@declare.flag("--bf16", BF16, **RECIPE)
-@declare.option("--dropout", "P", DROPOUT, type=float, **RECIPE)
-@declare.option("--epochs", "N", "Default: 3.", default=3, **RECIPE)
-@declare.option("--batch", "N", "Segments per step (default: 16).", default=16, **RECIPE)
-@declare.option("--learning-rate", "X", "Default: 5e-4, and 5e-5 with --full.", type=float, **RECIPE)
-@declare.seed("Seed of the batch order and of dropout")
-@declare.option("--save-steps", "N", "Steps between two checkpoints (default: one per epoch).", **RECIPE)
-@declare.flag("--resume", "Continue the interrupted run in DIR.")
-@preset_name
-@declare.settings
+@finetuning
 @declare.placement
 def finetune_command(arguments: Arguments) -> int:
     """Train a metric's encoder on human ratings through the metric itself (TWMD paper, 6.2), and write an adapter, a
     preset and a card.
     """
+    return _finetune(arguments)
+
+
+@command(
+    "distill",
+    lexical=(),
+    example="twmd distill 'twmd;adapter=teacher/' twmd --pairs pairs.jsonl --train wmt:wmt15.jsonl "
+    "--holdout wmt:wmt17.jsonl -o student/",
+)
+@declare.argument("teacher", metavar="TEACHER")
+@declare.metric(TRAINABLE)
+@declare.many("--pairs", "FILE", PAIRS, type=declare.INPUT, required=True)
+@declare.many("--train", "DATA", f"Data that people rated, to learn from, too. {declare.RATED}")
+@finetuning
+@declare.columns
+@declare.run_options
+def distill_command(arguments: Arguments) -> int:
+    """Train a metric's encoder on the scores that another metric, TEACHER, gives to pairs of texts without ratings.
+
+    TEACHER is a metric in any form: a signature, 'METRIC;KEY=VALUE', or an ensemble. Apart from --pairs, everything is
+    as for 'twmd finetune'; --holdout refuses pairs that hold any text of the held-out data. The teacher's ratings are
+    kept in DIR until the training is done.
+    """
+    alone = Arguments(set=(), preset=None)
+    (teacher,) = make_scorers(parse_metrics([arguments.teacher], alone), options_of(arguments))
+
+    def add_pairs(plan: FinetunePlan) -> FinetunePlan:
+        from twmd_registry.train.distillation import check_texts_held_out, rate_pairs, read_pairs
+        from twmd_registry.train.finetune import CHECKPOINTS
+
+        pairs = [(path.name, read_pairs(path, columns_of(arguments))) for path in arguments.pairs]
+        check_texts_held_out(pairs, plan.holdout)
+        with progress_bar("pairs", sum(len(own.predictions) for _, own in pairs)) as progress, teacher:
+            rated = [rate_pairs(teacher, *own, arguments.output / CHECKPOINTS, progress=progress) for own in pairs]
+        return plan._replace(train=(*rated, *plan.train))
+
+    return _finetune(arguments, add_pairs)
+
+
+def _finetune(arguments: Arguments, complete: Callable[[FinetunePlan], FinetunePlan] | None = None) -> int:
+    """Fine-tune a metric on rated data, and on those that `complete` adds to the plan."""
     name = name_preset(arguments.name, str(arguments.output.resolve()))  # raises before anything is computed
     options = options_of(arguments)
     if arguments.full and arguments.rank is not None:
@@ -192,13 +243,17 @@ def finetune_command(arguments: Arguments) -> int:
     weights = Weights.FULL if arguments.full else Weights.LORA
     recipe = Recipe(weights=weights, target=Target(arguments.target), loss=Loss(arguments.loss), **given)
     from twmd_registry.train.data import TrainingData
-    from twmd_registry.train.finetune import FinetunePlan, finetune
+    from twmd_registry.train.finetune import FinetunePlan, check_output, finetune
 
     train, dev, holdout = (
         tuple(TrainingData(title_of(source), rated) for source, rated in read_all_rated(sources).items())
         for sources in (arguments.train, arguments.dev, arguments.holdout)
     )
     plan = FinetunePlan(scorer.requested, train, dev, holdout, recipe)
+    if complete is not None:
+        check_trainable(plan.spec, recipe)
+        check_output(arguments.output, resume=arguments.resume)
+        plan = complete(plan)
     result = finetune(plan, arguments.output, options=options, name=name, resume=arguments.resume)
     scale = "of standardised ratings, whose variance is 1"
     print(f"{result.steps} steps; mean squared error on training segments {result.loss:.4f} ({scale})")

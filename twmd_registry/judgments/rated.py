@@ -119,6 +119,14 @@ def select(rated: RatedSegments, rows: np.ndarray) -> RatedSegments:
     return rated._replace(**chosen, ratings=rated.ratings[rows])
 
 
+def read_table_rows(path: Path) -> list[TableRow]:
+    """Read the rows of a table; raises FileError where the suffix is none of `TABLE_SUFFIXES`."""
+    form = form_of(path.name)
+    if form not in TABLE_SUFFIXES:
+        raise FileError(f"{path}: the suffix of a table is one of {', '.join(TABLE_SUFFIXES)}, not {form!r}.")
+    return read_rows(path, read_content(path), form)
+
+
 def read_table(
     path: Path,
     *,
@@ -151,10 +159,7 @@ def read_table(
         FileError: The file cannot be read or has no rated row, there is no such column (with the choices), or a row has
             a rating that is no finite number, or no text; names the row.
     """
-    form = form_of(path.name)
-    if form not in TABLE_SUFFIXES:
-        raise FileError(f"{path}: the suffix of a table is one of {', '.join(TABLE_SUFFIXES)}, not {form!r}.")
-    rows = read_rows(path, read_content(path), form)
+    rows = read_table_rows(path)
     present = dict.fromkeys(name for row in rows for name in row.values)
     if reference is None:
         for row in rows:

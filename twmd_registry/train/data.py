@@ -24,10 +24,17 @@ Example = tuple[str, list[str], float, tuple[str, str]]
 
 
 class TrainingData(NamedTuple):
-    """A rated data set and its name in a model card."""
+    """A rated data set.
+
+    Attributes:
+        name: Its name in a model card.
+        rated: Its segments.
+        teacher: The signature of the metric that rated them; None for people.
+    """
 
     name: str
     rated: RatedSegments
+    teacher: str | None = None
 
     @property
     def label(self) -> str:

@@ -134,8 +134,10 @@ def finetune(
     """
     plan.check()
     require_training()
+    check_output(output, resume=resume)
     folder, recipe = output / CHECKPOINTS, plan.recipe
-    _check_folder(folder, plan.settings, resume=resume)
+    if resume:
+        _check_same_plan(folder, plan.settings)
     examples = data.make_examples(plan.train)
     batches = data.make_batches(examples, recipe)
     arguments = _training_arguments(plan, folder, len(batches), options)
@@ -160,18 +162,26 @@ def finetune(
     return done
 
 
-def _check_folder(folder: Path, settings: str, *, resume: bool) -> None:
-    """Refuse to overwrite results, or to resume a run of another plan."""
-    path = folder / SETTINGS
-    if not resume:
-        if path.is_file():
-            raise SpecError(f"{folder} holds an interrupted run: go on with it by --resume, or remove the folder.")
-        if folder.parent.is_dir() and any(folder.parent.iterdir()):
-            raise FileError(f"{folder.parent} is not empty: give a new folder, so that nothing in it is written over.")
-        return
-    if not path.is_file():
+def check_output(output: Path, *, resume: bool) -> None:
+    """Check the output folder of `finetune`.
+
+    Raises:
+        SpecError: There is nothing to resume; or there is an interrupted run, and `resume` is not set.
+        FileError: The folder holds something else than a teacher's ratings.
+    """
+    folder = output / CHECKPOINTS
+    interrupted = (folder / SETTINGS).is_file()
+    if resume and not interrupted:
         raise SpecError(f"{folder} holds no interrupted run: there is nothing to resume.")
-    old, new = (json.loads(text) for text in (path.read_text(encoding="utf-8"), settings))
+    if interrupted and not resume:
+        raise SpecError(f"{folder} holds an interrupted run: go on with it by --resume, or remove the folder.")
+    if not resume and output.is_dir() and any(path != folder for path in output.iterdir()):
+        raise FileError(f"{output} is not empty: give a new folder, so that nothing in it is written over.")
+
+
+def _check_same_plan(folder: Path, settings: str) -> None:
+    """Refuse to resume a run of another plan."""
+    old, new = (json.loads(text) for text in ((folder / SETTINGS).read_text(encoding="utf-8"), settings))
     changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
     if differences := "; ".join(f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in changed):
         raise SpecError(f"{folder} holds an interrupted run of another plan: {differences}.")
@@ -306,8 +316,18 @@ def _save_documents(
     scales = ", ".join(f"{label} with ratings of mean {mean} and standard deviation {sd}" for label, mean, sd in train)
     origin = f"Fine-tuned by twmd-registry {__version__} from {files.name}@{files.fingerprint} on {scales}"
     written = ", ".join(f"{key} {value}" for key, value in settings.items())
-    provenance = f"{origin}: {LOSSES[recipe.loss]} ({written}). {dev} {holdout}"
-    shown = {"train": train, "dev": dev, "holdout": holdout, "settings": settings, "loss": LOSSES[recipe.loss]}
+    teachers = [
+        f"The ratings of {source.name} are scores of {source.teacher}." for source in plan.train if source.teacher
+    ]
+    provenance = " ".join([f"{origin}: {LOSSES[recipe.loss]} ({written}).", *teachers, dev, holdout])
+    shown = {
+        "teachers": teachers,
+        "train": train,
+        "dev": dev,
+        "holdout": holdout,
+        "settings": settings,
+        "loss": LOSSES[recipe.loss],
+    }
     trained_files.save_documents(
         scorer, files, output, "finetuned", name=name, provenance=provenance, lora=lora, **shown
     )

@@ -1,0 +1,121 @@
+"""Distillation: a student learns the scores of a teacher; runs that end go on with the same ratings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import twmd_registry
+from tests.train.rated_words import rated_words, write_words
+from twmd_registry.cli import main
+from twmd_registry.errors import FileError, InputError
+from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.metaeval.correlation import correlate
+from twmd_registry.train.data import TrainingData
+from twmd_registry.train.distillation import check_texts_held_out, read_pairs
+
+KEYS: dict[str, Any] = {"layer": 2, "centering": "none", "temperature": 0.1}
+
+
+@pytest.fixture(scope="module")
+def models(tiny_encoder: Any) -> tuple[str, str]:
+    """Return the encoders of a teacher and of a student."""
+    return str(tiny_encoder("bert")), str(tiny_encoder("roberta"))
+
+
+def write_pairs(path: Path, number: int, seed: int) -> RatedSegments:
+    """Write pairs of texts as a table, and return them."""
+    data = rated_words(number, seed)
+    rows = zip(data.group, data.predictions, data.references, strict=True)
+    lines = [json.dumps({"group": g, "prediction": p, "reference": r}) for g, p, r in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return data
+
+
+def distill(models: tuple[str, str], pairs: Path, output: Path, *more: str) -> int:
+    teacher, student = models
+    metric = ";".join(["twmd", f"model={teacher}", *(f"{key}={value}" for key, value in KEYS.items())])
+    recipe = ["--epochs", "4", "--learning-rate", "2e-2", "--rank", "4", "--name", "student", "--device", "cpu"]
+    keys = ["--set", f"model={student}", *(f"{key}={value}" for key, value in KEYS.items())]
+    return main(["distill", metric, "twmd", "--pairs", str(pairs), *more, "-o", str(output), *recipe, *keys])
+
+
+def test_student_agrees_better_with_its_teacher_on_other_pairs(models: tuple[str, str], tmp_path: Path) -> None:
+    pairs, output = tmp_path / "pairs.jsonl", tmp_path / "student"
+    write_pairs(pairs, 96, 1)
+    rated = write_words(tmp_path / "rated.jsonl", 20, 4)
+    assert distill(models, pairs, output, "--train", rated) == 0
+    other = rated_words(48, 2)
+    teacher, student = models
+    asked: list[dict[str, Any]] = [{"model": teacher}, {"model": student}, {"model": student, "adapter": str(output)}]
+    wanted, before, after = (
+        twmd_registry.score(other.predictions, other.references, "twmd", **keys, **KEYS).scores for keys in asked
+    )
+    agreement = [correlate("pearson", np.array(scores), np.array(wanted)) for scores in (before, after)]
+    assert agreement[1] > agreement[0] + 0.1
+    card = (output / "README.md").read_text(encoding="utf-8")
+    signature = twmd_registry.scorer("twmd", model=teacher, **KEYS).signature
+    assert f"The ratings of pairs.jsonl are scores of {signature}." in card
+    assert "distilled from another metric" in card
+    assert not (output / "checkpoints").exists()
+
+
+def test_ratings_of_an_interrupted_run_are_read_again(
+    models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_given: Any, **_settings: Any) -> None:
+        raise KeyboardInterrupt
+
+    pairs, output = tmp_path / "pairs.jsonl", tmp_path / "student"
+    write_pairs(pairs, 24, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr("twmd_registry.train.finetune.finetune", interrupt)
+        distill(models, pairs, output)
+    (kept,) = (output / "checkpoints").iterdir()
+    with monkeypatch.context() as patched:
+        patched.setattr("twmd_registry.train.distillation.score_all", interrupt)
+        assert distill(models, pairs, output, "--epochs", "1") == 0
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize(
+    ("pairs", "error", "message"),
+    [
+        ("pairs.txt", FileError, "the suffix of a table is one of"),
+        ('{"prediction": "a"}', FileError, "no column 'references' or 'reference'"),
+        ('{"prediction": 1, "reference": "b"}', FileError, "row 1: expected a text as prediction, not 1"),
+        ("", FileError, "holds no pair"),
+    ],
+)
+def test_pairs_that_cannot_be_read_are_refused(
+    pairs: str, error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / ("pairs.txt" if pairs == "pairs.txt" else "pairs.jsonl")
+    path.write_text(pairs, encoding="utf-8")
+    with pytest.raises(error, match=message):
+        read_pairs(path)
+
+
+@pytest.mark.parametrize("role", ["predictions", "references"])
+def test_pairs_with_a_held_out_text_are_refused(role: str) -> None:
+    pairs, held_out = rated_words(6, 1), rated_words(6, 2)
+    check_texts_held_out([("pairs", pairs)], [TrainingData("test", held_out)])
+    held_out.predictions[4] = getattr(pairs, role)[2].upper().replace(" ", "  ")
+    with pytest.raises(
+        InputError, match=r"pairs: 1 of 6 pairs hold a text of the held-out data \(test\), the first in"
+    ):
+        check_texts_held_out([("pairs", pairs)], [TrainingData("test", held_out)])
+
+
+def test_run_that_cannot_be_resumed_is_refused_before_the_teacher_rates(
+    models: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs, output = tmp_path / "pairs.jsonl", tmp_path / "student"
+    write_pairs(pairs, 24, 1)
+    assert distill(models, pairs, output, "--resume") == 2
+    assert "no interrupted run" in capsys.readouterr().err
+    assert not output.exists()

@@ -1,0 +1,102 @@
+"""Distillation: a teacher metric rates pairs of texts, from which a student learns as from people's ratings."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file, save
+
+from twmd_registry.engine.scorer import Scorer, score_all
+from twmd_registry.errors import FileError, InputError
+from twmd_registry.judgments.rated import RatedSegments, read_table_rows
+from twmd_registry.judgments.reader import Columns
+from twmd_registry.judgments.sets import DIGITS, content_of
+from twmd_registry.metaeval.overlap import normalise
+from twmd_registry.progress import Progress
+from twmd_registry.registry.paths import write_atomically
+from twmd_registry.train.data import TrainingData
+from twmd_registry.train.trained_files import writing
+
+
+def read_pairs(path: Path, columns: Columns = Columns()) -> RatedSegments:  # noqa: B008 (immutable)
+    """Read pairs of texts without ratings from a table.
+
+    Args:
+        path: JSON lines, CSV, TSV or Parquet, maybe compressed. A column ``group`` names groups (language pairs), in
+            which a loss correlates scores; without it the file is one group.
+        columns: The columns of the texts.
+
+    Returns:
+        The pairs; their ratings are NaN.
+
+    Raises:
+        FileError: The file is no table, has no row, or a row without a text; the message names the row.
+    """
+    rows = read_table_rows(path)
+    if not rows:
+        raise FileError(f"{path} holds no pair.")
+    predictions, references = map(list, zip(*(row.segment(columns) for row in rows), strict=True))
+    groups = [row.label("group") if "group" in row.values else path.stem for row in rows]
+    return RatedSegments(groups, predictions, references, np.full(len(rows), np.nan), 0)
+
+
+def rate_pairs(
+    teacher: Scorer, name: str, pairs: RatedSegments, folder: Path, *, progress: Progress | None = None
+) -> TrainingData:
+    """Rate pairs by a teacher's scores; those of an earlier, interrupted run are read again.
+
+    Args:
+        teacher: The teacher.
+        name: The name of the pairs.
+        pairs: The pairs.
+        folder: Where the ratings are kept until training is done.
+        progress: As for `score_all`.
+
+    Raises:
+        FileError: The ratings cannot be written.
+        TwmdError: As for `score_all`.
+    """
+    signature = teacher.signature
+    digest = hashlib.sha256(f"{signature}|{content_of(pairs)}".encode()).hexdigest()[:DIGITS]
+    kept = folder / f"ratings-{digest}.safetensors"
+    if kept.is_file():
+        ratings = load_file(kept)["ratings"]
+    else:
+        scored = score_all([teacher], pairs.predictions, pairs.references, progress=progress)[0]
+        ratings = np.array(scored.scores)
+        with writing(folder):
+            write_atomically(kept, save({"ratings": ratings}))
+    return TrainingData(name, pairs._replace(ratings=ratings), signature)
+
+
+def check_texts_held_out(pairs: Sequence[tuple[str, RatedSegments]], holdout: Sequence[TrainingData]) -> None:
+    """Refuse pairs that contain a text of the held-out data, as a prediction or as a reference.
+
+    A student learns what its teacher says of a text, not only of a reference. White space is normalised, and case does
+    not count.
+
+    Args:
+        pairs: Names and pairs.
+        holdout: The held-out data.
+
+    Raises:
+        InputError: They do; the message counts them and names the first row.
+    """
+    held_out = {text for source in holdout for texts in _texts(source.rated) for text in texts}
+    for name, own in pairs:
+        shared = [row for row, texts in enumerate(_texts(own), 1) if texts & held_out]
+        if shared:
+            held = ", ".join(source.name for source in holdout)
+            raise InputError(
+                f"{name}: {len(shared)} of {len(own.predictions)} pairs hold a text of the held-out data ({held}), the "
+                f"first in pair {shared[0]}: take them out, or the test means nothing."
+            )
+
+
+def _texts(rated: RatedSegments) -> list[set[str]]:
+    """Return the normalised texts of every segment."""
+    lists = ([own] if isinstance(own, str) else own for own in rated.references)
+    return [{*map(normalise, (text, *own))} for text, own in zip(rated.predictions, lists, strict=True)]
