@@ -46,7 +46,19 @@ OWN_TEST = "docs/coming-from.md"
 LONGEST_README = 10_000
 WIDEST = 120
 NOT_RUN = frozenset(
-    {"average", "correlate", "demo", "distill", "finetune", "preset", "reproduce", "robustness", "study", "train", "tune"}
+    {
+        "average",
+        "correlate",
+        "demo",
+        "distill",
+        "finetune",
+        "preset",
+        "reproduce",
+        "robustness",
+        "study",
+        "train",
+        "tune",
+    }
 )
 """Commands that need rated data or an adapter, or serve a page: they are parsed."""
 

@@ -1,4 +1,6 @@
-"""Training data of the multilingual adapters: WMT, a part of MLQE-PE, and stsb-multi with one language per pair."""
+"""Training data of the adapters: WMT, a part of MLQE-PE, stsb-multi with one language per pair, and unrated pairs of
+system outputs.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,17 @@ import argparse
 import csv
 import json
 import lzma
+import random
+import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.overlap import normalise
 
 LANGUAGES = ("en", "de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
+OUTPUTS = 4
+"""One pair in four is of two systems' outputs."""
 EVERY = 8
 """A post-edit is close to its translation: one row in eight, about as many as WMT15-16 have."""
 
@@ -59,14 +66,66 @@ def mix_stsb(english: Path, others: Path, output: Path, without: set[str]) -> No
             csv.writer(file).writerows(tables[i % len(tables)][i] for i in range(len(tables[0])))
 
 
+def pair_outputs(archives: Sequence[Path], output: Path, per_segment: int, held_out: Path) -> None:
+    """Write pairs of system outputs into English, without ratings, for ``twmd distill``.
+
+    Of every segment some systems are drawn; each output stands beside the reference, or, in one pair of `OUTPUTS`,
+    beside another system's output.
+
+    Args:
+        archives: The files wmt18-systems.tar.xz and wmt19-systems.tar.xz.
+        output: The table to write.
+        per_segment: Pairs of every segment, at most.
+        held_out: A file of WMT; pairs that hold a text of it, or a text twice, are left out.
+    """
+    rated = read_rated(f"wmt:{held_out}")
+    known = {normalise(str(text)) for text in (*rated.predictions, *rated.references)}
+    draw, rows = random.Random(1), []
+    for archive in archives:
+        for pair, (references, systems) in sorted(_read_outputs(archive).items()):
+            for i, reference in enumerate(references):
+                outputs = list(dict.fromkeys(lines[i] for lines in systems))
+                for k, prediction in enumerate(draw.sample(outputs, min(per_segment, len(outputs)))):
+                    beside = draw.choice(outputs) if (i + k) % OUTPUTS == 0 else reference
+                    texts = {normalise(prediction), normalise(beside)}
+                    if len(texts) == 2 and not texts & {*known, ""}:
+                        rows.append({"group": pair, "prediction": prediction, "reference": beside})
+    output.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
+def _read_outputs(archive: Path) -> dict[str, tuple[list[str], list[list[str]]]]:
+    """Return by language pair into English the references and the outputs of every system, by segment."""
+    references: dict[str, list[str]] = {}
+    systems: dict[str, list[list[str]]] = {}
+    with tarfile.open(archive) as files:
+        for member in files:
+            name = Path(member.name).name
+            if not member.isfile() or not name.endswith(("-ref.en", "-en")):
+                continue
+            content = files.extractfile(member)
+            lines = content.read().decode("utf-8").removesuffix("\n").split("\n") if content else []
+            if name.endswith("-ref.en"):
+                into = name.split("-")[1]
+                references[f"{into[:2]}-{into[2:]}"] = lines
+            else:
+                systems.setdefault(name.rpartition(".")[2], []).append(lines)
+    return {pair: (references[pair], sorted(outputs)) for pair, outputs in systems.items() if pair in references}
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", choices=["wmt", "mlqe", "stsb"])
-    parser.add_argument("sources", nargs="+", type=Path, help="a file, MLQE-PE's folder, or stsb's and stsb-multi's")
+    parser.add_argument("data", choices=["wmt", "mlqe", "stsb", "pairs"])
+    parser.add_argument(
+        "sources", nargs="+", type=Path, help="a file, MLQE-PE's folder, stsb's and stsb-multi's, or archives"
+    )
     parser.add_argument("output", type=Path)
     parser.add_argument("--without", nargs="*", default=[], help="languages to leave out")
+    parser.add_argument("--per-segment", type=int, default=2, help="pairs of a segment, at most")
+    parser.add_argument("--held-out", type=Path, help="a file of WMT whose texts no pair may hold")
     given = parser.parse_args()
-    if given.data == "stsb":
+    if given.data == "pairs":
+        pair_outputs(given.sources, given.output, given.per_segment, given.held_out)
+    elif given.data == "stsb":
         mix_stsb(given.sources[0], given.sources[1], given.output, set(given.without))
     else:
         write = filter_wmt if given.data == "wmt" else sample_mlqe
