@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from twmd_registry.errors import FileError, InputError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.train.data import TrainingData
-from twmd_registry.train.distillation import check_texts_held_out, read_pairs
+from twmd_registry.train.distillation import EDITED, add_edits, check_texts_held_out, read_pairs
+from twmd_registry.train.edits import EDITS, edit_pairs
 
 KEYS: dict[str, Any] = {"layer": 2, "centering": "none", "temperature": 0.1}
 
@@ -48,7 +50,7 @@ def test_student_agrees_better_with_its_teacher_on_other_pairs(models: tuple[str
     pairs, output = tmp_path / "pairs.jsonl", tmp_path / "student"
     write_pairs(pairs, 96, 1)
     rated = write_words(tmp_path / "rated.jsonl", 20, 4)
-    assert distill(models, pairs, output, "--train", rated) == 0
+    assert distill(models, pairs, output, "--train", rated, "--edits", "numbers", "negations") == 0
     other = rated_words(48, 2)
     teacher, student = models
     asked: list[dict[str, Any]] = [{"model": teacher}, {"model": student}, {"model": student, "adapter": str(output)}]
@@ -59,7 +61,7 @@ def test_student_agrees_better_with_its_teacher_on_other_pairs(models: tuple[str
     assert agreement[1] > agreement[0] + 0.1
     card = (output / "README.md").read_text(encoding="utf-8")
     signature = twmd_registry.scorer("twmd", model=teacher, **KEYS).signature
-    assert f"The ratings of pairs.jsonl are scores of {signature}." in card
+    assert f"pairs.jsonl with edits (numbers, negations; margin 1) are scores of {signature}." in card
     assert "distilled from another metric" in card
     assert not (output / "checkpoints").exists()
 
@@ -119,3 +121,44 @@ def test_run_that_cannot_be_resumed_is_refused_before_the_teacher_rates(
     assert distill(models, pairs, output, "--resume") == 2
     assert "no interrupted run" in capsys.readouterr().err
     assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "prediction", "reference", "expected"),
+    [
+        ("numbers", "12 Menschen", "es waren 12", r"[1-9]\d Menschen"),
+        ("numbers", "१२ लोग", "वहाँ १२ लोग", r"[१-९]\d लोग"),
+        ("numbers", "12 people", "twelve people", None),  # what is not in the reference may be an error already
+        ("units", "costs 5€", "it is 5€", "costs 5[$£¥]"),
+        ("units", "in 5 t Stahl", "5 t Stahl", "in 5 (kg|g) Stahl"),
+        ("units", "the t shirt", "a t shirt", None),
+        ("names", "wir sahen Prag", "sie sahen Prag", "wir sahen (Wien|Rom)"),
+        ("names", "Prag ist nah", "Prag ist nah", None),
+        ("names", "我们看到了", "我们看到了", None),
+        ("negations", "er kam nicht", "er ist nicht da", "er kam"),
+        ("negations", "他不在", "他不在家", "他在"),
+        ("negations", "he is late", "he is very late", "he is not late"),
+        ("negations", "he is not late", "he is late", None),
+    ],
+)
+def test_edit_changes_what_the_reference_has(kind: str, prediction: str, reference: str, expected: str | None) -> None:
+    predictions, references = [prediction, "sie sahen Wien", "in Rom"], [reference, "sie sahen Wien", "sie in Rom"]
+    edited = dict(edit_pairs(predictions, references, [kind], seed=1))
+    if expected is None:
+        assert 0 not in edited
+    else:
+        assert re.fullmatch(expected, edited[0])
+        assert edited[0] != prediction
+
+
+def test_edits_are_rated_a_margin_below_their_pairs() -> None:
+    texts = [f"there are {k} cats" for k in range(40)]
+    ratings = np.linspace(0, 1, 40)
+    data = TrainingData("pairs", RatedSegments(["x"] * 40, texts, [[text] for text in texts], ratings, 0), "teacher")
+    both = add_edits(data, list(EDITS), 2.0, seed=3).rated
+    edits = list(zip(both.predictions, both.references, both.ratings, strict=True))[40:]
+    assert len(edits) == 40 / EDITED
+    for text, (reference,), rating in edits:
+        assert text != reference
+        assert rating == pytest.approx(ratings[texts.index(reference)] - 2 * ratings.std())
+    assert both.predictions[:40] == texts

@@ -131,6 +131,9 @@ LOSS = (
 TARGET = "Fit the score, or the mean of precision and recall (default: output)."
 NAME = "Name of the preset (default: the name of DIR, with a number if that name is taken)."
 PAIRS = "Tables of pairs: JSON lines, CSV, TSV or Parquet; a column 'group' names language pairs."
+EDITS_HELP = (
+    "Edit one pair in four, and rate the edit lower than the pair: numbers, units, names, negations (default: none)."
+)
 BF16 = "Matrix products in bfloat16: up to twice as fast on hardware that supports it."
 DROPOUT = "Dropout probability, at least 0 and below 1 (default: the model's value)."
 preset_name = declare.option("--name", "NAME", NAME)
@@ -205,27 +208,31 @@ def finetune_command(arguments: Arguments) -> int:
 @declare.metric(TRAINABLE)
 @declare.many("--pairs", "FILE", PAIRS, type=declare.INPUT, required=True)
 @declare.many("--train", "DATA", f"Data that people rated, to learn from, too. {declare.RATED}")
+@declare.many("--edits", "KIND", EDITS_HELP, type=declare.words(["numbers", "units", "names", "negations"]))
+@declare.option("--margin", "X", "Of an edit, in standard deviations of the ratings (default: 1).", default=1.0)
 @finetuning
 @declare.columns
 @declare.run_options
 def distill_command(arguments: Arguments) -> int:
     """Train a metric's encoder on the scores that another metric, TEACHER, gives to pairs of texts without ratings.
 
-    TEACHER is a metric in any form: a signature, 'METRIC;KEY=VALUE', or an ensemble. Apart from --pairs, everything is
-    as for 'twmd finetune'; --holdout refuses pairs that hold any text of the held-out data. The teacher's ratings are
-    kept in DIR until the training is done.
+    TEACHER is a metric in any form: a signature, 'METRIC;KEY=VALUE', or an ensemble. Apart from --pairs and --edits,
+    everything is as for 'twmd finetune'; --holdout refuses pairs that hold any text of the held-out data. The teacher's
+    ratings are kept in DIR until the training is done.
     """
     alone = Arguments(set=(), preset=None)
     (teacher,) = make_scorers(parse_metrics([arguments.teacher], alone), options_of(arguments))
 
     def add_pairs(plan: FinetunePlan) -> FinetunePlan:
-        from twmd_registry.train.distillation import check_texts_held_out, rate_pairs, read_pairs
+        from twmd_registry.train.distillation import add_edits, check_texts_held_out, rate_pairs, read_pairs
         from twmd_registry.train.finetune import CHECKPOINTS
 
         pairs = [(path.name, read_pairs(path, columns_of(arguments))) for path in arguments.pairs]
         check_texts_held_out(pairs, plan.holdout)
         with progress_bar("pairs", sum(len(own.predictions) for _, own in pairs)) as progress, teacher:
             rated = [rate_pairs(teacher, *own, arguments.output / CHECKPOINTS, progress=progress) for own in pairs]
+        if arguments.edits:
+            rated = [add_edits(data, arguments.edits, arguments.margin, plan.recipe.seed) for data in rated]
         return plan._replace(train=(*rated, *plan.train))
 
     return _finetune(arguments, add_pairs)

@@ -11,14 +11,18 @@ from safetensors.numpy import load_file, save
 
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import FileError, InputError
-from twmd_registry.judgments.rated import RatedSegments, read_table_rows
+from twmd_registry.judgments.rated import RatedSegments, read_table_rows, select
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.judgments.sets import DIGITS, content_of
 from twmd_registry.metaeval.overlap import normalise
 from twmd_registry.progress import Progress
 from twmd_registry.registry.paths import write_atomically
 from twmd_registry.train.data import TrainingData
+from twmd_registry.train.edits import edit_pairs
 from twmd_registry.train.trained_files import writing
+
+EDITED = 4
+"""One pair in four is edited."""
 
 
 def read_pairs(path: Path, columns: Columns = Columns()) -> RatedSegments:  # noqa: B008 (immutable)
@@ -70,6 +74,35 @@ def rate_pairs(
         with writing(folder):
             write_atomically(kept, save({"ratings": ratings}))
     return TrainingData(name, pairs._replace(ratings=ratings), signature)
+
+
+def add_edits(data: TrainingData, kinds: Sequence[str], margin: float, seed: int) -> TrainingData:
+    """Add edited predictions to rated pairs, rated below what they were made from.
+
+    A teacher that overlooks a changed number cannot teach it: the rating of an edit is that of its pair less `margin`
+    standard deviations of all ratings, whatever the teacher would say. One pair in `EDITED` is edited, if it can be.
+
+    Args:
+        data: Rated pairs.
+        kinds: Names of `EDITS`.
+        margin: Standard deviations.
+        seed: Seeds the draw.
+    """
+    rated = data.rated
+    references = [own if isinstance(own, str) else own[0] for own in rated.references]
+    edits = edit_pairs(rated.predictions, references, kinds, seed)[::EDITED]
+    rows = np.array([row for row, _ in edits], dtype=np.int64)
+    below = select(rated, rows)
+    lowered = below.ratings - margin * rated.ratings.std()
+    both = RatedSegments(
+        rated.group + below.group,
+        rated.predictions + [text for _, text in edits],
+        list(rated.references) + list(below.references),
+        np.r_[rated.ratings, lowered],
+        rated.dropped,
+    )
+    name = f"{data.name} with edits ({', '.join(kinds)}; margin {margin:g})"
+    return data._replace(name=name, rated=both)
 
 
 def check_texts_held_out(pairs: Sequence[tuple[str, RatedSegments]], holdout: Sequence[TrainingData]) -> None:
