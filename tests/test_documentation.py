@@ -198,11 +198,11 @@ def test_every_program_of_a_page_is_known(page: str) -> None:
 
 def make_targets(text: str) -> set[str]:
     in_blocks = {arguments[0] for program, *arguments in shell_lines(text) if program == "make"}
-    return in_blocks | set(re.findall(r"`make (\w+)", text))
+    return in_blocks | set(re.findall(r"`make ([\w-]+)", text))
 
 
 def test_make_targets_exist() -> None:
-    rules = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    rules = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
     assert {"demo", "test"} <= make_targets(README)
     assert {"test", "cards", "goldens"} <= make_targets(CONTRIBUTING)
     assert make_targets(CONTRIBUTING).union(*map(make_targets, PAGES.values())) <= rules
