@@ -70,10 +70,6 @@ class Drawn(NamedTuple):
         """S as the oracles take it."""
         return np.asarray(self.s[0].numpy())
 
-    def plus(self, change: Tensor) -> Drawn:
-        """Return the same pair with other similarities; `change` broadcasts to (N, M)."""
-        return self._replace(s=self.s + change)
-
 
 def problem(
     sizes: list[tuple[int, int]] = SIZES, seed: int = 0, garbage: float = 0.0, dtype: torch.dtype = torch.float64
@@ -110,28 +106,9 @@ def pair(n: int, m: int, seed: int = 0) -> Drawn:
     )
 
 
-def matrix(rows: list[list[float]]) -> Drawn:
-    """Return one pair whose similarities are written out."""
-    s = torch.tensor([rows], dtype=torch.float64)
-    return Drawn(
-        s,
-        PaddedTokens(torch.ones(s.shape[:2], dtype=torch.bool)),
-        PaddedTokens(torch.ones(1, s.shape[2], dtype=torch.bool)),
-    )
-
-
 def both(metric: MetricName, p: Problem, tempering: AlignmentSettings) -> tuple[Tensor, Tensor]:
     """C of every pair, hypothesis side and reference side; each of shape (B,)."""
     return align(metric, similarities(p.x, p.y), p.x, p.y, tempering)
-
-
-def alone(p: Problem, b: int) -> Problem:
-    """Pair number b of a block, in a block of its own without padding."""
-    n, m = p.similarities[b].shape
-    x, y = (
-        PaddedTokens(side.mask[b : b + 1, :k], vectors=side.vectors[b : b + 1, :k]) for side, k in ((p.x, n), (p.y, m))
-    )
-    return Problem(x, y, [p.similarities[b]])
 
 
 counts = st.integers(1, 9)

@@ -16,7 +16,6 @@ from tests.align.problems import (
     SIZES,
     SUMS,
     Problem,
-    alone,
     both,
     different,
     problem,
@@ -161,17 +160,6 @@ def test_normalised_by_eq_1_a_text_scores_one_with_itself(metric: MetricName, te
         )
 
 
-@pytest.mark.parametrize("metric", ALIGNERS)
-def test_eq_1_scores_are_the_oracles(metric: MetricName) -> None:
-    p, tempering = problem(garbage=1e3), AlignmentSettings(0.1, 2)
-    own = [ALIGNERS[metric](similarities(side, side), side, side, tempering) for side in p[:2]]
-    scores = normalise(both(metric, p, tempering)[0], own[0], own[1])
-    for b, (n, m) in enumerate(SIZES):
-        x, y = p.x.vectors[b, :n].numpy(), p.y.vectors[b, :m].numpy()
-        wanted = oracle.normalised(*(ORACLES[metric](s, tempering) for s in (x @ y.T, x @ x.T, y @ y.T)))
-        assert float(scores[b]) == pytest.approx(wanted, abs=1e-9)
-
-
 @pytest.mark.parametrize(
     ("metric", "tempering"),
     different(AlignmentSettings(t, i, o) for t in (1e-4, 1e-2, 100.0) for i in (1, 20, None) for o in Objective),
@@ -205,48 +193,6 @@ def test_padding_gets_no_gradient_and_tokens_do(metric: MetricName, tempering: A
     tokens = p.x.mask[:, :, None] & p.y.mask[:, None, :]
     assert float(slope[~tokens].abs().max()) == 0
     assert bool((torch.where(tokens, slope, 0.0).abs().amax((1, 2)) > 0).all())
-
-
-def test_cold_trwmd_is_greedy_matching() -> None:
-    p = problem(dtype=torch.float32)
-    torch.testing.assert_close(
-        both(MetricName.TRWMD, p, AlignmentSettings(1e-4))[0],
-        both(MetricName.BERTSCORE_CENTERED, p, AlignmentSettings())[0],
-        atol=1e-4,
-        rtol=0,
-    )
-
-
-def test_cold_converged_twmd_is_exact_transport() -> None:
-    p = problem(dtype=torch.float32)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TwmdWarning)
-        cold = both(MetricName.TWMD, p, AlignmentSettings(1e-3, None))
-    for side in cold:
-        torch.testing.assert_close(side, both(MetricName.MOVERSCORE, p, AlignmentSettings())[0], atol=1e-3, rtol=0)
-
-
-@pytest.mark.parametrize("metric", [MetricName.TWMD, MetricName.TRWMD])
-def test_hot_tempered_transport_is_pooling(metric: MetricName) -> None:
-    p = problem()
-    for side in both(metric, p, AlignmentSettings(1e7)):
-        torch.testing.assert_close(side, both(MetricName.SBERT, p, AlignmentSettings())[0], atol=1e-6, rtol=0)
-
-
-@pytest.mark.parametrize("temperature", [0.1, 1.0])
-def test_converged_twmd_is_the_limit_of_many_sweeps_and_symmetric(temperature: float) -> None:
-    p = problem()
-    converged = both(MetricName.TWMD, p, AlignmentSettings(temperature, None))
-    swept = both(MetricName.TWMD, p, AlignmentSettings(temperature, 3000))
-    torch.testing.assert_close(converged[0], swept[0], atol=1e-5, rtol=0)
-    torch.testing.assert_close(converged[0], converged[1], atol=1e-5, rtol=0)
-
-
-def test_pair_converges_the_same_alone() -> None:
-    together = both(MetricName.TWMD, problem(garbage=1e3), AlignmentSettings(0.2, None))[0]
-    for b in range(len(SIZES)):
-        found = both(MetricName.TWMD, alone(problem(), b), AlignmentSettings(0.2, None))[0]
-        assert float(found) == pytest.approx(float(together[b]), abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.align.problems import QUICK, SIZES, SUMS, Problem, both, different, problem, ragged, seeds, temperatures
+from tests.align.problems import SIZES, SUMS, Problem, both, different
 from tests.oracles import family, movers
-from twmd_registry.align import ALIGNERS, align, normalise, similarities
+from twmd_registry.align import ALIGNERS, similarities
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import MetricName, Objective
@@ -68,11 +66,6 @@ def c(metric: MetricName, x: PaddedTokens, y: PaddedTokens, how: AlignmentSettin
     return both(metric, Problem(x, y, []), how)
 
 
-def eq_1(metric: MetricName, x: PaddedTokens, y: PaddedTokens, how: AlignmentSettings) -> list[Tensor]:
-    own = [ALIGNERS[metric](similarities(side, side), side, side, how) for side in (x, y)]
-    return [normalise(side, *own) for side in c(metric, x, y, how)]
-
-
 def near(how: AlignmentSettings, metric: MetricName) -> float:
     return CONVERGED if how.iterations is None and metric is MetricName.TWMD else 1e-10
 
@@ -90,32 +83,10 @@ def test_token_of_weight_k_counts_as_k_copies_of_it(metric: MetricName, how: Ali
     torch.testing.assert_close(weighed, written, atol=near(how, metric), rtol=near(how, metric))
 
 
-@QUICK
-@pytest.mark.parametrize("metric", ALIGNERS)
-@given(sizes=ragged, seed=seeds, temperature=temperatures, objective=st.sampled_from(Objective))
-def test_so_it_does_in_any_block(
-    metric: MetricName, sizes: list[tuple[int, int]], seed: int, temperature: float, objective: Objective
-) -> None:
-    x, y = drawn(sizes, seed)
-    how = AlignmentSettings(temperature, 2, objective)
-    weighed = eq_1(metric, block(x), block(y), how)
-    written = eq_1(metric, block(x, written_out=True), block(y, written_out=True), how)
-    torch.testing.assert_close(weighed, written, atol=1e-9, rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("metric", "how"), different(how for how in EXPECTED if how.iterations or how.temperature == 1)
-)
-def test_scaling_all_weights_of_a_side_changes_no_score(metric: MetricName, how: AlignmentSettings) -> None:
-    x, y = (block(side) for side in drawn(SIZES))
-    # Without the cold fixed point: a text against itself needs thousands of sweeps to get there.
-    as_they_are = eq_1(metric, x, y, how)
-    for one, other in ((times(x, 7.5), y), (x, times(y, 0.01)), (times(x, 0.3), times(y, 40.0))):
-        torch.testing.assert_close(eq_1(metric, one, other, how), as_they_are, atol=near(how, metric), rtol=0)
-
-
 @pytest.mark.parametrize(("metric", "how"), different(EXPECTED))
-def test_nor_does_it_change_c_but_for_those_that_sum(metric: MetricName, how: AlignmentSettings) -> None:
+def test_scaling_the_weights_of_a_side_scales_c_of_metrics_that_sum_only(
+    metric: MetricName, how: AlignmentSettings
+) -> None:
     x, y = (block(side) for side in drawn(SIZES))
     factor = 2.5 * 0.4 * 3 if metric in SUMS else 1.0
     for one, other in zip(c(metric, times(x, 2.5 * 3), times(y, 0.4), how), c(metric, x, y, how), strict=True):
@@ -129,19 +100,6 @@ def test_k_times_as_many_partners_add_t_log_k_to_an_entropic_objective(metric: M
     how = AlignmentSettings(temperature, 2, Objective.ENTROPIC)
     more = c(metric, x, times(y, 3.0), how)[0] - c(metric, x, y, how)[0]
     torch.testing.assert_close(more, torch.full_like(more, temperature * np.log(3)), atol=1e-12, rtol=0)
-
-
-@pytest.mark.parametrize(
-    ("metric", "how", "weight"),
-    [(*case, 1.0) for case in different(HOW)] + [(*case, 0.25) for case in different(EXPECTED)],
-)
-def test_equal_weights_are_no_weights(metric: MetricName, how: AlignmentSettings, weight: float) -> None:
-    p = problem(garbage=1e3)
-    x, y = (side._replace(weights=torch.full(side.mask.shape, weight, dtype=torch.float64)) for side in p[:2])
-    scale = weight**2 if metric in SUMS else 1.0
-    tolerance = 1e-5 if how.iterations is None and metric is MetricName.TWMD and weight != 1 else 1e-12
-    for one, other in zip(c(metric, x, y, how), both(metric, p, how), strict=True):
-        torch.testing.assert_close(one, scale * other, atol=tolerance, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -162,16 +120,6 @@ def test_greedy_token_of_weight_zero_counts_for_nothing_but_may_be_chosen() -> N
         s = hyp.vectors @ ref.vectors.T
         assert float(precision[b]) == pytest.approx(family.greedy(movers.copies(s, hyp.times)), abs=1e-12)
         assert float(recall[b]) == pytest.approx(family.greedy(movers.copies(s.T, ref.times)), abs=1e-12)
-
-
-@QUICK
-@given(sizes=ragged, seed=seeds)
-def test_weighted_exact_transport_is_the_linear_programs_optimum(sizes: list[tuple[int, int]], seed: int) -> None:
-    x, y = drawn(sizes, seed, least=0)
-    found = c(MetricName.MOVERSCORE, block(x, garbage=1e3), block(y, garbage=1e3), AlignmentSettings())[0]
-    for b, (hyp, ref) in enumerate(zip(x, y, strict=True)):
-        a, w = np.array(hyp.times, dtype=float), np.array(ref.times, dtype=float)
-        assert float(found[b]) == pytest.approx(1 - movers.emd(1 - hyp.vectors @ ref.vectors.T, a, w), abs=1e-9)
 
 
 @pytest.mark.parametrize(("metric", "how"), different(HOW))
@@ -221,11 +169,3 @@ def test_weights_of_one_side_alone_are_taken() -> None:
         ones = ref._replace(weights=ref.mask.to(torch.float64))
         found, wanted = (c(metric, hyp, side, AlignmentSettings(0.1, 2)) for side in (ref, ones))
         torch.testing.assert_close(found, wanted, atol=1e-12, rtol=0)
-
-
-def test_sides_of_a_weighted_pair_are_exchanged_by_swapping_the_texts() -> None:
-    x, y = (block(side) for side in drawn(SIZES))
-    for metric in ALIGNERS:
-        there = align(metric, similarities(x, y), x, y, AlignmentSettings(0.1, 3))
-        back = align(metric, similarities(y, x), y, x, AlignmentSettings(0.1, 3))
-        torch.testing.assert_close(there, back[::-1])

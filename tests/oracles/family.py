@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment, linprog
+from scipy.optimize import linprog
 from scipy.special import logsumexp
 
 
@@ -72,12 +72,6 @@ def column_sums(plan: np.ndarray) -> list[float]:
     return [float(sum(plan[i, j] for i in range(plan.shape[0]))) for j in range(plan.shape[1])]
 
 
-def best_assignment(s: np.ndarray) -> float:
-    """Exact transport of two texts of the same length: a permutation (Birkhoff)."""
-    rows, columns = linear_sum_assignment(s, maximize=True)
-    return float(np.mean([s[i, j] for i, j in zip(rows, columns, strict=True)]))
-
-
 def center_dimensions(text: np.ndarray) -> np.ndarray:
     return np.array([[x - sum(vector) / len(vector) for x in vector] for vector in text])
 
@@ -100,15 +94,3 @@ def group_means(texts: list[np.ndarray], group: list[int], weight: list[int], gr
         ]
         means.append(sum(tokens[1:], tokens[0]) / len(tokens) if tokens else np.zeros(texts[0].shape[1]))
     return means
-
-
-def linear_cka(x: np.ndarray, y: np.ndarray) -> float:
-    """Centered kernel alignment of two texts by its definition: HSIC of the linear kernels of the dimensions (D x D)."""
-    dimensions = x.shape[1]
-    h = np.eye(dimensions) - np.ones((dimensions, dimensions)) / dimensions
-
-    def hsic(k: np.ndarray, other: np.ndarray) -> float:
-        return float(np.trace(k @ h @ other @ h))
-
-    kx, ky = x.T @ x, y.T @ y
-    return hsic(kx, ky) / math.sqrt(hsic(kx, kx) * hsic(ky, ky))
