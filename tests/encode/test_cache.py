@@ -16,7 +16,6 @@ from twmd_registry.encode.cache import CachedText, TextCache, TextKey
 from twmd_registry.engine import pipeline
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import SpecError, TwmdWarning
-from twmd_registry.models.adapter import packaged_adapters
 from twmd_registry.registry.options import RunOptions
 
 FIRST = ["the cat sat", "a dog ran over the hill", "it"]
@@ -89,12 +88,6 @@ def test_cached_references_across_chunks_and_metrics_are_encoded_once(
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
 
 
-def test_references_with_keep_references_zero_are_not_cached(folder: str) -> None:
-    with metric(folder, keep_references=0) as scorer:
-        assert [score_and_count_encoded(scorer, FIRST)[1] for _ in range(2)] == [len(FIRST) + DISTINCT_REFERENCES] * 2
-        assert len(scorer.backend.model.references) == 0
-
-
 def test_cached_references_give_the_same_counts_and_warnings_again(folder: str) -> None:
     references = [["cat " * 60], [" "], ["zebra"]]
     with metric(folder) as scorer:
@@ -126,29 +119,6 @@ def test_cached_references_under_other_settings_are_encoded_again(folder: str, o
         assert number == len(FIRST) + DISTINCT_REFERENCES
         np.testing.assert_allclose(scores, fresh.score(FIRST, REFERENCES).scores, rtol=0, atol=1e-5)
         assert score_and_count_encoded(one, SECOND)[1] == len(SECOND)
-
-
-def test_cached_references_with_another_adapter_are_encoded_again() -> None:
-    keys: dict[str, Any] = {"layer": 4, "centering": "none"}
-    adapted: dict[str, Any] = {**keys, "adapter": str(packaged_adapters() / "stsb-siamese")}
-    with (
-        twmd_registry.scorer("sbert", **keys, keep_references="1MB") as plain,
-        twmd_registry.scorer("sbert", **adapted, keep_references="1MB") as own,
-    ):
-        plain.score(FIRST, REFERENCES)
-        scores, number = score_and_count_encoded(own, FIRST)
-        assert number == len(FIRST) + DISTINCT_REFERENCES
-        assert plain.backend.model.identity != own.backend.model.identity
-        assert scores == twmd_registry.scorer("sbert", **adapted).score(FIRST, REFERENCES).scores
-        assert score_and_count_encoded(plain, SECOND)[1] == len(SECOND)
-
-
-def test_predictions_are_not_kept(folder: str) -> None:
-    with metric(folder) as scorer:
-        score_and_count_encoded(scorer, FIRST)
-        assert len(scorer.backend.model.references) == DISTINCT_REFERENCES
-        # "a dog ran" is a reference, too, and so not encoded again.
-        assert score_and_count_encoded(scorer, ["a dog ran", "we ran", "it"])[1] == 2
 
 
 def test_reference_cache_is_freed_when_the_last_scorer_closes(folder: str) -> None:
@@ -217,14 +187,14 @@ def test_full_cache_evicts_the_least_recently_used_entry() -> None:
     assert len(cache) == 2
 
 
-def test_keep_references_accepts_byte_sizes_and_rejects_other_values() -> None:
+@pytest.mark.parametrize("option", ["keep_references", "disk_cache"])
+def test_bound_of_a_cache_is_a_number_of_bytes_or_refused(option: str) -> None:
     read: dict[int | str, int] = {0: 0, 7: 7, "64": 64, "2kB": 2000, "256MB": 256_000_000, "1.5 GB": 1_500_000_000}
-    assert {
-        given: twmd_registry.scorer("twmd", keep_references=given).options.keep_references for given in read
-    } == read
+    for given, number in read.items():
+        assert getattr(twmd_registry.scorer("twmd", **{option: given}).options, option) == number
     wrong: list[Any] = [-1, 1.5, True, "", "much", "1TB", "MB", "-5MB", "nan", None]
     for given in wrong:
         with pytest.raises(
-            SpecError, match=r'keep_references=.* is not possible: expected a number of bytes from 0, or .*"256MB"'
+            SpecError, match=rf'^{option}=.* is not possible: expected a number of bytes from 0, or .*"256MB"'
         ):
-            RunOptions(keep_references=given)
+            RunOptions(**{option: given})

@@ -21,9 +21,8 @@ from twmd_registry.encode import disk
 from twmd_registry.encode.disk import list_models
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all
-from twmd_registry.errors import SpecError, TwmdWarning
+from twmd_registry.errors import TwmdWarning
 from twmd_registry.models.adapter import packaged_adapters
-from twmd_registry.registry.options import RunOptions
 
 PREDICTIONS = ["the cat sat", "a dog ran over the hill", "it"]
 OTHERS = ["a cat sat on the mat today", "a dog ran", "it rains"]
@@ -224,15 +223,6 @@ def test_folder_is_made_on_request_only_and_holds_no_text(model: str, cache: Pat
     content = only_shard(cache).read_bytes()
     assert len(content) > DIFFERENT * 16 * 4
     assert not any(word.encode() in content for word in ("the cat", "over", "hill"))
-
-
-def test_bound_is_read_as_bytes_or_refused() -> None:
-    right: dict[Any, int] = {0: 0, 7: 7, "2kB": 2000, "10GB": 10**10}
-    assert [RunOptions(disk_cache=given).disk_cache for given in right] == list(right.values())
-    wrong: list[Any] = [-1, 1.5, True, "", "much", "1TB", None]
-    for given in wrong:
-        with pytest.raises(SpecError, match=r"^disk_cache=.* is not possible: expected a number of bytes from 0, or "):
-            RunOptions(disk_cache=given)
 
 
 def flip(path: Path, place: int) -> None:

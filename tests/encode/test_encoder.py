@@ -64,14 +64,6 @@ def test_length_limit_is_the_networks_where_the_tokenizer_has_none(family: str, 
     assert encode(encoder, [long], [1]).lengths.tolist() == [tiny.POSITIONS]
 
 
-def test_special_tokens_are_marked() -> None:
-    from twmd_registry.encode.tokenization import tokenise
-
-    tokens = tokenise(tiny.tokenizer(), ["the cat sat", ""], 4)
-    assert [row.tolist() for row in tokens.special] == [[1, 0, 0, 2], [1, 2]]
-    assert (tokens.empty.tolist(), tokens.truncated.tolist()) == ([False, True], [True, False])
-
-
 def test_limits_out_of_range_are_refused(encoder: Encoder) -> None:
     assert encoder.check_limit(None) == tiny.POSITIONS
     assert encoder.check_limit(10) == 10

@@ -9,7 +9,6 @@ import pytest
 import torch
 from transformers import AutoModel, BertConfig, BertForSequenceClassification, BertModel
 
-import twmd_registry
 from tests import tiny
 from tests.encode.test_encoder import SENTENCES, encode, load
 from twmd_registry.models.files import find_model
@@ -34,21 +33,6 @@ def test_every_hidden_state_is_the_librarys_own_padded_or_alone(family: str, tmp
             torch.testing.assert_close(alone.layers[k], expected[k][0], atol=2e-6, rtol=0)
             torch.testing.assert_close(together.layers[k][start : start + len(ids)], expected[k][0], atol=2e-6, rtol=0)
         start += len(ids)
-
-
-@pytest.mark.parametrize("family", ALL)
-def test_pair_scores_the_same_padded_and_alone(family: str, tmp_path: Path) -> None:
-    folder = str(tiny.save_encoder(family, tmp_path / family))
-    scorers = [
-        twmd_registry.scorer(metric, model=folder, layer=2, centering="none", special="all")
-        for metric in ("twmd", "moverscore", "sbert")
-    ]
-    together = twmd_registry.score_all(scorers, SENTENCES, SENTENCES[::-1])
-    for i, text in enumerate(SENTENCES):
-        for one, all_of_them in zip(
-            twmd_registry.score_all(scorers, [text], [SENTENCES[-1 - i]]), together, strict=True
-        ):
-            assert one.score == pytest.approx(all_of_them.scores[i], abs=1e-5)
 
 
 def test_classifiers_checkpoint_gives_the_encoder_inside(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from twmd_registry.encode.idf import (
     vocabulary_size,
 )
 from twmd_registry.engine.backends import TokenAlignmentBackend
-from twmd_registry.engine.pairs import check_segments, make_pairs
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import save
 from twmd_registry.registry.options import RunOptions
@@ -54,16 +53,6 @@ def expected_weights(texts: list[str]) -> list[float]:
     return [movers.idf(rows, token) for token in range(len(tiny.WORDS) + 4)]
 
 
-def weights_in(
-    backend: TokenAlignmentBackend, predictions: list[str], references: Any
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weights that a run gives to hypotheses and references."""
-    run = backend.run([backend], make_pairs(check_segments(predictions, references)), None)
-    (fitted,) = run._views
-    assert fitted.weights is not None
-    return fitted.weights[0].numpy(), fitted.weights[1].numpy()
-
-
 def changed(backend: TokenAlignmentBackend, **changes: Any) -> bytes:
     """Return a frequency file that is fitted on the corpus, with some of its entries changed."""
     fitted = json.loads(backend.fit_idf(CORPUS))
@@ -75,50 +64,6 @@ def test_weight_is_the_log_inverse_document_frequency(backend: TokenAlignmentBac
     found = find_idf(str(path), backend.model.tokenizer)
     np.testing.assert_allclose(found.content.weights, expected_weights(CORPUS), atol=1e-6)
     assert found.content.documents == len(CORPUS)
-
-
-def test_special_tokens_get_weight_zero_and_unseen_tokens_the_largest(
-    backend: TokenAlignmentBackend, tmp_path: Path
-) -> None:
-    weights = find_idf(
-        str(save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)), backend.model.tokenizer
-    ).content.weights
-    vocabulary = backend.model.tokenizer.get_vocab()
-    assert weights[vocabulary["[CLS]"]] == weights[vocabulary["[SEP]"]] == 0
-    assert weights[vocabulary["rain"]] == pytest.approx(math.log(len(CORPUS) + 1))
-    assert weights[vocabulary["[UNK]"]] == pytest.approx(math.log((len(CORPUS) + 1) / 2))
-    assert weights[vocabulary["the"]] == pytest.approx(math.log((len(CORPUS) + 1) / 4))
-
-
-def test_repeated_text_counts_each_time_and_a_repeated_token_once(backend: TokenAlignmentBackend) -> None:
-    vocabulary = backend.model.tokenizer.get_vocab()
-    counts = json.loads(backend.fit_idf([*CORPUS, *CORPUS[:1]]))["counts"]
-    assert counts[str(vocabulary["mat"])] == 3
-    assert counts[str(vocabulary["the"])] == 4
-
-
-def test_idf_corpus_counts_each_side_separately(backend: TokenAlignmentBackend) -> None:
-    hypotheses, references = weights_in(make_backend(backend.files.folder, idf="corpus"), PREDICTIONS, REFERENCES)
-    np.testing.assert_allclose(hypotheses, expected_weights(PREDICTIONS), atol=1e-6)
-    np.testing.assert_allclose(
-        references, expected_weights([text for texts in REFERENCES for text in texts]), atol=1e-6
-    )
-    assert not np.allclose(hypotheses, references)
-
-
-def test_idf_references_gives_both_sides_the_weights_of_the_references(backend: TokenAlignmentBackend) -> None:
-    hypotheses, references = weights_in(make_backend(backend.files.folder, idf="references"), PREDICTIONS, REFERENCES)
-    wanted = expected_weights([text for texts in REFERENCES for text in texts])
-    np.testing.assert_allclose(hypotheses, wanted, atol=1e-6)
-    np.testing.assert_allclose(references, wanted, atol=1e-6)
-
-
-def test_texts_are_counted_after_truncation(backend: TokenAlignmentBackend) -> None:
-    long = ["the cat sat over the hill", "the dog"]
-    hypotheses, _ = weights_in(make_backend(backend.files.folder, idf="corpus", truncation="cut:4"), long, long)
-    np.testing.assert_allclose(hypotheses, expected_weights(["the cat", "the dog"]), atol=1e-6)
-    whole, _ = weights_in(make_backend(backend.files.folder, idf="corpus", truncation="window:6/3"), long, long)
-    np.testing.assert_allclose(whole, expected_weights(long), atol=1e-6)
 
 
 def test_file_is_named_by_its_content_whatever_the_order_of_the_texts(
@@ -163,17 +108,6 @@ def test_hash_is_found_in_twmd_home_and_the_signature_reproduces_the_scores(
     assert given.score(PREDICTIONS, REFERENCES).scores == by_hash.scores
 
 
-def test_file_whose_content_differs_from_the_signature_is_refused(
-    backend: TokenAlignmentBackend, tmp_path: Path
-) -> None:
-    paths = [save(FREQUENCIES, backend.fit_idf(corpus), tmp_path) for corpus in (CORPUS, CORPUS[:2])]
-    signed = twmd_registry.scorer(
-        "moverscore", model=str(backend.files.folder), layer=2, centering="none", idf=f"background:{paths[0]}"
-    )
-    with pytest.raises(ModelError, match=r"holds the document frequencies .*, not .* as asked for"):
-        twmd_registry.scorer(signed.signature, model=str(backend.files.folder), idf=paths[1]).score(["it"], ["it"])
-
-
 def test_frequencies_of_another_tokenizer_are_refused(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)
     other = vocabularies.word_level()
@@ -189,73 +123,40 @@ def test_models_that_share_a_tokenizer_share_frequencies(backend: TokenAlignment
     assert one.score(["the cat"], ["the cat"]).scores == pytest.approx((1.0,))
 
 
-def test_frequency_file_with_a_changed_byte_is_refused(
-    backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TWMD_HOME", str(tmp_path))
-    path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path / "idf")
-    path.write_bytes(path.read_bytes() + b" ")
-    with pytest.raises(ModelError, match="does not hold what its name says"):
-        find_idf(path.stem.removeprefix("idf-"), backend.model.tokenizer)
+NO_FILE = r"odd.json is not a file of document frequencies"
+TOO_MANY = r"odd.json holds a token in more texts than there are \(5\), in fewer than none"
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "words"),
     [
-        b"",
-        b"no json",
-        b"[1, 2]",
-        b"{}",
-        b'{"counts": [1], "documents": 3, "tokenizer": "x"}',
-        b'{"counts": {"a": 1}, "documents": 3, "tokenizer": "x"}',
-        b'{"counts": {}, "documents": 3, "tokenizer": "/a/path"}',
-        b"\xff\xfe",
+        (b"", NO_FILE),
+        (b"no json", NO_FILE),
+        (b"[1, 2]", NO_FILE),
+        (b"{}", NO_FILE),
+        (b'{"counts": [1], "documents": 3, "tokenizer": "x"}', NO_FILE),
+        (b'{"counts": {"a": 1}, "documents": 3, "tokenizer": "x"}', NO_FILE),
+        (b'{"counts": {}, "documents": 3, "tokenizer": "/a/path"}', NO_FILE),
+        (b"\xff\xfe", NO_FILE),
+        ({"counts": {"4": 6}}, TOO_MANY),
+        ({"counts": {"4": -1}}, TOO_MANY),
+        ({"counts": {"4": 2, "5": 10**9}}, TOO_MANY),
+        ({"documents": -1}, "odd.json"),
+        ({"documents": "many"}, "odd.json"),
+        ({"documents": None}, "odd.json"),
+        ({"documents": 10**400}, "odd.json"),
+        ({"documents": 1 << 53}, "odd.json"),
+        ({"documents": 5.5}, "odd.json"),
+        ({"counts": {"4": 10**30}}, "odd.json"),
+        ({"counts": {"4": 2.7}}, "odd.json"),
     ],
 )
-def test_file_with_invalid_frequencies_is_refused(
-    backend: TokenAlignmentBackend, tmp_path: Path, content: bytes
+def test_file_of_invalid_frequencies_is_refused(
+    backend: TokenAlignmentBackend, tmp_path: Path, content: bytes | dict[str, Any], words: str
 ) -> None:
-    (tmp_path / "odd.json").write_bytes(content)
-    with pytest.raises(ModelError, match=r"odd.json is not a file of document frequencies"):
-        find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)
-
-
-@pytest.mark.parametrize("counts", [{"4": 6}, {"4": -1}, {"4": 2, "5": 10**9}])
-def test_count_above_the_number_of_texts_or_below_zero_is_refused(
-    backend: TokenAlignmentBackend, tmp_path: Path, counts: dict[str, int]
-) -> None:
-    (tmp_path / "odd.json").write_bytes(changed(backend, counts=counts))
-    with pytest.raises(
-        ModelError, match=r"odd.json holds a token in more texts than there are \(5\), in fewer than none"
-    ):
-        find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"documents": -1},
-        {"documents": "many"},
-        {"documents": None},
-        {"documents": 10**400},
-        {"documents": 1 << 53},
-        {"counts": {"4": 10**30}},
-    ],
-)
-def test_numbers_that_cannot_be_counts_are_refused(
-    backend: TokenAlignmentBackend, tmp_path: Path, change: dict[str, Any]
-) -> None:
-    (tmp_path / "odd.json").write_bytes(changed(backend, **change))
-    with pytest.raises(ModelError, match=r"odd.json"):
-        find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)
-
-
-@pytest.mark.parametrize("change", [{"counts": {"4": 2.7}}, {"documents": 5.5}])
-def test_numbers_that_are_not_whole_are_refused(
-    backend: TokenAlignmentBackend, tmp_path: Path, change: dict[str, Any]
-) -> None:
-    (tmp_path / "odd.json").write_bytes(changed(backend, **change))
-    with pytest.raises(ModelError, match=r"odd.json"):
+    """Whole contents, and changes of a fitted file."""
+    (tmp_path / "odd.json").write_bytes(content if isinstance(content, bytes) else changed(backend, **content))
+    with pytest.raises(ModelError, match=words):
         find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)
 
 

@@ -208,31 +208,21 @@ def test_dropping_ascii_punctuation_keeps_typographic_marks(embedded: Reader) ->
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_stop_word_goes_with_all_its_pieces(name: str) -> None:
+@pytest.mark.parametrize(
+    ("stop_words", "text", "left"),
+    [
+        (["walked", "the", "walkers"], "walkers waded where the heron walked", "wadedwhereheron"),
+        (["walk", "wait", "he", "bak", "wa", "ing", "see"], "walked waiting heron baking seeing", None),
+        (["waiting", "walked"], "waiting, walked the heron, waiting", ",theheron,"),
+        (["walked,waded"], "heron walked,waded waded, walked", "heronwaded,walked"),
+    ],
+    ids=["all pieces", "beginning of a longer word", "first, last and beside punctuation", "several words"],
+)
+def test_stop_word_goes_with_all_its_pieces_and_only_whole(
+    name: str, stop_words: list[str], text: str, left: str | None
+) -> None:
     read = reader(name)
-    policy = stopping(read, "walked", "the", "walkers")
-    assert "".join(kept(read, policy, "walkers waded where the heron walked")).lower() == "wadedwhereheron"
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_stop_word_that_begins_a_longer_word_leaves_it(name: str) -> None:
-    policy = stopping(reader(name), "walk", "wait", "he", "bak", "wa", "ing", "see")
-    text = "walked waiting heron baking seeing"
-    assert "".join(kept(reader(name), policy, text)) == text.replace(" ", "")
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_stop_word_is_found_first_last_and_beside_punctuation(name: str) -> None:
-    policy = stopping(reader(name), "waiting", "walked")
-    assert "".join(kept(reader(name), policy, "waiting, walked the heron, waiting")) == ",theheron,"
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_stop_word_that_the_vocabulary_writes_as_several_is_found_whole_only(name: str) -> None:
-    read = reader(name)
-    words = read.words("walked,waded")
-    policy = stopping(read, "walked,waded")
-    assert "".join(kept(read, policy, "heron walked,waded waded, walked")).lower() == "heronwaded,walked", words
+    assert "".join(kept(read, stopping(read, *stop_words), text)).lower() == (left or text.replace(" ", ""))
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -60,20 +60,19 @@ def test_another_list_has_another_hash(tmp_path: Path) -> None:
     assert first.hash != second.hash
 
 
-@pytest.mark.parametrize(("content", "line"), [("the\nof the\n", 2), ("in spite of\n", 1), ("\n\nthe\n\nas well\n", 5)])
-def test_several_words_in_a_line_are_refused_with_its_number(tmp_path: Path, content: str, line: int) -> None:
-    with pytest.raises(ModelError, match=rf"words.txt, line {line}: expected one word per line"):
-        find_stop_words(str(written(tmp_path, content)))
-
-
-def test_what_is_not_utf_8_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="words.txt cannot be read as UTF-8"):
-        find_stop_words(str(written(tmp_path, "était\n".encode("latin-1"))))
-
-
-@pytest.mark.parametrize("content", ["", "\n \n"])
-def test_list_without_a_word_is_refused(tmp_path: Path, content: str) -> None:
-    with pytest.raises(ModelError, match="there is no word in it"):
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("the\nof the\n", "words.txt, line 2: expected one word per line"),
+        ("in spite of\n", "words.txt, line 1: expected one word per line"),
+        ("\n\nthe\n\nas well\n", "words.txt, line 5: expected one word per line"),
+        ("était\n".encode("latin-1"), "words.txt cannot be read as UTF-8"),
+        ("", "there is no word in it"),
+        ("\n \n", "there is no word in it"),
+    ],
+)
+def test_list_that_cannot_be_read_is_refused(tmp_path: Path, content: str | bytes, words: str) -> None:
+    with pytest.raises(ModelError, match=words):
         find_stop_words(str(written(tmp_path, content)))
 
 

@@ -91,17 +91,6 @@ def test_long_text_is_read_to_its_end_and_short_ones_score_as_ever(metric: str) 
     assert twmd_registry.scorer(found.signature).score(predictions, references) == found
 
 
-def test_document_of_three_thousand_words_scores() -> None:
-    words = [f"{word} {i}" for i in range(375) for word in ("harbour", "night", "cold", "green")]
-    document = " ".join(words)
-    found = twmd_registry.score_all(
-        [twmd_registry.scorer(metric, truncation="window:128/96") for metric in ("twmd", "bertscore_centered")],
-        [document],
-        [" ".join(words[::-1])],
-    )
-    assert all(0.5 < one.score < 1 and one.counts.truncated == 0 for one in found)
-
-
 @pytest.mark.parametrize(
     ("truncation", "words"),
     [

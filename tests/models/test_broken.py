@@ -87,13 +87,6 @@ def test_missing_pooler_does_no_harm(tmp_path: Path) -> None:
     assert score(change(folder, drop)) == pytest.approx(whole, abs=1e-7)
 
 
-def test_more_layers_in_the_configuration_than_in_the_weights_are_an_error(tmp_path: Path) -> None:
-    folder = save_model(tmp_path)
-    change_json(folder / "config.json", num_hidden_layers=tiny.DEPTH + 2)
-    with pytest.raises(ModelError, match="lacks 32 of the weights"):
-        score(folder)
-
-
 @pytest.mark.parametrize("metric", ["sbert", "stsscore"])
 def test_folder_without_a_tokenizer_is_an_error(tmp_path: Path, metric: str) -> None:
     folder = save_model(tmp_path, metric)

@@ -18,7 +18,7 @@ from transformers import AutoModel, BertTokenizerFast
 import twmd_registry
 from tests import tiny
 from twmd_registry.errors import ModelError
-from twmd_registry.models.files import embedded_folder, find_model
+from twmd_registry.models.files import find_model
 from twmd_registry.registry.fingerprint import fingerprint
 
 PREDICTIONS = ["the cat sat on the mat", "it ran in rain"]
@@ -215,16 +215,3 @@ def test_adapter_is_loaded_from_its_hashed_files_only(model: Path, strangers: di
     for name in set(library_file_names()) - {"adapter_config.json", "adapter_model.safetensors"}:
         (adapter / name).write_bytes(contents(strangers, name))
     assert before == score(model, adapter=str(adapter)) != score(model)
-
-
-def test_embedded_models_own_extra_files_are_not_read(tmp_path: Path) -> None:
-    folder = embedded_folder()
-    assert folder is not None
-    before = fingerprint(folder)
-    copy = tmp_path / "copy"
-    shutil.copytree(folder, copy)
-    (copy / "added_tokens.json").write_text(json.dumps({"en": 4372}), encoding="utf-8")
-    assert fingerprint(copy) == before
-    texts = ["he has taken his time then"], ["then his time was taken"]
-    with twmd_registry.scorer("twmd") as packaged, twmd_registry.scorer("twmd", model=str(copy)) as copied:
-        assert packaged.score(*texts).scores == copied.score(*texts).scores

@@ -68,12 +68,6 @@ def test_text_is_counted_only_where_it_was_cut_itself(folder: Path) -> None:
         assert scorer.score([long], [longer]).counts.truncated == 2
 
 
-def test_empty_texts_never_reach_the_model(folder: Path) -> None:
-    with pytest.warns(TwmdWarning, match="texts without a token: 4;"):
-        found = twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(["", " ", "it"], ["it", "\n", ""])
-    assert found.scores == (0.0, 1.0, 0.0)
-
-
 def test_model_of_another_kind_is_said_so(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForMaskedLM"]}), encoding="utf-8")
