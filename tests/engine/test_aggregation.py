@@ -49,14 +49,6 @@ def test_power_means_stand_one_after_the_other() -> None:
         )
 
 
-def test_odd_mean_keeps_the_sign_and_an_even_one_has_none() -> None:
-    z = torch.tensor([[[-0.6, 0.8], [-0.8, 0.6]]], dtype=torch.float64)
-    cubic, square = aggregate(z, "pmeans:3")[0].tolist(), aggregate(z, "pmeans:2")[0].tolist()
-    assert cubic == pytest.approx([-(0.364 ** (1 / 3)), 0.364 ** (1 / 3)])
-    assert square == pytest.approx([0.5**0.5, 0.5**0.5])
-    assert aggregate(z, "pmeans:-inf,inf")[0].tolist() == [-0.8, 0.6, -0.6, 0.8]
-
-
 @pytest.mark.parametrize("power", ["3", "99"])
 def test_high_power_of_small_numbers_is_not_lost_in_float32(power: str) -> None:
     z = layers(3, 4, width=384, seed=6)
@@ -78,20 +70,6 @@ def test_routing_is_algorithm_1_of_every_token(
     z = layers(tokens, depth, seed=seed, spread=spread)
     wanted = [movers.routing(token, kernel) for token in z.numpy()]
     np.testing.assert_allclose(aggregate(z, f"routing:{kernel}"), wanted, atol=1e-9)
-
-
-def test_routing_leans_towards_the_layers_that_agree() -> None:
-    agreed, alone = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]
-    z = torch.tensor([[agreed, agreed, agreed, alone]], dtype=torch.float64)
-    mean, routed = (aggregate(z, how)[0] for how in ("mean", "routing:gaussian"))
-    assert float(routed[1] / routed[0]) < float(mean[1] / mean[0])
-
-
-@pytest.mark.parametrize("kernel", RoutingKernel)
-def test_layers_that_say_the_same_leave_its_direction(kernel: str) -> None:
-    one = layers(3, 1, seed=9)
-    found = aggregate(one.expand(-1, 4, -1), f"routing:{kernel}")
-    np.testing.assert_allclose(found / torch.linalg.vector_norm(found, dim=1, keepdim=True), one[:, 0], atol=1e-12)
 
 
 def test_token_that_no_layer_is_near_keeps_the_mean_of_its_layers() -> None:

@@ -69,16 +69,11 @@ def test_twmd_family_scores_match_the_golden_scores(pairs: Texts) -> None:
     assert {label: difference for label, difference in worst.items() if not difference <= TOLERANCE} == {}
 
 
-def test_bertscore_without_idf_matches_the_golden_scores(pairs: Texts) -> None:
-    found = twmd_registry.scorer("bertscore_centered", layer=4, special="partners", centering="none").score(*pairs)
-    assert largest_difference(found, golden("bertscore.json")["layer=4|idf=none"]) <= TOLERANCE
-
-
-def test_bertscore_with_idf_matches_the_golden_scores(pairs: Texts) -> None:
-    found = twmd_registry.scorer(
-        "bertscore_centered", layer=4, special="partners", centering="none", idf="references"
-    ).score(*pairs)
-    assert largest_difference(found, golden("bertscore.json")["layer=4|idf=references"]) <= TOLERANCE
+@pytest.mark.parametrize("idf", ["none", "references"])
+def test_bertscore_matches_the_golden_scores(pairs: Texts, idf: str) -> None:
+    keys: dict[str, Any] = {"layer": 4, "special": "partners", "centering": "none", "idf": idf}
+    found = twmd_registry.scorer("bertscore_centered", **keys).score(*pairs)
+    assert largest_difference(found, golden("bertscore.json")[f"layer=4|idf={idf}"]) <= TOLERANCE
 
 
 def moverscore_keys(label: str) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from tests.oracles import movers
 from twmd_registry.engine.token_vectors import form_ngrams, unit
 from twmd_registry.tensors import TokenVectors
 
-LENGTHS = [4, 0, 1, 6, 2, 0]
 LONG = 10_000
 """More tokens than any text has."""
 
@@ -70,7 +69,6 @@ def test_window_with_zero_weights_has_the_unweighted_mean_and_zero_weight() -> N
 
 
 def test_window_place_is_the_position_of_its_first_token() -> None:
-    assert form_ngrams(texts([3, 0, 2], weighted=False), 2).positions is not None
     positions = form_ngrams(texts([3, 0, 2], weighted=False), 2).positions
     assert positions is not None
     assert positions.tolist() == [0, 1, 3]

@@ -95,11 +95,6 @@ def _defaults() -> Iterator[None]:
     reset()
 
 
-@pytest.fixture
-def folder(tiny_encoder: Callable[[str], Path]) -> Path:
-    return tiny_encoder("bert")
-
-
 def score(metric: str = "twmd", **keys: Any) -> tuple[float, ...]:
     with twmd_registry.scorer(metric, **keys) as scorer:
         return scorer.score(PREDICTIONS, REFERENCES).scores
@@ -112,11 +107,18 @@ def unchanged() -> Iterator[None]:
     assert settings() == before
 
 
+def set_as_the_trainer() -> None:
+    """Do what ``TrainingArguments(tf32=True)`` does."""
+    enable_tf32.cache_clear()
+    enable_tf32(enable=True)
+
+
 LEGACY: dict[str, Callable[[], object]] = {
     "untouched": lambda: None,
     "medium": lambda: torch.set_float32_matmul_precision("medium"),
     "high": lambda: torch.set_float32_matmul_precision("high"),
     "allow_tf32": lambda: setattr(BACKENDS.cuda.matmul, "allow_tf32", True),
+    "trainer": set_as_the_trainer,
 }
 NEW: dict[str, Callable[[], object]] = {
     "untouched": lambda: None,
@@ -156,15 +158,6 @@ def test_precision_of_products_set_by_either_interface_is_kept_and_moves_no_scor
                 assert scorer.score(PREDICTIONS, REFERENCES).scores == pytest.approx(wanted, abs=1e-5)
 
 
-def test_trainer_with_tf32_can_evaluate(folder: Path) -> None:
-    """``TrainingArguments(tf32=True)`` calls `enable_tf32`."""
-    wanted = score(model=str(folder), **TINY)
-    enable_tf32.cache_clear()
-    enable_tf32(enable=True)
-    with unchanged():
-        assert score(model=str(folder), **TINY) == pytest.approx(wanted, abs=1e-5)
-
-
 @pytest.mark.skipif(not NEW_INTERFACE, reason="this torch has the old interface only")
 def test_precision_is_changed_for_a_moment_only_with_the_lock_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise another thread takes the value of that moment for the caller's."""
@@ -200,47 +193,32 @@ DTYPES = [torch.float64, torch.bfloat16]
 
 
 @pytest.mark.parametrize(
-    ("metric", "keys"),
+    ("metric", "keys", "family"),
     [
-        ("twmd", TINY | {"centering": "batch"}),
-        ("twmd", TINY | {"iterations": "converged", "temperature": 1, "multiref": "mean"}),
-        ("trwmd", TINY | {"centering": "corpus", "idf": "corpus"}),
-        ("moverscore", TINY | {"centering": "sentence", "ngram": 2, "transform": "inverse"}),
-        ("bertscore_centered", TINY | {"special": "partners"}),
-        ("wordset_cka", {"centering": "dimension", "layer": "1-3", "aggregation": "pmeans:1,inf"}),
-        ("sbert", TINY | {"vectors": "raw"}),
-        ("twmd", {"preset": "embedded-tuned"}),
-        ("stsscore", {}),
+        ("twmd", TINY | {"centering": "batch"}, "bert"),
+        ("twmd", TINY | {"iterations": "converged", "temperature": 1, "multiref": "mean"}, "bert"),
+        ("trwmd", TINY | {"centering": "corpus", "idf": "corpus"}, "bert"),
+        ("moverscore", TINY | {"centering": "sentence", "ngram": 2, "transform": "inverse"}, "bert"),
+        ("bertscore_centered", TINY | {"special": "partners"}, "bert"),
+        ("wordset_cka", {"centering": "dimension", "layer": "1-3", "aggregation": "pmeans:1,inf"}, "bert"),
+        ("sbert", TINY | {"vectors": "raw"}, "bert"),
+        ("twmd", {"preset": "embedded-tuned"}, None),
+        ("stsscore", {}, None),
+        *(("twmd", TINY, family) for family in [*tiny.FAMILIES, *tiny.OTHER_FAMILIES]),
     ],
 )
-def test_default_dtype_of_the_caller_is_kept_and_moves_no_score(
-    metric: str, keys: dict[str, Any], folder: Path
+def test_default_dtype_and_device_of_the_caller_are_kept_and_move_no_score(
+    metric: str, keys: dict[str, Any], family: str | None, tiny_encoder: Callable[[str], Path]
 ) -> None:
-    if "layer" in keys:
-        keys = keys | {"model": str(folder)}
+    if family:
+        keys = keys | {"model": str(tiny_encoder(family))}
     wanted = score(metric, **keys)
+    with torch.device("meta"), unchanged():
+        assert score(metric, **keys) == pytest.approx(wanted, abs=1e-5)
     for dtype in DTYPES:
         torch.set_default_dtype(dtype)
         with unchanged():
             assert score(metric, **keys) == pytest.approx(wanted, abs=1e-5)
-
-
-@pytest.mark.parametrize("family", [*tiny.FAMILIES, *tiny.OTHER_FAMILIES])
-def test_default_dtype_of_the_caller_moves_no_score_of_any_family(
-    family: str, tiny_encoder: Callable[[str], Path]
-) -> None:
-    folder = tiny_encoder(family)
-    wanted = score(model=str(folder), **TINY)
-    for dtype in DTYPES:
-        torch.set_default_dtype(dtype)
-        with unchanged():
-            assert score(model=str(folder), **TINY) == pytest.approx(wanted, abs=1e-5)
-
-
-def test_model_is_loaded_under_any_default_device(folder: Path) -> None:
-    wanted = score(model=str(folder), **TINY)
-    with torch.device("meta"), unchanged():
-        assert score(model=str(folder), **TINY) == pytest.approx(wanted, abs=1e-5)
 
 
 def test_chunk_that_is_encoded_ahead_is_computed_in_float32() -> None:
@@ -276,7 +254,6 @@ MODES: dict[str, Callable[[], Any]] = {
     "inference_mode": torch.inference_mode,
     "autocast bfloat16": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
     "autocast float16": lambda: torch.autocast("cpu", dtype=torch.float16),
-    "default device": lambda: torch.device("meta"),
 }
 
 

@@ -95,23 +95,6 @@ def test_unknown_token_has_similarity_one_to_the_same_text_and_about_zero_to_any
     assert (alike[np.ix_(x, y)] > 0.5).all()
 
 
-def test_unknown_tokens_vector_keeps_its_length() -> None:
-    texts = [f"we left {HEART} and {ROCKET}"]
-    apart, alike = (
-        np.array(quiet("sbert", texts, texts, vectors="raw", unknown=unknown).explain(0).similarities)
-        for unknown in ("apart", "keep")
-    )
-    np.testing.assert_allclose(np.diag(apart), np.diag(alike), rtol=1e-5)
-    assert abs(apart[2, 4]) < FAR * math.sqrt(apart[2, 2] * apart[4, 4]) < alike[2, 4]
-
-
-def test_texts_without_unknown_tokens_score_the_same_either_way() -> None:
-    texts = ["a heron waited at the weir", "it rains"], ["the heron stood by the dam", "it is raining"]
-    scorers = [twmd_registry.scorer(metric, unknown=unknown) for metric in ALIGNED for unknown in ("apart", "keep")]
-    found = [one.scores for one in twmd_registry.score_all(scorers, *texts)]
-    assert found[::2] == found[1::2]
-
-
 @pytest.mark.parametrize("metric", ["twmd", "sbert"])
 def test_default_is_signed_and_a_signature_without_the_key_keeps_its_meaning(metric: str) -> None:
     found = quiet(metric, *map(list, zip(*PARTLY, strict=True)))
@@ -186,18 +169,6 @@ def test_kept_texts_still_hold_their_unknown_tokens(tmp_path: Path, monkeypatch:
         found = quiet("twmd", predictions, references, disk_cache="10MB")
         assert found.scores == pytest.approx(plain.scores, abs=1e-6)
         assert found.counts == plain.counts
-
-
-def test_windows_hold_the_unknown_tokens_of_a_long_text() -> None:
-    long = f"the heron waited {HEART} at the weir {ANGRY} and then it flew {ROCKET} over the old harbour"
-    other = long.replace(HEART, "X").replace(ANGRY, HEART).replace("X", ANGRY)
-    keys = {"truncation": "window:8/3", "centering": "none"}
-    assert quiet("twmd", [long], [long], **keys).score == pytest.approx(1, abs=1e-5)
-    swapped = quiet("bertscore_centered", [long], [other], **keys, special="none")
-    assert swapped.counts.oov == 6
-    cosines, names = np.array(swapped.explain(0).similarities), swapped.explain(0).hypothesis
-    places = [i for i, name in enumerate(names) if name == "[UNK]"]
-    np.testing.assert_allclose(cosines[np.ix_(places, places)], [[0, 1, 0], [1, 0, 0], [0, 0, 1]], atol=0.26)
 
 
 def test_table_of_word_vectors_leaves_unknown_words_out_whatever_the_key_says(tmp_path: Path) -> None:

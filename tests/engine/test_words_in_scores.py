@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +50,6 @@ def scored(predictions: list[str], references: Any, **keys: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_text_scores_one_with_itself(way: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TwmdWarning)
-        found = scored(PREDICTIONS, PREDICTIONS, **WAYS[way])
-    np.testing.assert_allclose(found, np.ones((len(ALIGNED), len(PREDICTIONS))), rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("way", WAYS)
 def test_neither_the_order_of_texts_nor_batches_nor_pieces_change_a_score(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,13 +71,6 @@ def test_scorers_that_look_differently_do_not_disturb_each_other(metric: str) ->
         assert one.score(PREDICTIONS, MORE).scores == pytest.approx(together.scores, abs=1e-6)
 
 
-def test_signature_gives_the_scorer_back() -> None:
-    scorers = [twmd_registry.scorer(metric, **keys) for metric, keys in zip(ALIGNED * 2, WAYS.values(), strict=False)]
-    every = twmd_registry.score_all(scorers, PREDICTIONS, MORE)
-    back = twmd_registry.score_all([twmd_registry.scorer(str(found.signature)) for found in every], PREDICTIONS, MORE)
-    assert [(one.scores, str(one.signature)) for one in back] == [(one.scores, str(one.signature)) for one in every]
-
-
 @pytest.mark.parametrize(("metric", "ngram"), zip(ALIGNED, [1, 2, "sentence"] * 2, strict=True))
 def test_single_segment_has_no_rare_words_and_says_so(metric: str, ngram: int | str) -> None:
     # The scale of the weights, which must be 1, shows in entropic objectives and in sums that nothing divides.
@@ -103,27 +87,6 @@ def test_single_segment_has_no_rare_words_and_says_so(metric: str, ngram: int | 
     assert len([one for one in caught if "idf 0" in str(one.message)]) == 1
     plain = twmd_registry.scorer(metric, **keys).score(PREDICTIONS[:1], REFERENCES[:1])
     assert found.scores == pytest.approx(plain.scores, rel=1e-6)
-
-
-@pytest.mark.parametrize("metric", ALIGNED)
-def test_empty_texts_among_others_score_as_ever(metric: str) -> None:
-    keys: dict[str, Any] = {"idf": "corpus", "ngram": 2, "punctuation": "drop", "centering": "none"}
-    with pytest.warns(TwmdWarning, match="texts without a token: 4"):
-        found = twmd_registry.scorer(metric, **keys).score(
-            ["", PREDICTIONS[0], " ", PREDICTIONS[1]], ["", "", REFERENCES[0], REFERENCES[1]]
-        )
-    assert found.scores[:3] == (1.0, 0.0, 0.0)
-    assert 0 < found.scores[3] < 1
-
-
-def test_text_of_punctuation_alone_is_left_with_nothing() -> None:
-    with pytest.warns(
-        TwmdWarning, match="nothing is left to compare .*: 2; each scores 1 against itself and 0 against any other"
-    ):
-        found = twmd_registry.scorer("moverscore", "wmd", punctuation="drop").score(
-            ["?!", "?!", "..."], ["?!", "Snow.", "?!"]
-        )
-    assert found.scores == (1.0, 0.0, 0.0)
 
 
 def test_text_whose_words_are_all_left_out_is_compared_by_its_special_tokens_and_says_so() -> None:
