@@ -39,13 +39,7 @@ def different(settings: Iterable[AlignmentSettings]) -> list[tuple[MetricName, A
 
 
 class Problem(NamedTuple):
-    """Pairs of sets of unit vectors, padded side by side.
-
-    Attributes:
-        x: The hypotheses.
-        y: The references.
-        similarities: S of every pair alone, float64; shapes (n, m).
-    """
+    """Hypotheses and references of unit vectors, padded side by side; S of every pair alone, float64."""
 
     x: PaddedTokens
     y: PaddedTokens
@@ -53,13 +47,7 @@ class Problem(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """One pair's S as a block of one, with nothing padded, as an aligner takes it.
-
-    Attributes:
-        s: Shape (1, N, M), float64.
-        hyp: All tokens, shape (1, N).
-        ref: All tokens, shape (1, M).
-    """
+    """One pair's S as a block of one with nothing padded, as an aligner takes it; shape (1, N, M), float64."""
 
     s: Tensor
     hyp: PaddedTokens
@@ -74,13 +62,9 @@ class Drawn(NamedTuple):
 def problem(
     sizes: list[tuple[int, int]] = SIZES, seed: int = 0, garbage: float = 0.0, dtype: torch.dtype = torch.float64
 ) -> Problem:
-    """Draw sets that lean one way, as token vectors do, so that similarities of both signs occur but most are positive.
+    """Draw sets that lean one way, as token vectors do: similarities of both signs occur, most are positive.
 
-    Args:
-        sizes: Tokens of every pair's hypothesis and reference.
-        seed: Of the draw.
-        garbage: What padding holds.
-        dtype: Of the vectors.
+    Padding holds `garbage`.
     """
     draw = np.random.default_rng(seed)
     sets = []
@@ -97,7 +81,6 @@ def problem(
 
 
 def pair(n: int, m: int, seed: int = 0) -> Drawn:
-    """Return one pair of n and m tokens."""
     s = problem([(n, m)], seed).similarities[0]
     return Drawn(
         torch.from_numpy(s)[None],

@@ -53,7 +53,6 @@ def shuffled(side: PaddedTokens, draw: np.random.Generator, order: Tensor) -> Pa
 
 
 def assert_like_the_oracle(metric: MetricName, p: Problem, tempering: AlignmentSettings, tolerance: float) -> None:
-    """Check both sides of every pair."""
     hypothesis, reference = both(metric, p, tempering)
     for b, s in enumerate(p.similarities):
         scale = max(1.0, s.size / 10)

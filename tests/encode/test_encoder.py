@@ -27,7 +27,6 @@ def encode(encoder: Encoder, texts: list[str], layers: list[int], batch_tokens: 
 
 @pytest.fixture
 def encoder(tmp_path: Path) -> Encoder:
-    """Return a tiny encoder."""
     return load(tiny.save_encoder("bert", tmp_path / "bert"))
 
 

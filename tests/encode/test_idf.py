@@ -101,11 +101,6 @@ def test_hash_is_found_in_twmd_home_and_the_signature_reproduces_the_scores(
     assert f"idf:background%3A{digest}" in signature
     again = twmd_registry.scorer(signature, model=str(backend.files.folder))
     assert again.score(PREDICTIONS, REFERENCES).scores == by_hash.scores
-    away = path.rename(tmp_path / "elsewhere.json")
-    with pytest.raises(ModelError, match=rf"document frequencies {digest} is not here: put idf-{digest}.json into"):
-        twmd_registry.scorer(signature, model=str(backend.files.folder)).score(PREDICTIONS, REFERENCES)
-    given = twmd_registry.scorer(signature, model=str(backend.files.folder), idf=away)
-    assert given.score(PREDICTIONS, REFERENCES).scores == by_hash.scores
 
 
 def test_frequencies_of_another_tokenizer_are_refused(backend: TokenAlignmentBackend, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
 from threading import Event
 from typing import Any
@@ -13,7 +12,6 @@ import torch
 
 import twmd_registry
 from tests.conftest import Texts
-from twmd_registry.encode.cache import CachedText, TextKey
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import TextStore
 from twmd_registry.engine import pipeline
@@ -37,14 +35,6 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 def some_pairs() -> Pairs:
     references = [["the cat sat", "a dog ran"] if i % 3 else ["the cat sat"] for i in range(9)]
     return make_pairs(check_segments(["it ran", "we saw the cat", "it ran"] * 3, references))
-
-
-def test_different_texts_are_numbered_once() -> None:
-    pairs = some_pairs()
-    assert pairs.texts == ["it ran", "the cat sat", "we saw the cat", "a dog ran"]
-    assert pairs.counts.tolist() == [1, 2, 2] * 3
-    assert pairs.starts.tolist() == [0, 1, 3, 5, 6, 8, 10, 11, 13]
-    assert pairs.ref[:5].tolist() == [1, 1, 3, 1, 3]
 
 
 @pytest.mark.parametrize(("most", "step"), [(1, 1), (8, 1), (1, 4), (10**9, 1)])
@@ -84,41 +74,6 @@ def test_every_text_is_encoded_once_and_held_while_it_is_needed(encoder: Encoder
     assert len(pieces) == len(pairs.counts)
     assert encoder.texts_encoded - before == 2 * len(pairs.texts)
     assert len(store._held_texts) == 0
-
-
-class ReversedCache:
-    """A cache that returns texts in reverse order."""
-
-    def __init__(self) -> None:
-        self.kept: dict[TextKey, CachedText] = {}
-
-    def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
-        return {key: self.kept[key] for key in reversed(keys) if key in self.kept}
-
-    def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
-        self.kept |= texts
-
-
-def test_cached_texts_are_held_in_the_order_of_encoded_texts(encoder: Encoder) -> None:
-    pairs, cache = some_pairs(), ReversedCache()
-    caches = [(cache, np.ones(len(pairs.texts), dtype=bool))]
-    ids = np.arange(len(pairs.texts))
-    with torch.inference_mode():
-        first, second = (
-            TextStore(
-                encoder,
-                pairs.texts,
-                [1, 2],
-                {},
-                flags=TextFlags.none(len(pairs.texts)),
-                caches=caches,
-            ).fetch(ids, batch_tokens=None, progress=None)
-            for _ in range(2)
-        )
-    assert len(cache.kept) == len(pairs.texts)
-    assert all(torch.equal(first[0].layers[k], second[0].layers[k]) for k in (1, 2))
-    assert all(torch.equal(one, other) for one, other in zip(first[0][1:], second[0][1:], strict=True))
-    np.testing.assert_array_equal(first[1], second[1])
 
 
 def test_text_that_does_not_fit_is_encoded_again(encoder: Encoder) -> None:

@@ -28,7 +28,6 @@ def tokens() -> TokenVectors:
 def centered_alone(
     tokens: TokenVectors, centering: Centering, vectors: Vectors, means: torch.Tensor | None = None
 ) -> TokenVectors:
-    """Return the vectors of a single layer, centered."""
     return center([tokens], centering, vectors, None if means is None else [means])[0]
 
 

@@ -20,7 +20,6 @@ TEXTS = ["a cat sat"], ["the cat sat down"]
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """Return a copy of the packaged model."""
     folder = embedded_folder()
     if folder is None:
         pytest.skip("the embedded model is not installed")

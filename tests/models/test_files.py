@@ -22,7 +22,6 @@ from twmd_registry.registry.names import EMBEDDED_MODEL
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return the folder of a tiny encoder."""
     return tiny.save_encoder("bert", tmp_path / "bert")
 
 

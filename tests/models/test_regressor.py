@@ -20,7 +20,6 @@ SECOND = ["a cat sat on the mat", "it ran", "we saw it again today", "a cat sat 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return the folder of a tiny regressor."""
     return tiny.save_regressor(tmp_path / "model")
 
 

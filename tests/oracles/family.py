@@ -72,15 +72,6 @@ def column_sums(plan: np.ndarray) -> list[float]:
     return [float(sum(plan[i, j] for i in range(plan.shape[0]))) for j in range(plan.shape[1])]
 
 
-def center_dimensions(text: np.ndarray) -> np.ndarray:
-    return np.array([[x - sum(vector) / len(vector) for x in vector] for vector in text])
-
-
-def center_sentence(text: np.ndarray) -> np.ndarray:
-    mean = [sum(text[:, d]) / len(text) for d in range(text.shape[1])]
-    return np.array([vector - mean for vector in text])
-
-
 def group_means(texts: list[np.ndarray], group: list[int], weight: list[int], groups: int) -> list[np.ndarray]:
     """Return the mean token of every group, each text taken as often as it occurs; zero for a group without tokens."""
     means = []
