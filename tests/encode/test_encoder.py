@@ -8,8 +8,8 @@ import torch
 
 from tests import tiny
 from twmd_registry.encode import encoder as encoder_module
-from twmd_registry.encode.encoder import Encoder, check_layer, hidden_states, rule_layer
-from twmd_registry.errors import ModelError, SpecError
+from twmd_registry.encode.encoder import Encoder, hidden_states, rule_layer
+from twmd_registry.errors import ModelError
 from twmd_registry.models.files import find_model
 from twmd_registry.tensors import EncodedTexts
 
@@ -61,17 +61,6 @@ def test_length_limit_is_the_networks_where_the_tokenizer_has_none(family: str, 
     assert tokens.truncated.tolist() == [True, False]
     assert (len(tokens.ids[0]), tokens.ids[0][0], tokens.ids[0][-1]) == (tiny.POSITIONS, 0, 2)
     assert encode(encoder, [long], [1]).lengths.tolist() == [tiny.POSITIONS]
-
-
-def test_limits_out_of_range_are_refused(encoder: Encoder) -> None:
-    assert encoder.check_limit(None) == tiny.POSITIONS
-    assert encoder.check_limit(10) == 10
-    with pytest.raises(SpecError, match=f"reads at most {tiny.POSITIONS} tokens"):
-        encoder.check_limit(tiny.POSITIONS + 1)
-    with pytest.raises(SpecError, match="no room for text .*: expected at least 3"):
-        encoder.check_limit(2)
-    with pytest.raises(SpecError, match="hidden states 0 to 3"):
-        check_layer(4, 3, "a model")
 
 
 def test_rule_gives_the_papers_layer_for_base_models() -> None:

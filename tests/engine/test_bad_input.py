@@ -184,7 +184,9 @@ def test_rows_that_cannot_be_scored_are_named(predictions: Any, references: Any,
         twmd_registry.scorer("twmd").score(predictions, references)
 
 
-def test_rows_may_be_generators() -> None:
+def test_rows_may_be_ragged_and_of_any_kind_of_list_or_generators() -> None:
+    found = check_segments(("a", "b"), (text for text in (["x"], ("y", "z"))))
+    assert found == (["a", "b"], [["x"], ["y", "z"]])
     rows = (iter(row) for row in (["a cat", "the cat"], ["it rains"]))
     assert check_segments(iter(["a cat", "it rains"]), rows).references == [["a cat", "the cat"], ["it rains"]]
 
@@ -208,11 +210,6 @@ def test_ends_of_the_temperature_range_score_finite_numbers(objective: str) -> N
 def test_rows_of_a_later_batch_keep_counting() -> None:
     with pytest.raises(InputError, match=r"references\[12\]\[0\]"):
         check_segments(["a", "b", "c"], [["x"], ["y"], [None]], first_row=10)
-
-
-def test_ragged_references_and_any_kind_of_list_are_fine() -> None:
-    found = check_segments(("a", "b"), (text for text in (["x"], ("y", "z"))))
-    assert found == (["a", "b"], [["x"], ["y", "z"]])
 
 
 @pytest.mark.parametrize(
