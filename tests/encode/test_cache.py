@@ -189,9 +189,10 @@ def test_full_cache_evicts_the_least_recently_used_entry() -> None:
 
 @pytest.mark.parametrize("option", ["keep_references", "disk_cache"])
 def test_bound_of_a_cache_is_a_number_of_bytes_or_refused(option: str) -> None:
-    read: dict[int | str, int] = {0: 0, 7: 7, "64": 64, "2kB": 2000, "256MB": 256_000_000, "1.5 GB": 1_500_000_000}
+    read: dict[Any, int] = {0: 0, 7: 7, "64": 64, "2kB": 2000, "256MB": 256_000_000, "1.5 GB": 1_500_000_000}
     for given, number in read.items():
-        assert getattr(twmd_registry.scorer("twmd", **{option: given}).options, option) == number
+        keys: dict[str, Any] = {option: given}
+        assert getattr(twmd_registry.scorer("twmd", **keys).options, option) == number
     wrong: list[Any] = [-1, 1.5, True, "", "much", "1TB", "MB", "-5MB", "nan", None]
     for given in wrong:
         with pytest.raises(

@@ -55,13 +55,6 @@ def test_every_side_is_rescaled_by_the_mean_of_its_random_pairs(metric: str, tmp
     assert rescaled.scores != plain.scores
 
 
-def test_random_pairs_themselves_score_0_on_the_mean_and_identical_texts_1(tmp_path: Path) -> None:
-    path = fitted(tmp_path, "bertscore_centered", centering="none")
-    with twmd_registry.scorer("bertscore_centered", centering="none", baseline=path) as one:
-        assert one.score(*random_pairs(CORPUS, 8, 0)).score == pytest.approx(0, abs=1e-9)
-        assert one.score(CORPUS, CORPUS).score == pytest.approx(1, abs=1e-6)
-
-
 def test_it_is_found_by_its_hash_and_the_signature_gives_the_scorer_back(home: Path) -> None:
     path = fitted(BASELINE.home, "twmd")
     digest = path.stem.partition("-")[2]
