@@ -76,6 +76,26 @@ def test_mean_adapter_is_the_mean_of_changed_weights_and_float16_rounds_it(
     assert 0 < max(float(np.abs(mean[name] - half[name]).max()) for name in mean) < 4 * torch.finfo(torch.float16).eps
 
 
+def test_mean_of_a_lower_rank_is_the_nearest_adapter_of_that_rank(
+    tiny: str, members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    average(members, tmp_path / "mean", options=CPU)
+    average(members, tmp_path / "low", rank=2, options=CPU)
+    base = load_encoder(find_model(tiny), Dtype.FLOAT32)
+    mean, low = weights(tiny, tmp_path / "mean"), weights(tiny, tmp_path / "low")
+    changed = 0
+    for name, weight in base.named_parameters():
+        change = mean[name] - (before := weight.detach().numpy())
+        if np.abs(change).max() > 0:
+            left, values, right = np.linalg.svd(change)
+            np.testing.assert_allclose(low[name] - before, (left[:, :2] * values[:2]) @ right[:2], atol=1e-6)
+            changed += 1
+    assert changed > 0
+    arguments = ["average", *map(str, members), "-o", str(tmp_path / "high"), "--rank", "5", "--device", "cpu"]
+    assert main(arguments) == 2
+    assert "the rank 5 is not below 5, the sum of the adapters' ranks: leave it out." in capsys.readouterr().err
+
+
 def test_mean_with_a_bfloat16_adapter_is_the_float32_mean_rounded_to_the_format_of_the_file(
     tiny: str, members: list[Path], tmp_path: Path
 ) -> None:

@@ -275,6 +275,7 @@ def _finetune(arguments: Arguments, complete: Callable[[FinetunePlan], FinetuneP
 @declare.argument("adapters", nargs=-1, required=True, type=declare.INPUT_FOLDER, metavar="DIR...")
 @declare.output("Where the mean is written.", required=True)
 @declare.choice("--dtype", Dtype, Dtype.FLOAT32, "Data type of the adapter's weights (default: float32).")
+@declare.option("--rank", "N", "Rank of the mean adapter, for a smaller file (default: the sum of the ranks).")
 @preset_name
 @declare.device
 def average_command(arguments: Arguments) -> int:
@@ -285,7 +286,8 @@ def average_command(arguments: Arguments) -> int:
 
     name = name_preset(arguments.name, str(arguments.output.resolve()))
     options, dtype = options_of(arguments), Dtype(arguments.dtype)
-    scorer, rank = average(arguments.adapters, arguments.output, dtype=dtype, options=options, name=name)
+    output, rank = arguments.output, arguments.rank
+    scorer, rank = average(arguments.adapters, output, dtype=dtype, rank=rank, options=options, name=name)
     print(f"averaged {len(arguments.adapters)} adapters into one of rank {rank}")
     _print_usage(str(scorer.requested.metric), keys_to_set(scorer.requested), scorer.signature)
     return 0

@@ -1,7 +1,8 @@
 """The mean of several adapters of the same base model, as a single adapter.
 
 Adapter k changes a weight W by ``s_k B_k A_k``. The mean of the changed weights (Wortsman et al. 2022, "Model soups")
-is ``W + sum_k (s_k / K) B_k A_k``: an adapter, too, whose rank is the sum of all ranks.
+is ``W + sum_k (s_k / K) B_k A_k``: an adapter, too, whose rank is the sum of all ranks, or a lower one: the singular
+value decomposition of the sum gives the nearest adapter of that rank.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def average(
     output: Path,
     *,
     dtype: Dtype = Dtype.FLOAT32,
+    rank: int | None = None,
     options: RunOptions = RunOptions(),  # noqa: B008
     name: str = "average",
 ) -> tuple[Scorer, int]:
@@ -45,6 +47,8 @@ def average(
         output: The output folder: the adapter, ``preset.toml``, ``README.md``, ``signature.txt`` and hashes of the
             training data.
         dtype: Number format of the adapter; float16 and bfloat16 halve the file, and round the weights.
+        rank: The rank of the mean, for a smaller file, which rounds, too; None for the sum of the ranks, exact.
+        rank: The rank of the mean, which makes a smaller file and rounds, too; None for the sum of the ranks, exact.
         options: Device and batch size.
         name: The name of the preset.
 
@@ -53,7 +57,7 @@ def average(
 
     Raises:
         SpecError: There are fewer than two folders, two hold the same adapter, a folder holds a whole model, or
-            settings or base models differ.
+            settings or base models differ, or `rank` is not below the sum of the ranks.
         FileError: A folder holds no trained metric, or the output folder is not empty or cannot be written.
         ModelError: The model or an adapter is not available or is damaged.
         MissingExtraError: `peft` or `accelerate` is not installed.
@@ -71,7 +75,7 @@ def average(
     if output.is_dir() and any(output.iterdir()):
         raise FileError(f"{output} is not empty: give a new folder, so that nothing in it is written over.")
     files = find_model(str(specs[0].model), specs[0].revision)
-    wrapped, rank = _merge(adapters, files, dtype)
+    wrapped, rank = _merge(adapters, files, dtype, rank)
     with writing(output, whole=True):
         save_adapter(wrapped, files.name, output)
         spec = specs[0].replace(adapter=str(output.resolve()))
@@ -125,7 +129,7 @@ def _check_alike(
             raise SpecError(f"{folder} and {other} hold the same adapter: {hint}.")
 
 
-def _merge(adapters: Sequence[AdapterFiles], files: ModelFiles, dtype: Dtype) -> tuple[Any, int]:
+def _merge(adapters: Sequence[AdapterFiles], files: ModelFiles, dtype: Dtype, rank: int | None) -> tuple[Any, int]:
     """Return the base model with the mean adapter, and its rank."""
     from peft import PeftModel
 
@@ -137,13 +141,16 @@ def _merge(adapters: Sequence[AdapterFiles], files: ModelFiles, dtype: Dtype) ->
         )
         for number, adapter in zip(names[1:], adapters[1:], strict=True):
             wrapped.load_adapter(str(adapter.folder), adapter_name=number, local_files_only=True)
-    rank = sum(int(wrapped.peft_config[number].r) for number in names)
+    whole = sum(int(wrapped.peft_config[number].r) for number in names)
+    if rank is not None and rank >= whole:
+        raise SpecError(f"the rank {rank} is not below {whole}, the sum of the adapters' ranks: leave it out.")
     # "cat" is exact: it puts the factors side by side. PEFT saves "default" without a subfolder.
-    wrapped.add_weighted_adapter(names, [1 / len(names)] * len(names), "default", combination_type="cat")
+    method = {"combination_type": "cat"} if rank is None else {"combination_type": "svd", "svd_rank": rank}
+    wrapped.add_weighted_adapter(names, [1 / len(names)] * len(names), "default", svd_full_matrices=False, **method)
     wrapped.set_adapter("default")
     for number in names:
         wrapped.delete_adapter(number)
     for weight_name, weight in wrapped.named_parameters():
         if ".default." in weight_name:
             weight.data = weight.data.to(getattr(torch, dtype)).contiguous()
-    return wrapped, rank
+    return wrapped, rank or whole
