@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import twmd_registry
 from twmd_registry.cli import main
@@ -53,6 +55,11 @@ def test_command_writes_adapter_head_card_and_signature(
     untrained = twmd_registry.scorer("sbert", layer=6, special="all", centering="none")
     plain = untrained.score(dev.predictions, dev.references).scores
     assert trained > correlate("pearson", plain, dev.ratings) + 0.01
+    half = tmp_path / "half"
+    assert main(["train", "stsb", "--data", f"stsb:{tmp_path}", "--dtype", "float16", "-o", str(half)]) == 0
+    whole, rounded = (load_file(path / "adapter_model.safetensors") for path in (output, half))
+    assert rounded.keys() == whole.keys()
+    assert all(np.array_equal(rounded[name], weight.astype(np.float16)) for name, weight in whole.items())
 
 
 def test_pairs_in_train_and_dev_are_counted(tmp_path: Path) -> None:

@@ -137,6 +137,9 @@ EDITS_HELP = (
 BF16 = "Matrix products in bfloat16: up to twice as fast on hardware that supports it."
 DROPOUT = "Dropout probability, at least 0 and below 1 (default: the model's value)."
 preset_name = declare.option("--name", "NAME", NAME)
+adapter_dtype = declare.choice(
+    "--dtype", Dtype, Dtype.FLOAT32, "Data type of the adapter's weights (default: float32)."
+)
 finetuning = declare.all_of(
     declare.many("--dev", "DATA", "Rated data for selecting the best epoch (default: none; the last epoch is kept)."),
     declare.many(
@@ -166,6 +169,7 @@ finetuning = declare.all_of(
 @declare.option("--data", "stsb:DIR", "A folder with train.csv and dev.csv.", type=declare.DATA, required=True)
 @model
 @declare.flag("--bf16", BF16)
+@adapter_dtype
 @declare.output("Where the adapter is written.", required=True)
 def train_command(arguments: Arguments) -> int:
     """Train the adapter of STSScore on the STS benchmark."""
@@ -175,7 +179,11 @@ def train_command(arguments: Arguments) -> int:
     from twmd_registry.train.stsb import train_stsb
 
     signature, pearson = train_stsb(
-        Path(folder).expanduser(), arguments.output, model=arguments.model, bf16=arguments.bf16
+        Path(folder).expanduser(),
+        arguments.output,
+        model=arguments.model,
+        bf16=arguments.bf16,
+        dtype=Dtype(arguments.dtype),
     )
     print(f"Pearson on dev {pearson:.4f}\nuse --set model={arguments.model} adapter={arguments.output}")
     print(f"signature {signature}")
@@ -274,7 +282,7 @@ def _finetune(arguments: Arguments, complete: Callable[[FinetunePlan], FinetuneP
 @command("average", example="twmd average seed1/ seed2/ seed3/ -o adapter/")
 @declare.argument("adapters", nargs=-1, required=True, type=declare.INPUT_FOLDER, metavar="DIR...")
 @declare.output("Where the mean is written.", required=True)
-@declare.choice("--dtype", Dtype, Dtype.FLOAT32, "Data type of the adapter's weights (default: float32).")
+@adapter_dtype
 @declare.option("--rank", "N", "Rank of the mean adapter, for a smaller file (default: the sum of the ranks).")
 @preset_name
 @declare.device

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from twmd_registry.encode.mean_vectors import origin_of
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import Scorer
@@ -75,9 +73,9 @@ def average(
     if output.is_dir() and any(output.iterdir()):
         raise FileError(f"{output} is not empty: give a new folder, so that nothing in it is written over.")
     files = find_model(str(specs[0].model), specs[0].revision)
-    wrapped, rank = _merge(adapters, files, dtype, rank)
+    wrapped, rank = _merge(adapters, files, rank)
     with writing(output, whole=True):
-        save_adapter(wrapped, files.name, output)
+        save_adapter(wrapped, files.name, output, dtype)
         spec = specs[0].replace(adapter=str(output.resolve()))
         scorer = Scorer(save_means(spec, backgrounds[0], output), options)
         members = [(own.name, preset.provenance) for own, preset in zip(adapters, presets, strict=True)]
@@ -129,7 +127,7 @@ def _check_alike(
             raise SpecError(f"{folder} and {other} hold the same adapter: {hint}.")
 
 
-def _merge(adapters: Sequence[AdapterFiles], files: ModelFiles, dtype: Dtype, rank: int | None) -> tuple[Any, int]:
+def _merge(adapters: Sequence[AdapterFiles], files: ModelFiles, rank: int | None) -> tuple[Any, int]:
     """Return the base model with the mean adapter, and its rank."""
     from peft import PeftModel
 
@@ -150,7 +148,4 @@ def _merge(adapters: Sequence[AdapterFiles], files: ModelFiles, dtype: Dtype, ra
     wrapped.set_adapter("default")
     for number in names:
         wrapped.delete_adapter(number)
-    for weight_name, weight in wrapped.named_parameters():
-        if ".default." in weight_name:
-            weight.data = weight.data.to(getattr(torch, dtype)).contiguous()
     return wrapped, rank or whole

@@ -21,7 +21,7 @@ from twmd_registry.judgments.sentence_pairs import HIGHEST, read_stsb
 from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_encoder, load_tokenizer
-from twmd_registry.registry.names import EMBEDDED_MODEL
+from twmd_registry.registry.names import EMBEDDED_MODEL, Dtype
 from twmd_registry.train.data import TrainingData, hashes_of
 from twmd_registry.train.model import add_lora, require_training, train_in_bfloat16
 from twmd_registry.train.trained_files import save_adapter, write_card, writing
@@ -47,7 +47,13 @@ SHOWN = ("rank", "num_train_epochs", "learning_rate", "per_device_train_batch_si
 
 
 def train_stsb(
-    folder: Path, output: Path, *, model: str = EMBEDDED_MODEL, epochs: int = EPOCHS, bf16: bool = False
+    folder: Path,
+    output: Path,
+    *,
+    model: str = EMBEDDED_MODEL,
+    epochs: int = EPOCHS,
+    bf16: bool = False,
+    dtype: Dtype = Dtype.FLOAT32,
 ) -> tuple[str, float]:
     """Fine-tune an encoder on STS-B train, choose the epoch on dev, and save the adapter.
 
@@ -58,6 +64,7 @@ def train_stsb(
         model: The encoder: a name, a Hub id or a folder.
         epochs: Passes over the training set.
         bf16: Whether matrix products of the encoder are in bfloat16 during training.
+        dtype: Number format of the saved adapter; float16 and bfloat16 halve the file, and round the weights.
 
     Returns:
         The signature of STSScore with this adapter, and its Pearson correlation on dev.
@@ -97,7 +104,7 @@ def train_stsb(
             )
             trainer.train()
             pearson = float(trainer.evaluate()["eval_pearson"])
-        save_adapter(network.encoder, files.name, output)
+        save_adapter(network.encoder, files.name, output, dtype)
         save_line(network.line, output, files.fingerprint)
         settings |= {"rank": RANK, "bf16": bf16}
         values = {"pearson": pearson, "settings": {name: settings[name] for name in SHOWN}}

@@ -20,7 +20,7 @@ from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.fitted import save
 from twmd_registry.registry.fingerprint import tokenizer_files
 from twmd_registry.registry.metrics import CATALOGUE
-from twmd_registry.registry.names import Centering
+from twmd_registry.registry.names import Centering, Dtype
 from twmd_registry.registry.own_presets import PRESET_FILE
 from twmd_registry.registry.paths import write_atomically
 from twmd_registry.registry.presets import Preset, write_presets
@@ -53,14 +53,20 @@ def writing(folder: Path, hint: str = "", *, whole: bool = False) -> Iterator[No
         raise FileError(f"cannot write {folder}: {reason}.{hint}") from error
 
 
-def save_adapter(wrapped: Any, base: str, folder: Path) -> None:
+def save_adapter(wrapped: Any, base: str, folder: Path, dtype: Dtype = Dtype.FLOAT32) -> None:
     """Write a PEFT adapter as safetensors; the same weights give the same bytes.
 
     Args:
-        wrapped: The PEFT model.
+        wrapped: The PEFT model, with one adapter, "default"; its weights are rounded, too.
         base: The public name of its base model.
         folder: The output folder.
+        dtype: Number format of the file; float16 and bfloat16 halve it, and round the weights.
     """
+    import torch
+
+    for name, weight in wrapped.named_parameters():
+        if ".default." in name:
+            weight.data = weight.data.to(getattr(torch, dtype)).contiguous()
     wrapped.save_pretrained(str(folder), save_embedding_layers=False)
     path = folder / "adapter_config.json"
     settings = json.loads(path.read_text(encoding="utf-8"))
