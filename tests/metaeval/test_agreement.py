@@ -46,7 +46,7 @@ def test_average_equals_the_loop_over_parts(averaging: Averaging) -> None:
         assert (own.low or 1) < own.value < (own.high or -1)
 
 
-@pytest.mark.parametrize("statistic", ["darr", "acc_eq"])
+@pytest.mark.parametrize("statistic", ["darr", "acc_eq", "pdp"])
 def test_pairs_are_compared_within_items_of_a_group(statistic: str) -> None:
     scores, rated = make_campaign()
     names, items = np.array(rated.group), np.array(rated.item)
@@ -185,6 +185,22 @@ def test_systems_are_compared_by_their_means_within_groups() -> None:
         assert 0 < alike < 20
         ends = np.percentile(counts[:, 0] / counts[:, 1], [2.5, 97.5])
         assert (accuracy.low, accuracy.high) == pytest.approx(ends)
+
+
+def test_soft_pairwise_accuracy_is_averaged_over_groups() -> None:
+    scores, rated = make_campaign(noise=60)
+    names, items, systems = (np.array(column) for column in (rated.group, rated.item, rated.system))
+    ranked, accuracy = system_agreement("spa", scores, rated, resamples=80)
+    expected = {
+        name: correlate("spa", scores[own], rated.ratings[own], items[own], systems=systems[own])
+        for name in ("g0", "g1")
+        for own in [names == name]
+    }
+    assert {name: part.value for name, part in ranked.groups.items()} == expected
+    assert ranked.value == pytest.approx(np.mean(list(expected.values())))
+    assert ranked.n == 120
+    assert (ranked.low or 1) < ranked.value < (ranked.high or 0)
+    assert accuracy == system_agreement("pearson", scores, rated, resamples=80)[1]
 
 
 def test_tie_of_scores_or_ratings_counts_against_the_accuracy() -> None:

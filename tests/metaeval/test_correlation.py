@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -13,7 +14,7 @@ from scipy import stats
 
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.metaeval.agreement import draw
-from twmd_registry.metaeval.correlation import PAIRWISE, correlate, make_estimator
+from twmd_registry.metaeval.correlation import correlate, make_estimator, order_p_values
 from twmd_registry.registry.names import Statistic
 
 VECTORS: dict[str, Callable[[Any, Any], float]] = {
@@ -57,6 +58,20 @@ def loop_acc_eq(scores: np.ndarray, ratings: np.ndarray, items: list[str]) -> tu
         mean = sum((Fraction(sum(own), len(own)) for own in shares.values()), Fraction(0)) / len(shares)
         best = max(best, (mean, epsilon), key=lambda candidate: candidate[0])  # the first of equals
     return float(best[0]), best[1]
+
+
+def loop_pdp(scores: np.ndarray, ratings: np.ndarray, items: list[str]) -> float:
+    """Correlate differences of both orders by scipy."""
+    pairs = [pair for i, j in list_pairs(items) for pair in ((i, j), (j, i))]
+    return float(stats.pearsonr(*([own[i] - own[j] for i, j in pairs] for own in (scores, ratings))).statistic)
+
+
+LOOPS: dict[str, Callable[[Any, Any, Any], float]] = {
+    "darr": lambda x, y, items: loop_darr(x, y, items, 25),
+    "acc_eq": lambda x, y, items: loop_acc_eq(x, y, items)[0],
+    "pdp": loop_pdp,
+}
+"""Independent implementations of the statistics of items."""
 
 
 @pytest.mark.parametrize("statistic", VECTORS)
@@ -120,7 +135,77 @@ def test_acc_eq_takes_the_smallest_of_the_best_epsilons(
     assert (estimate.value, estimate.epsilon) == (1.0, epsilon)
 
 
-@pytest.mark.parametrize("statistic", sorted(PAIRWISE))
+def test_pdp_equals_scipys_correlation_of_differences_at_any_scale() -> None:
+    for seed in range(4):
+        scores, ratings, items = make_tied_data(seed, 40, 6 + seed)
+        expected = loop_pdp(scores, ratings, items)
+        assert correlate("pdp", scores, ratings, items) == pytest.approx(expected, abs=1e-12)
+        assert correlate("pdp", scores * 2.0**-700, ratings * 2.0**700, items) == pytest.approx(expected, abs=1e-12)
+        shifted = scores + np.array(
+            [float(len(items) * int(item[1:])) for item in items]
+        )  # what an item has in common is lost
+        assert correlate("pdp", shifted, ratings, items) == pytest.approx(expected, abs=1e-12)
+
+
+def make_systems(seed: int, systems: int = 6, items: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores and ratings, shape (systems, items), with ties."""
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(0, 2, (systems, 1))
+    return tuple(np.round(quality + rng.normal(0, 6, (systems, items))) for _ in range(2))  # type: ignore[return-value]
+
+
+def test_p_value_of_an_order_is_the_share_of_permutations_that_scipy_counts_too() -> None:
+    scores, _ = make_systems(1)
+    p = order_p_values(scores)
+    for i, j in itertools.combinations(range(len(scores)), 2):
+        exact = stats.permutation_test(
+            (scores[i], scores[j]),
+            lambda x, y: x.sum() - y.sum(),
+            permutation_type="samples",
+            alternative="greater",
+            n_resamples=20_000,
+            vectorized=False,
+            rng=np.random.default_rng(0),
+        ).pvalue
+        assert p[i, j] == pytest.approx(exact, abs=4 * math.sqrt(0.25 / 1000))
+    assert not np.tril(p).any()
+
+
+def test_p_value_counts_ties_of_the_sums_and_two_segments_have_four_permutations() -> None:
+    p = order_p_values(np.array([[0.3, 0.3], [0.1, 0.1], [0.3, 0.3]]))
+    assert p[0, 1] == pytest.approx(1 / 4, abs=0.06)
+    assert p[1, 2] == p[0, 2] == 1
+
+
+def test_spa_equals_the_loop_over_pairs_of_systems_and_drops_items_that_a_system_lacks() -> None:
+    scores, ratings = make_systems(2)
+    people, metric = order_p_values(ratings), order_p_values(scores)
+    pairs = list(itertools.combinations(range(6), 2))
+    expected = np.mean([1 - abs(people[pair] - metric[pair]) for pair in pairs])
+    rows = [(system, item) for system in range(6) for item in range(40)] + [(0, 99), (3, 99)]
+    rows = [rows[k] for k in np.random.default_rng(0).permutation(len(rows))]
+    x, y = ([float(own[system, item]) if item < 40 else 77.0 for system, item in rows] for own in (scores, ratings))
+    systems, items = [f"s{system}" for system, _ in rows], [f"i{item:03}" for _, item in rows]
+    estimate = make_estimator(Statistic.SPA, np.array(y), items, systems=systems)(np.array(x))
+    assert estimate.value == pytest.approx(expected)
+    assert (estimate.n, estimate.units) == (240, 6)
+    assert 0.5 < estimate.value < 0.999
+    assert correlate("spa", y, np.array(y), items, systems=systems) == 1
+    for value, drawn in zip(
+        estimate.resampled(weights := draw(6, 20, np.random.default_rng(0))), weights.T, strict=True
+    ):
+        chosen = [(i, j) for i, j in itertools.combinations(np.repeat(np.arange(6), drawn).tolist(), 2) if i != j]
+        assert value == pytest.approx(np.mean([1 - abs(people[pair] - metric[pair]) for pair in chosen]))
+
+
+def test_spa_without_systems_or_common_items_is_an_error() -> None:
+    with pytest.raises(InputError, match="the data do not say which system wrote a segment"):
+        correlate("spa", [1, 2, 3], THREE, ["a", "b", "c"])
+    with pytest.raises(InputError, match="spa is undefined: no two systems have an item in common"):
+        correlate("spa", [1, 2, 3], THREE, ["a", "b", "c"], systems=["x", "y", "x"])
+
+
+@pytest.mark.parametrize("statistic", LOOPS)
 def test_resample_of_items_equals_the_loop_over_the_drawn_items(statistic: str) -> None:
     scores, ratings, items = make_tied_data(3, 30, 6)
     estimate = make_estimator(Statistic(statistic), ratings, items)(scores)
@@ -132,7 +217,7 @@ def test_resample_of_items_equals_the_loop_over_the_drawn_items(statistic: str) 
         rows = [(i, f"{name}-{k}") for name, k in copies for i, item in enumerate(items) if item == name]
         chosen, copied = [i for i, _ in rows], [name for _, name in rows]
         data = scores[chosen], ratings[chosen], copied
-        assert value == pytest.approx(loop_darr(*data, 25) if statistic == "darr" else loop_acc_eq(*data)[0])
+        assert value == pytest.approx(LOOPS[statistic](*data))
 
 
 THREE = np.array([1.0, 20.0, 90.0])
@@ -153,12 +238,14 @@ def test_correlation_of_constant_or_few_values_is_an_error(statistic: str) -> No
     [
         ("darr", ["a", "a", "b"], "darr is undefined: no two segments of one item have ratings that differ by 25 or"),
         ("acc_eq", ["a", "b", "c"], "acc_eq is undefined: no two segments are of one item"),
+        ("pdp", ["a", "b", "c"], "pdp is undefined: no two segments are of one item"),
+        ("pdp", ["a", "b", "a"], "pdp is undefined: no two scores of one item differ"),
         ("acc_eq", None, "the data do not say which segments are of one item"),
     ],
 )
 def test_pairwise_statistic_without_pairs_is_an_error(statistic: str, items: list[str] | None, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        correlate(statistic, [1, 2, 3], THREE, items)
+        correlate(statistic, [1, 2, 1], THREE, items)
 
 
 def test_bad_input_is_named() -> None:

@@ -167,13 +167,15 @@ def split_parts(
         missing = f"averaging={averaging} needs the {averaging} of every segment, which these data do not name"
         raise InputError(f"{missing}: give the column that does ({averaging}=).")
     ratings = check_numbers("ratings", rated.ratings, len(rated.ratings))
-    items = None if rated.item is None else np.asarray(rated.item)
+    items, systems = (None if labels is None else np.asarray(labels) for labels in (rated.item, rated.system))
     names, code = np.unique(np.asarray(column), return_inverse=True)
     parts = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code))[:-1])
-    return [
-        (str(name), rows, make_estimator(statistic, ratings[rows], None if items is None else items[rows], threshold))
-        for name, rows in zip(names, parts, strict=True)
-    ]
+    result = list[Part]()
+    for name, rows in zip(names, parts, strict=True):
+        own_items, own_systems = (None if labels is None else labels[rows] for labels in (items, systems))
+        estimator = make_estimator(statistic, ratings[rows], own_items, threshold, own_systems)
+        result.append((str(name), rows, estimator))
+    return result
 
 
 def mean_estimate(values: np.ndarray) -> CorrelationEstimate:
@@ -252,7 +254,7 @@ def system_agreement(
     own copy are no pair.
 
     Args:
-        statistic: ``pearson``, ``spearman`` or ``kendall``.
+        statistic: ``pearson``, ``spearman`` or ``kendall`` of the means, or ``spa``.
         scores: Higher is better; shape (segments,).
         rated: The ratings; every segment's system is named.
         averaging: ``group``, or ``none`` for one ranking of all systems, whatever their group.
@@ -260,7 +262,8 @@ def system_agreement(
         seed: Of the bootstrap.
 
     Returns:
-        The statistic over systems, whose n counts systems, and the accuracy, from 0 to 1, whose n counts pairs.
+        The statistic over systems, whose n counts systems (of ``spa``, segments), and the accuracy, from 0 to 1, whose
+        n counts pairs.
 
     Raises:
         SpecError: The statistic or averaging does not exist, or does not apply to systems.
@@ -281,15 +284,16 @@ def system_agreement(
         means += [(float(numbers[each].mean()), float(rated.ratings[each].mean())) for each in own]
     own_means, ratings = np.array(means).T
     ranked = RatedSegments(groups, [], [], ratings, 0)
-    by_statistic = agreement(wanted, own_means, ranked, averaging=averaging, resamples=resamples, seed=seed)
+    measured = (numbers, rated) if wanted is Statistic.SPA else (own_means, ranked)
+    by_statistic = agreement(wanted, *measured, averaging=averaging, resamples=resamples, seed=seed)
     return by_statistic, _system_accuracy(own_means, ranked, averaging, resamples, seed)
 
 
 def check_systems(rated: RatedSegments, statistic: str, averaging: str) -> Statistic:
     """Return the statistic; raise SpecError or InputError, as `system_agreement`, before anything is scored."""
     wanted = statistic_named(statistic)
-    if wanted in PAIRWISE or averaging not in {Averaging.GROUP, Averaging.NONE}:
-        expected = "systems are ranked by pearson, spearman or kendall, averaged over group or none"
+    if wanted in PAIRWISE - {Statistic.SPA} or averaging not in {Averaging.GROUP, Averaging.NONE}:
+        expected = "systems are ranked by pearson, spearman, kendall or spa, averaged over group or none"
         raise SpecError(f"{expected}; not by {wanted} over {averaging}.")
     if rated.system is None:
         missing = "ranking systems needs the system of every segment, which these data do not name"

@@ -25,8 +25,12 @@ _ACCURACY_ROUNDING = 1e-12
 """Two accuracies, sums of shares, are equal up to this."""
 
 
-PAIRWISE = frozenset({Statistic.DARR, Statistic.ACC_EQ})
-"""The statistics that need to know which segments belong to one item."""
+PAIRWISE = frozenset({Statistic.DARR, Statistic.ACC_EQ, Statistic.PDP, Statistic.SPA})
+"""The statistics that need to know which segments are of one item."""
+PERMUTATIONS, PERMUTATION_SEED = 1000, 4
+"""Of soft pairwise accuracy, as in the metrics shared task."""
+_SUM_ROUNDING = 1e-9
+"""Two sums of scores, relative to the largest of them, are equal up to this."""
 
 
 class CorrelationEstimate(NamedTuple):
@@ -275,19 +279,113 @@ def _make_acc_eq(ratings: np.ndarray, items: Items) -> Estimator:
     return estimate
 
 
+def _make_pdp(ratings: np.ndarray, items: Items) -> Estimator:
+    """Make the pairwise difference Pearson (DiIanni and Deutsch 2025); O(P), O(items) a resample.
+
+    Pearson's r of ``x_i - x_j`` and ``y_i - y_j`` over all pairs of segments of one item, in both orders, so that the
+    means are zero: ``sum(dx dy) / sqrt(sum(dx^2) sum(dy^2))``.
+    """
+    first, second, item = pair_rows(items)
+    people = ratings[first] - ratings[second]
+    units = len(np.unique(item))
+
+    def estimate(scores: np.ndarray) -> CorrelationEstimate:
+        metric = scores[first] - scores[second]
+        if not len(item):
+            raise InputError("no two segments are of one item")
+        for side, differences in (("scores", metric), ("ratings", people)):
+            if not differences.any():
+                raise InputError(f"no two {side} of one item differ")
+        x, y = (differences / np.abs(differences).max() for differences in (metric, people))
+        products, squares_x, squares_y = (np.bincount(item, weights=each) for each in (x * y, x * x, y * y))
+
+        def resampled(weights: np.ndarray) -> np.ndarray:
+            norms = np.sqrt((squares_x @ weights) * (squares_y @ weights))
+            return _divide(products @ weights, norms, norms == 0)
+
+        segments = len(np.unique([first, second]))
+        return CorrelationEstimate(float(resampled(np.ones((units, 1)))[0]), segments, units, resampled)
+
+    return estimate
+
+
+def order_p_values(scores: np.ndarray) -> np.ndarray:
+    """Compute how likely each of two systems is better by chance alone, by paired permutations.
+
+    A permutation swaps the two systems' scores of every segment with probability 1/2; p_ij is the share of
+    permutations in which the sum of i less that of j is at least the observed one. All pairs of systems share the
+    same `PERMUTATIONS` draws (Thompson, Mathur, Deutsch and Khayrallah 2024).
+
+    Args:
+        scores: Shape (systems, segments).
+
+    Returns:
+        Shape (systems, systems), of the systems above the diagonal; 0 elsewhere.
+    """
+    rng = np.random.default_rng(PERMUTATION_SEED)
+    swaps = rng.random(size=(PERMUTATIONS, scores.shape[1]), dtype=np.float32) > 0.5
+    permuted, observed = (
+        np.where(swaps, 1.0, -1.0) @ scores.T,
+        scores.sum(axis=1),
+    )  # (permutations, systems), (systems,)
+    rounding = _SUM_ROUNDING * np.abs(scores).sum(axis=1).max()
+    p = np.zeros((len(scores), len(scores)))
+    for i in range(len(scores) - 1):
+        differences = permuted[:, i, None] - permuted[:, i + 1 :]
+        p[i, i + 1 :] = (differences >= observed[i] - observed[i + 1 :] - rounding).mean(axis=0)
+    return p
+
+
+def _make_spa(ratings: np.ndarray, items: Items, systems: Items) -> Estimator:
+    """Make the soft pairwise accuracy of systems, ``mean_ij 1 - |p_ij(ratings) - p_ij(scores)|`` (Thompson et al.
+    2024), with `order_p_values`, over the items that every system has. Resamples draw systems; a system and its own
+    copy are no pair.
+    """
+    (names, row), (_, column) = (np.unique(np.asarray(labels), return_inverse=True) for labels in (systems, items))
+    place = np.full((len(names), column.max() + 1), -1)
+    place[row, column] = np.arange(len(row))
+    place = place[:, (place >= 0).all(axis=0)]  # (systems, items)
+
+    def estimate(scores: np.ndarray) -> CorrelationEstimate:
+        if len(names) < 2 or not place.size:
+            raise InputError("no two systems have an item in common")
+        people = order_p_values(ratings[place])
+        alike = np.triu(1 - np.abs(people - order_p_values(scores[place])), 1)
+        pairs = np.triu(np.ones_like(alike), 1)
+
+        def resampled(weights: np.ndarray) -> np.ndarray:
+            counted, agreeing = ((weights * (each @ weights)).sum(axis=0) for each in (pairs, alike))
+            return _divide(agreeing, counted, counted == 0)
+
+        value = float(alike.sum() / pairs.sum())
+        return CorrelationEstimate(value, place.size, len(names), resampled)
+
+    return estimate
+
+
 def make_estimator(
-    statistic: Statistic, ratings: np.ndarray, items: Items | None = None, threshold: float = THRESHOLD
+    statistic: Statistic,
+    ratings: np.ndarray,
+    items: Items | None = None,
+    threshold: float = THRESHOLD,
+    systems: Items | None = None,
 ) -> Estimator:
     """Prepare ratings, shape (N,), for a statistic of many metrics' scores; arguments as for `correlate`.
 
     Raises:
-        InputError: The statistic needs items; the reason alone.
+        InputError: The statistic needs items or systems; the reason alone.
     """
-    if statistic not in PAIRWISE:
+    if statistic in _CORRELATIONS:
         return _make_correlation(statistic, ratings)
     if items is None:
         raise InputError("the data do not say which segments are of one item")
-    return _make_darr(ratings, items, threshold) if statistic is Statistic.DARR else _make_acc_eq(ratings, items)
+    if statistic is Statistic.SPA:
+        if systems is None:
+            raise InputError("the data do not say which system wrote a segment")
+        return _make_spa(ratings, items, systems)
+    if statistic is Statistic.DARR:
+        return _make_darr(ratings, items, threshold)
+    return (_make_acc_eq if statistic is Statistic.ACC_EQ else _make_pdp)(ratings, items)
 
 
 def statistic_named(name: str) -> Statistic:
@@ -329,6 +427,7 @@ def correlate(
     items: Items | None = None,
     *,
     threshold: float = THRESHOLD,
+    systems: Items | None = None,
 ) -> float:
     """Correlate scores with ratings.
 
@@ -336,11 +435,12 @@ def correlate(
         statistic: A value of `Statistic`.
         scores: Shape (N,).
         ratings: Shape (N,).
-        items: The item of every segment; ``darr`` and ``acc_eq`` need it.
+        items: The item of every segment; ``darr``, ``acc_eq``, ``pdp`` and ``spa`` need it.
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
+        systems: What wrote every segment; ``spa`` needs it.
 
     Returns:
-        From -1 to 1, of ``acc_eq`` from 0 to 1.
+        From -1 to 1, of ``acc_eq`` and ``spa`` from 0 to 1.
 
     Raises:
         SpecError: There is no such statistic.
@@ -352,6 +452,6 @@ def correlate(
     if items is not None and len(items) != len(people):
         raise InputError(f"expected an item for every one of {len(people)} rated segments; got {len(items)}.")
     try:
-        return make_estimator(wanted, people, items, threshold)(own).value
+        return make_estimator(wanted, people, items, threshold, systems)(own).value
     except InputError as error:
         raise InputError(f"{wanted} is undefined: {error}.") from error

@@ -101,6 +101,8 @@ class Study:
                 raise SpecError(f"expected {field} of 0 or more, not {getattr(self, field)}.")
         if not 0 <= self.threshold < math.inf:
             raise SpecError(f"expected a threshold from 0, in points of the ratings, not {self.threshold}.")
+        if Statistic.SPA in self.statistics and self.level != SYSTEM:
+            raise SpecError("spa ranks systems: ask for the level of systems.")
         if self.trials and self.level == SYSTEM:
             raise SpecError("tests compare metrics on segments: leave the trials out at the level of systems.")
 

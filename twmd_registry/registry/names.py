@@ -170,13 +170,15 @@ class Dtype(StrEnum):
 
 
 class Statistic(StrEnum):
-    """How agreement is measured; the last two compare the segments of each item."""
+    """How agreement is measured; darr, acc_eq and pdp compare the segments of each item, spa compares systems."""
 
     PEARSON = "pearson"
     SPEARMAN = "spearman"
     KENDALL = "kendall"
     DARR = "darr"
     ACC_EQ = "acc_eq"
+    PDP = "pdp"
+    SPA = "spa"
 
 
 CONVERGED = "converged"
