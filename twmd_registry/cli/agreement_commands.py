@@ -14,6 +14,7 @@ from twmd_registry.cli.inputs import columns_of, options_of, parse_assignments, 
 from twmd_registry.cli.output import STYLES, as_json, format_table, write_file, write_forms, write_rows
 from twmd_registry.cli.terminal import GOOD, HEADER, best, complain, matches, printed, progress_bar
 from twmd_registry.errors import SpecError, warn
+from twmd_registry.judgments.official import read_official
 from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
 from twmd_registry.metaeval.side_by_side import FORMATS, as_text
 from twmd_registry.registry.fingerprint import known_name
@@ -35,6 +36,7 @@ COMPARED = (
     "the first."
 )
 RESAMPLES, TRIALS = "Of the bootstrap intervals; 0 for none", "Of a paired permutation test against the first metric"
+OFFICIAL = "Also compare the metrics whose scores the shared task has published beside the data (mte:FOLDER)."
 compared = declare.metrics(SEGMENT_LEXICAL, COMPARED, required=True)
 CORRELATIONS = f"{', '.join(Statistic)} (default: pearson)."
 resamples = declare.option("--resamples", "N", f"{RESAMPLES} (default: 1000).", type=declare.COUNT, default=1000)
@@ -55,6 +57,7 @@ resamples = declare.option("--resamples", "N", f"{RESAMPLES} (default: 1000).", 
 @declare.choice("--by", ["none", "group", "item", "system"], "group", "What is averaged over (default: group).")
 @declare.choice("--level", ["segment", "system"], "segment", "system: means of systems, and their pairwise accuracy.")
 @declare.option("--trials", "N", f"{TRIALS} (default: 0).", type=declare.COUNT, default=0)
+@declare.flag("--official", OFFICIAL)
 @declare.seed("Of both")
 @declare.option("--threshold", "X", "Of darr: ratings that differ by less are not compared (default: 25).")
 @declare.output("Write the tables, everything as JSON, and every segment's scores (CSV).")
@@ -73,10 +76,12 @@ def correlate_command(arguments: Arguments) -> int:
 
     options = options_of(arguments)
     rated = read_rated(data)
+    metrics = [metric.spec or metric.name for metric in arguments.asked]
+    official = read_official(data, rated) if arguments.official else []
     study = Study(
         data=title_of(data),
         content=content_of(rated),
-        metrics=tuple(metric.spec or metric.name for metric in arguments.asked),
+        metrics=(*metrics, *official),
         statistics=tuple(arguments.correlation),
         averaging=arguments.by,
         level=arguments.level,

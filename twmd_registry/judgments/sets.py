@@ -50,7 +50,7 @@ def read_rated(text: str) -> RatedSegments:
     """
     if text in HUB:
         return read_hub(text)
-    read, path, keys = _parse_name(text)
+    read, path, keys = parse_name(text)
     _, *known = inspect.signature(read).parameters  # the first is the path
     unknown = next((key for key in keys if key not in known), None)
     if unknown is not None:
@@ -74,12 +74,12 @@ def check_named(text: str) -> None:
     """
     if text in HUB:
         return
-    _, path, _ = _parse_name(text)
+    _, path, _ = parse_name(text)
     if not path.exists():
         raise FileError(f"{path}: {os.strerror(errno.ENOENT)}.")
 
 
-def _parse_name(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str, str]]:
+def parse_name(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str, str]]:
     """Split the name of local data, ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...``, into reader, path and keys.
 
     Raises:
@@ -129,7 +129,7 @@ def content_of(rated: RatedSegments) -> str:
 
 def title_of(text: str) -> str:
     """Return the name of data for reports: their name on the Hub, or the file's or folder's without its path."""
-    return text if text in HUB else _parse_name(text)[1].name
+    return text if text in HUB else parse_name(text)[1].name
 
 
 def read_all_rated(texts: Iterable[str]) -> dict[str, RatedSegments]:

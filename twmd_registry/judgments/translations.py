@@ -13,6 +13,8 @@ from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, skipp
 from twmd_registry.judgments.reader import TableRow, read_content, read_lines, read_rating, read_rows
 
 UNRATED = "None"
+REFERENCE = "refA"
+"""The reference that systems are compared with unless another is asked for."""
 SHORTEST = 2
 """Rows with fewer characters in either text are dropped: the TWMD authors' protocol for WMT."""
 
@@ -62,7 +64,7 @@ def read_mlqe(path: Path) -> RatedSegments:
 
 
 def read_mt_metrics_eval(
-    folder: Path, *, pair: str | None = None, rating: str = "mqm", reference: str = "refA"
+    folder: Path, *, pair: str | None = None, rating: str = "mqm", reference: str = REFERENCE
 ) -> RatedSegments:
     """Read the rated segments of every system, grouped by language pair.
 
@@ -130,7 +132,7 @@ def _read_references(folder: Path, pair: str, reference: str) -> list[str]:
     return read_lines(path)
 
 
-def _read_scores(path: Path) -> dict[str, list[str]]:
+def read_scores(path: Path) -> dict[str, list[str]]:
     """Read every system's scores as text, in the order of the file."""
     scores: dict[str, list[str]] = {}
     for number, line in enumerate(read_lines(path), 1):
@@ -145,7 +147,7 @@ def _read_pair(folder: Path, pair: str, rating: str, reference: str) -> list[Rat
     """Read all segments of a language pair."""
     path = _score_file(folder, pair, rating, "seg")
     references = _read_references(folder, pair, reference)
-    scores = {system: own for system, own in _read_scores(path).items() if system != reference}
+    scores = {system: own for system, own in read_scores(path).items() if system != reference}
     outputs = {
         file.name.removesuffix(".txt"): file for file in sorted((folder / "system-outputs" / pair).glob("*.txt"))
     }

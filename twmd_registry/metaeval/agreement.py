@@ -245,6 +245,7 @@ def system_agreement(
     averaging: str = Averaging.GROUP,
     resamples: int = RESAMPLES,
     seed: int = SEED,
+    systems: Mapping[tuple[str, str], float] | None = None,
 ) -> tuple[Agreement, Agreement]:
     """Measure whether a metric ranks systems as people do.
 
@@ -260,6 +261,7 @@ def system_agreement(
         averaging: ``group``, or ``none`` for one ranking of all systems, whatever their group.
         resamples: Of the bootstrap; 0 for no intervals.
         seed: Of the bootstrap.
+        systems: Scores of systems, by group and system, in place of means; systems that are not in it have means.
 
     Returns:
         The statistic over systems, whose n counts systems (of ``spa``, segments), and the accuracy, from 0 to 1, whose
@@ -277,11 +279,13 @@ def system_agreement(
     numbers = check_numbers("scores", scores, len(rated.ratings))
     groups, means = list[str](), list[tuple[float, float]]()
     for name, rows, _ in split_parts(rated, Statistic.PEARSON, averaging):
-        systems, code = np.unique(np.asarray(rated.system)[rows], return_inverse=True)
-        _warn_about_fewer_segments(name, systems, np.bincount(code))
-        own = [rows[code == system] for system in range(len(systems))]
-        groups += [name] * len(systems)
-        means += [(float(numbers[each].mean()), float(rated.ratings[each].mean())) for each in own]
+        systems_here, code = np.unique(np.asarray(rated.system)[rows], return_inverse=True)
+        _warn_about_fewer_segments(name, systems_here, np.bincount(code))
+        own = [rows[code == system] for system in range(len(systems_here))]
+        groups += [name] * len(systems_here)
+        for system, each in zip(systems_here, own, strict=True):
+            score = (systems or {}).get((rated.group[each[0]], str(system)), float(numbers[each].mean()))
+            means.append((score, float(rated.ratings[each].mean())))
     own_means, ratings = np.array(means).T
     ranked = RatedSegments(groups, [], [], ratings, 0)
     measured = (numbers, rated) if wanted is Statistic.SPA else (own_means, ranked)

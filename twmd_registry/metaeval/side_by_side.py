@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from twmd_registry.errors import SpecError, menu, visible
+from twmd_registry.errors import InputError, SpecError, menu, visible
+from twmd_registry.judgments.official import OfficialScores
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.progress import Progress, split_progress
 from twmd_registry.registry.diff import labels_of
@@ -17,8 +18,9 @@ from twmd_registry.registry.names import SEGMENT_LEXICAL
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec
 
-Compared = MetricSpec | str
-"""A metric of ours, or the name of one of SacreBLEU's, of `twmd_registry.registry.names.SEGMENT_LEXICAL`."""
+Compared = MetricSpec | str | OfficialScores
+"""A metric of ours, the name of one of SacreBLEU's, of `twmd_registry.registry.names.SEGMENT_LEXICAL`, or scores that a
+shared task has published."""
 MISSING = "-"
 """The cell of a data set that is not available, or of an undefined number."""
 FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv"}
@@ -80,7 +82,7 @@ def check_compared(metrics: Iterable[Compared]) -> tuple[Compared, ...]:
     """Return each metric once; raises SpecError for no metric, or a name that is not of `SEGMENT_LEXICAL`."""
     distinct = (metrics,) if isinstance(metrics, str | MetricSpec) else tuple(dict.fromkeys(metrics))
     for metric in distinct:
-        if not isinstance(metric, MetricSpec) and metric not in SEGMENT_LEXICAL:
+        if isinstance(metric, str) and metric not in SEGMENT_LEXICAL:
             missing = f"expected a specification or a metric of SacreBLEU, and there is none called {metric!r} here"
             raise SpecError(f"{missing}; {menu(str(metric), SEGMENT_LEXICAL)}.")
     if not distinct:
@@ -90,7 +92,18 @@ def check_compared(metrics: Iterable[Compared]) -> tuple[Compared, ...]:
 
 def names_of(metrics: Iterable[Compared]) -> str:
     """Return the canonical text of metrics, in their order."""
-    return ",".join(metric if isinstance(metric, str) else write_members([(1.0, metric)]) for metric in metrics)
+    return ",".join(
+        metric
+        if isinstance(metric, str)
+        else _official_signature(metric)
+        if isinstance(metric, OfficialScores)
+        else write_members([(1.0, metric)])
+        for metric in metrics
+    )
+
+
+def _official_signature(metric: OfficialScores) -> str:
+    return f"official:{metric.name}@{metric.content}"
 
 
 def score_lexically(name: str, rated: RatedSegments, progress: Progress | None = None) -> tuple[tuple[float, ...], str]:
@@ -151,6 +164,10 @@ def score_side_by_side(
             with stage(segments) as report:
                 scores, signature = score_lexically(metric, rated, report)
             pairs.append((metric, LabelledScores(metric, signature, scores)))
+        elif isinstance(metric, OfficialScores):
+            if len(metric.scores) != segments:
+                raise InputError(f"{metric.name} has {len(metric.scores)} published scores of {segments} segments.")
+            pairs.append((metric, LabelledScores(f"{metric.name}*", _official_signature(metric), metric.scores)))
         else:
             pairs.append(next(ours))
     applied, scored = zip(*pairs, strict=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.errors import InputError, SpecError, menu
+from twmd_registry.judgments.official import OfficialScores
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.agreement import (
@@ -59,7 +60,7 @@ class Study:
     Attributes:
         data: The data's name.
         content: Hash of the data, `twmd_registry.judgments.sets.content_of`.
-        metrics: What is compared, ours and SacreBLEU's; the others are tested against the first.
+        metrics: What is compared, ours, SacreBLEU's and published scores; the others are tested against the first.
         statistics: Correlations.
         averaging: Over what correlations are averaged.
         level: What is correlated.
@@ -253,12 +254,16 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
     shared: dict[str, Any] = {"averaging": study.averaging, "seed": study.seed}
     intervals = shared | {"resamples": study.resamples}
     permuted = shared | {"trials": study.trials, "threshold": study.threshold}
-    for metric in scored:
+    for own, metric in zip(applied, scored, strict=True):
         scores, first = metric.scores, scored[0].scores
         pairs = {}
         if study.level == SYSTEM:
-            pairs = {name: system_agreement(name, scores, rated, **intervals) for name in study.statistics}
-            agreements.append({name: own for name, (own, _) in pairs.items()})
+            systems = dict[tuple[str, str], float]()
+            if isinstance(own, OfficialScores):
+                systems = {(pair, system): score for pair, system, score in own.systems}
+            given = intervals | {"systems": systems}
+            pairs = {name: system_agreement(name, scores, rated, **given) for name in study.statistics}
+            agreements.append({name: ranked for name, (ranked, _) in pairs.items()})
         else:
             estimated = intervals | {"threshold": study.threshold}
             agreements.append({name: agreement(name, scores, rated, **estimated) for name in study.statistics})

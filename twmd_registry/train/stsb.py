@@ -75,7 +75,7 @@ def train_stsb(
         MissingExtraError: `peft` or `accelerate` is not installed.
     """
     require_training()
-    from transformers import DataCollatorWithPadding, Trainer, TrainingArguments, set_seed
+    from transformers import TrainingArguments, set_seed
 
     from twmd_registry.models.siamese import SiameseRegressor, mark_second_texts, save_line
 
@@ -94,21 +94,28 @@ def train_stsb(
             arguments = TrainingArguments(output_dir=run, label_names=["labels"], **settings)
             if bf16:
                 train_in_bfloat16(network.encoder, arguments.device.type)
-            trainer = Trainer(
-                model=network,
-                args=arguments,
-                train_dataset=_tokenise_pairs(pairs["train"], tokenizer),
-                eval_dataset=_tokenise_pairs(pairs["dev"], tokenizer),
-                data_collator=DataCollatorWithPadding(tokenizer),
-                compute_metrics=lambda p: {"pearson": float(np.corrcoef(np.squeeze(p.predictions), p.label_ids)[0, 1])},
-            )
-            trainer.train()
-            pearson = float(trainer.evaluate()["eval_pearson"])
+            pearson = _train(network, arguments, pairs, tokenizer)
         save_adapter(network.encoder, files.name, output, dtype)
         save_line(network.line, output, files.fingerprint)
         settings |= {"rank": RANK, "bf16": bf16}
         values = {"pearson": pearson, "settings": {name: settings[name] for name in SHOWN}}
         return _save_documents(pairs, output, model, files.name, values), pearson
+
+
+def _train(network: Any, arguments: Any, pairs: Mapping[str, RatedSegments], tokenizer: Any) -> float:
+    """Train, and return the Pearson correlation on dev of the best epoch, whose weights are kept."""
+    from transformers import DataCollatorWithPadding, Trainer
+
+    trainer = Trainer(
+        model=network,
+        args=arguments,
+        train_dataset=_tokenise_pairs(pairs["train"], tokenizer),
+        eval_dataset=_tokenise_pairs(pairs["dev"], tokenizer),
+        data_collator=DataCollatorWithPadding(tokenizer),
+        compute_metrics=lambda p: {"pearson": float(np.corrcoef(np.squeeze(p.predictions), p.label_ids)[0, 1])},
+    )
+    trainer.train()
+    return float(trainer.evaluate()["eval_pearson"])
 
 
 def _tokenise_pairs(rated: RatedSegments, tokenizer: Any) -> Any:

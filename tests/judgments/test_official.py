@@ -1,0 +1,110 @@
+"""Published scores of other metrics: which files are read, what they agree with, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import shared
+from tests.judgments.test_mt_metrics_eval import wmt
+from tests.judgments.test_readers import written
+from twmd_registry.cli import main
+from twmd_registry.errors import FileError, SpecError, TwmdWarning
+from twmd_registry.judgments.official import read_official
+from twmd_registry.judgments.sets import read_rated
+from twmd_registry.metaeval.agreement import system_agreement
+from twmd_registry.metaeval.correlation import correlate
+
+ACC_EQ = {
+    "BLEU": 52.0,
+    "chrF": 51.9,
+    "BERTscore": 52.8,
+    "YiSi-1": 54.2,
+    "BLEURT-20": 57.2,
+    "COMET": 57.4,
+    "XCOMET-Ensemble": 60.4,
+}
+"""Of WMT23 en-de by reference A, as mt-metrics-eval computes it, x 100."""
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> str:
+    """Return the name of rated data of two systems with published scores of four metrics."""
+    folder = wmt(
+        tmp_path, "A\t-1\nB\tNone\nA\t0\nB\t-5\nA\t-2\nB\t-3\n", {"A": "rain\nfog\nsun\n", "B": "snow\nfrost\nrain\n"}
+    )
+    written(folder, "rain\nfrog\nsunny\n", "references/zh-en.refA.txt")
+    for name, text in {
+        "a-1-refA.seg": "A\t1\nA\t2\nA\t3\nB\t4\nB\t5\nB\t6\nrefB\t7\n",
+        "a-1-refA.sys": "A\t0.25\nB\t0.5\nrefB\tNone\n",
+        "b-src.seg": "B\t1e-3\nB\t2\nB\t3\nA\t4\nA\t5\nA\t6\n",
+        "c-refA.seg": "A\t1\nA\t2\nA\t3\nB\tNone\nB\tNone\nB\t6\n",
+        "d-refB.seg": "A\t1\nA\t2\nA\t3\nB\t4\nB\t5\nB\t6\n",
+    }.items():
+        written(folder, text, f"metric-scores/zh-en/{name}.score")
+    return f"mte:{folder}"
+
+
+@pytest.mark.filterwarnings("ignore:.*left out")
+def test_scores_are_those_of_the_rated_segments_whatever_their_order(campaign: str) -> None:
+    rated = read_rated(campaign)
+    assert list(zip(rated.system or [], rated.item or [], strict=True))[3:] == [("B", "zh-en:2"), ("B", "zh-en:3")]
+    with pytest.warns(TwmdWarning, match=r"without published scores of some rated segments, left out: c \(1 of 5\)"):
+        first, second = read_official(campaign, rated)
+    assert (first.name, first.scores) == ("a-1", (1, 2, 3, 5, 6))
+    assert first.systems == {("zh-en", "A", 0.25), ("zh-en", "B", 0.5)}
+    assert (second.name, second.scores, second.systems) == ("b", (4, 5, 6, 2, 3), frozenset())
+    other = read_official(f"{campaign},reference=refB", rated)
+    assert [metric.name for metric in other] == ["b", "d"]
+    assert len({metric.content for metric in (first, second, *other)}) == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*left out")
+def test_damaged_or_missing_files_are_refused(campaign: str, tmp_path: Path) -> None:
+    rated = read_rated(campaign)
+    with pytest.raises(SpecError, match=r"wmt:x\.jsonl: published scores are read beside data .*, mte:FOLDER\."):
+        read_official("wmt:x.jsonl", rated)
+    written(tmp_path, "A\t1\nA\tmany\nA\t3\nB\t4\nB\t5\nB\t6\n", "metric-scores/zh-en/b-src.seg.score")
+    with pytest.raises(FileError, match=r"b-src\.seg\.score, segment 2 of A: expected a rating, .*, not 'many'"):
+        read_official(campaign, rated)
+    for path in (tmp_path / "metric-scores" / "zh-en").iterdir():
+        path.unlink()
+    with pytest.raises(FileError, match=r"metric-scores holds no NAME-refA\.seg\.score of zh-en"):
+        read_official(campaign, rated)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_published_scores_stand_beside_metrics_in_one_table(campaign: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["correlate", campaign, "-m", "chrf", "--official", "--format", "json"]) == 0
+    study = json.loads(capsys.readouterr().out)
+    assert [metric["label"] for metric in study["metrics"]] == ["chrf", "a-1*", "b*"]
+    values = [metric["agreement"]["pearson"]["value"] for metric in study["metrics"]]
+    ratings = np.array([-1.0, 0, -2, -5, -3])
+    assert values[1:] == pytest.approx(
+        [correlate("pearson", own, ratings) for own in ([1, 2, 3, 5, 6], [4, 5, 6, 2, 3])]
+    )
+    assert f"official:a-1@{study['metrics'][1]['signature'].rpartition('@')[2]}" in study["study"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_statistics_of_wmt23_are_those_of_the_shared_task() -> None:
+    data = f"mte:{shared('data/mte/wmt23')},pair=en-de"
+    rated = read_rated(data)
+    official = {metric.name: metric for metric in read_official(data, rated)}
+    assert len(official) == 11
+    accuracies = {name: correlate("acc_eq", official[name].scores, rated.ratings, rated.item) for name in ACC_EQ}
+    assert {name: round(100 * value, 1) for name, value in accuracies.items()} == ACC_EQ
+    published = {(pair, system): score for pair, system, score in official["BLEU"].systems}
+    own, accuracy = system_agreement("pearson", official["BLEU"].scores, rated, resamples=0, systems=published)
+    means, less = system_agreement("pearson", official["BLEU"].scores, rated, resamples=0)
+    assert own.value != means.value  # BLEU of a corpus is no mean
+    assert accuracy.n == less.n == 66
+    people = (
+        line.split("\t") for line in shared("data/mte/wmt23/human-scores/en-de.mqm.sys.score").read_text().splitlines()
+    )
+    ratings, systems = rated.ratings, np.array(rated.system)
+    checked = {name: float(score) for name, score in people if name in set(systems.tolist())}
+    assert {name: ratings[systems == name].mean() for name in checked} == pytest.approx(checked, abs=1e-9)

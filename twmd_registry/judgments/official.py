@@ -1,0 +1,100 @@
+"""Scores of other metrics that a metrics shared task has published, in the layout of mt-metrics-eval."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+from twmd_registry.errors import FileError, SpecError, warn
+from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.judgments.reader import read_rating
+from twmd_registry.judgments.sets import DIGITS, FORMATS, parse_name
+from twmd_registry.judgments.translations import REFERENCE, UNRATED, read_mt_metrics_eval, read_scores
+
+SOURCE = "src"
+"""What files of metrics without a reference have in its place."""
+
+
+class OfficialScores(NamedTuple):
+    """A metric's published scores of rated segments.
+
+    Attributes:
+        name: The metric's.
+        content: Hash of its files, of 12 hexadecimal digits.
+        scores: A score per segment.
+        systems: A score per language pair and system, where it is published; these need not be means.
+    """
+
+    name: str
+    content: str
+    scores: tuple[float, ...]
+    systems: frozenset[tuple[str, str, float]]
+
+
+def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
+    """Read ``metric-scores/PAIR/NAME-REFERENCE.seg.score`` and ``.sys.score`` of every metric.
+
+    Args:
+        text: The name of the rated data, ``mte:FOLDER,...``; metrics of its reference are read, and those without one.
+        rated: The data.
+
+    Returns:
+        The metrics that have a score of every segment, by ascending name.
+
+    Raises:
+        SpecError: The data are not in the layout of mt-metrics-eval.
+        FileError: There is no such file, or a row has another form; names it.
+
+    Warns:
+        TwmdWarning: A metric has no score of some segments, and is left out.
+    """
+    read, folder, keys = parse_name(text)
+    if read is not read_mt_metrics_eval:
+        forms = ", ".join(f"{name}:FOLDER" for name, reader in FORMATS.items() if reader is read_mt_metrics_eval)
+        raise SpecError(f"{text}: published scores are read beside data in the layout of mt-metrics-eval, {forms}.")
+    reference = keys.get("reference", REFERENCE)
+    pairs = sorted(set(rated.group))
+    files: dict[str, dict[str, Path]] = {}
+    for pair in pairs:
+        for path in sorted((folder / "metric-scores" / pair).glob("*.seg.score")):
+            name, _, side = path.name.removesuffix(".seg.score").rpartition("-")
+            if side in (reference, SOURCE):
+                files.setdefault(name, {})[pair] = path
+    if not files:
+        raise FileError(f"{folder}/metric-scores holds no NAME-{reference}.seg.score of {', '.join(pairs)}.")
+    result, lacking = list[OfficialScores](), list[str]()
+    for name, by_pair in sorted(files.items()):
+        scores = _scores_of(by_pair, rated)
+        missing = sum(map(math.isnan, scores))
+        if missing:
+            lacking.append(f"{name} ({missing} of {len(scores)})")
+            continue
+        digest = hashlib.sha256(b"".join(path.read_bytes() for path in by_pair.values())).hexdigest()[:DIGITS]
+        result.append(OfficialScores(name, digest, scores, _systems_of(by_pair)))
+    if lacking:
+        warn(f"{folder}: metrics without published scores of some rated segments, left out: {', '.join(lacking)}.")
+    return result
+
+
+def _scores_of(files: dict[str, Path], rated: RatedSegments) -> tuple[float, ...]:
+    """Return the score of every rated segment; NaN where there is none."""
+    by_pair = {pair: read_scores(path) for pair, path in files.items()}
+    scores = []
+    for pair, item, system in zip(rated.group, rated.item or [], rated.system or [], strict=True):
+        own, segment = by_pair.get(pair, {}).get(system, []), int(item.rpartition(":")[2])
+        known = segment <= len(own) and own[segment - 1] != UNRATED
+        where = f"{files.get(pair)}, segment {segment} of {system}"
+        scores.append(read_rating(own[segment - 1], where) if known else math.nan)
+    return tuple(scores)
+
+
+def _systems_of(files: dict[str, Path]) -> frozenset[tuple[str, str, float]]:
+    systems = set()
+    for pair, path in files.items():
+        file = path.with_name(path.name.removesuffix(".seg.score") + ".sys.score")
+        for system, (score, *_) in read_scores(file).items() if file.is_file() else ():
+            if score != UNRATED:
+                systems.add((pair, system, read_rating(score, f"{file}, {system}")))
+    return frozenset(systems)
