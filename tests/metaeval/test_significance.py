@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from scipy import integrate, special, stats
 from tests.metaeval.test_agreement import make_campaign
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.metaeval import significance
 from twmd_registry.metaeval.agreement import agreement
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.metaeval.significance import permutation, williams, williams_by_part
+from twmd_registry.metaeval.significance import AgreementTest, permutation, rank_metrics, williams, williams_by_part
 
 
 def rate(ratings: np.ndarray) -> RatedSegments:
@@ -99,6 +101,32 @@ def test_permutation_detects_the_better_metric(statistic: str) -> None:
     a, b = (agreement(statistic, own, rated, resamples=0).value for own in (good, bad))
     assert (better.difference, worse.difference) == pytest.approx((a - b, b - a))
     assert permutation(good, good, rated, statistic, trials=5) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("statistic", ["pearson", "spa"])
+def test_metrics_without_a_significant_difference_share_a_rank(statistic: str) -> None:
+    good, rated = make_campaign(items=40)
+    rng = np.random.default_rng(5)
+    twins = [good, good + rng.normal(0, 1e-3, len(good))]
+    systems = np.unique(np.asarray(rated.system), return_inverse=True)[1]
+    worse = [add_noise(good, 60) + 40 * (systems == 0), -good]  # the first favours the worst system
+    scores = [worse[1], twins[0], worse[0], twins[1]]
+    values = [agreement(statistic, own, rated, resamples=0).value for own in scores]
+    assert rank_metrics(scores, values, rated, statistic, trials=99) == [3, 1, 2, 1]
+
+
+def test_metric_is_compared_with_every_metric_of_the_rank_above(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+
+    def outperforms(a: list[float], b: list[float], *_args: Any, **_keys: Any) -> AgreementTest:
+        compared.append((a[0], b[0]))
+        return AgreementTest(0.1, 0.05 if (a[0], b[0]) in {(1, 3), (3, 5)} else 0.051)
+
+    monkeypatch.setattr(significance, "permutation", outperforms)
+    _, rated = make_campaign(items=2)
+    ranks = rank_metrics([[k] for k in range(1, 6)], [0.9, 0.8, 0.7, 0.6, 0.5], rated, "pearson")
+    assert ranks == [1, 1, 2, 2, 3]
+    assert compared == [(1, 2), (1, 3), (2, 3), (3, 4), (3, 5), (4, 5)]
 
 
 @pytest.mark.parametrize("items", [None, ["a", "a", "b", "b", "b", "c", "d", "d"]])

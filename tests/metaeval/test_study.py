@@ -22,7 +22,7 @@ from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
 from twmd_registry.metaeval.agreement import Averaging, agreement, system_agreement
 from twmd_registry.metaeval.side_by_side import TextTable, as_report
-from twmd_registry.metaeval.significance import permutation, williams_by_part
+from twmd_registry.metaeval.significance import permutation, rank_metrics, williams_by_part
 from twmd_registry.metaeval.study import SYSTEM, TIE, Study, StudyResult, pair_up, prefer, run_robustness, run_study
 from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.options import RunOptions
@@ -115,6 +115,22 @@ def test_systems_are_ranked_by_their_means() -> None:
     assert table.rows[0][3] == f"{accuracy.value:.3f}"
 
 
+def test_soft_pairwise_accuracy_is_tested_and_metrics_stand_in_its_order() -> None:
+    item = [f"{name}{k}" for k, name in enumerate("abc") for _ in range(2)]
+    rated = RATED._replace(group=["x"] * 6, item=item, system=["s", "t"] * 3)
+    study = replace(PLAIN, content=content_of(rated), level=SYSTEM, statistics=(Statistic.SPA,), trials=9)
+    result = run_study(study, rated, RunOptions())
+    spa = Statistic.SPA
+    values = [own[spa].value for own in result.agreements]
+    assert values == [agreement("spa", metric.scores, rated, resamples=0).value for metric in result.scored]
+    scores = [metric.scores for metric in result.scored]
+    assert [own[spa] for own in result.ranks] == rank_metrics(scores, values, rated, "spa", trials=9)
+    table = result.tables["spa"]
+    assert table.header[:6] == ("metric", "spa", "95% interval", "rank", "p (better)", "accuracy")
+    assert [float(row[1]) for row in table.rows] == sorted((round(value, 3) for value in values), reverse=True)
+    assert result.as_dict()["metrics"][0]["ranks"] == {"spa": result.ranks[0][spa]}
+
+
 def test_metrics_of_sacrebleu_are_scored_and_tested_beside_ours() -> None:
     result = run_study(
         replace(PLAIN, metrics=("chrf", make_spec("sbert"), "chrf++", "bleu"), trials=5), RATED, RunOptions()
@@ -142,7 +158,8 @@ def test_metrics_of_sacrebleu_are_scored_and_tested_beside_ours() -> None:
         ({"statistics": ()}, "needs a correlation"),
         ({"averaging": "itm"}, "there is no averaging 'itm'"),
         ({"level": "sytem"}, "there is no level 'sytem'"),
-        ({"level": "system", "trials": 5}, "tests compare metrics on segments"),
+        ({"level": "system", "trials": 5}, "of the statistics of systems only spa is tested"),
+        ({"statistics": ("pearson", "spa")}, "spa ranks systems: ask for the level of systems"),
         ({"resamples": -3}, "resamples of 0 or more, not -3"),
         ({"seed": -1}, "seed of 0 or more"),
         ({"threshold": math.nan}, "threshold from 0"),
@@ -248,7 +265,7 @@ def test_correlate_prints_tables_and_writes_everything(
     assert -1 <= value <= 1
     assert f"{value:.3f}" in (out / "pearson.txt").read_text(encoding="utf-8")
     header, *rows = [line.split("\t") for line in (out / "kendall.tsv").read_text(encoding="utf-8").splitlines()]
-    assert header == ["metric", "kendall", "95% interval", "p (better)", "x", "y", "n"]
+    assert header == ["metric", "kendall", "95% interval", "rank", "p (better)", "x", "y", "n"]
     assert [row[0] for row in rows] == ["sbert", "twmd"]
     segments = list(csv.DictReader((out / "segments.csv").open(encoding="utf-8", newline="")))
     assert [row["group"] for row in segments] == RATED.group

@@ -6,6 +6,7 @@ Shapes: N segments, P pairs of segments, B resamples.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -309,6 +310,13 @@ def _make_pdp(ratings: np.ndarray, items: Items) -> Estimator:
     return estimate
 
 
+@functools.lru_cache(maxsize=1)
+def _draw_signs(segments: int) -> np.ndarray:
+    """Return 1 or -1 for every permutation and segment, as the shared task's program draws them."""
+    rng = np.random.default_rng(PERMUTATION_SEED)
+    return np.where(rng.random(size=(PERMUTATIONS, segments), dtype=np.float32) > 0.5, 1.0, -1.0)
+
+
 def order_p_values(scores: np.ndarray) -> np.ndarray:
     """Compute how likely each of two systems is better by chance alone, by paired permutations.
 
@@ -322,13 +330,9 @@ def order_p_values(scores: np.ndarray) -> np.ndarray:
     Returns:
         Shape (systems, systems), of the systems above the diagonal; 0 elsewhere.
     """
-    rng = np.random.default_rng(PERMUTATION_SEED)
-    swaps = rng.random(size=(PERMUTATIONS, scores.shape[1]), dtype=np.float32) > 0.5
-    permuted, observed = (
-        np.where(swaps, 1.0, -1.0) @ scores.T,
-        scores.sum(axis=1),
-    )  # (permutations, systems), (systems,)
-    rounding = _SUM_ROUNDING * np.abs(scores).sum(axis=1).max()
+    permuted = _draw_signs(scores.shape[1]) @ scores.T  # (permutations, systems)
+    observed = scores.sum(axis=1)
+    rounding = _SUM_ROUNDING * np.abs(scores).sum(axis=1).max(initial=0.0)
     p = np.zeros((len(scores), len(scores)))
     for i in range(len(scores) - 1):
         differences = permuted[:, i, None] - permuted[:, i + 1 :]
@@ -345,11 +349,11 @@ def _make_spa(ratings: np.ndarray, items: Items, systems: Items) -> Estimator:
     place = np.full((len(names), column.max() + 1), -1)
     place[row, column] = np.arange(len(row))
     place = place[:, (place >= 0).all(axis=0)]  # (systems, items)
+    people = order_p_values(ratings[place])
 
     def estimate(scores: np.ndarray) -> CorrelationEstimate:
         if len(names) < 2 or not place.size:
             raise InputError("no two systems have an item in common")
-        people = order_p_values(ratings[place])
         alike = np.triu(1 - np.abs(people - order_p_values(scores[place])), 1)
         pairs = np.triu(np.ones_like(alike), 1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -23,6 +23,8 @@ from twmd_registry.metaeval.agreement import (
 from twmd_registry.metaeval.correlation import LEAST_ROWS, THRESHOLD, Estimator, check_numbers, pearson, statistic_named
 from twmd_registry.registry.names import Statistic
 
+SIGNIFICANT = 0.05
+"""The greatest p of a metric that outperforms another."""
 _ROUNDING = 1e-12
 """Two differences of agreement are equal up to this, and computed correlations pass their bounds by no more."""
 
@@ -194,6 +196,47 @@ def permutation(
     differences = mean_of_defined(np.array(permuted))
     below = differences[1:] < differences[0] - _ROUNDING  # False for an undefined trial
     return AgreementTest(float(np.mean(observed)), float((1 + (~below).sum()) / (1 + trials)))
+
+
+def rank_metrics(
+    scores: Sequence[Sequence[float]],
+    values: Sequence[float],
+    rated: RatedSegments,
+    statistic: str,
+    *,
+    averaging: str = Averaging.GROUP,
+    trials: int = 1000,
+    seed: int = SEED,
+    threshold: float = THRESHOLD,
+) -> list[int]:
+    """Rank metrics in clusters, as the metrics shared task does (Freitag et al. 2023).
+
+    From the metric that agrees best downwards: a metric has the rank of the one above it, unless a metric of that rank
+    outperforms it by `permutation` (p of at most `SIGNIFICANT`); then it begins the next rank. Time grows with the
+    number of pairs of one rank.
+
+    Args:
+        scores: Of every metric; shape (metrics, segments).
+        values: The statistic of every metric.
+        rated: As for `permutation`, as are the other arguments and errors.
+        statistic: A value of `Statistic`.
+        averaging: A value of `Averaging`.
+        trials: How many permutations per pair of metrics.
+        seed: Of the permutations.
+        threshold: As for `permutation`.
+
+    Returns:
+        Ranks from 1.
+    """
+    given: dict[str, Any] = {"averaging": averaging, "trials": trials, "seed": seed, "threshold": threshold}
+    ranks, rank, cluster = [0] * len(scores), 1, list[int]()
+    for metric in sorted(range(len(scores)), key=lambda each: -values[each]):
+        against = [permutation(scores[better], scores[metric], rated, statistic, **given) for better in cluster]
+        if any(test.p <= SIGNIFICANT for test in against):
+            rank, cluster = rank + 1, []
+        cluster.append(metric)
+        ranks[metric] = rank
+    return ranks
 
 
 def _draw_swaps(rated: RatedSegments, trials: int, rng: np.random.Generator) -> np.ndarray:

@@ -41,7 +41,7 @@ from twmd_registry.metaeval.side_by_side import (
     names_of,
     score_side_by_side,
 )
-from twmd_registry.metaeval.significance import AgreementTest, permutation, williams_by_part
+from twmd_registry.metaeval.significance import AgreementTest, permutation, rank_metrics, williams_by_part
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.options import RunOptions
@@ -104,8 +104,10 @@ class Study:
             raise SpecError(f"expected a threshold from 0, in points of the ratings, not {self.threshold}.")
         if Statistic.SPA in self.statistics and self.level != SYSTEM:
             raise SpecError("spa ranks systems: ask for the level of systems.")
-        if self.trials and self.level == SYSTEM:
-            raise SpecError("tests compare metrics on segments: leave the trials out at the level of systems.")
+        if self.trials and self.level == SYSTEM and set(self.statistics) != {Statistic.SPA}:
+            raise SpecError(
+                "of the statistics of systems only spa is tested: leave the trials out, or ask for spa alone."
+            )
 
     @property
     def name(self) -> str:
@@ -137,6 +139,7 @@ class StudyResult:
         scored: By metric, label, signature and scores.
         agreements: By metric, then by statistic.
         tests: Likewise, by permutation against the first metric; empty for that metric, and without trials.
+        ranks: By metric, then by statistic, the rank of `rank_metrics`; empty without trials.
         williams: By metric, then by part of the data, Williams' test of the Pearson correlation; otherwise as `tests`.
         accuracies: By metric, then by statistic, the pairwise accuracy of systems; empty at the level of segments.
         dropped: Rows of the data that were left out.
@@ -147,6 +150,7 @@ class StudyResult:
     scored: tuple[LabelledScores, ...]
     agreements: tuple[dict[Statistic, Agreement], ...]
     tests: tuple[dict[Statistic, AgreementTest], ...]
+    ranks: tuple[dict[Statistic, int], ...]
     williams: tuple[dict[str, AgreementTest | None], ...]
     accuracies: tuple[dict[Statistic, Agreement], ...]
     dropped: int
@@ -167,21 +171,29 @@ class StudyResult:
         return tables
 
     def _table(self, statistic: Statistic) -> TextTable:
-        """Return a row per metric: the average with its interval, and every group's correlation, from -1 to 1."""
+        """Return a row per metric: the average with its interval, and every group's correlation, from -1 to 1.
+
+        With tests the metrics are ordered by rank and average.
+        """
         study = self.study
         undefined = {name for own in self.agreements for name, *_ in own[statistic].undefined}
         groups = sorted(undefined.union(*(own[statistic].groups for own in self.agreements)))
-        tested, ranked = ["p (better)"] if study.trials else [], ["accuracy"] if study.level == SYSTEM else []
+        tested, accuracy = ["rank", "p (better)"] if study.trials else [], ["accuracy"] if study.level == SYSTEM else []
         rows = list[tuple[str, ...]]()
-        for k, metric in enumerate(self.scored):
-            own = self.agreements[k][statistic]
+        order = list(range(len(self.scored)))
+        if study.trials:
+            order.sort(key=lambda k: -self.agreements[k][statistic].value)
+        for k in order:
+            metric, own = self.scored[k], self.agreements[k][statistic]
             values = {name: f"{group.value:.3f}" for name, group in own.groups.items()}
             cells = [metric.label, f"{own.value:.3f}", between(own.low, own.high) or MISSING]
-            cells += [f"{self.tests[k][statistic].p:.4f}" if self.tests[k] else MISSING for _ in tested]
-            cells += [f"{self.accuracies[k][statistic].value:.3f}" for _ in ranked]
+            if study.trials:
+                p = f"{self.tests[k][statistic].p:.4f}" if self.tests[k] else MISSING
+                cells += [str(self.ranks[k][statistic]), p]
+            cells += [f"{self.accuracies[k][statistic].value:.3f}" for _ in accuracy]
             rows.append((*cells, *(values.get(name, "undefined") for name in groups), str(own.n)))
         title = f"{statistic.value}, {study.data}, averaging {study.averaging}, level {study.level}"
-        return TextTable(title, ("metric", statistic.value, "95% interval", *tested, *ranked, *groups, "n"), rows)
+        return TextTable(title, ("metric", statistic.value, "95% interval", *tested, *accuracy, *groups, "n"), rows)
 
     def as_text(self, form: str) -> str:
         """Return every table, in a form of `FORMATS`, and what is needed to repeat the study."""
@@ -206,6 +218,7 @@ class StudyResult:
                 "signature": metric.signature,
                 "agreement": {name: own.as_dict() for name, own in self.agreements[k].items()},
                 "tests": {name: test._asdict() for name, test in self.tests[k].items()},
+                "ranks": self.ranks[k],
                 "williams": {name: test._asdict() if test else None for name, test in self.williams[k].items()},
                 "accuracy": {
                     name: {"value": own.value, "low": own.low, "high": own.high, "pairs": own.n}
@@ -275,8 +288,26 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
         williams.append(williams_by_part(scores, first, rated, study.averaging) if is_linear else {})
         if progress:
             progress(segments)
-    parts = tuple(agreements), tuple(tests), tuple(williams), tuple(accuracies)
+    ranks = _rank(study, scored, agreements, rated, permuted)
+    parts = tuple(agreements), tuple(tests), ranks, tuple(williams), tuple(accuracies)
     return StudyResult(replace(study, metrics=applied), scored, *parts, rated.dropped, overlaps)
+
+
+def _rank(
+    study: Study,
+    scored: Sequence[LabelledScores],
+    agreements: Sequence[Mapping[Statistic, Agreement]],
+    rated: RatedSegments,
+    permuted: Mapping[str, Any],
+) -> tuple[dict[Statistic, int], ...]:
+    """Return the rank of every metric by every statistic; nothing without trials."""
+    by_metric = tuple(dict[Statistic, int]() for _ in scored)
+    for statistic in study.statistics if study.trials else ():
+        values = [own[statistic].value for own in agreements]
+        ranks = rank_metrics([metric.scores for metric in scored], values, rated, statistic, **permuted)
+        for own, rank in zip(by_metric, ranks, strict=True):
+            own[statistic] = rank
+    return by_metric
 
 
 @dataclass(frozen=True)
