@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.judgments.test_readers import written
-from twmd_registry.errors import FileError, TwmdWarning
+from twmd_registry.errors import FileError, SpecError, TwmdWarning
 from twmd_registry.judgments.translations import read_mt_metrics_eval
 
 SCORES = "A\t-1.5\nB\tNone\nrefA\t0\nA\t0\nB\t-5\nrefA\t0\n"
@@ -59,10 +59,15 @@ def test_systems_without_output_or_ratings_are_named_and_counted(tmp_path: Path)
     assert (result.system, result.dropped) == (["A", "A"], 2)
 
 
-def test_another_reference_is_a_system_like_others(tmp_path: Path) -> None:
+def test_another_reference_is_left_out_unless_it_is_asked_for(tmp_path: Path) -> None:
     folder = wmt(tmp_path, "A\t0\nA\t-1\nrefB\t-2\nrefB\t-3\n", {"A": "a one\na two\n", "refB": "b one\nb two\n"})
     written(folder, "b one\n\n", "references/zh-en.refB.txt")
-    assert read_mt_metrics_eval(folder, pair="zh-en").system == ["A", "A", "refB", "refB"]
+    with pytest.warns(TwmdWarning, match=r"translations by people, left out: refB \(humans=yes reads them\)"):
+        assert read_mt_metrics_eval(folder, pair="zh-en").system == ["A", "A"]
+    both = read_mt_metrics_eval(folder, pair="zh-en", humans="yes")
+    assert both.system == ["A", "A", "refB", "refB"]
+    with pytest.raises(SpecError, match="humans=maybe: expected yes or no"):
+        read_mt_metrics_eval(folder, pair="zh-en", humans="maybe")
     other = read_mt_metrics_eval(folder, pair="zh-en", reference="refB")
     assert (other.system, other.references, other.dropped) == (["A"], ["b one"], 1)  # a segment has no such reference
 

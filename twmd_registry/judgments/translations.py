@@ -64,13 +64,13 @@ def read_mlqe(path: Path) -> RatedSegments:
 
 
 def read_mt_metrics_eval(
-    folder: Path, *, pair: str | None = None, rating: str = "mqm", reference: str = REFERENCE
+    folder: Path, *, pair: str | None = None, rating: str = "mqm", reference: str = REFERENCE, humans: str = "no"
 ) -> RatedSegments:
     """Read the rated segments of every system, grouped by language pair.
 
     Higher ratings are better (MQM counts errors below 0). Unrated segments, and segments whose reference is empty, are
     dropped and counted. Warnings name systems that are rated and have no output, systems with output and no rating, and
-    systems without ratings of segments that others have.
+    systems without ratings of segments that others have, and translations by people that are left out.
 
     Args:
         folder: A year's: ``references/PAIR.REFERENCE.txt`` and ``system-outputs/PAIR/SYSTEM.txt`` (a line per segment),
@@ -79,6 +79,8 @@ def read_mt_metrics_eval(
         pair: A language pair; None for all that have the rating.
         rating: The kind of rating, such as mqm, wmt-z, wmt-raw or da-sqm.
         reference: Which reference the systems are compared with; itself, where it was rated like a system, is left out.
+        humans: ``yes`` reads other references that were rated like systems; by the shared task's rule, ``no``, outputs
+            of people are not ranked with those of systems.
 
     Returns:
         Its rated segments; the items are called ``PAIR:NUMBER``, segments numbered from 1.
@@ -86,9 +88,12 @@ def read_mt_metrics_eval(
     Raises:
         FileError: A file is missing (with the choices), or has another number of lines than there are segments, or a
             row has another form.
+        SpecError: `humans` is neither yes nor no.
     """
+    if humans not in {"yes", "no"}:
+        raise SpecError(f"humans={humans}: expected yes or no.")
     pairs = [pair] if pair else _pairs_with(folder, rating)
-    read = [row for each in pairs for row in _read_pair(folder, each, rating, reference)]
+    read = [row for each in pairs for row in _read_pair(folder, each, rating, reference, humans == "yes")]
     return gather(read, f"{folder}, {rating} of {', '.join(pairs)}")
 
 
@@ -122,13 +127,15 @@ def _refuse(path: Path, word: str, choices: list[str]) -> NoReturn:
     )
 
 
+def _reference_names(folder: Path, pair: str) -> list[str]:
+    files = (folder / "references").glob(f"{pair}.*.txt")
+    return sorted(file.name.removeprefix(f"{pair}.").removesuffix(".txt") for file in files)
+
+
 def _read_references(folder: Path, pair: str, reference: str) -> list[str]:
     path = folder / "references" / f"{pair}.{reference}.txt"
     if not path.is_file():
-        names = sorted(
-            file.name.removeprefix(f"{pair}.").removesuffix(".txt") for file in path.parent.glob(f"{pair}.*.txt")
-        )
-        _refuse(path, reference, names)
+        _refuse(path, reference, _reference_names(folder, pair))
     return read_lines(path)
 
 
@@ -143,11 +150,15 @@ def read_scores(path: Path) -> dict[str, list[str]]:
     return scores
 
 
-def _read_pair(folder: Path, pair: str, rating: str, reference: str) -> list[RatedRow]:
+def _read_pair(folder: Path, pair: str, rating: str, reference: str, with_humans: bool) -> list[RatedRow]:
     """Read all segments of a language pair."""
     path = _score_file(folder, pair, rating, "seg")
     references = _read_references(folder, pair, reference)
     scores = {system: own for system, own in read_scores(path).items() if system != reference}
+    left_out = set() if with_humans else scores.keys() & set(_reference_names(folder, pair))
+    if left_out:
+        warn(f"{path}: translations by people, left out: {', '.join(sorted(left_out))} (humans=yes reads them).")
+    scores = {system: own for system, own in scores.items() if system not in left_out}
     outputs = {
         file.name.removesuffix(".txt"): file for file in sorted((folder / "system-outputs" / pair).glob("*.txt"))
     }
@@ -166,7 +177,7 @@ def _read_pair(folder: Path, pair: str, rating: str, reference: str) -> list[Rat
             else:
                 value = read_rating(score, f"{path}, segment {i + 1} of {system}")
                 rows.append(RatedRow(pair, texts[i], references[i], value, f"{pair}:{i + 1}", system))
-    _name_the_missing(path, scores, [system for system in outputs if system != reference])
+    _name_the_missing(path, scores, [system for system in outputs if system not in {reference, *left_out}])
     return rows
 
 
