@@ -56,6 +56,7 @@ NOT_RUN = frozenset(
         "reproduce",
         "robustness",
         "study",
+        "submit",
         "train",
         "tune",
     }

@@ -32,7 +32,7 @@ OUT_OF_MEMORY = (
 )
 PANELS = {
     "Score": {"score_commands": ["score", "report", "align"]},
-    "Publish": {"publish_commands": ["verify", "diff", "cite"]},
+    "Publish": {"publish_commands": ["verify", "diff", "cite", "submit"]},
     "Agreement with people": {
         "agreement_commands": ["correlate", "robustness", "tune", "diagnose"],
         "paper_commands": ["study", "reproduce"],

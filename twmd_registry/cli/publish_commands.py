@@ -1,16 +1,17 @@
-"""``twmd verify``, ``twmd diff`` and ``twmd cite``: check published scores, and publish them."""
+"""``twmd verify``, ``diff``, ``cite`` and ``submit``: check published scores, and publish them."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import options_of, parts_of, read_tasks
-from twmd_registry.cli.output import as_json
+from twmd_registry.cli.inputs import make_scorers, options_of, parts_of, read_tasks
+from twmd_registry.cli.output import as_json, write_file
 from twmd_registry.cli.terminal import BAD, GOOD, matches, progress_bar, say
 from twmd_registry.errors import FileError, SpecError, visible
 from twmd_registry.record.content import Record
@@ -29,6 +30,8 @@ VERDICTS = (matches(r"^agrees\b", GOOD), matches(r"^(?:DIFFERS|EDITED|NOT VERIFI
 """What a terminal shows in colour."""
 CITATIONS = ("paper", "sentence", "latex", "bibtex", "markdown", "badge", "eval_results")
 DIGITS, TASK = 4, "text-generation"
+SUBMITTED = re.compile(r"[A-Za-z0-9_-]+")
+"""A metric's name in a submission."""
 MARKS = {True: "-", False: "=", None: "?"}
 
 
@@ -102,6 +105,47 @@ def _find_inputs(record: Record, path: Path) -> tuple[list[Path], list[Path]]:
             f"{path}: files that it names, looked for in {places}: {missing}. Give all files by --refs and -i."
         )
     return files["--refs"], files["-i"]
+
+
+@command("submit", lexical=(), example="twmd submit twmd wmt23/ --preset multilingual -o submission/")
+@declare.metric()
+@declare.argument("folder", type=declare.INPUT_FOLDER, metavar="DIR")
+@declare.settings
+@declare.option("--name", "NAME", "The metric's name in the files (default: METRIC).")
+@declare.option("--test-set", "NAME", "The test set's name in the files (default: the name of DIR).")
+@declare.output("Where the files are written.", required=True)
+@declare.run_options
+def submit_command(arguments: Arguments) -> int:
+    """Score every output of a test set of the metrics shared task, and write the files that it asks for.
+
+    DIR is in the layout of mt-metrics-eval. Written are the tables of the task, the score files that mt-metrics-eval
+    reads, and the signatures.
+    """
+    from twmd_registry.judgments.submission import read_test_sets, score_test_sets, submission_files
+
+    (asked,), name = arguments.asked, arguments.name or arguments.metric
+    if not SUBMITTED.fullmatch(name):
+        raise SpecError(f"--name {name}: expected letters, digits, - and _, as the shared task has them.")
+    tests = read_test_sets(arguments.folder)
+    segments = sum(len(test.domains) * len(test.outputs.keys() - {own}) for test in tests for own in test.references)
+    signatures = set[str]()
+    with progress_bar(total=segments) as progress:
+        scorers = make_scorers([asked], options_of(arguments))
+        from twmd_registry.engine.scorer import score_all
+
+        def score(predictions: list[str], references: list[str]) -> tuple[float, tuple[float, ...]]:
+            (scores,) = score_all(scorers, predictions, references, progress=progress)
+            signatures.add(str(scores.signature))
+            return scores.score, scores.scores
+
+        scored = list(score_test_sets(tests, score))
+    year = arguments.test_set or arguments.folder.resolve().name
+    for path, text in submission_files(name, year, tests, scored).items():
+        write_file(arguments.output / path, text.encode())
+    lines = "\n".join(sorted(signatures))
+    write_file(arguments.output / f"{name}.signature.txt", f"{lines}\n".encode())
+    print(f"{len(scored)} outputs of {len(tests)} language pairs, {segments} segments: {arguments.output}\n{lines}")
+    return 0
 
 
 def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:

@@ -127,15 +127,23 @@ def _refuse(path: Path, word: str, choices: list[str]) -> NoReturn:
     )
 
 
-def _reference_names(folder: Path, pair: str) -> list[str]:
+def reference_names(folder: Path, pair: str) -> list[str]:
+    """List the references of a language pair."""
     files = (folder / "references").glob(f"{pair}.*.txt")
     return sorted(file.name.removeprefix(f"{pair}.").removesuffix(".txt") for file in files)
 
 
-def _read_references(folder: Path, pair: str, reference: str) -> list[str]:
+def outputs_of(folder: Path, pair: str) -> dict[str, Path]:
+    """Return the output of every system of a language pair."""
+    files = sorted((folder / "system-outputs" / pair).glob("*.txt"))
+    return {file.name.removesuffix(".txt"): file for file in files}
+
+
+def read_references(folder: Path, pair: str, reference: str) -> list[str]:
+    """Read a reference, a text per segment."""
     path = folder / "references" / f"{pair}.{reference}.txt"
     if not path.is_file():
-        _refuse(path, reference, _reference_names(folder, pair))
+        _refuse(path, reference, reference_names(folder, pair))
     return read_lines(path)
 
 
@@ -153,15 +161,13 @@ def read_scores(path: Path) -> dict[str, list[str]]:
 def _read_pair(folder: Path, pair: str, rating: str, reference: str, with_humans: bool) -> list[RatedRow]:
     """Read all segments of a language pair."""
     path = _score_file(folder, pair, rating, "seg")
-    references = _read_references(folder, pair, reference)
+    references = read_references(folder, pair, reference)
     scores = {system: own for system, own in read_scores(path).items() if system != reference}
-    left_out = set() if with_humans else scores.keys() & set(_reference_names(folder, pair))
+    left_out = set() if with_humans else scores.keys() & set(reference_names(folder, pair))
     if left_out:
         warn(f"{path}: translations by people, left out: {', '.join(sorted(left_out))} (humans=yes reads them).")
     scores = {system: own for system, own in scores.items() if system not in left_out}
-    outputs = {
-        file.name.removesuffix(".txt"): file for file in sorted((folder / "system-outputs" / pair).glob("*.txt"))
-    }
+    outputs = outputs_of(folder, pair)
     rows: list[RatedRow] = []
     for system, own in scores.items():
         if system not in outputs:

@@ -1,0 +1,98 @@
+"""``twmd submit``: files of the metrics shared task, read again as its description says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import twmd_registry
+from tests.cli.parsing import Run
+from tests.judgments.test_readers import written
+from twmd_registry.judgments.official import read_official
+from twmd_registry.judgments.sets import read_rated
+
+REFERENCES = {
+    "refA": "It rained all night.\nThe weir is closed.\nNo bread.\n",
+    "refB": "Rain.\nA closed weir.\nBread.\n",
+}
+OUTPUTS = {"sys-1": "It rained.\nThe weir closed.\nNo bread today.\n", "refB": REFERENCES["refB"]}
+DOCUMENTS = "news a\nnews b\nchat c\n"
+
+
+@pytest.fixture
+def wmt99(folder: Path) -> Path:
+    """Return a test set of one language pair, two references and two outputs."""
+    data = folder / "wmt99"
+    for name, text in REFERENCES.items():
+        written(data, text, f"references/cs-en.{name}.txt")
+    for name, text in OUTPUTS.items():
+        written(data, text, f"system-outputs/cs-en/{name}.txt")
+    written(data, DOCUMENTS, "documents/cs-en.docs")
+    return data
+
+
+def rows(path: Path) -> list[list[str]]:
+    return [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_every_output_is_scored_against_every_other_reference(wmt99: Path, run: Run) -> None:
+    status, printed, _ = run("submit twmd wmt99 --name TW-MD -o out")
+    assert status == 0
+    scorer, out = twmd_registry.scorer("twmd"), wmt99.parent / "out"
+    texts = {name: text.splitlines() for name, text in (REFERENCES | OUTPUTS).items()}
+    table = rows(out / "TW-MD.sys.score")
+    assert [row[:6] for row in table] == [
+        ["TW-MD", "cs-en", "wmt99", domain, reference, system]
+        for reference, system in (("refA", "refB"), ("refA", "sys-1"), ("refB", "sys-1"))
+        for domain in ("news", "chat", "all")
+    ]
+    segments = rows(out / "TW-MD.seg.score")
+    assert segments[4][:8] == ["TW-MD", "cs-en", "wmt99", "news", "b", "refA", "sys-1", "2"]
+    for reference, system in (("refA", "refB"), ("refA", "sys-1"), ("refB", "sys-1")):
+        own = scorer.score(texts[system], texts[reference])
+        assert [float(row[8]) for row in segments if row[5:7] == [reference, system]] == pytest.approx(own.scores)
+        by_domain = {row[3]: float(row[6]) for row in table if row[4:6] == [reference, system]}
+        news = (own.scores[0] + own.scores[1]) / 2
+        assert by_domain == pytest.approx({"news": news, "chat": own.scores[2], "all": own.score})
+        files = out / "metric-scores" / "cs-en" / f"TW-MD-{reference}"
+        domain = rows(files.with_name(f"{files.name}.domain.score"))
+        assert [row[:2] for row in domain if row[1] == system] == [["news", system], ["chat", system]]
+        assert [float(row[2]) for row in domain if row[1] == system] == pytest.approx([news, own.scores[2]])
+    signature = (out / "TW-MD.signature.txt").read_text(encoding="utf-8").strip()
+    assert signature == str(own.signature)
+    assert signature in printed
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_score_files_are_read_as_published_scores(wmt99: Path, run: Run) -> None:
+    assert run("submit twmd wmt99 -o wmt99")[0] == 0
+    written(wmt99, "sys-1\t-1\nsys-1\tNone\nsys-1\t-5\n", "human-scores/cs-en.mqm.seg.score")
+    rated = read_rated(f"mte:{wmt99}")
+    (published,) = read_official(f"mte:{wmt99}", rated)
+    assert published.name == "twmd"
+    alone = twmd_registry.scorer("twmd").score(rated.predictions, rated.references)
+    assert published.scores == pytest.approx(alone.scores)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "words"),
+    [
+        ("documents/cs-en.docs", "news a\nnews\nchat c\n", "cs-en.docs, row 2: expected a domain and a document."),
+        ("documents/cs-en.docs", "news a\n", "cs-en.docs: expected 3 lines."),
+        ("system-outputs/cs-en/sys-1.txt", "one\n", "output sys-1 of cs-en has 1 lines; expected 3"),
+        ("system-outputs/en-cs/sys-1.txt", "one\n", "references holds no en-cs.NAME.txt"),
+    ],
+)
+def test_damaged_test_set_is_refused(file: str, text: str, words: str, wmt99: Path, run: Run) -> None:
+    written(wmt99, text, file)
+    status, _, complained = run("submit twmd wmt99 -o out")
+    assert status == 1
+    assert words in complained
+    assert not (wmt99.parent / "out").exists()
+
+
+def test_name_that_is_no_file_name_is_refused(wmt99: Path, run: Run) -> None:
+    status, _, complained = run("submit twmd wmt99 --name a.b -o out")
+    assert (status, "--name a.b: expected letters, digits, - and _" in complained) == (2, True)
+    assert run(f"submit twmd {wmt99.parent} -o out")[2].endswith("holds no folder of a language pair.\n")
