@@ -12,10 +12,13 @@ from tests.conftest import shared
 from twmd_registry.judgments.translations import read_wmt
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.models.adapter import packaged_adapters
+from twmd_registry.registry.signature import Signature
+from twmd_registry.registry.spec import make_spec
 
 AGREEMENT = (Path(__file__).resolve().parents[2] / "docs" / "agreement.md").read_text(encoding="utf-8")
 ADAPTERS = {
     "wmt-twmd": ("twmd", "embedded-tuned"),
+    "wmt-mpnet": ("twmd", "mpnet-tuned"),
     "mlqe-twmd": ("twmd", "multilingual-tuned"),
     "stsb-siamese": ("stsscore", "embedded"),
     "stsb-multilingual": ("stsscore", "multilingual"),
@@ -39,9 +42,9 @@ def printed(name: str) -> str:
 def test_packaged_adapter_is_small_and_has_card_and_signature_of_its_preset(name: str) -> None:
     folder = packaged_adapters() / name
     assert sum(path.stat().st_size for path in folder.iterdir()) <= MOST_BYTES
-    signature = twmd_registry.scorer(*ADAPTERS[name]).signature
+    signature = Signature(make_spec(*ADAPTERS[name]))
     assert (folder / "signature.txt").read_text(encoding="utf-8") == f"{signature}\n"
-    assert signature in (folder / "README.md").read_text(encoding="utf-8")
+    assert str(signature) in (folder / "README.md").read_text(encoding="utf-8")
 
 
 def test_tuned_preset_is_not_a_default() -> None:
