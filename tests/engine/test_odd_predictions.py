@@ -24,6 +24,8 @@ GOOD = "The ferry leaves at noon"
         ("\u96e8\u304c\u964d\u308b\u3002" * 4, True),
         ("ha" * 6, True),
         ("no no no no", False),  # too short to matter
+        ("wir gehen wir gehen wir gehen wir gehen", True),  # no space follows the last
+        ("1000000000000000", False),
         ("We rowed north, then we rowed east, then we rowed home for tea and toast", False),
         ("Chapter 1 ................................ 5", False),
         ("She said no, no, no, no, and walked along the pier until the lamps went out", False),
@@ -52,6 +54,13 @@ def test_odd_predictions_are_counted_and_named_once_with_their_rows() -> None:
     ]
     expected = "predictions {}: 1 of 5 (predictions[{}]). Their scores may be high by accident."
     assert named == [expected.format(*kind) for kind in kinds]
+
+
+def test_loan_words_in_another_script_are_no_sign_of_a_wrong_language() -> None:
+    mixed, plain = f"{CYRILLIC} Newton, Kepler", f"{CYRILLIC} A"
+    scorer = twmd_registry.scorer("twmd", any_language=True)
+    assert scorer.score([mixed, GOOD], [CYRILLIC] * 2).counts.other_script == 1
+    assert scorer.score([plain], [GOOD]).counts.other_script == 1
 
 
 def test_repetition_that_the_reference_has_is_not_counted() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ import twmd_registry
 from tests import tiny
 from twmd_registry.cli import main
 from twmd_registry.engine.input_warnings import count_letters, script_of
-from twmd_registry.errors import InputError, TwmdWarning
+from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.presets import PACKAGED, presets
 
@@ -52,7 +53,7 @@ def test_character_that_is_no_letter_has_no_script() -> None:
 def test_text_in_another_script_is_refused_with_script_row_and_way_out(metric: MetricName, presets: str) -> None:
     texts = [*ENGLISH, HAN * 4]
     message = (
-        r"16% of the letters are in scripts that sentence-transformers/all-MiniLM-L6-v2 does not read, most of them "
+        r"16% of the letters are in scripts that sentence-transformers/all-MiniLM-L6-v2 does not read, above all "
         r"Han \(first: predictions\[2\]\); it was made for en: use a model that reads Han "
         rf"\(preset {presets}\), or score anyway by any_language=True"
     )
@@ -111,3 +112,16 @@ def test_packaged_preset_of_a_model_names_languages_and_scripts() -> None:
     }
     assert silent == set()
     assert {preset.strict for preset in presets().values() if preset.model == EMBEDDED_MODEL} == {True}
+
+
+@pytest.mark.parametrize("text", ["", " \u3000", "\ufeff", "\u200f\u00ad", "\u2060\ufe0f"])
+def test_text_of_invisible_characters_is_empty(text: str, tiny_encoder: Any) -> None:
+    scorer = twmd_registry.scorer("twmd", model=str(tiny_encoder("xlm-roberta")), centering="none")
+    scores = scorer.score([text, text], ["x", ""])
+    assert scores.scores == (0, 1)
+    assert scores.counts.empty == 3
+
+
+def test_choice_that_is_no_truth_value_is_refused() -> None:
+    with pytest.raises(SpecError, match="any_language='no' is not possible: expected True or False"):
+        twmd_registry.scorer("twmd", any_language="no")

@@ -221,11 +221,15 @@ def test_missing_characters_are_warned_of_once(
     monkeypatch.setattr(alignment_picture, "_installed_fonts", list)
     with warnings.catch_warnings(record=True) as caught, caplog.at_level(logging.WARNING):
         warnings.simplefilter("always")
-        draw(aligned(("我们", "word", "👩\u200d🌾"), ("word", "我", "\u2764\ufe0f")), tmp_path / "picture.png")
+        draw(
+            aligned(("我们", "word", "👩\u200d🌾"), ("word", "我", "\u0964", "\u2764\ufe0f")), tmp_path / "picture.png"
+        )
     (warning,) = caught
     assert warning.category is TwmdWarning
     assert Path(warning.filename) == Path(__file__)
-    assert "(Noto Sans CJK has 们我; Noto Emoji has 🌾👩), or write .svg or .html" in str(warning.message)
+    assert "(Noto Sans Devanagari has ।; Noto Sans CJK has 们我; Noto Emoji has 🌾👩), or write .svg or .html" in str(
+        warning.message
+    )
     assert caplog.records == []
 
 

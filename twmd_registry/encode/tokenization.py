@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import regex
 
 from twmd_registry.registry.names import UNKNOWN_SHARE
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 
+BLANK = regex.compile(r"[\s\p{Default_Ignorable_Code_Point}]*")
+"""A text of white space, marks of direction, soft hyphens and the like; a tokenizer may make tokens of it."""
 LEFT_OUT = 3
 """The mark of a word that has no vector."""
 
@@ -88,7 +91,7 @@ def tokenise(
             ids, special, truncated[i] = ids[kept], special[kept], True
         rows.append(ids)
         marks.append(special)
-        empty[i] = not texts[i].strip() or bool(special.all())
+        empty[i] = BLANK.fullmatch(texts[i]) is not None or bool(special.all())
     places = [
         np.flatnonzero((special == 0) & (ids == tokenizer.unk_token_id))
         for ids, special in zip(rows, marks, strict=True)

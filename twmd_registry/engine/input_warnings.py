@@ -180,6 +180,8 @@ def describe_small_samples(samples: Mapping[str, int]) -> str:
     )
 
 
+LEAST_SHARED = 0.25
+"""Of a prediction's letters in the scripts of its references: loan words in another script may be more than half."""
 FOREIGN_SHARE = 0.1
 """Of a call's letters: with a larger share in scripts that a model does not read, its scores mean nothing."""
 MOST_SPLIT = 0.17
@@ -189,6 +191,7 @@ SPLIT_SAMPLE = 300
 """Texts of a call, at most, that are tokenised for this share."""
 REPEATED = re.compile(r"(.{1,60}?)\1{3,}", re.DOTALL)
 """A string that follows itself three times or more."""
+SHOWN_LANGUAGES = 10
 SHORTEST_REPEATED = 12
 """Characters of a repetition that is worth a warning."""
 SHARED_SCRIPT = regex.compile(r"[\p{Script=Common}\p{Script=Inherited}]")
@@ -286,9 +289,11 @@ def check_scripts(
         written = [any(script_of(c) not in {None, *preset.scripts} for c in text) for text in pairs.texts]
         first = name_texts(pairs, np.array(written), rows).partition(",")[0]
         share = foreign / sum(letters.values())
+        many = len(preset.languages) > SHOWN_LANGUAGES
+        made_for = f"{len(preset.languages)} other languages" if many else ", ".join(preset.languages)
         problem = (
-            f"{share:.0%} of the letters are in scripts that {spec.model} does not read, most of them {script} "
-            f"(first: {first}); it was made for {', '.join(preset.languages)}"
+            f"{share:.0%} of the letters are in scripts that {spec.model} does not read, above all {script} "
+            f"(first: {first}); it was made for {made_for}"
         )
         fit = sorted({other.name for other in presets_of(spec.metric).values() if script in other.scripts})
         if preset.strict and not any_language:
@@ -349,7 +354,7 @@ def count_odd_predictions(pairs: Pairs, sources: Sequence[str] | None, rows: Seq
             odd["copied"].append(i)
         if read and not scripts[hypothesis] <= read | {None}:
             letters = count_letters([text])
-            if 2 * sum(letters[script] for script in letters.keys() - read) > sum(letters.values()):
+            if sum(letters[script] for script in letters.keys() & read) < LEAST_SHARED * sum(letters.values()):
                 odd["other_script"].append(i)
         if repeats_itself(text) and not any(map(repeats_itself, others)):
             odd["repetitive"].append(i)
@@ -376,10 +381,11 @@ def repeats_itself(text: str) -> bool:
     >>> repeats_itself("so it goes, so it goes, so it goes, so it goes, and on")
     True
     """
+    text += " "  # so that the last of several words or phrases is followed by what follows the others
     different = len({text[i : i + 5] for i in range(len(text) - 4)})
     if different > 0.625 * len(text) + 4:  # a text that repeats itself has fewer: half of it, and a period
         return False
     return any(
-        len(found[0]) >= max(SHORTEST_REPEATED, len(text) // 2 + 1) and any(map(str.isalnum, found[1]))
+        len(found[0].strip()) >= max(SHORTEST_REPEATED, len(text) // 2 + 1) and any(map(str.isalpha, found[1]))
         for found in REPEATED.finditer(text)
     )

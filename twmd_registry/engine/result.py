@@ -125,7 +125,7 @@ class Counts(NamedTuple):
         foreign: Letters of different texts in scripts that the model does not read, where a preset names those it
             reads.
         copied: Predictions equal to their source and to no reference, where sources are given.
-        other_script: Predictions of which most letters are in scripts that none of their references uses.
+        other_script: Predictions with less than a quarter of their letters in the scripts of their references.
         repetitive: Predictions of which one string, repeated in a row, makes up more than half.
         letters: All letters of different texts, by script, the most frequent first.
     """

@@ -44,11 +44,14 @@ class RunOptions:
 
         Raises:
             SpecError: `batch_tokens` is not a whole number from 1, or `keep_references` or `disk_cache` no number of
-                bytes.
+                bytes, or `any_language` or `progress` no truth value.
         """
         size = self.batch_tokens
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise SpecError(f"batch_tokens={size!r} is not possible: expected a whole number from 1.")
+        for name in ("any_language", "progress"):
+            if not isinstance(given := getattr(self, name), bool):
+                raise SpecError(f"{name}={given!r} is not possible: expected True or False.")
         for name in ("keep_references", "disk_cache"):
             object.__setattr__(self, name, _bytes(name, getattr(self, name)))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import regex
 
 from twmd_registry.engine.input_warnings import SHARED_SCRIPT
 from twmd_registry.errors import FileError, InputError, SpecError, menu, visible, warn
@@ -319,12 +320,21 @@ def _characters(family: str) -> frozenset[str]:
         return frozenset()
 
 
+def _is_script(word: str) -> bool:
+    """Return whether a word is the name of a script, as DEVANAGARI in the name of a sign that several scripts share."""
+    try:
+        regex.compile(rf"\p{{Script={word}}}")
+    except regex.error:
+        return False
+    return True
+
+
 def _describe_missing(characters: Iterable[str]) -> str:
     """Write which characters no font has, and which fonts have them."""
     by_font: dict[str, str] = {}
     for c in sorted(characters):
         script = unicodedata.name(c, "").partition(" ")[0].partition("-")[0]
-        shared = script not in NOTO and SHARED_SCRIPT.match(c)
+        shared = script not in NOTO and SHARED_SCRIPT.match(c) and not _is_script(script)
         font = "Emoji" if shared else f"Sans {NOTO.get(script, script.capitalize())}"
         by_font[font] = by_font.get(font, "") + c
     listed = "; ".join(f"Noto {font} has {own[:10]}{'…' * (len(own) > 10)}" for font, own in by_font.items())
