@@ -72,6 +72,26 @@ def test_another_reference_is_left_out_unless_it_is_asked_for(tmp_path: Path) ->
     assert (other.system, other.references, other.dropped) == (["A"], ["b one"], 1)  # a segment has no such reference
 
 
+def test_segments_are_grouped_by_domain_where_that_is_asked_for(tmp_path: Path) -> None:
+    folder = wmt(tmp_path, "A\t0\nA\tNone\nB\t-5\nB\t-1\n", OUTPUTS)
+    written(folder, "news one\nchat  two\n", "documents/zh-en.docs")
+    with pytest.warns(TwmdWarning, match="without a rating"):
+        result = read_mt_metrics_eval(folder, domains="yes")
+    assert (result.group, result.item) == (
+        ["zh-en news", "zh-en news", "zh-en chat"],
+        ["zh-en:1", "zh-en:1", "zh-en:2"],
+    )
+    with pytest.raises(SpecError, match="domains=1: expected yes or no"):
+        read_mt_metrics_eval(folder, domains="1")
+    for text, words in (
+        ("news one\nchat\n", "row 2: expected a domain and a document"),
+        ("news a\n", "expected 2 lines"),
+    ):
+        written(folder, text, "documents/zh-en.docs")
+        with pytest.raises(FileError, match=words):
+            read_mt_metrics_eval(folder, domains="yes")
+
+
 @pytest.mark.parametrize(
     ("scores", "words"),
     [

@@ -68,7 +68,10 @@ def test_hub_name_is_read_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
             "glue/mrcp",
             "'glue/mrcp' is neither FORMAT:PATH nor a data set on the Hub; did you mean 'glue/mrpc'? Choices: ",
         ),
-        ("mte:wmt22,ratings=mqm", "no key 'ratings'; did you mean 'rating'? Choices: pair, rating, reference, humans."),
+        (
+            "mte:wmt22,ratings=mqm",
+            "no key 'ratings'; did you mean 'rating'? Choices: pair, rating, reference, humans, domains.",
+        ),
         ("stsb:dev.csv,rating=3", "no key 'rating'; this format takes none."),
         ("d2t:x.jsonl,rating=a,rating=b", "expected rating=VALUE once."),
         ("wmt:", "wmt:: expected a path, as in table:ratings.csv,rating=score."),

@@ -55,7 +55,7 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
         forms = ", ".join(f"{name}:FOLDER" for name, reader in FORMATS.items() if reader is read_mt_metrics_eval)
         raise SpecError(f"{text}: published scores are read beside data in the layout of mt-metrics-eval, {forms}.")
     reference = keys.get("reference", REFERENCE)
-    pairs = sorted(set(rated.group))
+    pairs = sorted({item.rpartition(":")[0] for item in rated.item or []})
     files: dict[str, dict[str, Path]] = {}
     for pair in pairs:
         for path in sorted((folder / "metric-scores" / pair).glob("*.seg.score")):
@@ -82,8 +82,9 @@ def _scores_of(files: dict[str, Path], rated: RatedSegments) -> tuple[float, ...
     """Return the score of every rated segment; NaN where there is none."""
     by_pair = {pair: read_scores(path) for pair, path in files.items()}
     scores = []
-    for pair, item, system in zip(rated.group, rated.item or [], rated.system or [], strict=True):
-        own, segment = by_pair.get(pair, {}).get(system, []), int(item.rpartition(":")[2])
+    for item, system in zip(rated.item or [], rated.system or [], strict=True):
+        pair, _, number = item.rpartition(":")
+        own, segment = by_pair.get(pair, {}).get(system, []), int(number)
         known = segment <= len(own) and own[segment - 1] != UNRATED
         where = f"{files.get(pair)}, segment {segment} of {system}"
         scores.append(read_rating(own[segment - 1], where) if known else math.nan)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from twmd_registry.errors import FileError
 from twmd_registry.judgments.reader import read_lines
-from twmd_registry.judgments.translations import outputs_of, read_references, reference_names
+from twmd_registry.judgments.translations import outputs_of, read_documents, read_references, reference_names
 
 ALL = "all"
 """The domain of a score of all segments, and of segments in a test set without documents."""
@@ -78,13 +78,9 @@ def _read_test_set(folder: Path, pair: str) -> TestSet:
         for name, lines in texts.items():
             if len(lines) != segments:
                 raise FileError(f"{folder}: {kind} {name} of {pair} has {len(lines)} lines; expected {segments}.")
-    file = folder / "documents" / f"{pair}.docs"
-    rows = [line.split() for line in read_lines(file)] if file.is_file() else [[ALL, pair]] * segments
-    wrong = next((number for number, row in enumerate(rows, 1) if len(row) != 2), None)
-    if wrong or len(rows) != segments:
-        place = f", row {wrong}: expected a domain and a document" if wrong else f": expected {segments} lines"
-        raise FileError(f"{file}{place}.")
-    domains, documents = ([row[k] for row in rows] for k in (0, 1))
+    known = (folder / "documents" / f"{pair}.docs").is_file()
+    rows = read_documents(folder, pair) if known else [(ALL, pair)] * segments
+    domains, documents = map(list, zip(*rows, strict=True))
     return TestSet(pair, domains, documents, references, outputs)
 
 

@@ -64,7 +64,13 @@ def read_mlqe(path: Path) -> RatedSegments:
 
 
 def read_mt_metrics_eval(
-    folder: Path, *, pair: str | None = None, rating: str = "mqm", reference: str = REFERENCE, humans: str = "no"
+    folder: Path,
+    *,
+    pair: str | None = None,
+    rating: str = "mqm",
+    reference: str = REFERENCE,
+    humans: str = "no",
+    domains: str = "no",
 ) -> RatedSegments:
     """Read the rated segments of every system, grouped by language pair.
 
@@ -81,6 +87,7 @@ def read_mt_metrics_eval(
         reference: Which reference the systems are compared with; itself, where it was rated like a system, is left out.
         humans: ``yes`` reads other references that were rated like systems; by the shared task's rule, ``no``, outputs
             of people are not ranked with those of systems.
+        domains: ``yes`` groups segments by language pair and domain, as ``en-de news``, from ``documents/PAIR.docs``.
 
     Returns:
         Its rated segments; the items are called ``PAIR:NUMBER``, segments numbered from 1.
@@ -88,12 +95,16 @@ def read_mt_metrics_eval(
     Raises:
         FileError: A file is missing (with the choices), or has another number of lines than there are segments, or a
             row has another form.
-        SpecError: `humans` is neither yes nor no.
+        SpecError: `humans` or `domains` is neither yes nor no.
     """
-    if humans not in {"yes", "no"}:
-        raise SpecError(f"humans={humans}: expected yes or no.")
+    for key, value in (("humans", humans), ("domains", domains)):
+        if value not in {"yes", "no"}:
+            raise SpecError(f"{key}={value}: expected yes or no.")
     pairs = [pair] if pair else _pairs_with(folder, rating)
     read = [row for each in pairs for row in _read_pair(folder, each, rating, reference, humans == "yes")]
+    if domains == "yes":
+        by_pair = {each: read_documents(folder, each) for each in pairs}
+        read = [row if row.item is None else _with_domain(row, by_pair) for row in read]
     return gather(read, f"{folder}, {rating} of {', '.join(pairs)}")
 
 
@@ -185,6 +196,30 @@ def _read_pair(folder: Path, pair: str, rating: str, reference: str, with_humans
                 rows.append(RatedRow(pair, texts[i], references[i], value, f"{pair}:{i + 1}", system))
     _name_the_missing(path, scores, [system for system in outputs if system not in {reference, *left_out}])
     return rows
+
+
+def _with_domain(row: RatedRow, documents: dict[str, list[tuple[str, str]]]) -> RatedRow:
+    """Return a rated row whose group has the domain of its segment."""
+    pair, _, number = str(row.item).rpartition(":")
+    return row._replace(group=f"{pair} {documents[pair][int(number) - 1][0]}")
+
+
+def read_documents(folder: Path, pair: str) -> list[tuple[str, str]]:
+    """Read the domain and the document of every segment.
+
+    Raises:
+        FileError: There is no ``documents/PAIR.docs``, it has another number of lines than there are segments, or a
+            line names no domain and document.
+    """
+    path = folder / "documents" / f"{pair}.docs"
+    rows = [line.split() for line in read_lines(path)]
+    for number, row in enumerate(rows, 1):
+        if len(row) != 2:
+            raise FileError(f"{path}, row {number}: expected a domain and a document.")
+    segments = len(read_references(folder, pair, reference_names(folder, pair)[0]))
+    if len(rows) != segments:
+        raise FileError(f"{path}: expected {segments} lines, one per segment; got {len(rows)}.")
+    return [(domain, document) for domain, document in rows]
 
 
 def _name_the_missing(path: Path, scores: dict[str, list[str]], outputs: list[str]) -> None:
