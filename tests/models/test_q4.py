@@ -184,7 +184,7 @@ def test_full_disk_is_one_error_and_leaves_nothing_half_written(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(q4, "_write_json", fail)
-    with pytest.raises(ModelError, match=r"No space left on device\. Set TWMD_HOME to a folder with more room"):
+    with pytest.raises(ModelError, match=r"No space left on device\. Set TWMD_HOME to a folder that can be written"):
         multilingual_folder()
     assert [path.name for path in (tiny_package.parent / "home" / "models").iterdir() if path.is_dir()] == []
 

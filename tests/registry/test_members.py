@@ -182,6 +182,16 @@ def test_text_after_an_at_sign_is_content_or_a_revision() -> None:
     assert (revision.model, revision.fingerprint, revision.revision) == ("a/b", None, "main")
 
 
+def test_members_take_the_preset_that_is_given_for_all_but_not_instead_of_their_own() -> None:
+    spec = make_spec("ensemble", "multilingual", members="twmd,2*trwmd;layer=3,sbert;preset=embedded")
+    expected = [(1.0, make_spec("twmd", "multilingual")), (2.0, make_spec("trwmd", "multilingual", layer=3))]
+    assert list(member_specs(spec)) == [*expected, (1.0, make_spec("sbert", "embedded"))]
+    named = make_spec("ensemble", "mpnet", members="twmd,trwmd")  # there is no such preset of ensembles
+    assert [member.model for _, member in member_specs(named)] == ["sentence-transformers/all-mpnet-base-v2"] * 2
+    with pytest.raises(SpecError, match="sbert"):
+        make_spec("ensemble", "mpnet", members="twmd,sbert")
+
+
 def test_members_given_twice_are_refused() -> None:
     with pytest.raises(SpecError, match="members are given twice"):
         twmd_registry.scorer("ensemble(sbert)", members="twmd")

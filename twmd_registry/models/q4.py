@@ -96,7 +96,7 @@ def multilingual_folder() -> Path:
         shutil.rmtree(partial, ignore_errors=True)
         raise ModelError(
             f"cannot write {folder} (480 MB): {getattr(error, 'strerror', None) or error}. Set TWMD_HOME to a folder "
-            "with more room."
+            "that can be written and has so much room."
         ) from error
     return folder
 
@@ -173,6 +173,7 @@ def write_model(source: Path, folder: Path) -> None:
     _write_json(folder / "config.json", config)
     _write_json(folder / "tokenizer_config.json", tokenizer_settings(vocabulary, special, positions))
     _write_json(folder / "tokenizer.json", tokenizer(vocabulary, special))
+    shutil.copymode(folder / "config.json", folder / "model.safetensors")  # the library writes it for its owner only
 
 
 class _Reader:

@@ -117,7 +117,7 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
 
     Args:
         metric: One of the metrics of the catalogue.
-        preset: A preset's name.
+        preset: A preset's name; with ``members``, the members' preset.
         keys: Any key that the metric uses.
 
     Returns:
@@ -132,11 +132,14 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
     given = read_keys(metric, keys)
     name = MetricName(metric)
     model = str(given["model"]) if "model" in given else None
-    return apply_preset(preset_named(name, preset) if preset else default_preset(name, model), given)
+    named = preset_named(name, preset) if preset and "members" not in given else default_preset(name, model)
+    return apply_preset(named, given, preset)
 
 
-def apply_preset(preset: Preset, given: dict[str, Value]) -> MetricSpec:
+def apply_preset(preset: Preset, given: dict[str, Value], preset_of_members: str | None = None) -> MetricSpec:
     """Return the specification of a preset with some keys set otherwise.
+
+    Members of an ensemble that are given take the keys that they do not set from `preset_of_members`.
 
     Raises:
         SpecError: Keys that exclude each other, or one that neither sets.
@@ -151,7 +154,7 @@ def apply_preset(preset: Preset, given: dict[str, Value]) -> MetricSpec:
         **_settle_centering(merged, given),  # type: ignore[arg-type]
     )
     if spec.members is not None:
-        return spec.replace(members=_expand(spec.members))
+        return spec.replace(members=_expand(spec.members, preset_of_members if "members" in given else None))
     if spec.model is None:
         raise SpecError(f"preset {preset.name!r} of {preset.metric} names no model: give model=.")
     if missing := [name for name in required_keys(spec) if name != "layer" and getattr(spec, name) is None]:
@@ -172,12 +175,12 @@ def keys_to_set(spec: MetricSpec) -> dict[str, str]:
     return found | {name: KEYS[name].format(value) for name, value in undone.items() if value is not None}
 
 
-def _expand(members: str) -> str:
-    """Add to the members that a user wrote every key of their presets."""
+def _expand(members: str, usual: str | None) -> str:
+    """Add to the members that a user wrote every key of their presets, or of the usual preset."""
     specs = []
     for weight, metric, content, keys in read_members(members):
         given: dict[str, object] = dict(keys)
-        preset = given.pop("preset", None)
+        preset = given.pop("preset", usual)
         is_fingerprint = content is not None and re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", content)
         if content is not None and not is_fingerprint:
             given["model"] = f"{given['model']}@{content}"  # a revision, or a folder with such a name
