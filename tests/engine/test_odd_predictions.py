@@ -63,6 +63,11 @@ def test_loan_words_in_another_script_are_no_sign_of_a_wrong_language() -> None:
     assert scorer.score([plain], [GOOD]).counts.other_script == 1
 
 
+def test_scripts_of_japanese_are_one() -> None:
+    scorer = twmd_registry.scorer("twmd", any_language=True)
+    assert scorer.score(["\u4eca\u65e5\u306f"], ["\u3053\u3093\u306b\u3061\u306f"]).counts.other_script == 0
+
+
 def test_repetition_that_the_reference_has_is_not_counted() -> None:
     song = "row, row, row, row, row, row your boat"
     assert twmd_registry.score([song], [song.title()]).counts.repetitive == 0

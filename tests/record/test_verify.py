@@ -65,6 +65,14 @@ def record() -> Record:
     return record_of(twmd_registry.scorer("twmd"), twmd_registry.scorer("stsscore"))
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_record_of_texts_that_the_model_does_not_read_holds_without_an_option() -> None:
+    texts = Segments(["\u043f\u0440\u0438\u0432\u0435\u0442"], [["\u043c\u0438\u0440"]])
+    scores = twmd_registry.scorer("twmd", any_language=True).score(*texts)
+    assert twmd_registry.verify_record(make_record([("sys", [scores])], seconds=1.0), [texts]).agrees
+    assert verify_number(str(scores.signature), str(scores.score), texts)[1]
+
+
 def test_record_of_every_metric_holds(tmp_path: Path) -> None:
     path = tmp_path / "all.json"
     twmd_registry.write_record(record_of(*(twmd_registry.scorer(metric) for metric in MetricName)), path)

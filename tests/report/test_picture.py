@@ -250,6 +250,14 @@ def test_missing_font_is_named_by_its_script(
     assert "Emoji" not in str(caught[0].message)
 
 
+def test_characters_without_a_font_are_written_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alignment_picture, "_installed_fonts", list)
+    pair = aligned(("\u732bx", "word"), ("heart", "\u3002"))
+    with pytest.warns(TwmdWarning, match="some are written by number, as <732B>: install the missing fonts"):
+        assert alignment_picture._labels(pair, own_fonts=True) == [["<732B>x", "word"], ["heart", "<3002>"]]
+    assert alignment_picture._labels(pair, own_fonts=False)[0] == ["\u732bx", "word"]
+
+
 def test_second_font_is_used_for_characters_that_the_first_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alignment_picture, "_installed_fonts", lambda: ["other", "more"])
     fonts = {"DejaVu Sans": "ab", "other": "b", "more": "cd"}

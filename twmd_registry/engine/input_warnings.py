@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import re
 import unicodedata
@@ -180,6 +181,8 @@ def describe_small_samples(samples: Mapping[str, int]) -> str:
     )
 
 
+JAPANESE = {"Han", "Hiragana", "Katakana"}
+"""Scripts in which one word may be written."""
 LEAST_SHARED = 0.25
 """Of a prediction's letters in the scripts of its references: loan words in another script may be more than half."""
 FOREIGN_SHARE = 0.1
@@ -212,15 +215,16 @@ def script_of(character: str) -> str | None:
     return words[0]
 
 
-def count_letters(texts: Iterable[str]) -> dict[str, int]:
-    """Count letters by script, the most frequent script first."""
-    characters = Counter[str]()
-    for text in texts:
-        characters.update(text)
+def count_letters(texts: Iterable[str], times: Iterable[int] = itertools.repeat(1)) -> dict[str, int]:
+    """Count letters by script, the most frequent script first; each text counts as often as `times` says."""
+    by_times: dict[int, Counter[str]] = {}
+    for text, number in zip(texts, times, strict=False):
+        by_times.setdefault(number, Counter()).update(text)
     letters = Counter[str]()
-    for character, number in characters.items():
-        if (script := script_of(character)) is not None:
-            letters[script] += number
+    for times_each, characters in by_times.items():
+        for character, number in characters.items():
+            if (script := script_of(character)) is not None:
+                letters[script] += times_each * number
     return dict(letters.most_common())
 
 
@@ -258,7 +262,8 @@ def check_texts(
     Raises:
         InputError: As for `check_scripts`.
     """
-    letters = count_letters(pairs.texts)
+    times = np.bincount(np.r_[pairs.hyp[pairs.starts], pairs.ref], minlength=len(pairs.texts))
+    letters = count_letters(pairs.texts, times.tolist())
     check_scripts(specs, pairs, letters, rows, any_language=any_language)
     return {"letters": letters, **count_odd_predictions(pairs, sources, rows)}
 
@@ -292,7 +297,7 @@ def check_scripts(
         many = len(preset.languages) > SHOWN_LANGUAGES
         made_for = f"{len(preset.languages)} other languages" if many else ", ".join(preset.languages)
         problem = (
-            f"{share:.0%} of the letters are in scripts that {spec.model} does not read, above all {script} "
+            f"{100 * share:.3g}% of the letters are in scripts that {spec.model} does not read, above all {script} "
             f"(first: {first}); it was made for {made_for}"
         )
         fit = sorted({other.name for other in presets_of(spec.metric).values() if script in other.scripts})
@@ -350,6 +355,7 @@ def count_odd_predictions(pairs: Pairs, sources: Sequence[str] | None, rows: Seq
         hypothesis, references = pairs.hyp[start], pairs.ref[start : start + number]
         text, others = pairs.texts[hypothesis], [pairs.texts[r] for r in references]
         read = set[str | None]().union(*(scripts[r] for r in references)) - {None}
+        read |= JAPANESE if read & JAPANESE else set()
         if sources and text.split() == sources[i].split() != [] and text not in others:
             odd["copied"].append(i)
         if read and not scripts[hypothesis] <= read | {None}:

@@ -122,12 +122,12 @@ class Counts(NamedTuple):
         repeated: Predictions and references that had occurred before and were not encoded again.
         oov: Tokens of different texts that the vocabulary does not hold: unknown tokens of an encoder, or words that
             have no vector in a table of word vectors and were left out.
-        foreign: Letters of different texts in scripts that the model does not read, where a preset names those it
+        foreign: Letters of all texts in scripts that the model does not read, where a preset names those it
             reads.
         copied: Predictions equal to their source and to no reference, where sources are given.
         other_script: Predictions with less than a quarter of their letters in the scripts of their references.
         repetitive: Predictions of which one string, repeated in a row, makes up more than half.
-        letters: All letters of different texts, by script, the most frequent first.
+        letters: Letters of all texts, by script, the most frequent first.
     """
 
     segments: int

@@ -132,7 +132,7 @@ def check_record(
         raise InputError(
             f"the record holds {len(names)} systems ({', '.join(names)}), but texts of {len(systems)} were given."
         )
-    options = options or RunOptions()
+    options = _allow_any_language(options)
     parts = check_parts(parts or Parts(), [signature.spec for _, signature in _readable(record)])
     texts = [check_segments(*own) for own in systems]
     with reread():
@@ -177,6 +177,11 @@ def _tolerance(signature: Signature, scores: Sequence[float]) -> float:
     """Return what the coarsest of a signature's number formats allows; a share of scores beyond 1 (`normalize=no`)."""
     largest = float(np.abs(scores).max(initial=1.0))
     return largest * max(TOLERANCES[dtype] for dtype in dtypes(signature.spec))
+
+
+def _allow_any_language(options: RunOptions | None) -> RunOptions:
+    """Return run options that refuse no script: what was scored can be scored again."""
+    return replace(options or RunOptions(), any_language=True)
 
 
 def _rescore(
@@ -425,7 +430,7 @@ def verify_number(
     signed = parse_signature(signature)
     parts = check_parts(parts or Parts(), [signed.spec])
     with reread():
-        scores = make_scorer(signed.spec, options, parts).score(*texts)
+        scores = make_scorer(signed.spec, _allow_any_language(options), parts).score(*texts)
     if signed.nrefs not in {None, scores.signature.nrefs}:
         raise InputError(
             f"the signature was written for nrefs:{signed.nrefs}; these texts have nrefs:{scores.signature.nrefs}."

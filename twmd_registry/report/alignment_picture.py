@@ -284,8 +284,8 @@ def _labels(alignment: Alignment, *, own_fonts: bool) -> list[list[str]]:
     selectors = {c for c in missing if c in JOINERS or "\ufe00" <= c <= "\ufe0f"}
     if missing - selectors:
         warn(_describe_missing(missing - selectors))
-    drop = dict.fromkeys(map(ord, selectors))
-    return [[text.translate(drop) for text in texts] for texts in labels]
+    shown = {ord(c): None if c in selectors else f"<{ord(c):X}>" for c in missing}  # in place of empty boxes
+    return [[text.translate(shown) for text in texts] for texts in labels]
 
 
 def find_fonts(characters: Iterable[str]) -> tuple[list[str], set[str]]:
@@ -338,4 +338,5 @@ def _describe_missing(characters: Iterable[str]) -> str:
         font = "Emoji" if shared else f"Sans {NOTO.get(script, script.capitalize())}"
         by_font[font] = by_font.get(font, "") + c
     listed = "; ".join(f"Noto {font} has {own[:10]}{'…' * (len(own) > 10)}" for font, own in by_font.items())
-    return f"no installed font has all characters: install the missing fonts ({listed}), or write .svg or .html."
+    hint = f"install the missing fonts ({listed}), or write .svg or .html"
+    return f"no installed font has all characters, and some are written by number, as <{ord(c):X}>: {hint}."

@@ -161,7 +161,8 @@ def _sort(metric: Any, keep_references: int | str) -> tuple[str | None, str, Any
     if isinstance(metric, Signature) or (
         isinstance(metric, str) and ("|" in metric or split_name(metric)[0] in set(MetricName))
     ):
-        metric = scorer(metric, keep_references=keep_references)
+        # What a model writes early in its training may be in any script: no reason to end the training.
+        metric = scorer(metric, keep_references=keep_references, any_language=True)
     elif isinstance(metric, str):
         metric = _load(metric)
     # Our own metrics in the faces to other frameworks are scorers, too.
