@@ -97,7 +97,7 @@ def test_segments_are_grouped_by_domain_where_that_is_asked_for(tmp_path: Path) 
     [
         ("A\t0\n", "A has 1 ratings and 2 lines of output; there are 2 references"),
         ("A\t0\nA\tbad\n", "segment 2 of A: expected a rating, a finite number, not 'bad'"),
-        ("A 0\nA\t0\n", "row 1: expected SYSTEM<TAB>SCORE, got 'A 0'"),
+        ("A 0\nA\t0 1\n", r"row 2: expected SYSTEM<TAB>SCORE, got 'A\t0 1'"),
         ("A\tNone\nA\tNone\n", "mqm of zh-en holds no rated segment"),
     ],
 )

@@ -162,10 +162,10 @@ def read_scores(path: Path) -> dict[str, list[str]]:
     """Read every system's scores as text, in the order of the file."""
     scores: dict[str, list[str]] = {}
     for number, line in enumerate(read_lines(path), 1):
-        system, tab, score = line.partition("\t")
-        if not tab or not system:
+        fields = line.split()  # of mt-metrics-eval: any white space
+        if len(fields) != 2:
             raise FileError(f"{path}, row {number}: expected SYSTEM<TAB>SCORE, got {line!r}.")
-        scores.setdefault(system, []).append(score)
+        scores.setdefault(fields[0], []).append(fields[1])
     return scores
 
 

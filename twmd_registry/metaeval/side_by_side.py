@@ -92,18 +92,13 @@ def check_compared(metrics: Iterable[Compared]) -> tuple[Compared, ...]:
 
 def names_of(metrics: Iterable[Compared]) -> str:
     """Return the canonical text of metrics, in their order."""
-    return ",".join(
-        metric
-        if isinstance(metric, str)
-        else _official_signature(metric)
-        if isinstance(metric, OfficialScores)
-        else write_members([(1.0, metric)])
-        for metric in metrics
-    )
+    return ",".join(map(_name_of, metrics))
 
 
-def _official_signature(metric: OfficialScores) -> str:
-    return f"official:{metric.name}@{metric.content}"
+def _name_of(metric: Compared) -> str:
+    if isinstance(metric, MetricSpec):
+        return write_members([(1.0, metric)])
+    return metric if isinstance(metric, str) else f"official:{metric.name}@{metric.content}"
 
 
 def score_lexically(name: str, rated: RatedSegments, progress: Progress | None = None) -> tuple[tuple[float, ...], str]:
@@ -167,7 +162,7 @@ def score_side_by_side(
         elif isinstance(metric, OfficialScores):
             if len(metric.scores) != segments:
                 raise InputError(f"{metric.name} has {len(metric.scores)} published scores of {segments} segments.")
-            pairs.append((metric, LabelledScores(f"{metric.name}*", _official_signature(metric), metric.scores)))
+            pairs.append((metric, LabelledScores(f"{metric.name}*", _name_of(metric), metric.scores)))
         else:
             pairs.append(next(ours))
     applied, scored = zip(*pairs, strict=True)
