@@ -54,7 +54,6 @@ NOT_RUN = frozenset(
         "finetune",
         "preset",
         "reproduce",
-        "robustness",
         "study",
         "submit",
         "train",

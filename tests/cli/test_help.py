@@ -29,7 +29,7 @@ EXAMPLES = [
     for path, command in COMMANDS
     for line in (command.epilog or "").removeprefix("Example:").strip().split("\n\n")
 ]
-RATED = {"tune", "finetune", "correlate", "robustness"}
+RATED = {"tune", "finetune", "correlate"}
 """Commands that read rated data of any form."""
 
 

@@ -91,7 +91,6 @@ WATCHED = {
     "diagnose embedded --data few.txt": "40/40 texts",
     "correlate table:rated.jsonl -m twmd bleu --resamples 0": "36/36 segments",
     "tune sbert --data table:rated.jsonl --layers 1 --try centering=none special=all": "12/12 segments",
-    "robustness --data table:pairs.jsonl -m sbert --resamples 0": "12/12 segments",
     "score few.txt -i few.txt --quiet": None,
 }
 """Command lines, and the last state of their bars; None for those without a bar."""
@@ -102,18 +101,11 @@ def test_long_work_shows_a_bar_with_total_rate_and_time_left(
 ) -> None:
     for name, text in (("few", "Line {} of a text is not long.\n"), ("other", "Row {} of it.\n")):
         (folder / f"{name}.txt").write_text("".join(text.format(i) for i in range(40)), encoding="utf-8")
-    for name, keys in (("rated", {}), ("pairs", {"group": "x"})):
-        rows = [
-            {
-                "prediction": "Line is not" + " long" * (i % 3),
-                "reference": f"Line {i} was long.",
-                "rating": i % 2,
-                **keys,
-            }
-            for i in range(12)
-        ]
-        rows = [row | {"item": i // 2} if keys else row for i, row in enumerate(rows)]
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    rows = [
+        {"prediction": "Line is not" + " long" * (i % 3), "reference": f"Line {i} was long.", "rating": i % 2}
+        for i in range(12)
+    ]
+    (folder / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(terminal, "PATIENCE_S", 0.0)
     monkeypatch.setattr(tqdm, "tqdm", functools.partial(tqdm.tqdm, mininterval=0, ncols=120))

@@ -73,7 +73,7 @@ class TestTwins:
     )
     @pytest.mark.parametrize(
         "line",
-        ["score ref.txt -i good.txt -m", "correlate table:rated.jsonl -m", "robustness --data table:rated.jsonl -m"],
+        ["score ref.txt -i good.txt -m", "correlate table:rated.jsonl -m"],
     )
     def test_same_metric_twice_is_refused(
         self, metrics: list[str], words: str, line: str, files: Path, run: Run
@@ -156,7 +156,7 @@ EVERY = "-m takes every word after it, so name files before -m."
         ("tune twmd --data table:rated.jsonl --model X", KEY),
         ("fit-baseline twmd ref.txt --centering-size 3", "centering_size is a key: use --set centering_size=VALUE."),
         (
-            "robustness --data table:rated.jsonl -m twmd --layer=3",
+            "correlate table:rated.jsonl -m twmd --layer=3",
             "No such option '--layer'. layer is a key: use --set",
         ),
         ("tune twmd --layer 3", "(Did you mean one of: '--layers', '--name'?) layer is a key: use --set layer=VALUE."),

@@ -59,7 +59,6 @@ NUMPY = """\
 correlate wmt:nosuch.jsonl -m twmd
 correlate nosuch -m twmd
 correlate table:rated.jsonl -m twdm
-robustness --data wmt:nosuch.jsonl -m twmd
 tune twmd --data wmt:nosuch.jsonl
 tune twdm --data table:rated.jsonl
 tune twmd --data table:rated.jsonl --try nosuch=1

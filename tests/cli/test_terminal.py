@@ -142,7 +142,6 @@ completion tcsh"""
 
 WRITERS = """\
 correlate table:rated.jsonl -m chrf
-robustness --data table:rated.jsonl -m chrf
 tune twmd --data table:rated.jsonl
 diagnose embedded --data table:rated.jsonl
 study stsscore --data-dir .

@@ -11,6 +11,7 @@ import pytest
 from tests.metaeval.test_correlation import VECTORS
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments, select
+from twmd_registry.metaeval import correlation
 from twmd_registry.metaeval.agreement import Averaging, agreement, draw, interval, system_agreement
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.registry.names import Statistic
@@ -58,7 +59,7 @@ def test_pairs_are_compared_within_items_of_a_group(statistic: str) -> None:
     assert {name: part.value for name, part in own.groups.items()} == pytest.approx(expected)
     assert all((part.epsilon is not None) == (statistic == "acc_eq") for part in own.groups.values())
     assert (own.low or 1) < own.value < (own.high or -1)
-    pooled = agreement(statistic, scores, rated, averaging="none", resamples=0)
+    pooled = agreement(statistic, scores, rated, averaging="item", resamples=0)
     assert pooled.value == pytest.approx(correlate(statistic, scores, rated.ratings, items))
     assert (pooled.low, pooled.high, pooled.groups["all"].low) == (None, None, None)
 
@@ -140,14 +141,32 @@ def test_warning_names_ten_undefined_items_and_counts_the_others() -> None:
     assert len(own.undefined) == 15
 
 
+@pytest.mark.parametrize("statistic", ["acc_eq", "pdp", "tau_eq"])
+def test_pairs_are_of_an_item_of_a_system_or_of_all(statistic: str) -> None:
+    scores, rated = make_campaign()
+    labels = {"item": rated.item, "system": rated.system, "none": ["x"] * len(scores)}
+    for averaging, own in labels.items():
+        result = agreement(statistic, scores, rated, averaging=averaging, resamples=20)
+        assert result.value == pytest.approx(correlate(statistic, scores, rated.ratings, own), abs=1e-12)
+        assert list(result.groups) == ["all"]
+        assert (result.low is None) == (averaging == "none")
+
+
+def test_too_many_pairs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(correlation, "MOST_PAIRS", 2)
+    scores, rated = make_campaign()
+    with pytest.raises(InputError, match="pairs of segments are more than 2: compare those of an item or a system"):
+        agreement("acc_eq", scores, rated, averaging="none")
+
+
 def test_impossible_request_is_refused() -> None:
     scores, rated = make_campaign()
     bare = rated._replace(item=None, system=None)
     for averaging in ("item", "system"):
         with pytest.raises(InputError, match=f"averaging={averaging} needs the {averaging} of every segment"):
             agreement("pearson", scores, bare, averaging=averaging)
-        with pytest.raises(SpecError, match="darr compares segments of one item already"):
-            agreement("darr", scores, rated, averaging=averaging)
+        with pytest.raises(SpecError, match="spa compares systems; expected averaging=none"):
+            agreement("spa", scores, rated, averaging=averaging)
     with pytest.raises(InputError, match="acc_eq compares segments of one item, and these data do not name items"):
         agreement(Statistic.ACC_EQ, scores, bare)
     with pytest.raises(SpecError, match="there is no averaging 'groups'; did you mean 'group'"):

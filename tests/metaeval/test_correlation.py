@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -66,10 +67,29 @@ def loop_pdp(scores: np.ndarray, ratings: np.ndarray, items: list[str]) -> float
     return float(stats.pearsonr(*([own[i] - own[j] for i, j in pairs] for own in (scores, ratings))).statistic)
 
 
+def loop_tau(variant: str, scores: np.ndarray, ratings: np.ndarray, items: list[str]) -> float:
+    """Count a pair at a time what the variant gives for it and whether it counts (Deutsch et al. 2023, Table 1)."""
+    total = counted = 0.0
+    for i, j in list_pairs(items):
+        metric, people = np.sign(scores[i] - scores[j]), np.sign(ratings[i] - ratings[j])
+        if variant == "tau_eq":
+            value: float | None = 1 if metric == people else -1
+        elif people == 0:
+            value = None
+        elif metric == 0:
+            value = {"tau_10": -1, "tau_13": None, "tau_14": 0, "accuracy": 0.5}[variant]
+        else:
+            value = 1 if metric == people else 0 if variant == "accuracy" else -1
+        if value is not None:
+            total, counted = total + value, counted + 1
+    return total / counted
+
+
 LOOPS: dict[str, Callable[[Any, Any, Any], float]] = {
     "darr": lambda x, y, items: loop_darr(x, y, items, 25),
     "acc_eq": lambda x, y, items: loop_acc_eq(x, y, items)[0],
     "pdp": loop_pdp,
+    **{name: functools.partial(loop_tau, name) for name in ("tau_10", "tau_13", "tau_14", "tau_eq", "accuracy")},
 }
 """Independent implementations of the statistics of items."""
 

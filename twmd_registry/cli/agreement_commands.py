@@ -1,4 +1,4 @@
-"""``twmd correlate``, ``robustness``, ``tune`` and ``diagnose``: metrics beside human ratings."""
+"""``twmd correlate``, ``tune`` and ``diagnose``: metrics beside human ratings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from twmd_registry.registry.presets import HASHES, name_preset
 if TYPE_CHECKING:
     from twmd_registry.judgments.rated import RatedSegments
     from twmd_registry.metaeval.diagnosis import Diagnosis
-    from twmd_registry.metaeval.study import RobustnessResult, StudyResult
+    from twmd_registry.metaeval.study import StudyResult
     from twmd_registry.metaeval.tune import Trial
 
 
@@ -38,7 +38,7 @@ COMPARED = (
 RESAMPLES, TRIALS = "Of the bootstrap intervals; 0 for none", "Of a paired permutation test against the first metric"
 OFFICIAL = "Also compare the metrics whose scores the shared task has published beside the data (mte:FOLDER)."
 compared = declare.metrics(SEGMENT_LEXICAL, COMPARED, required=True)
-CORRELATIONS = f"{', '.join(Statistic)} (default: pearson)."
+CORRELATIONS = f"{', '.join(Statistic)} (default: pearson; of demetr, accuracy)."
 resamples = declare.option("--resamples", "N", f"{RESAMPLES} (default: 1000).", type=declare.COUNT, default=1000)
 
 
@@ -53,7 +53,7 @@ resamples = declare.option("--resamples", "N", f"{RESAMPLES} (default: 1000).", 
 @declare.settings
 @resamples
 @declare.output_format(*declare.RESULT_FORMATS)
-@declare.many("--correlation", "NAME", CORRELATIONS, default=["pearson"], type=declare.words(Statistic))
+@declare.many("--correlation", "NAME", CORRELATIONS, type=declare.words(Statistic))
 @declare.choice("--by", ["none", "group", "item", "system"], "group", "What is averaged over (default: group).")
 @declare.choice("--level", ["segment", "system"], "segment", "system: means of systems, and their pairwise accuracy.")
 @declare.option("--trials", "N", f"{TRIALS} (default: 0).", type=declare.COUNT, default=0)
@@ -69,7 +69,9 @@ def correlate_command(arguments: Arguments) -> int:
     if (arguments.data is None) == (arguments.named_data is None):
         raise SpecError("name rated data once: twmd correlate DATA -m METRIC..., or --data DATA.")
     data = arguments.data or arguments.named_data
-    if arguments.threshold is not None and "darr" not in arguments.correlation:
+    default = Statistic.ACCURACY if data.startswith("demetr:") else Statistic.PEARSON
+    statistics = tuple(arguments.correlation) or (default,)
+    if arguments.threshold is not None and "darr" not in statistics:
         raise SpecError("--threshold is of darr: ask for --correlation darr, or leave it out.")
     from twmd_registry.metaeval.correlation import THRESHOLD
     from twmd_registry.metaeval.study import Study, run_study
@@ -82,7 +84,7 @@ def correlate_command(arguments: Arguments) -> int:
         data=title_of(data),
         content=content_of(rated),
         metrics=(*metrics, *official),
-        statistics=tuple(arguments.correlation),
+        statistics=statistics,
         averaging=arguments.by,
         level=arguments.level,
         resamples=arguments.resamples,
@@ -106,57 +108,16 @@ def correlate_command(arguments: Arguments) -> int:
     return 0
 
 
-@command(
-    "robustness",
-    lexical=SEGMENT_LEXICAL,
-    example="twmd robustness --data demetr:demetr.jsonl.xz,first=100 -m twmd 'twmd;adapter=tuned/' bleu",
-)
-@declare.many("--data", "DATA", declare.RATED, required=True)
-@compared
-@declare.settings
-@resamples
-@declare.output_format(*declare.RESULT_FORMATS)
-@declare.seed("Of the bootstrap")
-@declare.output("Write the tables, everything as JSON, and every pair with its scores (CSV).")
-@declare.run_options
-def robustness_command(arguments: Arguments) -> int:
-    """Measure whether metrics prefer texts to the same texts after a small edit, on a published challenge set such as
-    DEMETR.
-
-    Any rated data with two texts of each item will do: the better rated one is to score higher.
-    """
-    from twmd_registry.metaeval.study import run_robustness
-
-    options = options_of(arguments)
-    data = {f"{title_of(name)}@{content_of(rated)}": rated for name, rated in read_all_rated(arguments.data).items()}
-    metrics = tuple(metric.spec or metric.name for metric in arguments.asked)
-    sampling = {"resamples": arguments.resamples, "seed": arguments.seed}
-    with progress_bar(first=_first_step(arguments)) as progress:
-        result = run_robustness(data, metrics, options, progress=progress, **sampling)
-    with printed(_format(result, arguments.format)):
-        if arguments.output:
-            _write_tables(result, arguments.output, "robustness")
-            pairs = result.pairs
-            scores = [f"{metric.label} {side}" for metric in result.scored for side in ("better", "worse")]
-            rows = []
-            for i in range(0, len(pairs.group), 2):
-                own = [score for metric in result.scored for score in metric.scores[i : i + 2]]
-                references = [pairs.references[i]] if isinstance(pairs.references[i], str) else pairs.references[i]
-                rows.append([pairs.group[i], *pairs.predictions[i : i + 2], "\n".join(references), *own])
-            write_rows(arguments.output / "pairs.csv", ["edit", "better", "worse", "reference", *scores], rows)
-    return 0
-
-
 def _first_step(arguments: Arguments) -> str:
     """Return what is done before the first segment: SacreBLEU's metrics alone load no model."""
     return "loading the model" if any(metric.spec for metric in arguments.asked) else ""
 
 
-def _format(result: StudyResult | RobustnessResult, form: str) -> str:
+def _format(result: StudyResult, form: str) -> str:
     return as_json(result.as_dict()) if form == "json" else result.as_text(STYLES[form])
 
 
-def _write_tables(result: StudyResult | RobustnessResult, folder: Path, name: str) -> None:
+def _write_tables(result: StudyResult, folder: Path, name: str) -> None:
     """Write the tables in every format, and everything as JSON."""
     for title, table in result.tables.items():
         write_forms(folder, title, {suffix: as_text(table, form) for suffix, form in FORMATS.items()})

@@ -241,6 +241,8 @@ def _name_the_missing(path: Path, scores: dict[str, list[str]], outputs: list[st
 def read_demetr(path: Path, first: str | None = None) -> RatedSegments:
     """Read JSON lines with ``pert_name, id, mt_sent, pert_sent, eng_sent``.
 
+    Rows whose edit has changed nothing are dropped.
+
     Args:
         path: The file.
         first: How many rows of every kind of edit are read, from the first; None for all.
@@ -262,8 +264,11 @@ def read_demetr(path: Path, first: str | None = None) -> RatedSegments:
             kind, item = row.label("pert_name"), row.label("id")
             read[kind] += 1
             if most is None or read[kind] <= most:
-                reference = row.text("eng_sent")
-                yield RatedRow(kind, row.text("mt_sent"), reference, 1.0, item, "unedited")
-                yield RatedRow(kind, row.text("pert_sent"), reference, 0.0, item, "edited")
+                reference, text, edited = (row.text(name) for name in ("eng_sent", "mt_sent", "pert_sent"))
+                if text.split() == edited.split():
+                    yield from [skipped(row.place, kind)] * 2
+                    continue
+                yield RatedRow(kind, text, reference, 1.0, item, "unedited")
+                yield RatedRow(kind, edited, reference, 0.0, item, "edited")
 
     return gather(pairs(), path)

@@ -96,7 +96,7 @@ def agreement(
     """Measure how well scores agree with ratings.
 
     The statistic is computed in every part of the data; the average is the plain mean over the parts. For the interval,
-    the rows of every part (the items, for ``darr`` and ``acc_eq``) are drawn with replacement, and every resample is
+    the rows of every part (the items, for statistics of pairs) are drawn with replacement, and every resample is
     averaged; a part that is undefined in a resample is left out of that resample's average. An average over items draws
     whole items, which get no intervals of their own. The same seed draws the same rows for every metric.
 
@@ -104,7 +104,8 @@ def agreement(
         statistic: A value of `Statistic`.
         scores: Higher is better; shape (segments,).
         rated: The ratings, and the parts that their segments belong to.
-        averaging: A value of `Averaging`; ``darr`` and ``acc_eq`` take ``none`` and ``group``.
+        averaging: A value of `Averaging`. The statistics that compare pairs of segments are of one part, unless it is
+            ``group``: they compare the segments of an item (or, by ``system``, of a system; by ``none``, all).
         resamples: Of the bootstrap; 0 for no intervals.
         seed: Of the bootstrap.
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
@@ -122,7 +123,7 @@ def agreement(
     wanted, numbers = statistic_named(statistic), check_numbers("scores", scores, len(rated.ratings))
     if seed < 0:
         raise SpecError(f"expected a seed of 0 or more, not {seed}.")
-    by_item = averaging == Averaging.ITEM
+    by_item = averaging == Averaging.ITEM and wanted not in PAIRWISE
     groups, undefined = dict[str, Agreement](), list[Undefined]()
     resampled, units = list[np.ndarray](), dict[str, int]()
     for k, (name, rows, estimator) in enumerate(split_parts(rated, wanted, averaging, threshold=threshold)):
@@ -155,19 +156,21 @@ def split_parts(
     """
     if averaging not in set(Averaging):
         raise SpecError(f"there is no averaging {averaging!r}; {menu(str(averaging), Averaging)}.")
-    if statistic in PAIRWISE and averaging in {Averaging.ITEM, Averaging.SYSTEM}:
-        within = f"{statistic} compares segments of one item already"
-        raise SpecError(f"{within}; expected averaging=none or averaging=group, not {averaging}.")
-    if statistic in PAIRWISE and rated.item is None:
+    if statistic is Statistic.SPA and averaging not in {Averaging.NONE, Averaging.GROUP}:
+        raise SpecError(f"spa compares systems; expected averaging=none or averaging=group, not {averaging}.")
+    if statistic in PAIRWISE and rated.item is None and averaging in {Averaging.GROUP, Averaging.ITEM}:
         missing = f"{statistic} compares segments of one item, and these data do not name items"
         raise InputError(f"{missing}: give the column that does (item=).")
-    columns = {Averaging.NONE: [EVERYTHING] * len(rated.group), Averaging.GROUP: rated.group}
-    column = columns.get(Averaging(averaging)) or (rated.item if averaging == Averaging.ITEM else rated.system)
+    everything = [EVERYTHING] * len(rated.group)
+    columns = {"none": everything, "group": rated.group, "item": rated.item, "system": rated.system}
+    column = columns[averaging]
     if column is None:
         missing = f"averaging={averaging} needs the {averaging} of every segment, which these data do not name"
         raise InputError(f"{missing}: give the column that does ({averaging}=).")
     ratings = check_numbers("ratings", rated.ratings, len(rated.ratings))
     items, systems = (None if labels is None else np.asarray(labels) for labels in (rated.item, rated.system))
+    if statistic in PAIRWISE - {Statistic.SPA} and averaging != Averaging.GROUP:
+        items, column = np.asarray(column), everything
     names, code = np.unique(np.asarray(column), return_inverse=True)
     parts = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code))[:-1])
     result = list[Part]()

@@ -7,6 +7,7 @@ Shapes: N segments, P pairs of segments, B resamples.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -26,7 +27,29 @@ _ACCURACY_ROUNDING = 1e-12
 """Two accuracies, sums of shares, are equal up to this."""
 
 
-PAIRWISE = frozenset({Statistic.DARR, Statistic.ACC_EQ, Statistic.PDP, Statistic.SPA})
+TIE = 1e-5
+"""Scores that differ by no more are a tie of ``accuracy``: a score may move by so much under an equal signature."""
+MOST_PAIRS = 2**26
+"""Pairs of segments that are compared at once: 3 GB."""
+
+
+def _tau_10(c: np.ndarray, d: np.ndarray, m: np.ndarray, *_: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return c - d - m, c + d + m
+
+
+_PAIR_FORMULAS: dict[Statistic, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
+    Statistic.DARR: _tau_10,
+    Statistic.TAU_10: _tau_10,
+    Statistic.TAU_13: lambda c, d, *_: (c - d, c + d),
+    Statistic.TAU_14: lambda c, d, m, *_: (c - d, c + d + m),
+    Statistic.TAU_EQ: lambda c, d, m, h, both: (c + both - d - m - h, c + d + m + h + both),
+    Statistic.ACCURACY: lambda c, d, m, *_: (c + m / 2, c + d + m),
+}
+"""Numerator and denominator from the numbers of pairs that are concordant, discordant, tied by the metric, tied by
+people (h), and tied by both. The variants of Kendall's tau are WMT's of 2010, 2013 and 2014, as Deutsch, Foster and
+Freitag (2023) list them, and theirs; ``darr`` is that of 2010 over pairs that people rate far apart (Bojar et al. 2017;
+Ma et al. 2018); ``accuracy`` counts a tie of the metric as half a pair."""
+PAIRWISE = frozenset({*_PAIR_FORMULAS, Statistic.ACC_EQ, Statistic.PDP, Statistic.SPA})
 """The statistics that need to know which segments are of one item."""
 PERMUTATIONS, PERMUTATION_SEED = 1000, 4
 """Of soft pairwise accuracy, as in the metrics shared task."""
@@ -199,6 +222,9 @@ def _make_correlation(statistic: Statistic, ratings: np.ndarray) -> Estimator:
 def pair_rows(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return a row, another row of the same item, and the number of the item among those with a pair; shape (P,) each.
 
+    Raises:
+        InputError: There are more than `MOST_PAIRS`.
+
     >>> first, second, _ = pair_rows(["a", "b", "a", "c", "a"])
     >>> first.tolist(), second.tolist()
     ([0, 0, 2], [2, 4, 4])
@@ -206,38 +232,48 @@ def pair_rows(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     _, code = np.unique(np.asarray(items), return_inverse=True)
     order = np.argsort(code, kind="stable")
     runs = [run for run in np.split(order, np.flatnonzero(np.diff(code[order])) + 1) if len(run) > 1]
+    count = sum(len(run) * (len(run) - 1) // 2 for run in runs)
+    if count > MOST_PAIRS:
+        raise InputError(
+            f"{count:,} pairs of segments are more than {MOST_PAIRS:,}: compare those of an item or a system."
+        )
     pairs = [np.stack([run[side] for side in np.triu_indices(len(run), 1)]) for run in runs]
     first, second = np.concatenate([np.zeros((2, 0), dtype=np.intp), *pairs], axis=1)
     return first, second, np.repeat(np.arange(len(runs)), [pair.shape[1] for pair in pairs])
 
 
-def _make_darr(ratings: np.ndarray, items: Items, threshold: float) -> Estimator:
-    """Make WMT's Kendall-like tau, ``(C - D) / (C + D)`` over all items' pairs (Bojar et al. 2017; Ma et al. 2018).
+def _make_pair_statistic(statistic: Statistic, ratings: np.ndarray, items: Items, threshold: float) -> Estimator:
+    """Make a statistic of counted pairs of segments of one item, by the formulas of `_PAIR_FORMULAS`.
 
-    Pairs whose ratings differ by less than the threshold do not count; a tie of the metric is discordant. A constant
-    metric has -1.
+    Pairs whose ratings differ by less than the threshold do not count for ``darr``; for ``accuracy``, scores that
+    differ by no more than `TIE` are a tie.
     """
     first, second, item = pair_rows(items)
     people = ratings[first] - ratings[second]
-    ordered = (people != 0) & (np.abs(people) >= threshold - _RATING_ROUNDING)
-    units = len(np.unique(item))
+    units = int(item.max(initial=-1)) + 1
+    if statistic is Statistic.DARR:
+        apart = (people != 0) & (np.abs(people) >= threshold - _RATING_ROUNDING)
+        first, second, item, people = (each[apart] for each in (first, second, item, people))
+    formula = _PAIR_FORMULAS[statistic]
 
     def estimate(scores: np.ndarray) -> CorrelationEstimate:
-        if not ordered.any():
-            raise InputError(
-                f"no two segments of one item have ratings that differ by {threshold:g} or more, the threshold in "
-                "points of these ratings"
-            )
-        alike = np.sign(scores[first] - scores[second]) == np.sign(people)
-        concordant = np.bincount(item[ordered & alike], minlength=units)
-        discordant = np.bincount(item[ordered & ~alike], minlength=units)
+        metric = scores[first] - scores[second]
+        if statistic is Statistic.ACCURACY:
+            metric = np.where(np.abs(metric) <= TIE, 0.0, metric)
+        tied, alike = metric == 0, np.sign(metric) == np.sign(people)
+        kind = np.where(people == 0, np.where(tied, 4, 3), np.where(tied, 2, np.where(alike, 0, 1)))
+        counts = np.bincount(5 * item + kind, minlength=5 * units).reshape(units, 5).T  # (kinds, items)
 
         def resampled(weights: np.ndarray) -> np.ndarray:
-            balance, counted = (concordant - discordant) @ weights, (concordant + discordant) @ weights  # (B,)
-            return np.where(counted > 0, balance / np.maximum(counted, 1), np.nan)
+            numerator, denominator = formula(*(counts @ weights))
+            return _divide(numerator, denominator, denominator == 0)
 
-        segments = len(np.unique([first[ordered], second[ordered]]))
-        return CorrelationEstimate(float(resampled(np.ones((units, 1), int))[0]), segments, units, resampled)
+        value = float(resampled(np.ones((units, 1), int))[0]) if units else math.nan
+        if math.isnan(value):
+            apart = f" that differ by {threshold:g} or more, the threshold in points of these ratings"
+            differ = apart if statistic is Statistic.DARR else " that differ"
+            raise InputError(f"no two segments of one item have ratings{differ}")
+        return CorrelationEstimate(value, len(np.unique([first, second])), units, resampled)
 
     return estimate
 
@@ -387,8 +423,8 @@ def make_estimator(
         if systems is None:
             raise InputError("the data do not say which system wrote a segment")
         return _make_spa(ratings, items, systems)
-    if statistic is Statistic.DARR:
-        return _make_darr(ratings, items, threshold)
+    if statistic in _PAIR_FORMULAS:
+        return _make_pair_statistic(statistic, ratings, items, threshold)
     return (_make_acc_eq if statistic is Statistic.ACC_EQ else _make_pdp)(ratings, items)
 
 
@@ -439,12 +475,12 @@ def correlate(
         statistic: A value of `Statistic`.
         scores: Shape (N,).
         ratings: Shape (N,).
-        items: The item of every segment; ``darr``, ``acc_eq``, ``pdp`` and ``spa`` need it.
+        items: The item of every segment; the statistics of `PAIRWISE` need it.
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
         systems: What wrote every segment; ``spa`` needs it.
 
     Returns:
-        From -1 to 1, of ``acc_eq`` and ``spa`` from 0 to 1.
+        From -1 to 1, of ``accuracy``, ``acc_eq`` and ``spa`` from 0 to 1.
 
     Raises:
         SpecError: There is no such statistic.

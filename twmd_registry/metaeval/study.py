@@ -1,19 +1,15 @@
-"""Meta-evaluations as values: agreement of metrics with ratings, and preferences between two texts of a pair."""
+"""Meta-evaluations as values: the agreement of metrics with ratings."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.errors import InputError, SpecError, menu
 from twmd_registry.judgments.official import OfficialScores
-from twmd_registry.judgments.rated import RatedSegments, select
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.agreement import (
     RESAMPLES,
@@ -21,14 +17,11 @@ from twmd_registry.metaeval.agreement import (
     Agreement,
     Averaging,
     agreement,
-    bootstrap,
     check_systems,
-    interval,
-    mean_estimate,
     split_parts,
     system_agreement,
 )
-from twmd_registry.metaeval.correlation import THRESHOLD, check_numbers, statistic_named
+from twmd_registry.metaeval.correlation import THRESHOLD, statistic_named
 from twmd_registry.metaeval.side_by_side import (
     FORMATS,
     MISSING,
@@ -49,8 +42,8 @@ from twmd_registry.version import __version__
 
 SEGMENT, SYSTEM = "segment", "system"
 """Levels of a study: every segment's score is correlated, or every system's mean."""
-TIE = 1e-5
-"""Scores that differ by no more are equal: a score may move by so much under an equal signature."""
+MOST_COLUMNS = 12
+"""A table of more groups has a row for each of them, and a column per metric."""
 
 
 @dataclass(frozen=True)
@@ -173,27 +166,35 @@ class StudyResult:
     def _table(self, statistic: Statistic) -> TextTable:
         """Return a row per metric: the average with its interval, and every group's correlation, from -1 to 1.
 
-        With tests the metrics are ordered by rank and average.
+        With tests the metrics are ordered by rank and average. Of more than `MOST_COLUMNS` groups each has a row.
         """
         study = self.study
         undefined = {name for own in self.agreements for name, *_ in own[statistic].undefined}
         groups = sorted(undefined.union(*(own[statistic].groups for own in self.agreements)))
-        tested, accuracy = ["rank", "p (better)"] if study.trials else [], ["accuracy"] if study.level == SYSTEM else []
-        rows = list[tuple[str, ...]]()
         order = list(range(len(self.scored)))
         if study.trials:
             order.sort(key=lambda k: -self.agreements[k][statistic].value)
+        columns: dict[str, list[str]] = {statistic.value: [], "95% interval": []}
         for k in order:
-            metric, own = self.scored[k], self.agreements[k][statistic]
-            values = {name: f"{group.value:.3f}" for name, group in own.groups.items()}
-            cells = [metric.label, f"{own.value:.3f}", between(own.low, own.high) or MISSING]
+            own = self.agreements[k][statistic]
+            cells = {statistic.value: f"{own.value:.3f}", "95% interval": between(own.low, own.high) or MISSING}
             if study.trials:
-                p = f"{self.tests[k][statistic].p:.4f}" if self.tests[k] else MISSING
-                cells += [str(self.ranks[k][statistic]), p]
-            cells += [f"{self.accuracies[k][statistic].value:.3f}" for _ in accuracy]
-            rows.append((*cells, *(values.get(name, "undefined") for name in groups), str(own.n)))
+                cells["rank"] = str(self.ranks[k][statistic])
+                cells["p (better)"] = f"{self.tests[k][statistic].p:.4f}" if self.tests[k] else MISSING
+            if study.level == SYSTEM:
+                cells["accuracy"] = f"{self.accuracies[k][statistic].value:.3f}"
+            for name in groups:
+                group = own.groups.get(name)
+                cells[name] = f"{group.value:.3f}" if group else "undefined"
+                if group and len(groups) > MOST_COLUMNS and (both := between(group.low, group.high)):
+                    cells[name] += f" ({both})"
+            for name, cell in (cells | {"n": str(own.n)}).items():
+                columns.setdefault(name, []).append(cell)
         title = f"{statistic.value}, {study.data}, averaging {study.averaging}, level {study.level}"
-        return TextTable(title, ("metric", statistic.value, "95% interval", *tested, *accuracy, *groups, "n"), rows)
+        labels = tuple(self.scored[k].label for k in order)
+        if len(groups) > MOST_COLUMNS:
+            return TextTable(title, ("", *labels), [(name, *cells) for name, cells in columns.items()])
+        return TextTable(title, ("metric", *columns), list(zip(labels, *columns.values(), strict=True)))
 
     def as_text(self, form: str) -> str:
         """Return every table, in a form of `FORMATS`, and what is needed to repeat the study."""
@@ -308,163 +309,3 @@ def _rank(
         for own, rank in zip(by_metric, ranks, strict=True):
             own[statistic] = rank
     return by_metric
-
-
-@dataclass(frozen=True)
-class RobustnessResult:
-    """Preferences of every metric on every kind of edit.
-
-    Attributes:
-        name: The canonical name: two results with equal names measure the same.
-        pairs: What was scored: the better text of every pair at even rows, the worse text after it.
-        scored: By metric, label, signature and the scores of `pairs`.
-        preferences: By metric, then by kind of edit, the result of `prefer`.
-        overlaps: A sentence for each metric that was trained or tuned on the data.
-    """
-
-    name: str
-    pairs: RatedSegments
-    scored: tuple[LabelledScores, ...]
-    preferences: tuple[dict[str, dict[str, Any]], ...]
-    overlaps: tuple[str, ...]
-
-    @property
-    def tables(self) -> dict[str, TextTable]:
-        """Return a row per kind of edit, a column per metric, and the mean over kinds: share preferred, difference."""
-        preferred = "Share of better texts that score higher, ties as halves (95% interval)"
-        difference = "Better less worse score, mean (95% interval)"
-        return {
-            "preferred": self._table("preferred", preferred, 3),
-            "difference": self._table("difference", difference, 4),
-        }
-
-    def _table(self, key: str, title: str, digits: int) -> TextTable:
-        rows = list[tuple[str, ...]]()
-        for kind, first in self.preferences[0].items():
-            intervals = [own[kind][f"{key}_interval"] for own in self.preferences]
-            ends = [between(low, high, digits) for low, high in intervals]
-            values = [f"{own[kind][key]:.{digits}f}" for own in self.preferences]
-            cells = [f"{value} ({both})" if both else value for value, both in zip(values, ends, strict=True)]
-            rows.append((kind, str(first["n"]), *cells))
-        means = [np.mean([own[key] for own in by_kind.values()]) for by_kind in self.preferences]
-        header = ("edit", "n", *(metric.label for metric in self.scored))
-        return TextTable(title, header, [*rows, ("average", str(len(rows)), *(f"{mean:.4f}" for mean in means))])
-
-    def as_text(self, form: str) -> str:
-        """Return every table, and what is needed to repeat the measurement; argument as for `StudyResult.as_text`."""
-        lines = [self.name, *(f"{metric.label}: {metric.signature}" for metric in self.scored), *self.overlaps]
-        return as_report(self.tables.values(), lines, form)
-
-    def __str__(self) -> str:
-        """Return it as text."""
-        return self.as_text(FORMATS["txt"])
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return every number, ready for JSON."""
-        metrics = [
-            {"label": metric.label, "signature": metric.signature, "edits": by_kind}
-            for metric, by_kind in zip(self.scored, self.preferences, strict=True)
-        ]
-        return {"study": self.name, "overlaps": list(self.overlaps), "metrics": metrics}
-
-
-def pair_up(data: Sequence[RatedSegments]) -> RatedSegments:
-    """Put the two texts of every pair in rows 2i and 2i + 1, the better rated text first.
-
-    Raises:
-        InputError: The data name no items, or an item of a group has not two segments, or two of one rating; names it.
-    """
-    sets: list[RatedSegments] = []
-    for rated in data:
-        if rated.item is None:
-            raise InputError(
-                "robustness needs pairs: data with items, as demetr:FILE, or a table with the columns group and item."
-            )
-        places: dict[tuple[str, str], list[int]] = {}
-        for row, key in enumerate(zip(rated.group, rated.item, strict=True)):
-            places.setdefault(key, []).append(row)
-        for (group, item), rows in places.items():
-            if len(rows) != 2 or rated.ratings[rows[0]] == rated.ratings[rows[1]]:
-                raise InputError(
-                    f"item {item!r} of {group!r} has {len(rows)} segments: expected two with different ratings."
-                )
-        order = np.array(list(places.values()))  # (pairs, 2)
-        order = np.take_along_axis(order, np.argsort(-rated.ratings[order], axis=1), axis=1)
-        sets.append(select(rated, order.ravel()))
-    groups, predictions, references = (
-        list(itertools.chain.from_iterable(getattr(own, field) for own in sets))
-        for field in ("group", "predictions", "references")
-    )
-    return RatedSegments(groups, predictions, references, np.concatenate([own.ratings for own in sets]), 0)
-
-
-def prefer(better: np.ndarray, worse: np.ndarray, *, resamples: int, seed: int) -> dict[str, Any]:
-    """Measure how often, and by how much, better texts score higher; scores have shape (pairs,).
-
-    Returns:
-        ``n`` pairs; ``ties``, pairs whose scores are equal up to `TIE`; ``preferred``, ``mean_i [d_i > 0] + [d_i = 0] /
-        2`` with ``d_i = better_i - worse_i``, from 0 to 1; ``difference``, ``mean_i d_i`` on the metric's own scale;
-        and of both the bootstrap 95% interval, as ``preferred_interval`` and ``difference_interval``.
-
-    Raises:
-        InputError: Different numbers of scores, or a score that is not finite.
-        SpecError: A negative number of resamples.
-
-    >>> own = prefer(np.array([0.9, 0.8, 0.7, 0.6]), np.array([0.5, 0.8, 0.6, 0.7]), resamples=0, seed=0)
-    >>> own["preferred"], own["ties"], round(own["difference"], 4)
-    (0.625, 1, 0.1)
-    """
-    n = len(better)
-    difference = check_numbers("scores of better texts", better, n) - check_numbers("scores of worse texts", worse, n)
-    tied = np.abs(difference) <= TIE
-    higher = np.where(tied, 0.5, difference > 0)
-    result: dict[str, Any] = {"n": n, "ties": int(tied.sum())}
-    for name, values in (("preferred", higher), ("difference", difference)):
-        resampled = bootstrap(mean_estimate(values), resamples, np.random.default_rng(seed))
-        result |= {name: float(values.mean()), f"{name}_interval": interval(resampled)}
-    return result
-
-
-def run_robustness(
-    data: dict[str, RatedSegments],
-    metrics: Sequence[Compared],
-    options: RunOptions,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-    progress: Progress | None = None,
-) -> RobustnessResult:
-    """Score the two texts of every pair by every metric: a text and the same text after a small edit.
-
-    Args:
-        data: By name and content, the data sets, as for `pair_up`: published challenge sets such as DEMETR.
-        metrics: What is compared, ours and SacreBLEU's.
-        options: Device, batch size and caches.
-        resamples: Of the bootstrap; 0 for no intervals.
-        seed: Of the bootstrap.
-        progress: Called with the number of segments scored.
-
-    Raises:
-        InputError: As for `pair_up`.
-        SpecError: No metric, or an unknown metric.
-        ModelError: As for `Scorer.score`.
-
-    Warns:
-        TwmdWarning: A metric was trained or tuned on the data; a kind of edit has fewer pairs than
-            `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE`; a single pair has no interval.
-    """
-    checked, pairs = check_compared(metrics), pair_up(list(data.values()))
-    expect(progress, len(pairs.predictions))
-    applied, scored, overlaps = score_side_by_side(checked, pairs, ", ".join(data), options, progress)
-    kinds = np.array(pairs.group[::2])
-    rows = {str(kind): np.flatnonzero(kinds == kind) for kind in dict.fromkeys(pairs.group)}
-    if resamples:
-        warn_about_small_samples({kind: len(own) for kind, own in rows.items()})
-    preferences = []
-    for metric in scored:
-        better, worse = np.array(metric.scores).reshape(-1, 2).T  # (pairs,) each
-        preferences.append(
-            {kind: prefer(better[own], worse[own], resamples=resamples, seed=seed) for kind, own in rows.items()}
-        )
-    fields = {"data": ",".join(data), "metrics": names_of(applied), "bs": resamples, "seed": seed}
-    return RobustnessResult(_write_name("robustness", fields), pairs, scored, tuple(preferences), overlaps)

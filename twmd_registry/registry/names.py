@@ -170,12 +170,17 @@ class Dtype(StrEnum):
 
 
 class Statistic(StrEnum):
-    """How agreement is measured; darr, acc_eq and pdp compare the segments of each item, spa compares systems."""
+    """How agreement is measured; from darr on, segments of each item are compared, and by spa systems."""
 
     PEARSON = "pearson"
     SPEARMAN = "spearman"
     KENDALL = "kendall"
     DARR = "darr"
+    TAU_10 = "tau_10"
+    TAU_13 = "tau_13"
+    TAU_14 = "tau_14"
+    TAU_EQ = "tau_eq"
+    ACCURACY = "accuracy"
     ACC_EQ = "acc_eq"
     PDP = "pdp"
     SPA = "spa"
