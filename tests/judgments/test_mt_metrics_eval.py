@@ -72,31 +72,51 @@ def test_another_reference_is_left_out_unless_it_is_asked_for(tmp_path: Path) ->
     assert (other.system, other.references, other.dropped) == (["A"], ["b one"], 1)  # a segment has no such reference
 
 
+@pytest.mark.parametrize("reference", ["refA.refB", "all"])
+def test_several_references_are_read(reference: str, tmp_path: Path) -> None:
+    folder = wmt(tmp_path, "A\t0\nA\t-1\nrefB\t-2\nrefB\t-3\n", {"A": "a one\na two\n", "refB": "b one\n \n"})
+    written(folder, "b one\n\n", "references/zh-en.refB.txt")
+    rated = read_mt_metrics_eval(folder, reference=reference, humans="yes")
+    assert (rated.system, rated.references) == (["A", "A"], [["ref one", "b one"], ["ref two"]])
+    written(folder, "b one\n", "references/zh-en.refB.txt")
+    with pytest.raises(FileError, match="the references of zh-en differ in their numbers of lines: refA 2, refB 1"):
+        read_mt_metrics_eval(folder, reference=reference)
+
+
+def test_outliers_are_left_out(tmp_path: Path) -> None:
+    folder = wmt(tmp_path, "A\t0\nA\t-1\nB\t-2\nB\t-3\n", OUTPUTS)
+    assert read_mt_metrics_eval(folder, without="B").system == ["A", "A"]
+    with pytest.raises(SpecError, match="without=b: there is no such system"):
+        read_mt_metrics_eval(folder, without="b")
+
+
 def test_segments_are_grouped_by_domain_where_that_is_asked_for(tmp_path: Path) -> None:
     folder = wmt(tmp_path, "A\t0\nA\tNone\nB\t-5\nB\t-1\n", OUTPUTS)
     written(folder, "news one\nchat  two\n", "documents/zh-en.docs")
     with pytest.warns(TwmdWarning, match="without a rating"):
-        result = read_mt_metrics_eval(folder, domains="yes")
+        result = read_mt_metrics_eval(folder, group="domain")
     assert (result.group, result.item) == (
         ["zh-en news", "zh-en news", "zh-en chat"],
         ["zh-en:1", "zh-en:1", "zh-en:2"],
     )
-    with pytest.raises(SpecError, match="domains=1: expected yes or no"):
-        read_mt_metrics_eval(folder, domains="1")
+    with pytest.warns(TwmdWarning, match="without a rating"):
+        assert read_mt_metrics_eval(folder, group="document").group == ["zh-en one", "zh-en one", "zh-en two"]
+    with pytest.raises(SpecError, match="group=domains: there is no such grouping; did you mean 'domain'"):
+        read_mt_metrics_eval(folder, group="domains")
     for text, words in (
         ("news one\nchat\n", "row 2: expected a domain and a document"),
         ("news a\n", "expected 2 lines"),
     ):
         written(folder, text, "documents/zh-en.docs")
         with pytest.raises(FileError, match=words):
-            read_mt_metrics_eval(folder, domains="yes")
+            read_mt_metrics_eval(folder, group="domain")
 
 
 @pytest.mark.parametrize(
     ("scores", "words"),
     [
         ("A\t0\n", "A has 1 ratings and 2 lines of output; there are 2 references"),
-        ("A\t0\nA\tbad\n", "segment 2 of A: expected a rating, a finite number, not 'bad'"),
+        ("A\t0\nA\tbad\n", "row 2: expected a rating, a finite number, not 'bad'"),
         ("A 0\nA\t0 1\n", r"row 2: expected SYSTEM<TAB>SCORE, got 'A\t0 1'"),
         ("A\tNone\nA\tNone\n", "mqm of zh-en holds no rated segment"),
     ],

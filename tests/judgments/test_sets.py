@@ -70,7 +70,7 @@ def test_hub_name_is_read_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (
             "mte:wmt22,ratings=mqm",
-            "no key 'ratings'; did you mean 'rating'? Choices: pair, rating, reference, humans, domains.",
+            "no key 'ratings'; did you mean 'rating'? Choices: pair, rating, reference, humans, without, group.",
         ),
         ("stsb:dev.csv,rating=3", "no key 'rating'; this format takes none."),
         ("d2t:x.jsonl,rating=a,rating=b", "expected rating=VALUE once."),

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from twmd_registry.errors import FileError, SpecError, warn
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.judgments.reader import read_rating
 from twmd_registry.judgments.sets import DIGITS, FORMATS, parse_name
-from twmd_registry.judgments.translations import REFERENCE, UNRATED, read_mt_metrics_eval, read_scores
+from twmd_registry.judgments.translations import REFERENCE, names_of_references, read_mt_metrics_eval, read_scores
 
 SOURCE = "src"
 """What files of metrics without a reference have in its place."""
@@ -60,7 +59,7 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
     for pair in pairs:
         for path in sorted((folder / "metric-scores" / pair).glob("*.seg.score")):
             name, _, side = path.name.removesuffix(".seg.score").rpartition("-")
-            if side in (reference, SOURCE):
+            if side in (reference, SOURCE, ".".join(names_of_references(folder, pair, reference))):
                 files.setdefault(name, {})[pair] = path
     if not files:
         raise FileError(f"{folder}/metric-scores holds no NAME-{reference}.seg.score of {', '.join(pairs)}.")
@@ -85,9 +84,8 @@ def _scores_of(files: dict[str, Path], rated: RatedSegments) -> tuple[float, ...
     for item, system in zip(rated.item or [], rated.system or [], strict=True):
         pair, _, number = item.rpartition(":")
         own, segment = by_pair.get(pair, {}).get(system, []), int(number)
-        known = segment <= len(own) and own[segment - 1] != UNRATED
-        where = f"{files.get(pair)}, segment {segment} of {system}"
-        scores.append(read_rating(own[segment - 1], where) if known else math.nan)
+        score = own[segment - 1] if segment <= len(own) else None
+        scores.append(math.nan if score is None else score)
     return tuple(scores)
 
 
@@ -96,6 +94,6 @@ def _systems_of(files: dict[str, Path]) -> frozenset[tuple[str, str, float]]:
     for pair, path in files.items():
         file = path.with_name(path.name.removesuffix(".seg.score") + ".sys.score")
         for system, (score, *_) in read_scores(file).items() if file.is_file() else ():
-            if score != UNRATED:
-                systems.add((pair, system, read_rating(score, f"{file}, {system}")))
+            if score is not None:
+                systems.add((pair, system, score))
     return frozenset(systems)

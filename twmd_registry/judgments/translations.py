@@ -13,8 +13,10 @@ from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, skipp
 from twmd_registry.judgments.reader import TableRow, read_content, read_lines, read_rating, read_rows
 
 UNRATED = "None"
-REFERENCE = "refA"
-"""The reference that systems are compared with unless another is asked for."""
+REFERENCE, ALL = "refA", "all"
+"""The reference that systems are compared with unless another is asked for; the name of all references together."""
+GROUPINGS = ("pair", "domain", "document")
+"""What may group segments, within each language pair."""
 SHORTEST = 2
 """Rows with fewer characters in either text are dropped: the TWMD authors' protocol for WMT."""
 
@@ -70,12 +72,13 @@ def read_mt_metrics_eval(
     rating: str = "mqm",
     reference: str = REFERENCE,
     humans: str = "no",
-    domains: str = "no",
+    without: str = "",
+    group: str = GROUPINGS[0],
 ) -> RatedSegments:
     """Read the rated segments of every system, grouped by language pair.
 
-    Higher ratings are better (MQM counts errors below 0). Unrated segments, and segments whose reference is empty, are
-    dropped and counted. Warnings name systems that are rated and have no output, systems with output and no rating, and
+    Higher ratings are better (MQM counts errors below 0). Unrated segments, and segments without a reference, are
+    dropped and counted. Warnings name systems that are rated and have no output, systems with output and no rating,
     systems without ratings of segments that others have, and translations by people that are left out.
 
     Args:
@@ -84,10 +87,13 @@ def read_mt_metrics_eval(
             ``None`` is unrated).
         pair: A language pair; None for all that have the rating.
         rating: The kind of rating, such as mqm, wmt-z, wmt-raw or da-sqm.
-        reference: Which reference the systems are compared with; itself, where it was rated like a system, is left out.
+        reference: Which reference the systems are compared with, several as ``refA.refB``, or ``all``; itself, where
+            it was rated like a system, is left out.
         humans: ``yes`` reads other references that were rated like systems; by the shared task's rule, ``no``, outputs
             of people are not ranked with those of systems.
-        domains: ``yes`` groups segments by language pair and domain, as ``en-de news``, from ``documents/PAIR.docs``.
+        without: Systems to leave out, as ``A+B``: a year's outliers, which the data do not name.
+        group: ``domain`` or ``document`` groups segments by it within each pair, as ``en-de news``, from
+            ``documents/PAIR.docs``.
 
     Returns:
         Its rated segments; the items are called ``PAIR:NUMBER``, segments numbered from 1.
@@ -95,16 +101,23 @@ def read_mt_metrics_eval(
     Raises:
         FileError: A file is missing (with the choices), or has another number of lines than there are segments, or a
             row has another form.
-        SpecError: `humans` or `domains` is neither yes nor no.
+        SpecError: `humans` is neither yes nor no, `group` none of `GROUPINGS`, or there is no system of `without`.
     """
-    for key, value in (("humans", humans), ("domains", domains)):
-        if value not in {"yes", "no"}:
-            raise SpecError(f"{key}={value}: expected yes or no.")
+    if humans not in {"yes", "no"}:
+        raise SpecError(f"humans={humans}: expected yes or no.")
+    if group not in GROUPINGS:
+        raise SpecError(f"group={group}: there is no such grouping; {menu(group, GROUPINGS)}.")
     pairs = [pair] if pair else _pairs_with(folder, rating)
-    read = [row for each in pairs for row in _read_pair(folder, each, rating, reference, humans == "yes")]
-    if domains == "yes":
+    outliers = set(filter(None, without.split("+")))
+    known = {system for each in pairs for system in outputs_of(folder, each)}
+    if unknown := sorted(outliers - known):
+        raise SpecError(f"without={unknown[0]}: there is no such system; {menu(unknown[0], sorted(known))}.")
+    read = list[RatedRow]()
+    for each in pairs:
+        read += _read_pair(folder, each, rating, reference, with_humans=humans == "yes", outliers=outliers)
+    if group != GROUPINGS[0]:
         by_pair = {each: read_documents(folder, each) for each in pairs}
-        read = [row if row.item is None else _with_domain(row, by_pair) for row in read]
+        read = [row if row.item is None else _regroup(row, by_pair, GROUPINGS.index(group) - 1) for row in read]
     return gather(read, f"{folder}, {rating} of {', '.join(pairs)}")
 
 
@@ -158,22 +171,39 @@ def read_references(folder: Path, pair: str, reference: str) -> list[str]:
     return read_lines(path)
 
 
-def read_scores(path: Path) -> dict[str, list[str]]:
-    """Read every system's scores as text, in the order of the file."""
-    scores: dict[str, list[str]] = {}
+def names_of_references(folder: Path, pair: str, reference: str) -> list[str]:
+    """Return the names of the references that ``refA``, ``refA.refB`` or ``all`` stands for."""
+    return reference_names(folder, pair) if reference == ALL else reference.split(".")
+
+
+def read_scores(path: Path) -> dict[str, list[float | None]]:
+    """Read every system's scores, in the order of the file; ``None`` where it says so.
+
+    Raises:
+        FileError: A line is not ``SYSTEM<TAB>SCORE``; names the row.
+    """
+    scores: dict[str, list[float | None]] = {}
     for number, line in enumerate(read_lines(path), 1):
         fields = line.split()  # of mt-metrics-eval: any white space
         if len(fields) != 2:
             raise FileError(f"{path}, row {number}: expected SYSTEM<TAB>SCORE, got {line!r}.")
-        scores.setdefault(fields[0], []).append(fields[1])
+        score = None if fields[1] == UNRATED else read_rating(fields[1], f"{path}, row {number}")
+        scores.setdefault(fields[0], []).append(score)
     return scores
 
 
-def _read_pair(folder: Path, pair: str, rating: str, reference: str, with_humans: bool) -> list[RatedRow]:
+def _read_pair(
+    folder: Path, pair: str, rating: str, reference: str, *, with_humans: bool, outliers: set[str]
+) -> list[RatedRow]:
     """Read all segments of a language pair."""
     path = _score_file(folder, pair, rating, "seg")
-    references = read_references(folder, pair, reference)
-    scores = {system: own for system, own in read_scores(path).items() if system != reference}
+    names = names_of_references(folder, pair, reference)
+    sides = [read_references(folder, pair, name) for name in names]
+    if len(set(map(len, sides))) > 1:
+        lengths = ", ".join(f"{name} {len(side)}" for name, side in zip(names, sides, strict=True))
+        raise FileError(f"{folder}/references: the references of {pair} differ in their numbers of lines: {lengths}.")
+    references = [[text for text in texts if text.strip()] for texts in zip(*sides, strict=True)]
+    scores = {system: own for system, own in read_scores(path).items() if system not in {*names, *outliers}}
     left_out = set() if with_humans else scores.keys() & set(reference_names(folder, pair))
     if left_out:
         warn(f"{path}: translations by people, left out: {', '.join(sorted(left_out))} (humans=yes reads them).")
@@ -189,19 +219,19 @@ def _read_pair(folder: Path, pair: str, rating: str, reference: str, with_humans
             lengths = f"{len(own)} ratings and {len(texts)} lines of output"
             raise FileError(f"{path}: {system} has {lengths}; there are {len(references)} references.")
         for i, score in enumerate(own):
-            if score == UNRATED or not references[i].strip():
+            if score is None or not references[i]:
                 rows.append(skipped(f"segment {i + 1} of {system}", pair))
             else:
-                value = read_rating(score, f"{path}, segment {i + 1} of {system}")
-                rows.append(RatedRow(pair, texts[i], references[i], value, f"{pair}:{i + 1}", system))
-    _name_the_missing(path, scores, [system for system in outputs if system not in {reference, *left_out}])
+                own_references = references[i] if len(names) > 1 else references[i][0]
+                rows.append(RatedRow(pair, texts[i], own_references, score, f"{pair}:{i + 1}", system))
+    _name_the_missing(path, scores, [name for name in outputs if name not in {*names, *left_out, *outliers}])
     return rows
 
 
-def _with_domain(row: RatedRow, documents: dict[str, list[tuple[str, str]]]) -> RatedRow:
-    """Return a rated row whose group has the domain of its segment."""
+def _regroup(row: RatedRow, documents: dict[str, list[tuple[str, str]]], column: int) -> RatedRow:
+    """Return a rated row whose group has the domain (column 0) or the document (1) of its segment."""
     pair, _, number = str(row.item).rpartition(":")
-    return row._replace(group=f"{pair} {documents[pair][int(number) - 1][0]}")
+    return row._replace(group=f"{pair} {documents[pair][int(number) - 1][column]}")
 
 
 def read_documents(folder: Path, pair: str) -> list[tuple[str, str]]:
@@ -222,7 +252,7 @@ def read_documents(folder: Path, pair: str) -> list[tuple[str, str]]:
     return [(domain, document) for domain, document in rows]
 
 
-def _name_the_missing(path: Path, scores: dict[str, list[str]], outputs: list[str]) -> None:
+def _name_the_missing(path: Path, scores: dict[str, list[float | None]], outputs: list[str]) -> None:
     """Warn of systems that lack output, ratings, or the ratings of some segments."""
     without = [f"{system} ({len(own)} ratings)" for system, own in scores.items() if system not in outputs]
     if without:
@@ -231,8 +261,8 @@ def _name_the_missing(path: Path, scores: dict[str, list[str]], outputs: list[st
     if unrated:
         warn(f"{path}: systems with output and without ratings, left out: {', '.join(unrated)}.")
     present = {system: own for system, own in scores.items() if system in outputs}
-    rated = {i for own in present.values() for i, score in enumerate(own) if score != UNRATED}
-    lacking = {system: sum(own[i] == UNRATED for i in rated) for system, own in present.items()}
+    rated = {i for own in present.values() for i, score in enumerate(own) if score is not None}
+    lacking = {system: sum(own[i] is None for i in rated) for system, own in present.items()}
     missing = [f"{system} ({number} of {len(rated)})" for system, number in lacking.items() if number]
     if missing:
         warn(f"{path}: systems without a rating of segments that others have one of: {', '.join(missing)}.")
