@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from twmd_registry.judgments.rated import RatedSegments
     from twmd_registry.metaeval.diagnosis import Diagnosis
     from twmd_registry.metaeval.study import StudyResult
+    from twmd_registry.metaeval.tasks import TaskResult
     from twmd_registry.metaeval.tune import Trial
 
 
@@ -37,6 +38,10 @@ COMPARED = (
 )
 RESAMPLES, TRIALS = "Of the bootstrap intervals; 0 for none", "Of a paired permutation test against the first metric"
 OFFICIAL = "Also compare the metrics whose scores the shared task has published beside the data (mte:FOLDER)."
+TASK = (
+    "Average as the metrics shared task of wmt22, wmt23 or wmt24 ranked metrics, over the language pairs that there "
+    "are; in place of --correlation, --by, --level and --trials."
+)
 compared = declare.metrics(SEGMENT_LEXICAL, COMPARED, required=True)
 CORRELATIONS = f"{', '.join(Statistic)} (default: pearson; of demetr, accuracy)."
 resamples = declare.option("--resamples", "N", f"{RESAMPLES} (default: 1000).", type=declare.COUNT, default=1000)
@@ -58,6 +63,7 @@ resamples = declare.option("--resamples", "N", f"{RESAMPLES} (default: 1000).", 
 @declare.choice("--level", ["segment", "system"], "segment", "system: means of systems, and their pairwise accuracy.")
 @declare.option("--trials", "N", f"{TRIALS} (default: 0).", type=declare.COUNT, default=0)
 @declare.flag("--official", OFFICIAL)
+@declare.option("--task", "YEAR", TASK, type=declare.words(["wmt22", "wmt23", "wmt24"]))
 @declare.seed("Of both")
 @declare.option("--threshold", "X", "Of darr: ratings that differ by less are not compared (default: 25).")
 @declare.output("Write the tables, everything as JSON, and every segment's scores (CSV).")
@@ -69,12 +75,16 @@ def correlate_command(arguments: Arguments) -> int:
     if (arguments.data is None) == (arguments.named_data is None):
         raise SpecError("name rated data once: twmd correlate DATA -m METRIC..., or --data DATA.")
     data = arguments.data or arguments.named_data
+    others = arguments.correlation or arguments.trials or (arguments.by, arguments.level) != ("group", "segment")
+    if arguments.task and others:
+        raise SpecError("--task names its own statistics: leave out --correlation, --by, --level and --trials.")
     default = Statistic.ACCURACY if data.startswith("demetr:") else Statistic.PEARSON
     statistics = tuple(arguments.correlation) or (default,)
     if arguments.threshold is not None and "darr" not in statistics:
         raise SpecError("--threshold is of darr: ask for --correlation darr, or leave it out.")
     from twmd_registry.metaeval.correlation import THRESHOLD
     from twmd_registry.metaeval.study import Study, run_study
+    from twmd_registry.metaeval.tasks import run_task
 
     options = options_of(arguments)
     rated = read_rated(data)
@@ -93,7 +103,11 @@ def correlate_command(arguments: Arguments) -> int:
         threshold=THRESHOLD if arguments.threshold is None else arguments.threshold,
     )
     with progress_bar(total=len(rated.ratings), first=_first_step(arguments)) as progress:
-        result = run_study(study, rated, options, progress)
+        result: StudyResult | TaskResult
+        if arguments.task:
+            result = run_task(arguments.task, study, rated, options, progress)
+        else:
+            result = run_study(study, rated, options, progress)
     averages = {statistic.value: True for statistic in study.statistics} | {"accuracy": True}
     # p below 0.05 stands between two columns or ends a line
     rules = best(averages), matches(r"(?<=  )0\.0[0-4]\d\d(?=  | ?$)", GOOD)
@@ -113,11 +127,11 @@ def _first_step(arguments: Arguments) -> str:
     return "loading the model" if any(metric.spec for metric in arguments.asked) else ""
 
 
-def _format(result: StudyResult, form: str) -> str:
+def _format(result: StudyResult | TaskResult, form: str) -> str:
     return as_json(result.as_dict()) if form == "json" else result.as_text(STYLES[form])
 
 
-def _write_tables(result: StudyResult, folder: Path, name: str) -> None:
+def _write_tables(result: StudyResult | TaskResult, folder: Path, name: str) -> None:
     """Write the tables in every format, and everything as JSON."""
     for title, table in result.tables.items():
         write_forms(folder, title, {suffix: as_text(table, form) for suffix, form in FORMATS.items()})

@@ -116,10 +116,11 @@ class Study:
             "seed": self.seed,
             **({"threshold": f"{self.threshold:g}"} if Statistic.DARR in self.statistics else {}),
         }
-        return _write_name("study", fields)
+        return write_name("study", fields)
 
 
-def _write_name(kind: str, fields: Mapping[str, object]) -> str:
+def write_name(kind: str, fields: Mapping[str, object]) -> str:
+    """Write the canonical name of a measurement."""
     return "|".join([kind, *(f"{name}:{value}" for name, value in fields.items()), f"version:{__version__}"])
 
 
