@@ -11,7 +11,13 @@ import pytest
 from tests.conftest import shared
 from tests.judgments.test_readers import written
 from twmd_registry.errors import FileError
-from twmd_registry.judgments.generation import SUMMARY_RATINGS, read_data_to_text, read_summeval
+from twmd_registry.judgments.generation import (
+    SUMMARY_RATINGS,
+    read_data_to_text,
+    read_summaries,
+    read_summeval,
+    read_tac,
+)
 
 
 def lines(folder: Path, *rows: dict[str, Any], name: str = "made.jsonl") -> Path:
@@ -115,3 +121,70 @@ def test_error_of_an_unknown_rating_lists_the_ratings(tmp_path: Path) -> None:
 def test_public_data_have_their_published_sizes(name: str, rows: int) -> None:
     result = read_data_to_text(shared(f"data/d2t/{name}.jsonl"))
     assert (len(result.ratings), result.dropped, set(result.group)) == (rows, 0, {name})
+
+
+RATED_SUMMARY = {"doc": "d1", "system": "s1", "prediction": "Cats sit.", "references": ["A cat sits.", "It sits."]}
+
+
+def test_summaries_have_the_rating_that_is_asked_for(tmp_path: Path) -> None:
+    both = RATED_SUMMARY | {"ratings": {"fluency": 4, "relevance": 2.5}}
+    rated = read_summaries(lines(tmp_path, both), "relevance")
+    assert (rated.item, rated.system, rated.ratings.tolist()) == (["d1"], ["s1"], [2.5])
+    assert rated.references == [["A cat sits.", "It sits."]]
+    assert read_summaries(lines(tmp_path, RATED_SUMMARY | {"ratings": {"recall": 1}})).ratings.tolist() == [1.0]
+    with pytest.raises(FileError, match=r"row 1: which rating\? Add ,rating=NAME; Choices: fluency, relevance"):
+        read_summaries(lines(tmp_path, both))
+    with pytest.raises(FileError, match="no rating is called 'recal'"):
+        read_summaries(lines(tmp_path, RATED_SUMMARY | {"ratings": {"recall": 1}}), "recal")
+    with pytest.raises(FileError, match="row 1: expected numbers by name as ratings, not 3"):
+        read_summaries(lines(tmp_path, RATED_SUMMARY | {"ratings": 3}))
+
+
+@pytest.mark.parametrize(("name", "rows", "systems"), [("realsumm", 2400, 24), ("summeval", 1600, 16)])
+def test_public_summaries_have_their_published_sizes(name: str, rows: int, systems: int) -> None:
+    rated = read_summaries(shared(f"data/summaries/{name}.jsonl.xz"), None if name == "realsumm" else "coherence")
+    assert (len(rated.ratings), rated.dropped, len(set(rated.system or []))) == (rows, 0, systems)
+
+
+def write_tac(folder: Path, **changes: Any) -> Path:
+    """Write two topics, each with two references and four summaries; the last has a single sentence."""
+    summaries: list[dict[str, Any]] = [
+        {"summ_id": i, "text": ["Cats sit.", "Dogs run."][: 2 - i // 3] + ["It is late."] * i, "pyr_score": i / 4}
+        for i in range(3)
+    ]
+    summaries.append({"summ_id": 3, "text": ["Alone."], "pyr_score": 0})
+    topics = {
+        topic: {
+            "references": [{"text": ["Cats sit.", "Dogs run fast."]}, {"text": ["It is late."]}],
+            "annotations": [{"responsiveness": 3 - row["summ_id"], **row, **changes} for row in summaries],
+        }
+        for topic in ("D1", "D2")
+    }
+    path = folder / "tac.09.mds.gen.resp-pyr"
+    path.write_text(json.dumps(topics), encoding="utf-8")
+    return path
+
+
+def test_summaries_of_tac_are_grouped_by_topic(tmp_path: Path) -> None:
+    rated = read_tac(write_tac(tmp_path))
+    assert (rated.group, rated.system, rated.dropped) == (["D1"] * 3 + ["D2"] * 3, ["0", "1", "2"] * 2, 2)
+    assert rated.predictions[1] == "Cats sit. Dogs run. It is late."
+    assert rated.references[0] == ["Cats sit. Dogs run fast.", "It is late."]
+    assert rated.ratings.tolist() == [0, 0.25, 0.5] * 2
+    assert read_tac(tmp_path / "tac.09.mds.gen.resp-pyr", "responsiveness").ratings.tolist() == [3, 2, 1] * 2
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[]", "expected a JSON object of topics"),
+        ('{"D1": {"references": []}}', "KeyError: 'annotations'"),
+        ("{", "JSONDecodeError"),
+    ],
+)
+def test_damaged_file_of_tac_is_refused(content: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "tac").write_text(content, encoding="utf-8")
+    with pytest.raises(FileError, match=words):
+        read_tac(tmp_path / "tac")
+    with pytest.raises(FileError, match="D1, annotation 1: expected a rating, a finite number, not 'high'"):
+        read_tac(write_tac(tmp_path, pyr_score="high"))

@@ -21,7 +21,7 @@ from twmd_registry.errors import InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
 from twmd_registry.metaeval.agreement import Averaging, agreement, system_agreement
-from twmd_registry.metaeval.side_by_side import TextTable, as_report
+from twmd_registry.metaeval.side_by_side import TextTable, as_report, score_lexically
 from twmd_registry.metaeval.significance import permutation, rank_metrics, williams_by_part
 from twmd_registry.metaeval.study import MOST_COLUMNS, SYSTEM, Study, StudyResult, run_study
 from twmd_registry.registry.names import Statistic
@@ -335,3 +335,11 @@ def test_many_groups_have_a_row_each() -> None:
     assert table.header == ("", "chrf", "bleu")
     assert [row[0] for row in table.rows] == ["pearson", "95% interval", *dict.fromkeys(names), "n"]
     assert " .. " in table.rows[2][1]
+
+
+@pytest.mark.parametrize(("name", "score"), [("rouge1", 10 / 11), ("rouge2", 6 / 9), ("rougeL", 6 / 11)])
+def test_rouge_is_the_f1_of_the_best_reference(name: str, score: float) -> None:
+    rated = RatedSegments(["a"], ["the cat sat on mats"], [["dogs", "on mats the cat sat today"]], np.zeros(1), 0)
+    scores, signature = score_lexically(name, rated)
+    assert scores == pytest.approx((score,))
+    assert signature.startswith(f"{name}|nrefs:2|stemmer:no|version:")

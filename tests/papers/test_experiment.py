@@ -41,6 +41,8 @@ def cell(name: str, source: str, metric: str, column: str) -> list[float]:
         (("twmd-table9", "roberta-large, layer 19", "TWMD", "cs-en"), [30.8, 43.2]),
         (("moverscore-table1", "paper", "METEOR++", "zh-en"), [64.6]),
         (("moverscore-table1", "BERT + MNLI, layer 8-12", "WMD-2", AVERAGE), [74.3]),
+        (("moverscore-table2", "BERT + MNLI, layer 8-12", "WMD-2", "TAC-2009 Pyr"), [82.5, 69.4]),
+        (("moverscore-table8", "BERT, layer 8-12", "WMD-1 + ROUTING", "TAC-2008 Resp"), [72.9, 60.1]),
         (("moverscore-table6", "BERT, layer 8", "WMD-1 + LAYER 8", "cs-en"), [63.61]),
         (("moverscore-figure3", "paper", "BEER ~ CHRF++", "de-en"), [97.0]),
     ],

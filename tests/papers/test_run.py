@@ -14,12 +14,15 @@ import sacrebleu
 from scipy import stats
 
 from tests.conftest import shared
+from tests.judgments.test_generation import write_tac
 from tests.papers.rated_files import LANGUAGE_PAIRS, RATINGS, SUBSETS, YEARS, write_sts, write_utterances, write_wmt
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
 from twmd_registry.errors import FileError, InputError, SpecError, TwmdWarning
+from twmd_registry.judgments.generation import read_tac
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.judgments.sentence_pairs import read_sts
 from twmd_registry.judgments.translations import read_wmt
+from twmd_registry.metaeval.side_by_side import score_lexically
 from twmd_registry.papers.experiment import AVERAGE, read_experiment
 from twmd_registry.papers.pictures import first_pairs, marginal_errors
 from twmd_registry.papers.reproduction import Reproduction
@@ -431,3 +434,19 @@ def test_embedded_model_has_its_known_correlations() -> None:
     for expected, result in zip(truths.values(), score_all(scorers, own.predictions, own.references), strict=True):
         for value, side in zip(expected, (result.precision, result.recall, result.f1), strict=True):
             assert 100 * stats.pearsonr(np.array(side), own.ratings).statistic == pytest.approx(value, abs=0.06)
+
+
+def test_summaries_of_a_topic_are_correlated_and_averaged(tmp_path: Path, model: str) -> None:
+    path = write_tac(tmp_path)
+    with pytest.warns(TwmdWarning):
+        result = run("moverscore-table2", tmp_path, model=model)
+    rated = read_tac(path)
+    expected = []
+    for topic in ("D1", "D2"):
+        own = of_group(rated, topic)
+        scores, signature = score_lexically("rouge1", own)
+        expected.append(100 * stats.pearsonr(scores, own.ratings).statistic)
+        assert signature.startswith("rouge1|nrefs:2|stemmer:no|version:")
+    assert values(result, "ROUGE-1")["TAC-2009 Pyr", "pearson"] == pytest.approx(np.mean(expected), abs=1e-9)
+    row = next(row for row in result.rows if row.metric == "WMD-1")
+    assert "multiref:mean" in str(result.signatures[[r.metric for r in result.rows].index(row.metric)])

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 COMPARED = (
-    "Metrics, 'METRIC;KEY=VALUE;...' with keys of their own, signatures, bleu, chrf, chrf++; others are tested against "
-    "the first."
+    "Metrics, 'METRIC;KEY=VALUE;...' with keys of their own, signatures, bleu, chrf, chrf++, rouge1, rouge2, "
+    "rougeL; others are tested against the first."
 )
 RESAMPLES, TRIALS = "Of the bootstrap intervals; 0 for none", "Of a paired permutation test against the first metric"
 OFFICIAL = "Also compare the metrics whose scores the shared task has published beside the data (mte:FOLDER)."

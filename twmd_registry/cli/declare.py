@@ -31,8 +31,8 @@ Declare: TypeAlias = Callable[[Run], Run]
 
 argument = click.argument
 RATED = (
-    "Rated data: FORMAT:PATH (wmt, mlqe, sts, stsb, mrpc, qqp, mte, d2t, demetr, summeval, table), or a name on the "
-    "Hub (glue/stsb)."
+    "Rated data: FORMAT:PATH (wmt, mlqe, sts, stsb, mrpc, qqp, mte, d2t, demetr, summeval, summaries, tac, table), or "
+    "a name on the Hub (glue/stsb)."
 )
 """How rated data are named in every command; `twmd_registry.judgments.sets` reads it."""
 RESULT_FORMATS = ("text", "markdown", "latex", "tsv", "json")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from twmd_registry.errors import FileError, menu
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, skipped
-from twmd_registry.judgments.reader import TableRow, read_content, read_rows
+from twmd_registry.judgments.reader import TableRow, decode, read_content, read_rating, read_rows
 
 DATA_TO_TEXT_RATINGS = ("informativeness", "naturalness", "quality")
 SUMMARY_RATINGS = ("coherence", "consistency", "fluency", "relevance")
+TAC_RATINGS = ("pyr_score", "responsiveness")
+SHORTEST_SUMMARY = 2
+"""Sentences of a summary of TAC that is read."""
 
 
 def read_data_to_text(path: Path, rating: str = "quality") -> RatedSegments:
@@ -66,6 +70,75 @@ def read_summeval(path: Path, rating: str = "relevance") -> RatedSegments:
         return RatedRow("summeval", row.text("decoded"), references, value, item, system)
 
     return gather(map(read, read_rows(path, read_content(path), ".jsonl")), path)
+
+
+def read_summaries(path: Path, rating: str | None = None) -> RatedSegments:
+    """Read rated summaries of several systems, such as REALSumm's (Bhandari et al. 2020).
+
+    Args:
+        path: JSON lines with ``doc, system, prediction, references`` and ``ratings``, numbers by name.
+        rating: Which of the ratings; None where there is only one.
+
+    Returns:
+        The rated rows; the group is the file's name, the item the ``doc``. Rows without the rating are dropped, and
+        counted.
+
+    Raises:
+        FileError: No such rating, or several and none is named, the file is missing or without a rated row, or a row
+            has another form; names the row.
+    """
+
+    def read(row: TableRow) -> RatedRow:
+        ratings = row.take("ratings")
+        if not isinstance(ratings, dict) or not ratings:
+            raise FileError(f"{row.where}: expected numbers by name as ratings, not {ratings!r}.")
+        if rating is None and len(ratings) > 1:
+            raise FileError(f"{row.where}: which rating? Add ,rating=NAME; {menu('', ratings)}.")
+        name = rating or next(iter(ratings))
+        _check_name(name, [*ratings], path)
+        value = TableRow(f"{row.where}, ratings", ratings).rating(name)
+        if value is None:
+            return skipped(row.place, path.stem)
+        texts = row.text("prediction"), row.texts("references")
+        return RatedRow(path.name.partition(".")[0], *texts, value, row.label("doc"), row.label("system"))
+
+    return gather(map(read, read_rows(path, read_content(path), ".jsonl")), path)
+
+
+def read_tac(path: Path, rating: str = TAC_RATINGS[0]) -> RatedSegments:
+    """Read summaries of the Text Analysis Conference, ``tac.09.mds.gen.resp-pyr`` (Peyrard et al. 2017).
+
+    The file is a JSON object: by topic, ``references``, each with a list of sentences as ``text``, and
+    ``annotations``, each with ``summ_id``, ``text``, and the ratings. As in MoverScore's code, summaries of a single
+    sentence are dropped, and counted.
+
+    Args:
+        path: The file.
+        rating: One of `TAC_RATINGS`.
+
+    Returns:
+        The summaries, grouped by topic; the topic is the item, the ``summ_id`` the system.
+
+    Raises:
+        FileError: No such rating, or the file is missing, no JSON, or of another form; names the topic.
+    """
+    _check_name(rating, TAC_RATINGS, path)
+    try:
+        topics = json.loads(decode(path, read_content(path)))
+        rows = list[RatedRow]()
+        for topic, own in topics.items():
+            references = [" ".join(reference["text"]) for reference in own["references"]]
+            for number, summary in enumerate(own["annotations"], 1):
+                where = f"{path}, {topic}, annotation {number}"
+                if len(summary["text"]) < SHORTEST_SUMMARY:
+                    rows.append(skipped(f"{topic}, annotation {number}", topic))
+                    continue
+                value, system = read_rating(summary[rating], where), str(summary["summ_id"])
+                rows.append(RatedRow(topic, " ".join(summary["text"]), references, value, topic, system))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        expected = "expected a JSON object of topics with references and annotations, as TAC's .gen.resp-pyr"
+        raise FileError(f"{path}: {expected}; {type(error).__name__}: {error}.") from error
+    return gather(rows, path)
 
 
 def _check_name(rating: str, names: Sequence[str], path: Path) -> None:

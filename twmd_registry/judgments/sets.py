@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from twmd_registry.errors import FileError, SpecError, menu
-from twmd_registry.judgments.generation import read_data_to_text, read_summeval
+from twmd_registry.judgments.generation import read_data_to_text, read_summaries, read_summeval, read_tac
 from twmd_registry.judgments.hub_data import HUB, read_hub
 from twmd_registry.judgments.rated import RatedSegments, read_table
 from twmd_registry.judgments.reader import TABLE_SUFFIXES, form_of
@@ -33,6 +33,8 @@ FORMATS: dict[str, Callable[..., RatedSegments]] = {
     "d2t": read_data_to_text,
     "demetr": read_demetr,
     "summeval": read_summeval,
+    "summaries": read_summaries,
+    "tac": read_tac,
     "table": read_table,
 }
 """Readers by the names of their formats; mte is the layout of mt-metrics-eval, d2t is data-to-text."""

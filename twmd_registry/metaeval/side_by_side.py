@@ -1,14 +1,15 @@
-"""Several metrics, ours and SacreBLEU's, on the same segments: their scores, and tables of results as text.
+"""Several metrics, ours, SacreBLEU's and ROUGE, on the same segments: their scores, and tables of results as text.
 
 Importing it loads no numpy: the command line reads `FORMATS` at its start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.metadata import version
 from typing import NamedTuple
 
-from twmd_registry.errors import InputError, SpecError, menu, visible
+from twmd_registry.errors import InputError, MissingExtraError, SpecError, menu, visible
 from twmd_registry.judgments.official import OfficialScores
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.progress import Progress, split_progress
@@ -19,7 +20,7 @@ from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec
 
 Compared = MetricSpec | str | OfficialScores
-"""A metric of ours, the name of one of SacreBLEU's, of `twmd_registry.registry.names.SEGMENT_LEXICAL`, or scores that a
+"""A metric of ours, a name of `twmd_registry.registry.names.SEGMENT_LEXICAL`, or scores that a
 shared task has published."""
 MISSING = "-"
 """The cell of a data set that is not available, or of an undefined number."""
@@ -102,25 +103,49 @@ def _name_of(metric: Compared) -> str:
 
 
 def score_lexically(name: str, rated: RatedSegments, progress: Progress | None = None) -> tuple[tuple[float, ...], str]:
-    """Return every segment's score from 0 to 1 by a metric of SacreBLEU, and its signature after the metric's name.
+    """Return every segment's score from 0 to 1 by a metric of `SEGMENT_LEXICAL`, and its signature.
 
     Sentence BLEU with its effective order (Papineni et al. 2002); chrF, the F2 of n-grams of 1 to 6 characters (Popovic
-    2015); chrF++, of 1 and 2 words as well (Popovic 2017). `progress` is called with 1 for every segment.
-    """
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
+    2015); chrF++, of 1 and 2 words as well (Popovic 2017); and ROUGE (Lin 2004), the F1 of unigrams, bigrams, or the
+    longest common subsequence, without stemming, with the best of several references. `progress` is called with 1 for
+    every segment.
 
-    metric = BLEU(effective_order=True) if name == "bleu" else CHRF(word_order=2 if name == "chrf++" else 0)
+    Raises:
+        MissingExtraError: `rouge-score` is not installed.
+    """
     references = [[own] if isinstance(own, str) else list(own) for own in rated.references]
-    pairs = zip(rated.predictions, references, strict=True)
+    most = max(map(len, references))
+    if name.startswith("rouge"):
+        score, signature = _rouge(name, most)
+    else:
+        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
+
+        metric = BLEU(effective_order=True) if name == "bleu" else CHRF(word_order=2 if name == "chrf++" else 0)
+        streams = [[own[k] if k < len(own) else None for own in references] for k in range(most)]
+        metric.corpus_score(rated.predictions, streams)  # type: ignore[arg-type]  # makes the signature complete
+        signature = f"{name}|{metric.get_signature().format()}"
+
+        def score(text: str, own: list[str]) -> float:
+            return float(metric.sentence_score(text, own).score / 100)
+
     scores = []
-    for text, own in pairs:
-        scores.append(metric.sentence_score(text, own).score / 100)
+    for text, own in zip(rated.predictions, references, strict=True):
+        scores.append(score(text, own))
         if progress:
             progress(1)
-    streams = [[own[k] if k < len(own) else None for own in references] for k in range(max(map(len, references)))]
-    metric.corpus_score(rated.predictions, streams)  # type: ignore[arg-type]  # makes SacreBLEU's signature complete
-    return tuple(scores), f"{name}|{metric.get_signature().format()}"
+    return tuple(scores), signature
+
+
+def _rouge(name: str, references: int) -> tuple[Callable[[str, list[str]], float], str]:
+    """Return the score of a text by its references, and the signature."""
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError as error:
+        raise MissingExtraError("ROUGE: pip install 'twmd-registry[rouge]'") from error
+    scorer = RougeScorer([name])
+    signature = f"{name}|nrefs:{references}|stemmer:no|version:{version('rouge-score')}"
+    return lambda text, own: float(scorer.score_multi(own, text)[name].fmeasure), signature
 
 
 def score_side_by_side(

@@ -221,5 +221,5 @@ SHORT_NAMES = {"embedded": EMBEDDED_MODEL, "multilingual": MULTILINGUAL_MODEL}
 LEXICAL_NAMES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
 """SacreBLEU's own metrics of corpora: their names on its command line, and in its scores."""
 
-SEGMENT_LEXICAL = ("bleu", "chrf", "chrf++")
-"""SacreBLEU's metrics of single segments, which are compared with ratings."""
+SEGMENT_LEXICAL = ("bleu", "chrf", "chrf++", "rouge1", "rouge2", "rougeL")
+"""Metrics of single segments of SacreBLEU and rouge-score, which are compared with ratings."""
