@@ -37,7 +37,18 @@ PANELS = {
         "agreement_commands": ["correlate", "tune", "diagnose"],
         "paper_commands": ["study", "reproduce"],
     },
-    "Training": {"train_commands": ["fit-mean", "fit-idf", "fit-baseline", "train", "finetune", "distill", "average"]},
+    "Training": {
+        "train_commands": [
+            "fit-mean",
+            "fit-idf",
+            "fit-baseline",
+            "fit-accuracy",
+            "train",
+            "finetune",
+            "distill",
+            "average",
+        ]
+    },
     "Set up": {
         "setup_commands": [
             *("list", "explain", "preset", "cache", "selfcheck", "demo", "hub", "install", "uninstall", "completion"),

@@ -185,6 +185,10 @@ def _score_and_compare(
     systems = [(task.name, task.predictions) for task in tasks]
     with progress_bar("steps", first="") as progress:
         table = compare_systems(systems, references, metrics, resampling=resampling, progress=progress, **shown)
+    if scorers:
+        from twmd_registry.metaeval.delta_accuracy import add_delta_accuracies
+
+        table = add_delta_accuracies(table, references)
     files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
     sets = [(task.name, own) for task, own in zip(tasks, scores, strict=True)]
     record = partial(make_record, sets, inputs=files, seconds=seconds, device=arguments.device, comparison=table)

@@ -38,6 +38,22 @@ class Resampling:
     seed: int = 12345
 
 
+class DeltaAccuracy(NamedTuple):
+    """How often people prefer the better of two systems whose scores differ so much.
+
+    Attributes:
+        share: From 0.5 to 1.
+        low: Lower end of its 95% interval.
+        high: Upper end.
+        fit: Hash of the fitted file, see `twmd_registry.metaeval.delta_accuracy`.
+    """
+
+    share: float
+    low: float
+    high: float
+    fit: str
+
+
 class SystemScore(NamedTuple):
     """One system by one metric.
 
@@ -51,6 +67,7 @@ class SystemScore(NamedTuple):
         p_value: p-value of the difference to the first system; None for that system, and without a test.
         resampled: The corpus score of every bootstrap resample, on the metric's own scale; empty unless asked for.
             Resample i draws the same segments for every system and metric.
+        accuracy: What the difference to the first system means; None for that system, and where nothing was fitted.
     """
 
     score: float
@@ -61,6 +78,7 @@ class SystemScore(NamedTuple):
     ci: float | None = None
     p_value: float | None = None
     resampled: tuple[float, ...] = ()
+    accuracy: DeltaAccuracy | None = None
 
 
 class MetricColumn(NamedTuple):
@@ -138,6 +156,7 @@ class RecordedScores:
         mean: As in `SystemScore`.
         ci: As in `SystemScore`.
         p_value: As in `SystemScore`.
+        accuracy: As in `SystemScore`.
     """
 
     signature: str
@@ -149,6 +168,7 @@ class RecordedScores:
     mean: float | None = None
     ci: float | None = None
     p_value: float | None = None
+    accuracy: DeltaAccuracy | None = None
 
     @property
     def head(self) -> str:
@@ -253,7 +273,7 @@ def _published(i: int, sets: Sequence[ScoreSet], comparison: SystemComparison) -
             result = RecordedScores(signature, {}, {"segments": len(sets[0].scores)}, cell.score, {}, cell.segments)
         else:
             result = replace(recorded(next(own)), signature=signature, keys=spec_keys(parse_signature(signature)))
-        yield replace(result, mean=cell.mean, ci=cell.ci, p_value=cell.p_value)
+        yield replace(result, mean=cell.mean, ci=cell.ci, p_value=cell.p_value, accuracy=cell.accuracy)
 
 
 def recorded(scores: ScoreSet) -> RecordedScores:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from twmd_registry.errors import FileError, not_utf8
-from twmd_registry.record.content import InputFile, Record, RecordedScores, RecordedSystem, Resampling
+from twmd_registry.record.content import DeltaAccuracy, InputFile, Record, RecordedScores, RecordedSystem, Resampling
 from twmd_registry.registry.paths import write_atomically
 
 FORMAT = "twmd-record"
@@ -32,6 +32,8 @@ def record_text(record: Record) -> str:
     del content["edited"]
     content["inputs"] = [file._asdict() for file in record.inputs]
     for system in content["systems"]:
+        for result in system["results"]:
+            result["accuracy"] = result["accuracy"] and result["accuracy"]._asdict()
         system["results"] = [
             {name: value for name, value in result.items() if value is not None} for result in system["results"]
         ]
@@ -203,10 +205,16 @@ def _read_scores(value: Any, where: str) -> RecordedScores:
         sides=_get_table(value, "sides", float, where),
         scores=tuple(map(float, scores)),
         **{name: _get(value, name, float, where) for name in ("mean", "ci", "p_value") if name in value},
+        accuracy=_read_accuracy(value["accuracy"], f"{where}.accuracy") if "accuracy" in value else None,
     )
     if not result.scores and not result.is_lexical:
         raise FileError(f"{where}.scores is empty.")
     return result
+
+
+def _read_accuracy(value: Any, where: str) -> DeltaAccuracy:
+    share, low, high = (_get(value, name, float, where) for name in ("share", "low", "high"))
+    return DeltaAccuracy(share, low, high, _get(value, "fit", str, where))
 
 
 def _get(table: Any, name: str, kind: type, where: str) -> Any:

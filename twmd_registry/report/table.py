@@ -36,8 +36,9 @@ def text_table(comparison: SystemComparison, digits: int | None) -> str:
         fitting = [table for table in several if max(map(len, table.splitlines())) <= WIDTH] or several[:1]
         tables, rest = [*tables, fitting[-1]], rest[len(fitting) :]
     test = textwrap.fill(describe_test(comparison), WIDTH, break_long_words=False, break_on_hyphens=False)
+    meaning = "\n".join(describe_differences(comparison))
     signatures = "\n".join(["signatures:", *(f"  {line}" for line in signature_lines(comparison))])
-    return "\n\n".join(filter(None, [*tables, test, signatures]))
+    return "\n\n".join(filter(None, [*tables, test, meaning, signatures]))
 
 
 def latex_table(comparison: SystemComparison, digits: int | None) -> str:
@@ -53,7 +54,8 @@ def markdown_table(comparison: SystemComparison, digits: int | None) -> str:
     named = comparison._replace(systems=tuple(name.replace("|", r"\|") for name in comparison.systems))
     table = _side_by_side(named, named.columns, digits, "github")
     signatures = "\n".join(f"- `{line}`" for line in signature_lines(comparison))
-    return "\n\n".join(filter(None, [table, describe_test(comparison), signatures]))
+    meaning = "\n".join(f"- {line}" for line in describe_differences(comparison))
+    return "\n\n".join(filter(None, [table, describe_test(comparison), meaning, signatures]))
 
 
 def _one_system(comparison: SystemComparison, digits: int | None) -> str:
@@ -97,6 +99,21 @@ def describe_test(comparison: SystemComparison) -> str:
     )
 
 
+def describe_differences(comparison: SystemComparison) -> list[str]:
+    """Say for every system what its difference to the first one means, by metrics for which that was fitted."""
+    baseline, lines = visible(comparison.systems[0]), []
+    for system, column, cell in _cells(comparison):
+        if cell.accuracy:
+            share, low, high, _ = cell.accuracy
+            above = cell.score > column.cells[0].score
+            better, worse = (visible(system), baseline) if above else (baseline, visible(system))
+            shown = f"{100 * share:.0f}% ({100 * low:.0f} to {100 * high:.0f}%)"
+            lines.append(
+                f"{column.name}: {better} is better than {worse}; people agree in {shown} of such comparisons."
+            )
+    return lines
+
+
 def signature_lines(comparison: SystemComparison) -> list[str]:
     """Return every column's signature, after the column's name where that is not the signature's metric."""
     lines = []
@@ -108,13 +125,14 @@ def signature_lines(comparison: SystemComparison) -> list[str]:
 
 def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
     """Write tab-separated values: a line per system and metric, the signature last; `digits` as for `number`."""
-    lines = [["system", "metric", "score", *Output, "mean", "ci", "p_value", *COUNTS, "signature"]]
+    lines = [["system", "metric", "score", *Output, "mean", "ci", "p_value", "accuracy", *COUNTS, "signature"]]
     for system, column, cell in _cells(comparison):
         numbers = [cell.score, *(cell.sides.get(output) for output in Output), cell.mean, cell.ci]
         shown = ["-" if value is None else number(column, value, digits) for value in numbers]
         p_value = "-" if cell.p_value is None else f"{cell.p_value:.6f}"
+        accuracy = f"{cell.accuracy.share:.4f}" if cell.accuracy else "-"
         counts = map(str, cell.counts[: len(COUNTS)]) if cell.counts else ["-"] * len(COUNTS)
-        lines.append([_escape(system), column.name, *shown, p_value, *counts, column.signature])
+        lines.append([_escape(system), column.name, *shown, p_value, accuracy, *counts, column.signature])
     return "\n".join("\t".join(line) for line in lines)
 
 
@@ -125,6 +143,7 @@ def json_table(comparison: SystemComparison, *, segments: bool) -> str:
         row: dict[str, object] = {"system": system, "metric": column.name, "score": cell.score}
         row |= {str(output): value for output, value in cell.sides.items()}
         row |= {name: value for name in ("mean", "ci", "p_value") if (value := getattr(cell, name)) is not None}
+        row |= {"accuracy": cell.accuracy._asdict()} if cell.accuracy else {}
         row |= {"scores": list(cell.segments)} if segments else {}
         rows.append(row | {"signature": column.signature} | (cell.counts.as_dict() if cell.counts else {}))
     return json.dumps(rows, indent=2, allow_nan=False)

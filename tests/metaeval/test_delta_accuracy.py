@@ -1,0 +1,145 @@
+"""What a difference of scores means: the fit against simulated campaigns, and what is printed and recorded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import twmd_registry
+from twmd_registry.cli import main
+from twmd_registry.errors import InputError, ModelError
+from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.metaeval.delta_accuracy import (
+    DELTA_ACCURACY,
+    Comparisons,
+    estimate,
+    fit_delta_accuracy,
+    fit_spread,
+    list_comparisons,
+    read_delta_accuracy,
+)
+from twmd_registry.models.fitted import save
+from twmd_registry.record.file import read_record
+from twmd_registry.registry.spec import make_spec
+
+TEXTS = ["The cat sat on the mat.", "It rained all day.", "Nobody came home.", "She bought three apples."]
+
+
+def simulate(
+    seed: int, *, systems: int = 12, items: int = 400, s: float = 0.02, t: float = 0.3
+) -> tuple[list[float], RatedSegments]:
+    """Return scores that differ from people's opinion of a system by s / sqrt(2), and of a segment by t / sqrt(2)."""
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(0, 0.03, systems)
+    opinion = quality + rng.normal(0, s / np.sqrt(2), systems)
+    scores = opinion[:, None] + rng.normal(0, t / np.sqrt(2), (systems, items))
+    ratings = np.repeat(quality[:, None], items, axis=1)
+    names = [f"s{i}" for i in range(systems) for _ in range(items)]
+    numbers = [str(j) for _ in range(systems) for j in range(items)]
+    blank = [""] * len(names)
+    return scores.ravel().tolist(), RatedSegments(["a"] * len(names), blank, blank, ratings.ravel(), 0, numbers, names)
+
+
+def test_fit_finds_the_spread_of_a_simulation() -> None:
+    rng = np.random.default_rng(0)
+    segments = rng.choice([50.0, 400.0], 20_000)
+    differences = np.abs(rng.normal(0, 0.04, len(segments)))
+    p = stats.norm.cdf(differences / np.sqrt(0.02**2 + 0.3**2 / segments))
+    agreed = rng.random(len(segments)) < p
+    none = np.zeros(len(segments), dtype=int)
+    spread = fit_spread(Comparisons(differences, segments, agreed, none + 1.0, none, none), none + 1.0)
+    assert spread == pytest.approx((0.02, 0.3), rel=0.1)
+
+
+def test_stated_share_is_the_share_seen_in_other_campaigns(tmp_path: Path) -> None:
+    fitted = fit_delta_accuracy(make_spec("sbert"), {str(seed): simulate(seed) for seed in range(12)})
+    part = read_delta_accuracy(save(DELTA_ACCURACY, fitted, tmp_path))
+    others = [list_comparisons(*simulate(seed)) for seed in range(100, 130)]
+    for low, high in ((0.5, 0.6), (0.6, 0.8), (0.8, 0.95), (0.95, 1.0)):
+        stated, seen = [], []
+        for own in others:
+            shares = stats.norm.cdf(
+                own.differences / np.hypot(part.content[0, 0], part.content[0, 1] / np.sqrt(own.segments))
+            )
+            inside = (shares >= low) & (shares <= high)
+            stated += shares[inside].tolist()
+            seen += own.agreed[inside].tolist()
+        assert abs(np.mean(stated) - np.mean(seen)) < 0.05
+
+
+def test_estimate_grows_with_difference_and_segments_from_one_half(tmp_path: Path) -> None:
+    part = read_delta_accuracy(
+        save(DELTA_ACCURACY, fit_delta_accuracy(make_spec("sbert"), {"a": simulate(1)}), tmp_path)
+    )
+    assert estimate(part, 0.0, 100).share == 0.5
+    assert estimate(part, 0.01, 100).share < estimate(part, 0.02, 100).share < estimate(part, 0.02, 1000).share
+    own = estimate(part, -0.02, 100)
+    assert own == estimate(part, 0.02, 100)
+    assert own.low < own.share < own.high
+    s, t = part.content[0]
+    assert own.share == pytest.approx(stats.norm.cdf(0.02 / np.sqrt(s**2 + t**2 / 100)))
+
+
+def test_data_without_five_systems_are_refused() -> None:
+    scores, rated = simulate(0, systems=4, items=9)
+    with pytest.raises(InputError, match="comparisons of systems need 5 systems with segments in common"):
+        list_comparisons(scores, rated)
+    with pytest.raises(InputError, match="need the item and the system of every segment"):
+        list_comparisons(scores, rated._replace(system=None))
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write rated outputs of five systems, each a longer part of the references than the one before."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+    rows = [
+        {"prediction": text[: 4 + 3 * k + i], "reference": text, "rating": k, "item": str(i), "system": f"s{k}"}
+        for k in range(5)
+        for i, text in enumerate(TEXTS)
+    ]
+    Path("rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    Path("ref.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    for k in (0, 4):
+        lines = [str(row["prediction"]) for row in rows if row["rating"] == k]
+        Path(f"s{k}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_score_says_what_a_difference_means_and_the_record_keeps_it(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["score", "ref.txt", "-i", "s0.txt", "s4.txt", "-m", "sbert", "chrf", "-q"]
+    assert main(command) == 0
+    assert "people agree" not in capsys.readouterr().out
+    assert main(["fit-accuracy", "sbert", "--data", "table:rated.jsonl", "-q"]) == 0
+    path = Path(capsys.readouterr().out.strip())
+    part = read_delta_accuracy(path)
+    assert (part.about["systems"], part.about["data"][0].partition("@")[0]) == (5, "rated.jsonl")
+    assert main([*command, "--record", "record.json"]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "people agree" in line)
+    assert line.startswith("sbert: s4.txt is better than s0.txt; people agree in ")
+    first, second = (system.results[0] for system in read_record("record.json").systems)
+    assert first.accuracy is None
+    assert second.accuracy == estimate(part, second.score - first.score, len(TEXTS))
+    assert main([*command, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)[2]["accuracy"]["fit"] == part.hash
+    assert main([*command[:1], "ref.txt", *command[1:]]) == 0  # two references: nothing was fitted for these
+    assert "people agree" not in capsys.readouterr().out
+    assert main([*command, "--set", "layer=2"]) == 0
+    assert "people agree" not in capsys.readouterr().out
+
+
+def test_damaged_file_is_named(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    DELTA_ACCURACY.home.mkdir(parents=True)
+    path = DELTA_ACCURACY.home / DELTA_ACCURACY.name("0" * 12)
+    path.write_text('{"metric": "sbert"}', encoding="utf-8")
+    with pytest.raises(ModelError, match="is not as 'twmd fit-accuracy' wrote it: remove it, or fit it again"):
+        read_delta_accuracy(path)
+    assert main(["score", "ref.txt", "-i", "s0.txt", "s4.txt", "-m", "sbert", "-q"]) == 1
+    assert "remove it, or fit it again" in capsys.readouterr().err
+    assert twmd_registry.score(["a"], ["a"], "sbert").score > 0.99

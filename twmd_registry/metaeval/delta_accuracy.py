@@ -1,0 +1,222 @@
+"""What a difference of two systems' scores means: how often people prefer the system that scores higher.
+
+Kocmi, Zouhar, Federmann and Post (2024) call it the accuracy of a metric's delta. For two systems whose scores on n
+segments differ by x it is modelled as ``p(x, n) = Phi(x / sqrt(s^2 + t^2 / n))``, with Phi the normal distribution. s
+is how far metric and people disagree about whole systems, t how far about segments. p is 0.5 where x is 0.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from twmd_registry.errors import InputError, ModelError
+from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.metaeval.side_by_side import names_of
+from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of
+from twmd_registry.record.content import DeltaAccuracy, SystemComparison
+from twmd_registry.registry.signature import parse_signature
+from twmd_registry.registry.spec import MetricSpec
+
+DELTA_ACCURACY = FittedKind("delta accuracy", "delta-accuracies", "delta-accuracy", ".json", "delta_accuracy")
+"""Files of fitted accuracies."""
+SIZES = (50, 100, 200, 400, 800, 1600)
+"""Segments of the comparisons that are fitted on, beside all segments."""
+DRAWS, RESAMPLES = 20, 200
+"""Draws of segments of every size; resamples of systems for the interval."""
+LEAST_SYSTEMS = 5
+LEVEL = (2.5, 97.5)
+"""Percentiles of the resamples that bound a 95% interval."""
+
+
+class Comparisons(NamedTuple):
+    """Comparisons of two systems on the same segments; shape (comparisons,) each.
+
+    Attributes:
+        differences: Of their scores, 0 or more.
+        segments: How many there were.
+        agreed: Whether people prefer the system that scores higher, over all segments.
+        weights: A number of segments counts as much as every other.
+        first: The number of one system.
+        second: The number of the other.
+    """
+
+    differences: np.ndarray
+    segments: np.ndarray
+    agreed: np.ndarray
+    weights: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+
+def list_comparisons(scores: Sequence[float], rated: RatedSegments, *, seed: int = 0) -> Comparisons:
+    """Compare the systems of every group on samples of the segments that all of them have.
+
+    Args:
+        scores: Higher is better; shape (segments,).
+        rated: Ratings with items and systems.
+        seed: Of the samples.
+
+    Raises:
+        InputError: The data do not name items and systems, or no group has `LEAST_SYSTEMS` systems with segments in
+            common.
+    """
+    if rated.item is None or rated.system is None:
+        raise InputError("comparisons of systems need the item and the system of every segment.")
+    rng, rows, counted = np.random.default_rng(seed), list[tuple[float, ...]](), 0
+    for group in sorted(set(rated.group)):
+        own = np.flatnonzero(np.array(rated.group) == group)
+        systems, row = np.unique(np.array(rated.system)[own], return_inverse=True)
+        _, column = np.unique(np.array(rated.item)[own], return_inverse=True)
+        place = np.full((len(systems), column.max() + 1), -1)
+        place[row, column] = own
+        place = place[:, (place >= 0).all(axis=0)]  # (systems, items)
+        if len(systems) >= LEAST_SYSTEMS and place.size:
+            rows += _compare(np.asarray(scores)[place], rated.ratings[place].mean(axis=1), counted, rng)
+            counted += len(systems)
+    if not rows:
+        raise InputError(f"comparisons of systems need {LEAST_SYSTEMS} systems with segments in common.")
+    differences, segments, agreed, first, second = np.array(rows).T
+    _, code, counts = np.unique(segments, return_inverse=True, return_counts=True)
+    return Comparisons(differences, segments, agreed > 0, 1 / counts[code], first.astype(int), second.astype(int))
+
+
+def _compare(
+    scores: np.ndarray, people: np.ndarray, start: int, rng: np.random.Generator
+) -> Iterator[tuple[float, ...]]:
+    """Yield difference, segments, agreement and the systems' numbers of every comparison in one group."""
+    most = scores.shape[1]
+    for size, draws in (*((size, DRAWS) for size in SIZES if size < most), (most, 1)):
+        for _ in range(draws):
+            means = scores[:, rng.choice(most, size, replace=False)].mean(axis=1)
+            for i, j in itertools.combinations(range(len(means)), 2):
+                difference = means[i] - means[j]
+                if difference and people[i] != people[j]:
+                    alike = (difference > 0) == (people[i] > people[j])
+                    yield float(abs(difference)), size, alike, start + i, start + j
+
+
+def fit_spread(comparisons: Comparisons, weights: np.ndarray) -> tuple[float, float]:
+    """Return the s and t of the greatest weighted likelihood."""
+    from scipy.optimize import minimize
+
+    scale = float(np.median(comparisons.differences))
+
+    def loss(logarithms: np.ndarray) -> float:
+        p = _accuracy(comparisons.differences, comparisons.segments, *(scale * np.exp(logarithms)))
+        likelihood = np.where(comparisons.agreed, p, 1 - p)
+        return -float(weights @ np.log(np.maximum(likelihood, 1e-12)))
+
+    found = minimize(loss, np.array([0.0, 2.0]), method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-6})
+    s, t = scale * np.exp(found.x)
+    return float(s), float(t)
+
+
+def _accuracy(differences: np.ndarray, segments: np.ndarray, s: float, t: float) -> np.ndarray:
+    from scipy.special import ndtr
+
+    return np.asarray(ndtr(differences / np.sqrt(s * s + t * t / segments)))
+
+
+def fit_delta_accuracy(metric: MetricSpec, scored: Mapping[str, tuple[Sequence[float], RatedSegments]]) -> bytes:
+    """Fit a metric's delta accuracy, and return its file.
+
+    Args:
+        metric: The metric as it was applied.
+        scored: By name of the data, its scores and the ratings.
+
+    Raises:
+        InputError: As for `list_comparisons`.
+    """
+    parts = [list_comparisons(*own) for own in scored.values()]
+    ends = np.cumsum([0, *(int(part.second.max()) + 1 for part in parts)])
+    moved = [part._replace(first=part.first + k, second=part.second + k) for part, k in zip(parts, ends, strict=False)]
+    every = Comparisons(*(np.concatenate(columns) for columns in zip(*moved, strict=True)))
+    rng, systems, resampled = np.random.default_rng(0), int(ends[-1]), list[tuple[float, float]]()
+    for _ in range(RESAMPLES):
+        drawn = np.bincount(rng.integers(0, systems, systems), minlength=systems)
+        resampled.append(fit_spread(every, every.weights * drawn[every.first] * drawn[every.second]))
+    about = {
+        "metric": names_of([metric]),
+        "data": list(scored),
+        "systems": systems,
+        "spread": fit_spread(every, every.weights),
+        "resampled": [[float(f"{value:.4g}") for value in pair] for pair in resampled],
+    }
+    return f"{json.dumps(about)}\n".encode()
+
+
+def estimate(part: FittedPart[np.ndarray], difference: float, segments: int) -> DeltaAccuracy:
+    """Return how often people prefer the better of two systems, with a 95% interval.
+
+    Args:
+        part: The fitted spreads, shape (1 + resamples, 2), the estimate first.
+        difference: Of the two systems' scores.
+        segments: How many were scored.
+    """
+    s, t = part.content.T
+    share, *resampled = _accuracy(np.abs(difference), np.array(segments), s, t)
+    low, high = np.percentile(resampled, LEVEL)
+    return DeltaAccuracy(float(share), float(low), float(high), part.hash)
+
+
+def read_delta_accuracy(path: Path) -> FittedPart[np.ndarray]:
+    """Read a fitted accuracy, as `estimate` takes it.
+
+    Raises:
+        ModelError: The file is damaged; names it.
+    """
+    content = path.read_bytes()
+    try:
+        about: dict[str, Any] = json.loads(content)
+        spreads = np.array([about["spread"], *about["resampled"]], dtype=np.float64)
+        is_whole = spreads.shape[1] == 2 and bool((spreads > 0).all()) and isinstance(about["metric"], str)
+    except (KeyError, TypeError, ValueError, IndexError):
+        is_whole = False
+    if not is_whole or path.name != DELTA_ACCURACY.name(hash_of(content)):
+        raise ModelError(f"{path} is not as 'twmd fit-accuracy' wrote it: remove it, or fit it again.")
+    return FittedPart(spreads, hash_of(content), about)
+
+
+def find_delta_accuracy(metric: MetricSpec) -> FittedPart[np.ndarray] | None:
+    """Find the fitted accuracy of a metric with exactly these settings, the user's own first; None without one.
+
+    Raises:
+        ModelError: As for `read_delta_accuracy`.
+    """
+    wanted = names_of([metric])
+    for folder in (DELTA_ACCURACY.home, DELTA_ACCURACY.packaged):
+        for path in sorted(folder.glob(DELTA_ACCURACY.name("*"))):
+            part = read_delta_accuracy(path)
+            if part.about["metric"] == wanted:
+                return part
+    return None
+
+
+def add_delta_accuracies(comparison: SystemComparison, references: Sequence[Sequence[str]]) -> SystemComparison:
+    """Add to every system's score the accuracy of its difference to the first system's, for metrics that have one.
+
+    A fitted accuracy is of scores against one reference: with several nothing is added.
+    """
+    if max(map(len, references)) > 1:
+        return comparison
+    columns = []
+    for column in comparison.columns:
+        own = (
+            None
+            if column.hundred
+            else find_delta_accuracy(parse_signature(column.long_signature or column.signature).spec)
+        )
+        if own:
+            first, *others = column.cells
+            differences = [cell.score - first.score for cell in others]
+            accuracies = [estimate(own, each, len(references)) if each else None for each in differences]
+            cells = (cell._replace(accuracy=one) for cell, one in zip(others, accuracies, strict=True))
+            column = column._replace(cells=(first, *cells))  # noqa: PLW2901
+        columns.append(column)
+    return comparison._replace(columns=tuple(columns))
