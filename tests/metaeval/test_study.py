@@ -343,3 +343,27 @@ def test_rouge_is_the_f1_of_the_best_reference(name: str, score: float) -> None:
     scores, signature = score_lexically(name, rated)
     assert scores == pytest.approx((score,))
     assert signature.startswith(f"{name}|nrefs:2|stemmer:no|version:")
+
+
+def test_pictures_have_a_panel_per_metric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    rows = [
+        {
+            "prediction": "the cat sat"[: 4 + k + i],
+            "reference": "the cat sat",
+            "rating": k,
+            "item": i,
+            "system": f"s{k}",
+        }
+        for k in range(4)
+        for i in range(3)
+    ]
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    command = ["correlate", f"table:{tmp_path / 'own.jsonl'}", "-m", "chrf", "bleu", "-q", "-o", str(tmp_path)]
+    assert main(command) == 0
+    drawn = (tmp_path / "scatter.svg").read_text(encoding="utf-8")
+    assert [name in drawn for name in (">chrf<", ">bleu<")] == [True, True]
+    assert main([*command, "--level", "system", "--correlation", "spa"]) == 0
+    drawn = (tmp_path / "spa-own.svg").read_text(encoding="utf-8")
+    assert drawn.index(">s3<") < drawn.index(">s0<")  # the best system first
+    assert (tmp_path / "spa-own.png").read_bytes().startswith(b"\x89PNG")

@@ -13,7 +13,7 @@ from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import columns_of, options_of, parse_assignments, read_texts
 from twmd_registry.cli.output import STYLES, as_json, format_table, write_file, write_forms, write_rows
 from twmd_registry.cli.terminal import GOOD, HEADER, best, complain, matches, printed, progress_bar
-from twmd_registry.errors import SpecError, warn
+from twmd_registry.errors import MissingExtraError, SpecError, warn
 from twmd_registry.judgments.official import read_official
 from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
 from twmd_registry.metaeval.side_by_side import FORMATS, as_text
@@ -66,7 +66,7 @@ resamples = declare.option("--resamples", "N", f"{RESAMPLES} (default: 1000).", 
 @declare.option("--task", "YEAR", TASK, type=declare.words(["wmt22", "wmt23", "wmt24"]))
 @declare.seed("Of both")
 @declare.option("--threshold", "X", "Of darr: ratings that differ by less are not compared (default: 25).")
-@declare.output("Write the tables, everything as JSON, and every segment's scores (CSV).")
+@declare.output("Write the tables, pictures, everything as JSON, and every segment's scores (CSV).")
 @declare.run_options
 def correlate_command(arguments: Arguments) -> int:
     """Measure how metrics agree with people on rated data, with intervals, and whether one agrees better than
@@ -83,7 +83,7 @@ def correlate_command(arguments: Arguments) -> int:
     if arguments.threshold is not None and "darr" not in statistics:
         raise SpecError("--threshold is of darr: ask for --correlation darr, or leave it out.")
     from twmd_registry.metaeval.correlation import THRESHOLD
-    from twmd_registry.metaeval.study import Study, run_study
+    from twmd_registry.metaeval.study import Study, StudyResult, run_study
     from twmd_registry.metaeval.tasks import run_task
 
     options = options_of(arguments)
@@ -114,12 +114,29 @@ def correlate_command(arguments: Arguments) -> int:
     with printed(_format(result, arguments.format), *(rules if arguments.format == "text" else ())):
         if arguments.output:
             _write_tables(result, arguments.output, "study")
+            if isinstance(result, StudyResult):
+                _draw(result, rated, arguments.output)
             blank = [""] * len(rated.group)
             ratings = rated.group, rated.item or blank, rated.system or blank, rated.ratings.tolist()
             header = ["group", "item", "system", "rating", *(metric.label for metric in result.scored)]
             rows = zip(*ratings, *(metric.scores for metric in result.scored), strict=True)
             write_rows(arguments.output / "segments.csv", header, rows)
     return 0
+
+
+def _draw(result: StudyResult, rated: RatedSegments, folder: Path) -> None:
+    """Write the pictures of a study, where matplotlib is installed and the data name what they need."""
+    from twmd_registry.report.agreement_pictures import draw_agreement
+    from twmd_registry.report.figures import SUFFIXES
+
+    if result.study.level == "system" and rated.item is None:
+        return
+    try:
+        for suffix in SUFFIXES:
+            for name, content in draw_agreement(result, rated, suffix).items():
+                write_file(folder / f"{name}{suffix}", content)
+    except MissingExtraError as error:
+        warn(f"no pictures: {error}")
 
 
 def _first_step(arguments: Arguments) -> str:

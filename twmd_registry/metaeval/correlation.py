@@ -376,15 +376,22 @@ def order_p_values(scores: np.ndarray) -> np.ndarray:
     return p
 
 
+def place_systems(items: Items, systems: Items) -> tuple[np.ndarray, np.ndarray]:
+    """Return the names of the systems, ascending, and the rows of their segments, of the items that all of them have;
+    shape (systems, items).
+    """
+    (names, row), (_, column) = (np.unique(np.asarray(labels), return_inverse=True) for labels in (systems, items))
+    place = np.full((len(names), column.max() + 1), -1)
+    place[row, column] = np.arange(len(row))
+    return names, place[:, (place >= 0).all(axis=0)]
+
+
 def _make_spa(ratings: np.ndarray, items: Items, systems: Items) -> Estimator:
     """Make the soft pairwise accuracy of systems, ``mean_ij 1 - |p_ij(ratings) - p_ij(scores)|`` (Thompson et al.
     2024), with `order_p_values`, over the items that every system has. Resamples draw systems; a system and its own
     copy are no pair.
     """
-    (names, row), (_, column) = (np.unique(np.asarray(labels), return_inverse=True) for labels in (systems, items))
-    place = np.full((len(names), column.max() + 1), -1)
-    place[row, column] = np.arange(len(row))
-    place = place[:, (place >= 0).all(axis=0)]  # (systems, items)
+    names, place = place_systems(items, systems)
     people = order_p_values(ratings[place])
 
     def estimate(scores: np.ndarray) -> CorrelationEstimate:

@@ -17,6 +17,7 @@ import numpy as np
 
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.metaeval.correlation import place_systems
 from twmd_registry.metaeval.side_by_side import names_of
 from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of
 from twmd_registry.record.content import DeltaAccuracy, SystemComparison
@@ -71,11 +72,8 @@ def list_comparisons(scores: Sequence[float], rated: RatedSegments, *, seed: int
     rng, rows, counted = np.random.default_rng(seed), list[tuple[float, ...]](), 0
     for group in sorted(set(rated.group)):
         own = np.flatnonzero(np.array(rated.group) == group)
-        systems, row = np.unique(np.array(rated.system)[own], return_inverse=True)
-        _, column = np.unique(np.array(rated.item)[own], return_inverse=True)
-        place = np.full((len(systems), column.max() + 1), -1)
-        place[row, column] = own
-        place = place[:, (place >= 0).all(axis=0)]  # (systems, items)
+        systems, place = place_systems(np.array(rated.item)[own], np.array(rated.system)[own])
+        place = own[place]
         if len(systems) >= LEAST_SYSTEMS and place.size:
             rows += _compare(np.asarray(scores)[place], rated.ratings[place].mean(axis=1), counted, rng)
             counted += len(systems)

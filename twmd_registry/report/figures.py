@@ -81,15 +81,18 @@ def draw_panels(
         return save_figure(figure, suffix)
 
 
-def scatter(ratings: np.ndarray, scores: Mapping[str, np.ndarray], title: str, suffix: str) -> bytes:
-    """Draw scores against ratings, with a line from (lowest rating, 0) to (highest rating, 1).
+def scatter(
+    ratings: np.ndarray, scores: Mapping[str, np.ndarray], title: str, suffix: str, *, line: bool = True
+) -> bytes:
+    """Draw scores against ratings, and a line from (lowest rating, 0) to (highest rating, 1).
 
     `ratings` and the scores by measure have shape (N,).
     """
 
     def panel(axes: Axes, name: str) -> None:
         axes.plot(ratings, scores[name], ".", markersize=2, alpha=0.4, color="tab:blue", rasterized=True)
-        axes.plot((ratings.min(), ratings.max()), (0, 1), color="black", linewidth=1)
+        if line:
+            axes.plot((ratings.min(), ratings.max()), (0, 1), color="black", linewidth=1)
         axes.set(xlabel="rating", ylabel="score")
 
     return draw_panels(list(scores), panel, title, suffix)
