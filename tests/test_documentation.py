@@ -52,6 +52,7 @@ NOT_RUN = frozenset(
         "demo",
         "distill",
         "finetune",
+        "fit-accuracy",
         "preset",
         "reproduce",
         "study",

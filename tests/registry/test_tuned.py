@@ -21,6 +21,7 @@ ADAPTERS = {
     "wmt-mpnet": ("twmd", "mpnet-tuned"),
     "mlqe-twmd": ("twmd", "multilingual-tuned"),
     "stsb-siamese": ("stsscore", "embedded"),
+    "stsb-mpnet": ("stsscore", "mpnet-stsb"),
     "stsb-multilingual": ("stsscore", "multilingual"),
 }
 """The metric and preset of every adapter that comes with the package."""

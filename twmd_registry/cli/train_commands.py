@@ -195,6 +195,7 @@ finetuning = declare.all_of(
 @declare.argument("task", type=click.Choice(["stsb"]))
 @declare.option("--data", "stsb:DIR", "A folder with train.csv and dev.csv.", type=declare.DATA, required=True)
 @model
+@declare.option("--epochs", "N", "Default: 3.", default=3)
 @declare.flag("--bf16", BF16)
 @adapter_dtype
 @declare.output("Where the adapter is written.", required=True)
@@ -209,6 +210,7 @@ def train_command(arguments: Arguments) -> int:
         Path(folder).expanduser(),
         arguments.output,
         model=arguments.model,
+        epochs=arguments.epochs,
         bf16=arguments.bf16,
         dtype=Dtype(arguments.dtype),
     )
