@@ -213,7 +213,7 @@ def test_every_block_is_of_a_language_that_a_test_reads() -> None:
     read = (
         {"CONTRIBUTING.md": {"bash"}}
         | {page: {"bash", "python"} for page in PAGES}
-        | {"docs/scale.md": {"bash", "python", "yaml"}}
+        | {page: {"bash", "python", "yaml"} for page in ("docs/scale.md", "docs/score.md")}
         | {"twmd_registry/hub/templates/metric_card.md": {"bash", "python", "bibtex"}}  # tests/hub/test_card.py
     )
     for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "twmd_registry").rglob("*.md")]:
@@ -221,6 +221,20 @@ def test_every_block_is_of_a_language_that_a_test_reads() -> None:
         fences = re.findall(r"^ *```(.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
         assert set(fences[::2]) <= read.get(name, set()), name
         assert set(fences[1::2]) <= {""}, name
+
+
+def test_action_and_hook_are_yaml_whose_commands_can_be_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGES["docs/score.md"], flags=re.MULTILINE | re.DOTALL)
+    action, hooks = map(yaml.safe_load, blocks)
+    assert action["runs"]["using"] == "composite"
+    commands = [step["run"] for step in action["runs"]["steps"] if step.get("run", "").startswith("twmd ")]
+    commands += [hook["entry"] for hook in hooks["repos"][0]["hooks"]]
+    monkeypatch.chdir(tmp_path)
+    for command in commands:
+        words = [word.replace("$", "") for word in shlex.split(command)[1:]]
+        create_inputs(words)
+        assert parse(words)
+    assert set(action["inputs"]) == {"references", "outputs", "baseline"}
 
 
 def test_commands_of_contributing_are_there() -> None:

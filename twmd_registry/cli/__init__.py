@@ -19,10 +19,10 @@ from rich_click.rich_panel import RichCommandPanel
 
 from twmd_registry.cli.declare import quiet
 from twmd_registry.cli.terminal import BAD, DOUBTFUL, complain
-from twmd_registry.errors import SpecError, TwmdError, is_out_of_memory, menu
+from twmd_registry.errors import CheckFailure, SpecError, TwmdError, is_out_of_memory, menu
 from twmd_registry.version import __version__
 
-BAD_DATA, BAD_USAGE = 1, 2
+BAD_DATA, BAD_USAGE, CHECK_FAILED = 1, 2, 3
 COMPLETION = "_TWMD_COMPLETE"
 """The environment variable by which a shell asks for completions."""
 INTERRUPTED, PIPE_CLOSED = 130, 141
@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Arguments; the process's own when not given.
 
     Returns:
-        0 for success, 1 for bad data (or a check that failed), 2 for bad usage.
+        0 for success, 1 for bad data (or a verification that failed), 2 for bad usage, 3 for scores that fail a check.
     """
     # torch reads it once, on Linux: memory is then mapped in large pages, which takes a sixth off a short run on a
     # virtual machine.
@@ -148,6 +148,8 @@ def _run(argv: list[str]) -> int:  # noqa: PLR0911 (a return for each kind of fa
         return _fail(error.format_message(), BAD_USAGE, f"{path}: error (see {path} --help):")
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
+    except CheckFailure as error:
+        return _fail(error, CHECK_FAILED, "twmd: failed:")
     except TwmdError as error:
         return _fail(error, BAD_USAGE if isinstance(error, SpecError) else BAD_DATA)
     except (MemoryError, RuntimeError) as error:

@@ -19,21 +19,35 @@ from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import ScoringTask, columns_of, make_scorers, options_of, read_tasks
 from twmd_registry.cli.output import as_json, format_table, write_file
 from twmd_registry.cli.terminal import GOOD, Rule, best, matches, printed, progress_bar
-from twmd_registry.errors import FileError, InputError, SpecError, collect_warnings, visible, warn
+from twmd_registry.errors import CheckFailure, FileError, InputError, SpecError, collect_warnings, visible, warn
 from twmd_registry.record.content import Record, Resampling, SystemComparison, make_record
-from twmd_registry.record.file import check_target, check_writable, write_record
+from twmd_registry.record.file import check_target, check_writable, read_record, write_record
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 
 if TYPE_CHECKING:
     from twmd_registry.engine.result import ScoreSet
     from twmd_registry.engine.scorer import Scorer
+    from twmd_registry.record.checks import Check
     from twmd_registry.scale.runner import ScoredDataset
 
 RAY = {"panel": "With --engine ray"}
 TESTS = {"panel": "Tests and intervals (SacreBLEU's)"}
+CHECKS = {"panel": "Checks, for continuous integration (exit status 3 where one fails)"}
 SAMPLES = {"type": click.IntRange(min=2), **TESTS}
 DEFAULT_RESAMPLES = 1000
-LOCAL_ONLY = ("references", "record", "score_only", "short", "sentence_level", "paired_bs", "paired_ar", "confidence")
+LOCAL_ONLY = (
+    "references",
+    "record",
+    "score_only",
+    "short",
+    "sentence_level",
+    "paired_bs",
+    "paired_ar",
+    "confidence",
+    "fail_under",
+    "fail_if_worse",
+    "junit",
+)
 """Parameters that --engine ray does not accept."""
 SYSTEMS = (
     "One file per system (default: standard input); with --engine ray: files, patterns, folders or URLs of one data "
@@ -42,6 +56,7 @@ SYSTEMS = (
 METRICS = f"One or more of {', '.join(MetricName)}, a signature, or SacreBLEU's bleu, chrf, ter (default: twmd)."
 OWN_RESAMPLES = "Resamples of the intervals (default: 1000; --paired-bs uses its own resamples)."
 GPUS = "GPUs of each worker, 0.5 to share one (default: 1 where there are any)."
+FAIL_IF_WORSE = "No system is worse than in RECORD, an earlier --record: lower, with p < alpha by paired randomisation."
 SEED = "Seed of the resampling (default: $SACREBLEU_SEED, else 12345)."
 
 
@@ -83,6 +98,10 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=_default_seed)
 @declare.option("--paired-ar-n", "N", "Randomisation trials (default: 10000).", default=10_000, **SAMPLES)
 @declare.flag("--confidence", "95% confidence intervals by bootstrap.", **TESTS)
 @declare.option("--confidence-n", "N", OWN_RESAMPLES, **SAMPLES)
+@declare.option("--fail-under", "X", "Every system has X or more by the first metric.", type=float, **CHECKS)
+@declare.option("--fail-if-worse", "RECORD", FAIL_IF_WORSE, type=declare.FILE, **CHECKS)
+@declare.option("--alpha", "P", "Of --fail-if-worse (default: 0.05).", default=0.05, **CHECKS)
+@declare.option("--junit", "FILE", "Write the checks as JUnit XML.", type=Path, **CHECKS)
 @sacrebleu_seed
 @declare.choice("--engine", ["local", "ray"], "local", "ray: files with columns on Ray Data (default: local).")
 @declare.option("--output", "DIR", "An empty folder, or URL of one, for the scores and the record.", type=str, **RAY)
@@ -106,11 +125,32 @@ def score_command(arguments: Arguments) -> int:
     display = {"short": arguments.short, "segments": arguments.sentence_level}
     comparison, record, *_ = _score_and_compare(tasks, arguments, _resampling(arguments), **display)
     rules = _best_and_significant(comparison) if arguments.format == "text" else ()
+    checks = _check_scores(comparison, record, arguments)
     with printed(_render(comparison, arguments), *rules):
         if arguments.record:
             check_writable(arguments.record)
             write_record(record(), arguments.record)
+        if arguments.junit:
+            from twmd_registry.record.checks import write_junit
+
+            write_file(arguments.junit, write_junit(checks))
+    failures = [check.failure for check in checks if check.failure]
+    if failures:
+        raise CheckFailure("; ".join(failures))
     return 0
+
+
+def _check_scores(comparison: SystemComparison, record: Callable[[], Record], arguments: Arguments) -> list[Check]:
+    """Return the checks that were asked for."""
+    if arguments.fail_under is None and not arguments.fail_if_worse:
+        return []
+    from twmd_registry.record.checks import check_floor, check_not_worse
+
+    checks = [] if arguments.fail_under is None else check_floor(comparison, arguments.fail_under)
+    if arguments.fail_if_worse:
+        baseline = read_record(arguments.fail_if_worse)
+        checks += check_not_worse(record(), baseline, arguments.alpha, arguments.seed)
+    return checks
 
 
 def _check_local(arguments: Arguments) -> None:
@@ -123,6 +163,10 @@ def _check_local(arguments: Arguments) -> None:
     for path in arguments.input:
         if isinstance(path, str):
             raise SpecError(f"{path}: a URL is read by --engine ray only: add --engine ray, or give a local file.")
+    if arguments.junit and arguments.fail_under is None and not arguments.fail_if_worse:
+        raise SpecError("--junit writes checks: add --fail-under X or --fail-if-worse RECORD.")
+    if arguments.fail_if_worse and not any(metric.spec for metric in arguments.asked):
+        raise SpecError("--fail-if-worse compares this package's metrics: name one of them in -m.")
     if arguments.record:
         if not any(metric.spec for metric in arguments.asked):
             names = " ".join(metric.name for metric in arguments.asked)

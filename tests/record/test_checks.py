@@ -1,0 +1,101 @@
+"""Checks of scores: floors, earlier records, exit status and JUnit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from twmd_registry.cli import main
+from twmd_registry.record.checks import Check, _randomise, write_junit
+from twmd_registry.record.file import read_record
+
+REFERENCES = [
+    f"the {animal} {verb} {place}"
+    for animal in ("cat", "dog", "bird")
+    for verb in ("sat", "ran")
+    for place in ("here", "there")
+]
+LINE = ["score", "ref.txt", "-m", "sbert", "-q", "-i"]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write references, a good and a bad system, and the record of the good one."""
+    monkeypatch.chdir(tmp_path)
+    texts = {"ref": REFERENCES, "good": [f"{text} now" for text in REFERENCES], "bad": ["it was green"] * 12}
+    for name, lines in texts.items():
+        Path(f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert main([*LINE, "good.txt", "--record", "good.json"]) == 0
+    return tmp_path
+
+
+def test_score_below_the_floor_ends_with_status_3_and_one_line(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    score = read_record("good.json").systems[0].results[0].score
+    assert main([*LINE, "good.txt", "--fail-under", f"{score - 1e-3}"]) == 0
+    capsys.readouterr()
+    assert main([*LINE, "good.txt", "--fail-under", f"{score + 1e-3}"]) == 3
+    out, err = capsys.readouterr()
+    assert "good.txt" in out  # scores are printed in any case
+    assert err == f"twmd: failed: good.txt: sbert is {score:.4f}, below {score + 1e-3:g}\n"
+
+
+def test_system_worse_than_a_record_fails_and_an_equal_or_better_one_does_not(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    against = ["--fail-if-worse", "good.json"]
+    assert main([*LINE, "good.txt", *against]) == 0
+    assert main([*LINE, "ref.txt", *against]) == 0
+    capsys.readouterr()
+    assert main([*LINE, "bad.txt", *against, "--junit", "checks.xml"]) == 3
+    assert "bad.txt: sbert is " in capsys.readouterr().err
+    root = ET.parse("checks.xml").getroot()
+    (suite,) = root
+    assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
+    assert "below the baseline's (p = 0.000" in suite[0][0].get("message", "")
+    assert main([*LINE, "bad.txt", *against, "--alpha", "1e-9"]) == 0  # no p of 10,000 trials is so small
+
+
+def test_p_is_that_of_a_paired_test() -> None:
+    rng = np.random.default_rng(0)
+    other = rng.normal(0, 1, 200)
+    for shift in (-0.1, 0.0, 0.2):
+        own = other + rng.normal(shift, 1, 200)
+        assert _randomise(own.tolist(), other.tolist(), 1) == pytest.approx(
+            stats.ttest_rel(own, other, alternative="less").pvalue, abs=0.02
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["--junit", "x.xml"], 2, "--junit writes checks: add --fail-under X or --fail-if-worse RECORD"),
+        (["--fail-if-worse", "good.json", "--alpha", "2"], 2, "expected an alpha between 0 and 1"),
+        (
+            ["--fail-if-worse", "good.json", "--set", "layer=2"],
+            1,
+            "none of the metrics of bad.txt with the same settings",
+        ),
+        (["--fail-if-worse", "ref.txt"], 1, "is not a record of this package"),
+    ],
+)
+def test_impossible_check_is_refused(
+    arguments: list[str], status: int, words: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*LINE, "bad.txt", *arguments]) == status
+    assert words in capsys.readouterr().err
+
+
+def test_baseline_of_other_references_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("ref.txt").write_text("other\n" * 12, encoding="utf-8")
+    assert main([*LINE, "good.txt", "--fail-if-worse", "good.json"]) == 1
+    assert "scored against other references" in capsys.readouterr().err
+
+
+def test_names_that_xml_cannot_hold_are_written_without_them() -> None:
+    content = write_junit([Check("a\x00<b>.txt", "c & d", "e\x1bf")])
+    case = ET.fromstring(content)[0][0]
+    assert (case.get("classname"), case.get("name"), case[0].get("message")) == ("a?<b>.txt", "c & d", "e?f")

@@ -1,0 +1,135 @@
+"""Checks of scores for continuous integration: not below a number, not worse than a record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
+
+import numpy as np
+
+from twmd_registry.errors import InputError, SpecError
+from twmd_registry.record.content import Record, RecordedScores, RecordedSystem, SystemComparison
+from twmd_registry.registry.signature import parse_signature
+
+TRIALS = 10_000
+"""Of the paired randomisation."""
+
+
+class Check(NamedTuple):
+    """A check of one system by one metric.
+
+    Attributes:
+        system: The system's name.
+        name: What is checked, as a sentence.
+        failure: Why it fails; empty where it holds.
+    """
+
+    system: str
+    name: str
+    failure: str
+
+
+def check_floor(comparison: SystemComparison, floor: float) -> list[Check]:
+    """Check that every system's score by the first metric is `floor` or more (for TER, less)."""
+    column = comparison.columns[0]
+    checks = []
+    for system, cell in zip(comparison.systems, column.cells, strict=True):
+        passed = cell.score <= floor if column.errors else cell.score >= floor
+        side, other = ("at most", "above") if column.errors else ("at least", "below")
+        failure = "" if passed else f"{system}: {column.name} is {cell.score:.4f}, {other} {floor:g}"
+        checks.append(Check(system, f"{column.name} is {side} {floor:g}", failure))
+    return checks
+
+
+def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -> list[Check]:
+    """Check that no system is worse than in an earlier record, by every metric of this package that both have.
+
+    A system is worse where its mean score is lower, and a paired randomisation of the two lists of segment scores has
+    ``p = (1 + trials with a difference as low) / (1 + trials) < alpha``, one-sided.
+
+    Args:
+        record: The scores.
+        baseline: The earlier record; a system is compared with the one of its name, or with the only one.
+        alpha: From 0 to 1.
+        seed: Of the randomisation.
+
+    Raises:
+        SpecError: `alpha` is not between 0 and 1.
+        InputError: Other references or another number of segments than in the baseline, no system to compare with, or
+            no metric with the same signature.
+    """
+    if not 0 < alpha < 1:
+        raise SpecError(f"expected an alpha between 0 and 1, not {alpha:g}.")
+    gold, earlier = ({file.sha256 for file in own.inputs if file.role == "references"} for own in (record, baseline))
+    if gold and earlier and gold != earlier:
+        raise InputError("the baseline was scored against other references: score its systems again.")
+    checks = []
+    for system in record.systems:
+        before = _find_system(system, baseline)
+        old = {_settings(own): own for own in before.results if not own.is_lexical}
+        pairs = [(own, old[_settings(own)]) for own in system.results if not own.is_lexical and _settings(own) in old]
+        if not pairs:
+            raise InputError(f"the baseline has none of the metrics of {system.name} with the same settings.")
+        for own, other in pairs:
+            if len(own.scores) != len(other.scores):
+                counts = f"{len(other.scores)} segments, {system.name} {len(own.scores)}"
+                raise InputError(f"the baseline's {before.name} has {counts}: they are not of the same texts.")
+            difference, p = own.score - other.score, _randomise(own.scores, other.scores, seed)
+            worse = f"{own.head} is {own.score:.4f}, {-difference:.4f} below the baseline's (p = {p:.4f})"
+            failed = difference < 0 and p < alpha
+            name = f"{own.head} is not worse than {before.name}'s in the baseline (alpha {alpha:g})"
+            checks.append(Check(system.name, name, f"{system.name}: {worse}" if failed else ""))
+    return checks
+
+
+def _find_system(system: RecordedSystem, baseline: Record) -> RecordedSystem:
+    by_name = {own.name: own for own in baseline.systems}
+    if system.name in by_name or len(baseline.systems) == 1:
+        return by_name.get(system.name, baseline.systems[0])
+    raise InputError(f"the baseline has no system {system.name}: it has {', '.join(by_name)}.")
+
+
+def _settings(scores: RecordedScores) -> str:
+    """Return a signature without the tests and intervals beside it."""
+    signature = parse_signature(scores.signature)
+    return f"{signature.spec}|{signature.nrefs}"
+
+
+def _randomise(own: Sequence[float], other: Sequence[float], seed: int) -> float:
+    """Return the p of a mean difference as low as that of two lists of scores of the same segments."""
+    from scipy.stats import permutation_test
+
+    def mean_difference(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
+        return np.asarray(np.mean(x - y, axis=axis))
+
+    test = permutation_test(
+        (own, other),
+        mean_difference,
+        permutation_type="samples",
+        n_resamples=TRIALS,
+        alternative="less",
+        vectorized=True,
+        batch=100,
+        rng=seed,
+    )
+    return float(test.pvalue)
+
+
+def write_junit(checks: Sequence[Check]) -> bytes:
+    """Write checks as JUnit XML: a suite with a case per check."""
+    failures = sum(bool(check.failure) for check in checks)
+    suite = ET.Element("testsuite", name="twmd", tests=str(len(checks)), failures=str(failures))
+    for check in checks:
+        case = ET.SubElement(suite, "testcase", classname=_printable(check.system), name=_printable(check.name))
+        if check.failure:
+            ET.SubElement(case, "failure", message=_printable(check.failure))
+    root = ET.Element("testsuites")
+    root.append(suite)
+    content: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return content
+
+
+def _printable(text: str) -> str:
+    """Return a name without characters that XML does not have."""
+    return "".join(character if character.isprintable() else "?" for character in text)
