@@ -1,0 +1,100 @@
+"""Rewards for TRL: equal to the scorer's scores, guarded, and learned from by a real trainer."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+import twmd_registry
+from tests import tiny
+from twmd_registry.errors import InputError, TwmdWarning
+from twmd_registry.plugins.trl.reward import reward_function
+
+COMPLETIONS = ["the cat sat here", "it rained all day long", "nobody"]
+TARGETS = [["a cat sat there", "the cat sat"], ["it rained"], ["nobody came"]]
+
+
+def test_rewards_are_the_scores_and_carry_the_signature() -> None:
+    reward = reward_function("twmd", reference_column="target")
+    expected = twmd_registry.score(COMPLETIONS, TARGETS, "twmd")
+    assert reward(COMPLETIONS, target=TARGETS, prompts=["x", "y", "z"], trainer_state=None) == pytest.approx(
+        expected.scores, abs=1e-6
+    )
+    messages = [[{"role": "assistant", "content": text}] for text in COMPLETIONS]
+    assert reward(messages, target=TARGETS) == pytest.approx(expected.scores, abs=1e-6)
+    assert (reward.__name__, str(expected.signature).startswith(reward.signature.partition("|nrefs")[0][:40])) == (
+        "twmd",
+        True,
+    )
+
+
+def test_degenerate_completions_are_scored_as_an_empty_text() -> None:
+    texts = ["rain rain rain rain rain rain rain rain", "it is a cat", "it is a cat"]
+    columns = {
+        "reference": ["it will rain", "a cat it is", "it is a cat"],
+        "prompts": ["w", "it is a cat", "it is a cat"],
+    }
+    with pytest.warns(TwmdWarning):
+        guarded = reward_function("sbert")(texts, **columns)
+    plain = reward_function("sbert", guard=False)(texts, **columns)
+    with pytest.warns(TwmdWarning):
+        empty = reward_function("sbert")([""], reference=["it will rain"])
+    assert guarded[0] == pytest.approx(empty[0])
+    assert plain[0] > guarded[0]
+    assert plain[1] > guarded[1]  # its prompt, and not the reference
+    assert guarded[2] == pytest.approx(1.0, abs=1e-6)  # its prompt, which is the reference
+
+
+def test_warning_of_a_kind_is_given_once() -> None:
+    reward = reward_function("sbert", guard=False)
+    with pytest.warns(TwmdWarning, match="repeat one string"):
+        reward(["rain rain rain rain rain rain rain rain"] * 2, reference=["it will rain"] * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reward(["snow snow snow snow snow snow snow snow"] * 3, reference=["it will snow"] * 3)
+
+
+def test_missing_column_is_named_with_those_there_are() -> None:
+    with pytest.raises(InputError, match="no column 'reference' to take references from; there are prompts, target"):
+        reward_function("sbert")(["a"], prompts=["b"], target=["c"])
+
+
+def test_policy_is_trained_on_the_rewards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trl = pytest.importorskip("trl")
+    from datasets import Dataset
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    monkeypatch.setenv("TRACKIO_DISABLE", "1")
+    tokenizer = tiny.tokenizer()
+    tokenizer.pad_token = tokenizer.eos_token = tokenizer.sep_token
+    config = GPT2Config(
+        vocab_size=len(tokenizer), n_positions=64, n_embd=16, n_layer=1, n_head=2, eos_token_id=tokenizer.eos_token_id
+    )
+    rows = [{"prompt": "the cat", "target": "the cat sat on the mat"}] * 8
+    arguments = trl.GRPOConfig(
+        str(tmp_path),
+        max_steps=20,
+        per_device_train_batch_size=4,
+        num_generations=4,
+        max_completion_length=6,
+        learning_rate=1e-3,
+        logging_steps=1,
+        save_strategy="no",
+        report_to=[],
+        bf16=False,
+        use_cpu=True,
+    )
+    trainer = trl.GRPOTrainer(
+        GPT2LMHeadModel(config),
+        reward_function("sbert", reference_column="target"),
+        arguments,
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+    )
+    trainer.train()
+    logged = [row["rewards/sbert/mean"] for row in trainer.state.log_history if "rewards/sbert/mean" in row]
+    assert len(logged) == 20
+    assert all(-1 <= value <= 1 for value in logged)
+    assert len(set(logged)) > 1

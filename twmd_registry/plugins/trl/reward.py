@@ -1,0 +1,109 @@
+"""A metric as a reward function of TRL's trainers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from twmd_registry.engine.input_warnings import repeats_itself
+from twmd_registry.engine.scorer import Scorer, scorer
+from twmd_registry.errors import InputError, collect_warnings, warn
+
+KEPT = "256MB"
+"""Main memory for encoded references, which come back in every epoch."""
+
+
+class Reward:
+    """A reward function of TRL: ``(completions, **columns) -> rewards``; made by `reward_function`.
+
+    Attributes:
+        scorer: Scores completions; `Scorer.signature` is to be published with the results.
+    """
+
+    def __init__(self, own: Scorer, reference_column: str, *, guard: bool) -> None:
+        """Make it; see `reward_function`."""
+        self.scorer = own
+        self.__name__ = str(own.requested.metric)  # TRL logs rewards/NAME
+        self._reference_column, self._guard = reference_column, guard
+        self._warned = set[str]()
+
+    @property
+    def signature(self) -> str:
+        """Return the signature without the number of references; this loads the model."""
+        return self.scorer.signature
+
+    def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float]:
+        """Score completions.
+
+        Args:
+            completions: Texts, or conversations, of which the last message counts.
+            columns: What TRL gives beside them: ``prompts``, and the columns of the data set, among them the references
+                (a text, or a list of texts, per completion).
+
+        Returns:
+            The score of every completion, as it is: nothing is clipped or normalised.
+
+        Raises:
+            InputError: There is no column of references (with the columns there are), or as for `Scorer.score`.
+        """
+        if self._reference_column not in columns:
+            known = ", ".join(name for name, values in columns.items() if isinstance(values, list))
+            raise InputError(f"no column {self._reference_column!r} to take references from; there are {known}.")
+        texts, references = list(map(_text, completions)), columns[self._reference_column]
+        if self._guard:
+            prompts = columns.get("prompts") or [""] * len(texts)
+            texts = [
+                "" if _is_degenerate(text, _text(prompt), own) else text
+                for text, prompt, own in zip(texts, prompts, references, strict=True)
+            ]
+        with collect_warnings() as messages:
+            scores = self.scorer.score(texts, references).scores
+        for message in messages:
+            kind = re.split(r"\d", message)[0]  # without counts and rows, which differ from step to step
+            if kind not in self._warned:
+                self._warned.add(kind)
+                warn(message)
+        return list(scores)
+
+
+def _text(completion: Any) -> str:
+    """Return a text, or the content of the last message of a conversation."""
+    if isinstance(completion, list) and completion and isinstance(completion[-1], Mapping):
+        return str(completion[-1].get("content") or "")
+    return str(completion)
+
+
+def _is_degenerate(text: str, prompt: str, references: str | Sequence[str]) -> bool:
+    """Return whether a text repeats one string or is its prompt, and no reference does or is so."""
+    others = [references] if isinstance(references, str) else references
+    copied = bool(text.split()) and text.split() == prompt.split() and text not in others
+    return copied or (repeats_itself(text) and not any(map(repeats_itself, others)))
+
+
+def reward_function(
+    metric: str = "twmd",
+    preset: str | None = None,
+    *,
+    reference_column: str = "reference",
+    guard: bool = True,
+    **keys: Any,
+) -> Reward:
+    """Make a reward function for TRL's ``reward_funcs``.
+
+    Args:
+        metric: A metric or signature, as for `twmd_registry.scorer`.
+        preset: A preset's name.
+        reference_column: The column of the data set with a reference, or a list of references, per prompt.
+        guard: Whether a completion that repeats one string for most of its length, or is its prompt, is scored as an
+            empty text: a policy finds such texts, which score high by accident.
+        keys: Keys of the specification and run options; ``keep_references`` is 256 MB unless given.
+
+    Raises:
+        SpecError: As for `twmd_registry.scorer`.
+
+    >>> reward = reward_function("sbert", reference_column="target")
+    >>> [round(value, 2) for value in reward(["it rains"], target=["it rains"])]
+    [1.0]
+    """
+    return Reward(scorer(metric, preset, **{"keep_references": KEPT} | keys), reference_column, guard=guard)
