@@ -178,8 +178,10 @@ def test_summaries_of_tac_are_grouped_by_topic(tmp_path: Path) -> None:
     ("content", "words"),
     [
         ("[]", "expected a JSON object of topics"),
-        ('{"D1": {"references": []}}', "KeyError: 'annotations'"),
+        ('{"D1": {"references": [{"text": ["One."]}]}}', "KeyError: 'annotations'"),
         ("{", "JSONDecodeError"),
+        ('{"D1": {"references": [], "annotations": []}}', "D1: expected references; there is none"),
+        ('{"D1": {"references": [{"text": "One."}], "annotations": []}}', "expected a list of sentences as text"),
     ],
 )
 def test_damaged_file_of_tac_is_refused(content: str, words: str, tmp_path: Path) -> None:

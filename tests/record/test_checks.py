@@ -89,6 +89,20 @@ def test_impossible_check_is_refused(
     assert words in capsys.readouterr().err
 
 
+def test_edited_baseline_and_single_segment_are_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("edited.json").write_text(
+        Path("good.json").read_text(encoding="utf-8").replace('"good.txt"', '"own.txt"'), "utf-8"
+    )
+    assert main([*LINE, "good.txt", "--fail-if-worse", "edited.json"]) == 1
+    assert "the baseline was changed after it had been written" in capsys.readouterr().err
+    for name in ("ref", "good"):
+        Path(f"{name}.txt").write_text("a cat\n", encoding="utf-8")
+    assert main([*LINE, "good.txt", "--record", "one.json"]) == 0
+    capsys.readouterr()
+    assert main([*LINE, "good.txt", "--fail-if-worse", "one.json"]) == 1
+    assert "segment" in capsys.readouterr().err
+
+
 def test_baseline_of_other_references_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("ref.txt").write_text("other\n" * 12, encoding="utf-8")
     assert main([*LINE, "good.txt", "--fail-if-worse", "good.json"]) == 1

@@ -127,18 +127,27 @@ def read_tac(path: Path, rating: str = TAC_RATINGS[0]) -> RatedSegments:
         topics = json.loads(decode(path, read_content(path)))
         rows = list[RatedRow]()
         for topic, own in topics.items():
-            references = [" ".join(reference["text"]) for reference in own["references"]]
+            references = [_join(reference["text"]) for reference in own["references"]]
+            if not references:
+                raise FileError(f"{path}, {topic}: expected references; there is none.")
             for number, summary in enumerate(own["annotations"], 1):
                 where = f"{path}, {topic}, annotation {number}"
                 if len(summary["text"]) < SHORTEST_SUMMARY:
                     rows.append(skipped(f"{topic}, annotation {number}", topic))
                     continue
                 value, system = read_rating(summary[rating], where), str(summary["summ_id"])
-                rows.append(RatedRow(topic, " ".join(summary["text"]), references, value, topic, system))
+                rows.append(RatedRow(topic, _join(summary["text"]), references, value, topic, system))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         expected = "expected a JSON object of topics with references and annotations, as TAC's .gen.resp-pyr"
         raise FileError(f"{path}: {expected}; {type(error).__name__}: {error}.") from error
     return gather(rows, path)
+
+
+def _join(sentences: object) -> str:
+    """Join a list of sentences; raises TypeError where it is none."""
+    if not isinstance(sentences, list):
+        raise TypeError(f"expected a list of sentences as text, not {sentences!r}")
+    return " ".join(sentences)
 
 
 def _check_name(rating: str, names: Sequence[str], path: Path) -> None:

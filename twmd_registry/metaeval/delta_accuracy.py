@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.errors import InputError, ModelError
+from twmd_registry.errors import InputError, ModelError, warn
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.correlation import place_systems
 from twmd_registry.metaeval.side_by_side import names_of
@@ -173,7 +173,8 @@ def read_delta_accuracy(path: Path) -> FittedPart[np.ndarray]:
     try:
         about: dict[str, Any] = json.loads(content)
         spreads = np.array([about["spread"], *about["resampled"]], dtype=np.float64)
-        is_whole = spreads.shape[1] == 2 and bool((spreads > 0).all()) and isinstance(about["metric"], str)
+        is_whole = spreads.shape[1] == 2 and bool((spreads >= 0).all() and (spreads > 0).any(axis=1).all())
+        is_whole = is_whole and isinstance(about["metric"], str)
     except (KeyError, TypeError, ValueError, IndexError):
         is_whole = False
     if not is_whole or path.name != DELTA_ACCURACY.name(hash_of(content)):
@@ -184,13 +185,17 @@ def read_delta_accuracy(path: Path) -> FittedPart[np.ndarray]:
 def find_delta_accuracy(metric: MetricSpec) -> FittedPart[np.ndarray] | None:
     """Find the fitted accuracy of a metric with exactly these settings, the user's own first; None without one.
 
-    Raises:
-        ModelError: As for `read_delta_accuracy`.
+    Warns:
+        TwmdWarning: A file is damaged, and passed over.
     """
     wanted = names_of([metric])
     for folder in (DELTA_ACCURACY.home, DELTA_ACCURACY.packaged):
         for path in sorted(folder.glob(DELTA_ACCURACY.name("*"))):
-            part = read_delta_accuracy(path)
+            try:
+                part = read_delta_accuracy(path)
+            except ModelError as error:
+                warn(str(error))
+                continue
             if part.about["metric"] == wanted:
                 return part
     return None

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 
+from twmd_registry.engine.input_warnings import check_sample
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.record.content import Record, RecordedScores, RecordedSystem, SystemComparison
 from twmd_registry.registry.signature import parse_signature
@@ -56,11 +57,17 @@ def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -
 
     Raises:
         SpecError: `alpha` is not between 0 and 1.
-        InputError: Other references or another number of segments than in the baseline, no system to compare with, or
-            no metric with the same signature.
+        InputError: Other references or another number of segments than in the baseline, a single segment, no system to
+            compare with, no metric with the same signature, or a baseline that was changed after it had been written.
+
+    Warns:
+        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments.
     """
     if not 0 < alpha < 1:
         raise SpecError(f"expected an alpha between 0 and 1, not {alpha:g}.")
+    if baseline.edited:
+        raise InputError("the baseline was changed after it had been written: write it again by twmd score --record.")
+    check_sample(min(len(own.scores) for system in record.systems for own in system.results if not own.is_lexical))
     gold, earlier = ({file.sha256 for file in own.inputs if file.role == "references"} for own in (record, baseline))
     if gold and earlier and gold != earlier:
         raise InputError("the baseline was scored against other references: score its systems again.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from twmd_registry.judgments.rated import RatedSegments
@@ -20,7 +22,7 @@ def draw_agreement(result: StudyResult, rated: RatedSegments, suffix: str) -> di
 
     Returns:
         Files by their names without the suffix: ``scatter``, or ``spa-GROUP`` of every group, whose best system is the
-        first.
+        first; ``_`` stands for what is no letter, digit, dot or hyphen.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -39,5 +41,6 @@ def draw_agreement(result: StudyResult, rated: RatedSegments, suffix: str) -> di
         unlike = {label: np.abs(people - order_p_values(each[place])).T for label, each in scores.items()}
         panels = {label: np.where(below, 100 * (1 - each), np.nan) for label, each in unlike.items()}
         title = f"{data}, {group}: soft pairwise accuracy of pairs of systems"
-        pictures[f"spa-{group}"] = matrices(panels, names, title, suffix)
+        name = re.sub(r"[^\w.-]+", "_", group)
+        pictures[f"spa-{name}"] = matrices(panels, names, title, suffix)
     return pictures
