@@ -11,6 +11,7 @@ import twmd_registry
 from tests import tiny
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.plugins.trl.reward import reward_function
+from twmd_registry.registry.signature import parse_signature
 
 COMPLETIONS = ["the cat sat here", "it rained all day long", "nobody"]
 TARGETS = [["a cat sat there", "the cat sat"], ["it rained"], ["nobody came"]]
@@ -24,10 +25,7 @@ def test_rewards_are_the_scores_and_carry_the_signature() -> None:
     )
     messages = [[{"role": "assistant", "content": text}] for text in COMPLETIONS]
     assert reward(messages, target=TARGETS) == pytest.approx(expected.scores, abs=1e-6)
-    assert (reward.__name__, str(expected.signature).startswith(reward.signature.partition("|nrefs")[0][:40])) == (
-        "twmd",
-        True,
-    )
+    assert (reward.__name__, parse_signature(reward.signature).spec) == ("twmd", expected.signature.spec)
 
 
 def test_degenerate_completions_are_scored_as_an_empty_text() -> None:

@@ -11,7 +11,6 @@ from twmd_registry.judgments.official import OfficialScores
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import agreement, check_systems, split_parts, system_agreement
 from twmd_registry.metaeval.side_by_side import (
-    FORMATS,
     LabelledScores,
     TextTable,
     as_report,
@@ -82,13 +81,9 @@ class TaskResult:
         return {"task": TextTable(f"{self.task}, weighted average", header, rows)}
 
     def as_text(self, form: str) -> str:
-        """Return the table, in a form of `FORMATS`, and what is needed to repeat the measurement."""
+        """Return the table in a form of `as_report`, and what is needed to repeat the measurement."""
         signatures = (f"{metric.label}: {metric.signature}" for metric in self.scored)
         return as_report(self.tables.values(), [self.name, *self.notes, *signatures], form)
-
-    def __str__(self) -> str:
-        """Return it as text."""
-        return self.as_text(FORMATS["txt"])
 
     def as_dict(self) -> dict[str, Any]:
         """Return every number, ready for JSON."""
