@@ -1,9 +1,11 @@
-"""Tables for the terminal."""
+"""Tables for the terminal and for papers, and names that could break their rows."""
 
 from __future__ import annotations
 
 from tests.report.reports import comparison
-from twmd_registry.report.table import WIDTH, text_table
+from twmd_registry.metaeval.side_by_side import TextTable, as_text
+from twmd_registry.record.content import DeltaAccuracy, Resampling
+from twmd_registry.report.table import WIDTH, describe_differences, describe_test, latex_table, text_table
 
 
 def test_wide_table_is_split_into_tables_that_fit_the_terminal() -> None:
@@ -17,3 +19,23 @@ def test_wide_table_is_split_into_tables_that_fit_the_terminal() -> None:
         rows = shown[shown.index(head) :].splitlines()[2:4]
         for row, cell in zip(rows, column.cells, strict=True):
             assert f"{cell.score:.{2 if column.hundred else 4}f} (" in row
+
+
+def test_latex_table_says_what_its_marks_and_differences_mean() -> None:
+    table = comparison(["a_b.txt", "50%|c.txt"], 1)
+    column = table.columns[0]
+    cells = (column.cells[0], column.cells[1]._replace(accuracy=DeltaAccuracy(0.7, 0.6, 0.8, "hash")))
+    table = table._replace(columns=(column._replace(cells=cells),), resampling=Resampling("bs", 100))
+    (difference,) = describe_differences(table)
+    assert "50%|c.txt" in difference
+    body, test, meaning = latex_table(table, None).partition("\n% ")[0].split("\n\n")
+    assert r"50\%\textbar{}c.txt  " in body
+    assert test == describe_test(table).replace("_", r"\_")
+    assert meaning == difference.replace("_", r"\_").replace("%", r"\%").replace("|", r"\textbar{}\allowbreak{}")
+
+
+def test_bar_in_a_name_breaks_no_row_of_markdown() -> None:
+    table = TextTable("pearson", ("metric", "de|en"), [("a|b", "0.5")])
+    header, _, row = as_text(table, "github").splitlines()[2:]
+    assert header.split() == ["|", "metric", "|", r"de\|en", "|"]
+    assert row.split() == ["|", r"a\|b", "|", "0.5", "|"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from twmd_registry.errors import FileError, visible
-from twmd_registry.metaeval.side_by_side import FORMATS
+from twmd_registry.metaeval.side_by_side import FORMATS, write_table
 from twmd_registry.registry.paths import write_atomically
 
 SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "tsv": "tsv"}
@@ -39,13 +39,8 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]], form:
     """Write a table in one of the formats; as JSON, a list of rows by column."""
     if form == "json":
         return as_json([dict(zip(headers, row, strict=True)) for row in rows])
-    cells = [[visible(str(cell)) for cell in row] for row in rows]
-    if form == "tsv":
-        return "\n".join("\t".join(row) for row in [headers, *cells])
-    from tabulate import tabulate
-
-    widths = _fit(headers, cells) if form == "text" else None
-    return tabulate(cells, headers=headers, tablefmt=STYLES[form], disable_numparse=True, maxcolwidths=widths)
+    widths = _fit(headers, [[visible(str(cell)) for cell in row] for row in rows]) if form == "text" else None
+    return write_table(headers, rows, STYLES[form], maxcolwidths=widths)
 
 
 def _fit(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int | None] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from twmd_registry.errors import InputError, MissingExtraError, SpecError, menu, visible
 from twmd_registry.judgments.official import OfficialScores
@@ -26,6 +26,8 @@ MISSING = "-"
 """The cell of a data set that is not available, or of an undefined number."""
 FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv"}
 """How tables are written, by suffix."""
+_LATEX = str.maketrans({"μ": r"$\mu$", "±": r"$\pm$", "|": r"\textbar{}"})
+"""Characters that `tabulate` leaves as they are, which not every LaTeX sets right."""
 
 
 class LabelledScores(NamedTuple):
@@ -56,14 +58,24 @@ class TextTable(NamedTuple):
     rows: list[tuple[str, ...]]
 
 
-def as_text(table: TextTable, form: str) -> str:
-    """Write a table in a form of `FORMATS`, control characters written out; ``tsv`` leaves the table's name out."""
+def write_table(header: Sequence[object], rows: Iterable[Sequence[object]], form: str, **settings: Any) -> str:
+    """Write a table in a form of `FORMATS`; no character of a cell can break its row. `settings` are of `tabulate`."""
+    cells = [[visible(str(cell)) for cell in row] for row in (header, *rows)]
+    if form == FORMATS["tsv"]:
+        return "\n".join("\t".join(row) for row in cells)
     from tabulate import tabulate
 
-    header, *rows = ([visible(cell) for cell in row] for row in (table.header, *table.rows))
+    if form == FORMATS["md"]:
+        cells = [[cell.replace("|", r"\|") for cell in row] for row in cells]
+    table = tabulate(cells[1:], headers=cells[0], tablefmt=form, disable_numparse=True, **settings)
+    return table.translate(_LATEX) if form == FORMATS["tex"] else table
+
+
+def as_text(table: TextTable, form: str) -> str:
+    """Write a table in a form of `FORMATS` below its name; ``tsv`` leaves the name out."""
+    body = write_table(table.header, table.rows, form)
     if form == FORMATS["tsv"]:
-        return "\n".join("\t".join(row) for row in (header, *rows))
-    body = tabulate(rows, headers=header, tablefmt=form, disable_numparse=True)
+        return body
     return f"% {table.name}\n{body}" if form == FORMATS["tex"] else f"{table.name}\n\n{body}"
 
 

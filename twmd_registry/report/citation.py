@@ -12,19 +12,13 @@ from twmd_registry.record.content import Record, RecordedScores, RecordedSystem
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import LEXICAL_NAMES, Output
 from twmd_registry.registry.signature import parse_signature
-from twmd_registry.report.template import render
+from twmd_registry.report.template import escape_latex, render
 from twmd_registry.version import __version__
 
 FORMATS = ("paper", "sentence", "latex", "bibtex", "markdown", "badge", "eval_results")
 TASK = "text-generation"
 SACREBLEU = render("sacrebleu.bib")
 SOFTWARE = render("software.bib", version=__version__)
-_LATEX = {c: f"\\{c}" for c in "_%#&${}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "|": r"\textbar{}\allowbreak{}",
-}
 
 
 def cite(record: Record, form: str, *, digits: int = 4, task: str = TASK, dataset: str | None = None) -> str:
@@ -98,7 +92,7 @@ def _sentence(score: dict[str, Any]) -> str:
 
 def _latex(score: dict[str, Any]) -> str:
     """Write a sentence with the signature in a footnote; a line may break after each field."""
-    sentence, signature = ("".join(_LATEX.get(c, c) for c in text) for text in (_sentence(score), score["signature"]))
+    sentence, signature = map(escape_latex, (_sentence(score), score["signature"]))
     return f"{sentence}.\\footnote{{\\raggedright\\texttt{{{signature}}}}}"
 
 

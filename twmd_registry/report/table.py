@@ -6,12 +6,12 @@ import json
 import textwrap
 from collections.abc import Sequence
 
-from tabulate import tabulate
-
 from twmd_registry.engine.result import COUNTS
 from twmd_registry.errors import visible
+from twmd_registry.metaeval.side_by_side import FORMATS, write_table
 from twmd_registry.record.content import MetricColumn, SystemComparison, SystemScore
 from twmd_registry.registry.names import Output
+from twmd_registry.report.template import escape_latex
 
 SIGNIFICANT = 0.05
 WIDTH = 100
@@ -32,7 +32,7 @@ def text_table(comparison: SystemComparison, digits: int | None) -> str:
     tables = [_one_system(comparison, digits)] if len(comparison.systems) == 1 else []
     rest = comparison.columns if not tables else ()
     while rest:
-        several = [_side_by_side(comparison, rest[: k + 1], digits, "simple") for k in range(len(rest))]
+        several = [_side_by_side(comparison, rest[: k + 1], digits, FORMATS["txt"]) for k in range(len(rest))]
         fitting = [table for table in several if max(map(len, table.splitlines())) <= WIDTH] or several[:1]
         tables, rest = [*tables, fitting[-1]], rest[len(fitting) :]
     test = textwrap.fill(describe_test(comparison), WIDTH, break_long_words=False, break_on_hyphens=False)
@@ -42,17 +42,18 @@ def text_table(comparison: SystemComparison, digits: int | None) -> str:
 
 
 def latex_table(comparison: SystemComparison, digits: int | None) -> str:
-    """Write a booktabs table, with the signatures as comments; `digits` as for `number`."""
-    table = _side_by_side(comparison, comparison.columns, digits, "latex_booktabs")
-    for character, command in (("μ", r"$\mu$"), ("±", r"$\pm$"), ("|", r"\textbar{}")):
-        table = table.replace(character, command)
-    return "\n".join([table, *(f"% {line}" for line in signature_lines(comparison))])
+    """Write a booktabs table, the meaning of a test's marks and of differences as text, and the signatures as comments;
+    `digits` as for `number`.
+    """
+    table = _side_by_side(comparison, comparison.columns, digits, FORMATS["tex"])
+    lines = filter(None, [describe_test(comparison), *describe_differences(comparison)])
+    signatures = "\n".join(f"% {line}" for line in signature_lines(comparison))
+    return "\n\n".join([table, *map(escape_latex, lines)]) + f"\n{signatures}"
 
 
 def markdown_table(comparison: SystemComparison, digits: int | None) -> str:
     """Write a table of GitHub's Markdown, the meaning of a test's marks, and the signatures as a list of code."""
-    named = comparison._replace(systems=tuple(name.replace("|", r"\|") for name in comparison.systems))
-    table = _side_by_side(named, named.columns, digits, "github")
+    table = _side_by_side(comparison, comparison.columns, digits, FORMATS["md"])
     signatures = "\n".join(f"- `{line}`" for line in signature_lines(comparison))
     meaning = "\n".join(f"- {line}" for line in describe_differences(comparison))
     return "\n\n".join(filter(None, [table, describe_test(comparison), meaning, signatures]))
@@ -63,19 +64,19 @@ def _one_system(comparison: SystemComparison, digits: int | None) -> str:
     for column in comparison.columns:
         cell = column.cells[0]
         sides = [number(column, cell.sides[output], digits) if output in cell.sides else "-" for output in Output]
-        rows.append([column.name, visible(comparison.systems[0]), _score(column, cell, digits), *sides])
+        rows.append([column.name, comparison.systems[0], _score(column, cell, digits), *sides])
     headers, align = ["metric", "system", "score", *Output], ("left", "left", *("right",) * 4)
-    return tabulate(rows, headers=headers, disable_numparse=True, colalign=align)
+    return write_table(headers, rows, FORMATS["txt"], colalign=align)
 
 
 def _side_by_side(comparison: SystemComparison, columns: Sequence[MetricColumn], digits: int | None, style: str) -> str:
-    names = list(map(visible, comparison.systems))
+    names = list(comparison.systems)
     if len(names) > 1:
         names[0] = f"Baseline: {names[0]}"
     rows = [[name, *(_score(column, column.cells[i], digits) for column in columns)] for i, name in enumerate(names)]
     heads = [column.name + " (μ ± 95% CI)" * (column.cells[0].ci is not None) for column in columns]
     align = ("left", *("right",) * len(columns))
-    return tabulate(rows, headers=["system", *heads], tablefmt=style, disable_numparse=True, colalign=align)
+    return write_table(["system", *heads], rows, style, colalign=align)
 
 
 def _score(column: MetricColumn, cell: SystemScore, digits: int | None) -> str:
