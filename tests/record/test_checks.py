@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -10,8 +12,9 @@ import pytest
 from scipy import stats
 
 from twmd_registry.cli import main
-from twmd_registry.record.checks import Check, _randomise, write_junit
-from twmd_registry.record.file import read_record
+from twmd_registry.errors import TwmdWarning
+from twmd_registry.record.checks import Check, _randomise, check_not_worse, write_junit
+from twmd_registry.record.file import read_record, write_record
 
 REFERENCES = [
     f"the {animal} {verb} {place}"
@@ -73,7 +76,10 @@ def test_p_is_that_of_a_paired_test() -> None:
     ("arguments", "status", "words"),
     [
         (["--junit", "x.xml"], 2, "--junit writes checks: add --fail-under X or --fail-if-worse RECORD"),
-        (["--fail-if-worse", "good.json", "--alpha", "2"], 2, "expected an alpha between 0 and 1"),
+        (["--fail-if-worse", "good.json", "--alpha", "2"], 2, "--alpha 2: expected a number between 0 and 1"),
+        (["--fail-if-worse", "good.json", "--alpha", "nan"], 2, "--alpha nan: expected a number between 0 and 1"),
+        (["--alpha", "0.1"], 2, "--alpha is for --fail-if-worse: add --fail-if-worse RECORD"),
+        (["--fail-under", "nan"], 2, "--fail-under nan: expected a finite number"),
         (
             ["--fail-if-worse", "good.json", "--set", "layer=2"],
             1,
@@ -103,10 +109,30 @@ def test_edited_baseline_and_single_segment_are_refused(files: Path, capsys: pyt
     assert "segment" in capsys.readouterr().err
 
 
-def test_baseline_of_other_references_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("ref.txt").write_text("other\n" * 12, encoding="utf-8")
-    assert main([*LINE, "good.txt", "--fail-if-worse", "good.json"]) == 1
+@pytest.mark.parametrize("form", ["lines", "table"])
+def test_references_of_the_baseline_are_compared_by_their_texts(
+    form: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def score(references: list[str]) -> int:
+        if form == "lines":
+            Path("ref.txt").write_text("\n".join(references), encoding="utf-8")  # without the last newline
+            return main([*LINE, "good.txt", "--fail-if-worse", "good.json"])
+        rows = [
+            {"prediction": f"{text} now", "reference": own} for text, own in zip(REFERENCES, references, strict=True)
+        ]
+        Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        return main(["score", "-i", "rows.jsonl", "-m", "sbert", "-q", "--fail-if-worse", "good.json"])
+
+    assert score(REFERENCES) == 0
+    capsys.readouterr()
+    assert score(["other", *REFERENCES[1:]]) == 1
     assert "scored against other references" in capsys.readouterr().err
+
+
+def test_baseline_without_its_references_brings_a_warning(files: Path) -> None:
+    write_record(replace(read_record("good.json"), references=""), "good.json")
+    with pytest.warns(TwmdWarning, match="the baseline does not say what its references were"):
+        check_not_worse(read_record("good.json"), read_record("good.json"), 0.05, 1)
 
 
 def test_names_that_xml_cannot_hold_are_written_without_them() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import math
 import os
 import sys
 import time
@@ -34,7 +35,7 @@ RAY = {"panel": "With --engine ray"}
 TESTS = {"panel": "Tests and intervals (SacreBLEU's)"}
 CHECKS = {"panel": "Checks, for continuous integration (exit status 3 where one fails)"}
 SAMPLES = {"type": click.IntRange(min=2), **TESTS}
-DEFAULT_RESAMPLES = 1000
+DEFAULT_RESAMPLES, DEFAULT_ALPHA = 1000, 0.05
 LOCAL_ONLY = (
     "references",
     "record",
@@ -46,6 +47,7 @@ LOCAL_ONLY = (
     "confidence",
     "fail_under",
     "fail_if_worse",
+    "alpha",
     "junit",
 )
 """Parameters that --engine ray does not accept."""
@@ -100,7 +102,7 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=_default_seed)
 @declare.option("--confidence-n", "N", OWN_RESAMPLES, **SAMPLES)
 @declare.option("--fail-under", "X", "Every system has X or more by the first metric.", type=float, **CHECKS)
 @declare.option("--fail-if-worse", "RECORD", FAIL_IF_WORSE, type=declare.FILE, **CHECKS)
-@declare.option("--alpha", "P", "Of --fail-if-worse (default: 0.05).", default=0.05, **CHECKS)
+@declare.option("--alpha", "P", f"Of --fail-if-worse (default: {DEFAULT_ALPHA}).", type=float, **CHECKS)
 @declare.option("--junit", "FILE", "Write the checks as JUnit XML.", type=Path, **CHECKS)
 @sacrebleu_seed
 @declare.choice("--engine", ["local", "ray"], "local", "ray: files with columns on Ray Data (default: local).")
@@ -121,11 +123,12 @@ def score_command(arguments: Arguments) -> int:
     if arguments.engine == "ray":
         return _score_on_ray(arguments)
     _check_local(arguments)
+    baseline = read_record(arguments.fail_if_worse) if arguments.fail_if_worse else None
     tasks = read_tasks(arguments)
     display = {"short": arguments.short, "segments": arguments.sentence_level}
     comparison, record, *_ = _score_and_compare(tasks, arguments, _resampling(arguments), **display)
     rules = _best_and_significant(comparison) if arguments.format == "text" else ()
-    checks = _check_scores(comparison, record, arguments)
+    checks = _check_scores(comparison, record, baseline, arguments)
     with printed(_render(comparison, arguments), *rules):
         if arguments.record:
             check_writable(arguments.record)
@@ -140,16 +143,17 @@ def score_command(arguments: Arguments) -> int:
     return 0
 
 
-def _check_scores(comparison: SystemComparison, record: Callable[[], Record], arguments: Arguments) -> list[Check]:
+def _check_scores(
+    comparison: SystemComparison, record: Callable[[], Record], baseline: Record | None, arguments: Arguments
+) -> list[Check]:
     """Return the checks that were asked for."""
-    if arguments.fail_under is None and not arguments.fail_if_worse:
+    if arguments.fail_under is None and baseline is None:
         return []
     from twmd_registry.record.checks import check_floor, check_not_worse
 
     checks = [] if arguments.fail_under is None else check_floor(comparison, arguments.fail_under)
-    if arguments.fail_if_worse:
-        baseline = read_record(arguments.fail_if_worse)
-        checks += check_not_worse(record(), baseline, arguments.alpha, arguments.seed)
+    if baseline is not None:
+        checks += check_not_worse(record(), baseline, arguments.alpha or DEFAULT_ALPHA, arguments.seed)
     return checks
 
 
@@ -165,6 +169,12 @@ def _check_local(arguments: Arguments) -> None:
             raise SpecError(f"{path}: a URL is read by --engine ray only: add --engine ray, or give a local file.")
     if arguments.junit and arguments.fail_under is None and not arguments.fail_if_worse:
         raise SpecError("--junit writes checks: add --fail-under X or --fail-if-worse RECORD.")
+    if arguments.fail_under is not None and not math.isfinite(arguments.fail_under):
+        raise SpecError(f"--fail-under {arguments.fail_under}: expected a finite number.")
+    if arguments.alpha is not None and not arguments.fail_if_worse:
+        raise SpecError("--alpha is for --fail-if-worse: add --fail-if-worse RECORD, or leave it out.")
+    if arguments.alpha is not None and not 0 < arguments.alpha < 1:
+        raise SpecError(f"--alpha {arguments.alpha:g}: expected a number between 0 and 1.")
     if arguments.fail_if_worse and not any(metric.spec for metric in arguments.asked):
         raise SpecError("--fail-if-worse compares this package's metrics: name one of them in -m.")
     if arguments.record:
@@ -235,7 +245,15 @@ def _score_and_compare(
         table = add_delta_accuracies(table, references)
     files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
     sets = [(task.name, own) for task, own in zip(tasks, scores, strict=True)]
-    record = partial(make_record, sets, inputs=files, seconds=seconds, device=arguments.device, comparison=table)
+    record = partial(
+        make_record,
+        sets,
+        inputs=files,
+        references=references,
+        seconds=seconds,
+        device=arguments.device,
+        comparison=table,
+    )
     return table, record, scorers, scores
 
 

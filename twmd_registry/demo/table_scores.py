@@ -134,7 +134,8 @@ def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dic
     with collect_warnings() as warnings:
         scorers = [make_scorer(spec_of(metric, PageSettings(preset))) for metric in dict.fromkeys(metrics)]
         sets = score_all(scorers, predictions, references, progress=check_time)
-    record = make_record([(source.name, sets)], inputs=[source], seconds=time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    record = make_record([(source.name, sets)], inputs=[source], references=references, seconds=seconds)
     names = [str(scores.metric) for scores in sets]
     rows, pictures = [], {}
     for name, scores in zip(names, sets, strict=True):

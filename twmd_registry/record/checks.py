@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from twmd_registry.engine.input_warnings import check_sample
-from twmd_registry.errors import InputError, SpecError
+from twmd_registry.errors import InputError, warn
 from twmd_registry.record.content import Record, RecordedScores, RecordedSystem, SystemComparison
 from twmd_registry.registry.signature import parse_signature
 
@@ -52,24 +52,23 @@ def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -
     Args:
         record: The scores.
         baseline: The earlier record; a system is compared with the one of its name, or with the only one.
-        alpha: From 0 to 1.
+        alpha: Between 0 and 1.
         seed: Of the randomisation.
 
     Raises:
-        SpecError: `alpha` is not between 0 and 1.
         InputError: Other references or another number of segments than in the baseline, a single segment, no system to
             compare with, no metric with the same signature, or a baseline that was changed after it had been written.
 
     Warns:
-        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments.
+        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments, or a baseline that does
+            not say what its references were.
     """
-    if not 0 < alpha < 1:
-        raise SpecError(f"expected an alpha between 0 and 1, not {alpha:g}.")
     if baseline.edited:
         raise InputError("the baseline was changed after it had been written: write it again by twmd score --record.")
     check_sample(min(len(own.scores) for system in record.systems for own in system.results if not own.is_lexical))
-    gold, earlier = ({file.sha256 for file in own.inputs if file.role == "references"} for own in (record, baseline))
-    if gold and earlier and gold != earlier:
+    if not baseline.references:
+        warn("the baseline does not say what its references were: only their number is compared.")
+    elif record.references != baseline.references:
         raise InputError("the baseline was scored against other references: score its systems again.")
     checks = []
     for system in record.systems:

@@ -209,6 +209,8 @@ class Record:
     Attributes:
         created: When, in UTC, ISO 8601.
         inputs: The files, when texts came from files.
+        references: sha256 of the references of all systems, by `digest_of_texts` without predictions; empty where they
+            are not known.
         systems: The systems, the first of them the baseline where systems are compared.
         environment: Versions, device, threads.
         seconds: Wall time of scoring, model loading included.
@@ -222,6 +224,7 @@ class Record:
     environment: dict[str, str]
     seconds: float
     resampling: Resampling | None = None
+    references: str = ""
     edited: bool = False
 
 
@@ -229,6 +232,7 @@ def make_record(
     results: Sequence[tuple[str, Sequence[ScoreSet]]],
     *,
     inputs: Sequence[InputFile] = (),
+    references: Sequence[Sequence[str]] = (),
     seconds: float,
     device: str = "auto",
     comparison: SystemComparison | None = None,
@@ -238,6 +242,8 @@ def make_record(
     Args:
         results: Systems' names, each with its score sets (at least one).
         inputs: The files that the texts came from.
+        references: The references of every segment, where all systems have the same: ``--fail-if-worse`` compares a
+            record with others of the same references.
         seconds: Wall time of scoring.
         device: The device as in `RunOptions`.
         comparison: The published table of these systems: a column for each of the score sets, in their order, and one
@@ -249,6 +255,8 @@ def make_record(
     Raises:
         SpecError: No such device here.
     """
+    from twmd_registry.engine.pairs import Segments, digest_of_texts
+
     return Record(
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         inputs=tuple(inputs),
@@ -261,6 +269,7 @@ def make_record(
         environment=environment(device),
         seconds=round(seconds, 3),
         resampling=comparison.resampling if comparison else None,
+        references=digest_of_texts(Segments([], list(map(list, references)))) if references else "",
     )
 
 

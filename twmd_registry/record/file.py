@@ -168,6 +168,7 @@ def parse_record(text: str) -> Record:
         environment=_get_table(table, "environment", str, "record"),
         seconds=_get(table, "seconds", float, "record"),
         resampling=_read_resampling(table["resampling"], "record.resampling") if "resampling" in table else None,
+        references=_get(table, "references", str, "record") if "references" in table else "",
         edited=_get(table, "sha256", str, "record") != digest_of(table),
     )
 

@@ -80,6 +80,7 @@ def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
     record = make_record(
         [(source.name, scored.score_sets)],
         inputs=[source],
+        references=scored.segments.references,
         seconds=scored.seconds,
         device=device,
         comparison=comparison,
