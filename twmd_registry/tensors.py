@@ -96,44 +96,27 @@ class PaddedTokens(NamedTuple):
 
     Attributes:
         mask: Positions that hold tokens; shape (B, N), bool.
-        weights: Weight of each token, at least 0; shape (B, N); None for equal weights.
+        weights: Weight of each token, at least 0, and 0 in padded positions; shape (B, N).
         vectors: Shape (B, N, D); padded positions hold arbitrary numbers. Aligners read similarities and need none.
     """
 
     mask: Tensor
-    weights: Tensor | None = None
+    weights: Tensor
     vectors: Tensor = torch.empty(0)
-
-    @property
-    def has_mass(self) -> Tensor:
-        """Tokens of positive weight; shape (B, N), bool."""
-        return self.mask if self.weights is None else self.mask & (self.weights > 0)
 
     @property
     def log_weights(self) -> Tensor:
         """Logarithms of the weights, 0 where the weight is 0; shape (B, N)."""
-        weights = torch.ones((), device=self.mask.device) if self.weights is None else self.weights
-        return torch.where(self.has_mass, weights, 1.0).log()
-
-    @property
-    def total(self) -> Tensor:
-        """Sum of the weights; the number of tokens for equal weights; shape (B,)."""
-        return self.mask.sum(1) if self.weights is None else torch.where(self.mask, self.weights, 0.0).sum(1)
+        return torch.where(self.weights > 0, self.weights, 1.0).log()
 
     @property
     def shares(self) -> Tensor:
         """Weights divided by their sum; shape (B, N)."""
-        weights = self.mask.to(torch.float32) if self.weights is None else torch.where(self.mask, self.weights, 0.0)
-        return weights / self.total[:, None]
-
-    def select(self, pairs: Tensor) -> PaddedTokens:
-        """Return some of the pairs, without their vectors."""
-        return PaddedTokens(self.mask[pairs], None if self.weights is None else self.weights[pairs])
+        return self.weights / self.weights.sum(1, keepdim=True)
 
     def mean(self, x: Tensor) -> Tensor:
         """Return the weighted mean over the tokens; (B, N) to (B,)."""
-        weighted = x if self.weights is None else x * self.weights
-        return torch.where(self.has_mass, weighted, 0.0).sum(1) / self.total
+        return torch.where(self.weights > 0, x * self.weights, 0.0).sum(1) / self.weights.sum(1)
 
 
 class TextFlags(NamedTuple):
@@ -184,14 +167,7 @@ class EncodedTexts(NamedTuple):
 
 
 def span_indices(starts: Tensor, lengths: Tensor) -> Tensor:
-    """Return the token positions of several spans, one after the other.
-
-    Args:
-        starts: First position of every span; shape (I,).
-        lengths: Positions in every span; shape (I,).
-
-    Returns:
-        Shape (sum of lengths,).
+    """Return the positions of I spans, one after the other; shape (sum of lengths,).
 
     >>> span_indices(torch.tensor([5, 0]), torch.tensor([2, 3])).tolist()
     [5, 6, 0, 1, 2]
@@ -202,34 +178,22 @@ def span_indices(starts: Tensor, lengths: Tensor) -> Tensor:
 
 
 def pad(tokens: TokenVectors, items: Tensor) -> PaddedTokens:
-    """Pad the tokens of some items to a common length.
-
-    Args:
-        tokens: All items.
-        items: Numbers of items; shape (B,).
-
-    Returns:
-        Vectors (B, N, D) and mask (B, N); N is the largest length. An item's tokens come before its padding.
-    """
+    """Return the tokens of some items (B,), padded to the largest length; an item's tokens come before its padding."""
     lengths = tokens.lengths[items]
     columns = torch.arange(int(lengths.max()), device=lengths.device)
     mask = columns < lengths[:, None]  # (B, N)
     positions = tokens.starts[items][:, None] + columns * mask  # (B, N)
     masses = tokens.masses
+    weights = mask.to(tokens.vectors.dtype) if masses is None else torch.where(mask, masses[positions], 0.0)
     # index_select is several times as fast as indexing.
     vectors = tokens.vectors.index_select(0, positions.flatten()).view(*positions.shape, tokens.vectors.shape[1])
-    return PaddedTokens(mask, None if masses is None else torch.where(mask, masses[positions], 0.0), vectors)
+    return PaddedTokens(mask, weights, vectors)
 
 
 def masked_logsumexp(x: Tensor, present: Tensor, dim: int) -> Tensor:
-    """Return ``log sum exp`` along one axis over the cells that are present.
+    """Return ``log sum exp`` of x (B, N, M) along one axis, kept with length 1, over the cells that are present.
 
     A row that is all padding gives 0, with gradient 0: it takes part in nothing that follows.
-
-    Args:
-        x: Shape (B, N, M).
-        present: Cells that count; same shape.
-        dim: The axis that is summed; it is kept with length 1.
     """
     some = present.any(dim=dim, keepdim=True)
     inside = torch.where(present, x, torch.where(some, x.new_tensor(MASKED), 0.0))
@@ -237,14 +201,10 @@ def masked_logsumexp(x: Tensor, present: Tensor, dim: int) -> Tensor:
 
 
 def masked_log_softmax(x: Tensor, present: Tensor) -> Tensor:
-    """Return ``x - log sum exp x`` along the last axis over the cells that are present, and -inf in the others.
+    """Return ``x - log sum exp x`` of x (B, N, M) along the last axis over the cells that are present, -inf in others.
 
     Its exponentials sum to one however large x is; ``x - masked_logsumexp(x)`` would inherit the rounding error of x,
     which is large for S/T.
-
-    Args:
-        x: Shape (B, N, M).
-        present: Cells that count; same shape.
     """
     some = present.any(dim=2, keepdim=True)
     inside = torch.where(some, torch.where(present, x, MASKED), 0.0)

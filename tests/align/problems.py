@@ -82,11 +82,12 @@ def problem(
 
 def pair(n: int, m: int, seed: int = 0) -> Drawn:
     s = problem([(n, m)], seed).similarities[0]
-    return Drawn(
-        torch.from_numpy(s)[None],
-        PaddedTokens(torch.ones(1, n, dtype=torch.bool)),
-        PaddedTokens(torch.ones(1, m, dtype=torch.bool)),
-    )
+    return Drawn(torch.from_numpy(s)[None], *(evenly(torch.ones(1, size, dtype=torch.bool)) for size in (n, m)))
+
+
+def evenly(mask: Tensor) -> PaddedTokens:
+    """Return tokens of equal weight, without vectors."""
+    return PaddedTokens(mask, mask.to(torch.float32))
 
 
 def both(metric: MetricName, p: Problem, tempering: AlignmentSettings) -> tuple[Tensor, Tensor]:

@@ -50,19 +50,10 @@ def similarities(x: PaddedTokens, y: PaddedTokens, distance: Distance = Distance
 def align(
     metric: MetricName, s: Tensor, x: PaddedTokens, y: PaddedTokens, settings: AlignmentSettings
 ) -> tuple[Tensor, Tensor]:
-    """Return C(X, Y) from the hypothesis side and from the reference side.
+    """Return C(X, Y) from the hypothesis side and from the reference side, from S (B, N, M); each of shape (B,).
 
-    Each side averages over its own tokens of positive weight and may choose any token of the other.
-
-    Args:
-        metric: Selects the aligner.
-        s: Similarities; shape (B, N, M).
-        x: Hypothesis tokens.
-        y: Reference tokens.
-        settings: Settings of the aligner.
-
-    Returns:
-        Both sides, each of shape (B,); for a symmetric metric they are the same tensor.
+    Each side averages over its own tokens of positive weight and may choose any token of the other. For a symmetric
+    metric both sides are the same tensor.
     """
     hypothesis = ALIGNERS[metric](s, x, y, settings)
     return hypothesis, hypothesis if metric in SYMMETRIC else ALIGNERS[metric](s.mT, y, x, settings)
@@ -76,45 +67,30 @@ def plans(
     return hypothesis, hypothesis if metric in SYMMETRIC else PLANS[metric](s.mT, y, x, settings).mT
 
 
-def harmonic_mean(p: Tensor, r: Tensor) -> Tensor:
-    """Return ``2 p r / (p + r)`` where both are positive, and its continuous extension ``min(p, r)`` elsewhere.
-
-    >>> harmonic_mean(torch.tensor([1.0, 0.5, -0.1]), torch.tensor([0.5, 0.0, 0.4])).tolist()
-    [0.6666666865348816, 0.0, -0.10000000149011612]
-    """
-    positive = (p > 0) & (r > 0)
-    total = torch.where(positive, p + r, 1.0)
-    return torch.where(positive, 2 * p * r / total, torch.minimum(p, r))
-
-
-def normalise(c: Tensor, of_hypothesis: Tensor, of_reference: Tensor, same: Tensor | None = None) -> Tensor:
-    """Return ``C(X, Y) / sqrt(C(X, X) C(Y, Y))`` (TWMD paper, Eq. 1).
-
-    Where a text has C(X, X) <= 0 the quotient means nothing: 1 for a text and itself, 0 for any other pair.
-
-    Args:
-        c: C(X, Y), shape (B,) or (sides, B).
-        of_hypothesis: C(X, X), shape (B,).
-        of_reference: C(Y, Y), shape (B,).
-        same: Whether X and Y are of the same text, shape (B,), bool; None where no pair is.
-    """
-    undefined = (of_hypothesis <= 0) | (of_reference <= 0)  # and not NaN, which stays NaN
-    scale = torch.sqrt(torch.where(undefined, 1.0, of_hypothesis * of_reference))
-    return torch.where(undefined, torch.zeros_like(c) if same is None else same.to(c.dtype), c / scale)
-
-
 def combine_sides(
     sides: tuple[Tensor, Tensor], selves: tuple[Tensor, Tensor] | None = None, same: Tensor | None = None
 ) -> Tensor:
     """Return precision, recall and F1 of some pairs; shape (3, B).
 
-    F1 is the harmonic mean of the two C's first, normalised afterwards; C(X, X) has the same value from both sides, so
-    one normaliser serves all three.
+    F1 is the harmonic mean ``2 p r / (p + r)`` of the two C's; where they are not both positive, its continuous
+    extension ``min(p, r)``. All three are then divided by ``sqrt(C(X, X) C(Y, Y))`` (TWMD paper, Eq. 1): C(X, X) has
+    the same value from both sides, so that one normaliser serves all. Where a text has C(X, X) <= 0 the quotient means
+    nothing: 1 for a text and itself, 0 for any other pair.
 
     Args:
         sides: C(X, Y) from both sides, each of shape (B,).
-        selves: C(X, X) and C(Y, Y), by which Eq. 1 divides, or None to leave the numbers as they are.
-        same: As for `normalise`.
+        selves: C(X, X) and C(Y, Y), each of shape (B,), or None to leave the numbers as they are.
+        same: Whether X and Y are of the same text, shape (B,), bool; None where no pair is.
+
+    >>> precision, recall = torch.tensor([1.0, 0.5, -0.1]), torch.tensor([0.5, 0.0, 0.4])
+    >>> combine_sides((precision, recall))[2].tolist()
+    [0.6666666865348816, 0.0, -0.10000000149011612]
     """
-    raw = torch.stack([*sides, harmonic_mean(*sides)])
-    return raw if selves is None else normalise(raw, *selves, same)
+    p, r = sides
+    positive = (p > 0) & (r > 0)
+    c = torch.stack([p, r, torch.where(positive, 2 * p * r / torch.where(positive, p + r, 1.0), torch.minimum(p, r))])
+    if selves is None:
+        return c
+    undefined = (selves[0] <= 0) | (selves[1] <= 0)  # and not NaN, which stays NaN
+    scale = torch.sqrt(torch.where(undefined, 1.0, selves[0] * selves[1]))
+    return torch.where(undefined, torch.zeros_like(p) if same is None else same.to(c.dtype), c / scale)

@@ -80,14 +80,13 @@ def _plans(gain: Tensor, hyp: PaddedTokens, ref: PaddedTokens, free: float) -> T
     """Return the optimal plan of every pair, float64 on the CPU; shape (B, N, M)."""
     cost = free - gain.detach().to("cpu", torch.float64).numpy()
     plans = np.zeros_like(cost)
-    rows, columns = hyp.has_mass.cpu().numpy(), ref.has_mass.cpu().numpy()
-    row_weights, column_weights = _weights(hyp), _weights(ref)
+    a, b = (side.weights.to("cpu", torch.float64).numpy() for side in (hyp, ref))
 
     def solve(pairs: np.ndarray) -> list[str]:
         messages = []
-        for b in pairs.tolist():
-            tokens = np.ix_(rows[b], columns[b])
-            plans[b][tokens], message = _plan(cost[b][tokens], row_weights[b][rows[b]], column_weights[b][columns[b]])
+        for k in pairs.tolist():
+            tokens = np.ix_(a[k] > 0, b[k] > 0)
+            plans[k][tokens], message = _plan(cost[k][tokens], a[k][a[k] > 0], b[k][b[k] > 0])
             messages += [message] if message else []
         return messages
 
@@ -96,10 +95,6 @@ def _plans(gain: Tensor, hyp: PaddedTokens, ref: PaddedTokens, free: float) -> T
         for trouble in itertools.chain.from_iterable(pool.map(solve, np.array_split(np.arange(len(cost)), workers))):
             warn(trouble)
     return torch.from_numpy(plans)
-
-
-def _weights(side: PaddedTokens) -> np.ndarray:
-    return (side.mask if side.weights is None else side.weights).to("cpu", torch.float64).numpy()
 
 
 def _plan(cost: np.ndarray, row_weights: np.ndarray, column_weights: np.ndarray) -> tuple[np.ndarray, str | None]:

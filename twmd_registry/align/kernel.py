@@ -24,19 +24,10 @@ def kernel(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentS
     Returns:
         C >= 0, shape (B,).
     """
-    squares = torch.where(hyp.mask[:, :, None] & ref.mask[:, None, :], s.square(), 0.0)
-    for weights in (
-        None if hyp.weights is None else hyp.weights[:, :, None],
-        None if ref.weights is None else ref.weights[:, None, :],
-    ):
-        squares = squares if weights is None else squares * weights
-    return squares.sum((1, 2))
+    weights = hyp.weights[:, :, None] * ref.weights[:, None, :]  # (B, N, M)
+    return torch.where(weights > 0, weights * s.square(), 0.0).sum((1, 2))
 
 
 def kernel_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
     """Return ``a_i b_j S_ij``, the weight of each similarity, which gives C when summed with S; shape (B, N, M)."""
-    weights = [
-        side.mask.to(s.dtype) if side.weights is None else torch.where(side.mask, side.weights, 0.0)
-        for side in (hyp, ref)
-    ]
-    return weights[0][:, :, None] * weights[1][:, None, :] * s
+    return hyp.weights[:, :, None] * ref.weights[:, None, :] * s

@@ -23,11 +23,7 @@ def pooled(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentS
     Returns:
         C, shape (B,).
     """
-    rows = (
-        (s * ref.mask[:, None, :]).sum(2) / ref.mask.sum(1)[:, None]
-        if ref.weights is None
-        else (s * ref.shares[:, None, :]).sum(2)
-    )  # (B, N)
+    rows = (s * ref.weights[:, None, :]).sum(2) / ref.weights.sum(1, keepdim=True)  # (B, N)
     return hyp.mean(rows)
 
 

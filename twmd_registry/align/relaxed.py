@@ -26,7 +26,7 @@ def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: Alignment
     Returns:
         C, shape (B,).
     """
-    present = hyp.has_mass[:, :, None] & ref.has_mass[:, None, :]  # (B, N, M)
+    present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]  # (B, N, M)
     gains = []
     for slab in chunks(s, dim=1):
         logits, here = s[:, slab] / settings.temperature + ref.log_weights[:, None, :], present[:, slab]
@@ -39,6 +39,6 @@ def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: Alignment
 
 def relaxed_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
     """Return the transport plan: every token's mass, distributed over its partners by softmax; shape (B, N, M)."""
-    present = hyp.has_mass[:, :, None] & ref.has_mass[:, None, :]
+    present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]
     logits = s / settings.temperature + ref.log_weights[:, None, :]
     return hyp.shares[:, :, None] * masked_log_softmax(logits, present).exp()

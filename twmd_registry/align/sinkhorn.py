@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -43,37 +45,36 @@ def sinkhorn(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: Alignmen
     Warns:
         TwmdWarning: The fixed point was not reached; the message holds the marginal error.
     """
-    present = hyp.has_mass[:, :, None] & ref.has_mass[:, None, :]  # (B, N, M)
-    if settings.iterations is None:
-        log_plan = _fixed_point(s.to(torch.float64), hyp, ref, settings.temperature).to(s.dtype)
-        return hyp.mean(_token_scores(log_plan, s, present, ref.log_weights, settings))
-    columns = _column_potential(s, present, hyp, ref, settings)
     gains = []
-    for slab in chunks(s, dim=1):
-        # The row step of the last sweep.
-        log_plan = masked_log_softmax(s[:, slab] / settings.temperature + columns, present[:, slab])
-        gains.append(_token_scores(log_plan, s[:, slab], present[:, slab], ref.log_weights, settings))
+    for slab, present, log_plan in _log_plans(s, hyp, ref, settings):
+        gain = torch.where(present, s[:, slab], 0.0)  # (B, N of the slab, M)
+        if settings.objective is Objective.ENTROPIC:
+            # A partner of weight w is w partners of weight 1, each with a share of 1 / w.
+            log_cells = log_plan - ref.log_weights[:, None, :]
+            gain = torch.where(present, s[:, slab] - settings.temperature * log_cells, 0.0)
+        gains.append((log_plan.exp() * gain).sum(2))
     return hyp.mean(torch.cat(gains, dim=1))
 
 
 def sinkhorn_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
     """Return the tempered plan; shape (B, N, M); its rows sum to the hypothesis tokens' shares."""
-    present = hyp.has_mass[:, :, None] & ref.has_mass[:, None, :]
+    log_plan = torch.cat([log_plan for _, _, log_plan in _log_plans(s, hyp, ref, settings)], dim=1)
+    return hyp.shares[:, :, None] * log_plan.exp()
+
+
+def _log_plans(
+    s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings
+) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Yield slabs of hypothesis tokens with their cells that take part, and log p there, of which exp sums to one in
+    every row; -inf in other cells.
+    """
+    present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]  # (B, N, M)
     if settings.iterations is None:
         log_plan = _fixed_point(s.to(torch.float64), hyp, ref, settings.temperature).to(s.dtype)
-    else:
-        log_plan = masked_log_softmax(
-            s / settings.temperature + _column_potential(s, present, hyp, ref, settings), present
-        )
-    return hyp.shares[:, :, None] * torch.where(present, log_plan, MASKED).exp()
-
-
-def _column_potential(
-    s: Tensor, present: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings
-) -> Tensor:
-    """Return the column potential before the last row step, which is added to S/T; shape (B, 1, M)."""
+        yield slice(None), present, torch.where(present, log_plan, MASKED)
+        return
     log_a, log_b = hyp.log_weights[:, :, None], ref.log_weights[:, None, :]
-    rows, columns = torch.zeros_like(s[:, :, :1]), torch.zeros_like(s[:, :1, :])  # (B, N, 1), (B, 1, M)
+    rows, columns = torch.zeros_like(s[:, :, :1]), torch.zeros_like(s[:, :1, :])  # potentials, (B, N, 1), (B, 1, M)
 
     def balance(other: Tensor, dim: int) -> Tensor:
         """Return ``-log sum exp(S/T + other)`` along `dim`, kept with length 1: added, it makes sums over `dim` one."""
@@ -83,23 +84,13 @@ def _column_potential(
             parts.append(-masked_logsumexp(s[index] / settings.temperature + other, present[index], dim=dim))
         return torch.cat(parts, dim=3 - dim)
 
-    for sweep in range(settings.iterations or 0):
+    for sweep in range(settings.iterations):
         if sweep:
             rows = balance(columns, dim=2)
         columns = balance(rows + log_a, dim=1) + log_b
-    return columns
-
-
-def _token_scores(
-    log_plan: Tensor, s: Tensor, present: Tensor, log_weights: Tensor, settings: AlignmentSettings
-) -> Tensor:
-    """Return what each hypothesis token contributes to C; (B, N, M) to (B, N)."""
-    plan = torch.where(present, log_plan, MASKED).exp()  # rows sum to one
-    if settings.objective is Objective.EXPECTED:
-        return (plan * torch.where(present, s, 0.0)).sum(2)
-    # A partner of weight w is w partners of weight 1, each with a share of 1 / w.
-    log_cells = log_plan - log_weights[:, None, :]
-    return (plan * torch.where(present, s - settings.temperature * log_cells, 0.0)).sum(2)
+    for slab in chunks(s, dim=1):  # the row step of the last sweep
+        here = present[:, slab]
+        yield slab, here, masked_log_softmax(s[:, slab] / settings.temperature + columns, here)
 
 
 def _fixed_point(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, temperature: float) -> Tensor:
@@ -123,7 +114,8 @@ def _fixed_point(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, temperature: f
         done.append((waiting[stop], log_plan[stop]))
         if bool(stop.all()):
             break
-        waiting, s, columns, hyp, ref = waiting[~stop], s[~stop], columns[~stop], hyp.select(~stop), ref.select(~stop)
+        waiting, s, columns = waiting[~stop], s[~stop], columns[~stop]
+        hyp, ref = (PaddedTokens(side.mask[~stop], side.weights[~stop]) for side in (hyp, ref))
     worst = float(error.max().detach())
     if worst > TOLERANCE:
         warn(
@@ -137,18 +129,15 @@ def _fixed_point(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, temperature: f
 def _sweep(
     s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, columns: Tensor, temperature: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Do one sweep, rows last.
-
-    Returns:
-        log p with exact row sums (B, N, M), the next column potential (B, 1, M), and by how much the column sums of pi
-        differ from the reference tokens' shares in total (B,).
+    """Do one sweep, rows last: return log p with exact row sums (B, N, M), the next column potential (B, 1, M), and by
+    how much the column sums of pi differ from the reference tokens' shares in total (B,).
     """
-    present = hyp.has_mass[:, :, None] & ref.has_mass[:, None, :]
+    present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]
     log_plan = (s + columns) / temperature
     log_plan = log_plan - masked_logsumexp(log_plan, present, dim=2)  # (B, N, M)
     log_sums = masked_logsumexp(log_plan + hyp.log_weights[:, :, None], present, dim=1)  # (B, 1, M), of p = N pi
-    m, n = hyp.total.to(s.dtype), ref.total.to(s.dtype)  # (B,)
-    target = 1 / n[:, None] if ref.weights is None else ref.shares.to(s.dtype)  # (B, M)
+    m, n = hyp.weights.sum(1).to(s.dtype), ref.weights.sum(1).to(s.dtype)  # (B,)
+    target = ref.weights / n[:, None]  # (B, M)
     off = torch.where(present.any(1), log_sums.squeeze(1).exp() / m[:, None] - target, 0.0)  # (B, M)
     missing = torch.log(m / n)[:, None, None] - log_sums + ref.log_weights[:, None, :]
     return log_plan, columns + temperature * missing, off.abs().sum(1)
