@@ -4,7 +4,7 @@ import dataclasses
 import random
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -159,7 +159,7 @@ def random_spec(r: random.Random, *, single: bool = False) -> MetricSpec:
     if metric is MetricName.STSSCORE and spec.stride:
         spec = spec.replace(truncation="cut")
     if spec.centering_kind in {Centering.BATCH, Centering.CORPUS}:
-        spec = spec.replace(centering_side=r.choice(list(Side)))
+        spec = spec.replace(centering_side=r.choice(get_args(Side)))
     if spec.centering_kind is Centering.BATCH:
         spec = spec.replace(centering_size=r.randint(1, 10**6))
     return spec

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from twmd_registry.errors import SpecError
-from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, MetricName, Side
+from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, MetricName
 from twmd_registry.registry.options import RunOptions, split_options
 from twmd_registry.registry.presets import default_preset, presets_of
 from twmd_registry.registry.spec import make_spec
@@ -72,9 +72,9 @@ def test_key_of_another_metric_is_refused() -> None:
 
 def test_centering_keys_follow_the_centering() -> None:
     batch = make_spec("twmd", centering="batch")
-    assert (batch.centering_size, batch.centering_side) == (32, Side.SEPARATE)
+    assert (batch.centering_size, batch.centering_side) == (32, "separate")
     corpus = make_spec("twmd", centering="corpus")
-    assert (corpus.centering_size, corpus.centering_side) == (None, Side.JOINT)
+    assert (corpus.centering_size, corpus.centering_side) == (None, "joint")
     assert make_spec("twmd", "roberta-base", centering="none").centering_size is None
     for centering in set(Centering) - {Centering.BATCH, Centering.CORPUS}:
         with pytest.raises(SpecError, match="centering_side has no meaning"):

@@ -10,7 +10,7 @@ from twmd_registry.encode.pieces import Vocabulary
 from twmd_registry.encode.tokenization import tokenise
 from twmd_registry.errors import ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
-from twmd_registry.registry.names import Part, Punctuation
+from twmd_registry.registry.names import Punctuation, Subwords
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -93,8 +93,8 @@ def left_out(
     own: np.ndarray,
     lengths: np.ndarray,
     *,
-    subwords: Part = Part.KEEP,
-    punctuation: Punctuation = Punctuation.KEEP,
+    subwords: Subwords = "keep",
+    punctuation: Punctuation = "keep",
     stop_words: frozenset[Phrase] = frozenset(),
 ) -> np.ndarray:
     """Return the tokens of the text that are left out; never special tokens.
@@ -113,10 +113,10 @@ def left_out(
     """
     starts = (np.cumsum(lengths) - lengths)[lengths > 0]
     gone = np.zeros(len(ids), dtype=bool)
-    if subwords is Part.DROP:
+    if subwords == "drop":
         gone |= pieces.continuing(ids, own, starts)
-    if punctuation is not Punctuation.KEEP:
-        marks = pieces.punctuation if punctuation is Punctuation.DROP else pieces.ascii_punctuation
+    if punctuation != "keep":
+        marks = pieces.punctuation if punctuation == "drop" else pieces.ascii_punctuation
         gone |= marks[ids] & own
     if stop_words:
         words = pieces.words(ids, own, starts)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from twmd_registry.registry.names import Aggregation, RoutingKernel
+from twmd_registry.registry.names import Aggregation
 
 STEP, ENOUGH, MOST_ROUNDS = 1.0, 1e-4, 50
 """Constants of routing: alpha, the change of the loss at which a token has converged, the most rounds."""
@@ -54,7 +54,7 @@ def _routing(layers: Tensor, rest: str) -> Tensor:
     d is the squared distance, the start the layers' mean, and the coefficients are per token, so that a token's vector
     does not depend on other tokens. A token that no layer's vector is near (Epanechnikov) keeps the vector it has.
     """
-    kernel = KERNELS[RoutingKernel(rest)]
+    kernel = KERNELS[rest]
     found = layers.mean(1)  # (T, D)
     gamma = torch.zeros_like(layers[:, :, 0])  # (T, L)
     loss = torch.full_like(gamma[:, 0], float("inf"))
@@ -89,9 +89,9 @@ def _epanechnikov(x: Tensor) -> tuple[Tensor, Tensor]:
     return (1 - x).clamp(min=0), (x < 1).to(x.dtype)
 
 
-KERNELS: dict[RoutingKernel, Callable[[Tensor], tuple[Tensor, Tensor]]] = {
-    RoutingKernel.GAUSSIAN: _gaussian,
-    RoutingKernel.EPANECHNIKOV: _epanechnikov,
+KERNELS: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {
+    "gaussian": _gaussian,
+    "epanechnikov": _epanechnikov,
 }
 
 AGGREGATIONS: dict[Aggregation, Callable[[Tensor, str], Tensor]] = {

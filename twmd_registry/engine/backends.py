@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ from twmd_registry.progress import Progress
 from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.fingerprint import reread
 from twmd_registry.registry.keys import layers_text
-from twmd_registry.registry.names import Centering, First, Idf, MetricName, Unknown
+from twmd_registry.registry.names import Centering, First, Idf, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
 from twmd_registry.registry.spec import MetricSpec
@@ -284,7 +284,7 @@ class TokenAlignmentBackend(Backend):
             words = as_tokenized(self.stop_words.content, encoder.tokenizer, encoder.pieces)
             view = replace(view, stop_words=words)
         if self.frequencies is not None:
-            unseen = encoder.tokenizer.unk_token_id if view.unknown is Unknown.APART else None
+            unseen = encoder.tokenizer.unk_token_id if view.unknown == "apart" else None
             weights = torch.from_numpy(self.frequencies.content.unseen(unseen).weights)
             view = replace(view, weights=(weights, weights))
         return view
@@ -385,7 +385,7 @@ class RegressionBackend(Backend):
         full = np.flatnonzero(~empty[hyp] & ~empty[ref])
         raw: dict[First, np.ndarray] = {}
         for first in sorted({first for backend in group for first in backend.orders}) if len(full) else ():
-            before, after = (hyp[full], ref[full]) if first is First.PREDICTION else (ref[full], hyp[full])
+            before, after = (hyp[full], ref[full]) if first == "prediction" else (ref[full], hyp[full])
             with torch.inference_mode(), exact_arithmetic():
                 raw[first], truncated = self.model.predict(
                     [pairs.texts[i] for i in before],
@@ -408,7 +408,7 @@ class RegressionBackend(Backend):
     @property
     def orders(self) -> tuple[First, ...]:
         """Return the first text of every forward pass: one input order, or both."""
-        return tuple(First) if self.spec.symmetric else (First(self.spec.first or First.PREDICTION),)
+        return get_args(First) if self.spec.symmetric else (self.spec.first or "prediction",)
 
 
 def make_backend(spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> Backend:

@@ -48,7 +48,6 @@ from twmd_registry.registry.names import (
     Objective,
     Output,
     Transform,
-    Unknown,
 )
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import EPSILON, ZERO_TOLERANCE, EncodedTexts, TextFlags, TokenVectors, pad
@@ -279,7 +278,7 @@ class PipelineRun:
 
     def _fit_idf(self, view: TokenView) -> TokenView:
         """Return a view with the idf weights of these texts."""
-        unseen = self._encoder.tokenizer.unk_token_id if view.unknown is Unknown.APART else None
+        unseen = self._encoder.tokenizer.unk_token_id if view.unknown == "apart" else None
         hyp = self._hypothesis_frequencies if view.idf == Idf.CORPUS else self._reference_frequencies
         weights = [torch.from_numpy(side.unseen(unseen).weights) for side in (hyp, self._reference_frequencies)]
         return replace(view, weights=(weights[0], weights[1]))

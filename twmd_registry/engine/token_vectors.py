@@ -25,10 +25,9 @@ from twmd_registry.registry.names import (
     Aggregation,
     Centering,
     Idf,
-    Part,
     Punctuation,
-    Side,
     Special,
+    Subwords,
     Unknown,
     Vectors,
 )
@@ -54,7 +53,7 @@ class TokenView:
     aggregation: str
     special: Special
     unknown: Unknown
-    subwords: Part
+    subwords: Subwords
     punctuation: Punctuation
     stopwords: str | None
     ngram: int | str
@@ -99,15 +98,15 @@ def make_view(spec: MetricSpec) -> TokenView:
         layers=spec.layers,
         aggregation=spec.aggregation or Aggregation.SINGLE,
         special=Special(spec.special or Special.NONE),
-        unknown=Unknown(spec.unknown or Unknown.KEEP),
-        subwords=Part(spec.subwords or Part.KEEP),
-        punctuation=Punctuation(spec.punctuation or Punctuation.KEEP),
+        unknown=spec.unknown or "keep",
+        subwords=spec.subwords or "keep",
+        punctuation=spec.punctuation or "keep",
         stopwords=spec.stopwords,
         ngram=spec.ngram or 1,
         idf=spec.idf or Idf.NONE,
         centering=spec.centering_kind,
         size=spec.centering_size or 1,
-        groups_per_batch=2 if spec.centering_side == Side.SEPARATE else 1,
+        groups_per_batch=2 if spec.centering_side == "separate" else 1,
         vectors=Vectors(spec.vectors or Vectors.UNIT),
         background=spec.background,
     )
@@ -151,7 +150,7 @@ def select(
     """
     keep = encoded.special <= SPECIAL_LEVEL[view.special]  # (T,)
     wordless = np.zeros(0, dtype=np.int64)
-    if view.stopwords is not None or view.subwords is Part.DROP or view.punctuation is not Punctuation.KEEP:
+    if view.stopwords is not None or view.subwords == "drop" or view.punctuation != "keep":
         own = (encoded.special == 0).cpu().numpy()
         gone = left_out(
             encoder.pieces,
@@ -329,7 +328,7 @@ def token_vectors(
         errors = torch.stack([layer.rounding_errors for layer in centered], dim=1)  # (T, L)
         vectors = aggregate(torch.stack([layer.vectors for layer in centered], dim=1), view.aggregation)
         tokens = tokens._replace(vectors=vectors, rounding=torch.linalg.vector_norm(errors, dim=1))
-    if view.unknown is Unknown.APART and bool(unknown.any()):
+    if view.unknown == "apart" and bool(unknown.any()):
         return _replace_unknown_tokens(tokens, unknown)
     return tokens
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from twmd_registry.errors import SpecError
-from twmd_registry.registry.spec import MetricSpec, member_specs
+from twmd_registry.registry.spec import MetricSpec, members_or_self
 
 PART_NAMES = ("model", "adapter", "background", "stopwords", "idf", "baseline")
 """Parts that a user can locate: the fields of `Parts`."""
@@ -46,19 +46,18 @@ def check_parts(parts: Parts, specs: Iterable[MetricSpec]) -> Parts:
         SpecError: No specification has a part of that name: it would change nothing.
     """
     known: dict[str, set[str]] = {name: set() for name in PART_NAMES}
-    for spec in specs:
-        for own in _flatten(spec):
-            values = (
-                own.fingerprint or own.model,
-                own.adapter,
-                own.background,
-                own.stopwords,
-                own.idf_file,
-                own.baseline,
-            )
-            for name, value in zip(PART_NAMES, values, strict=True):
-                if value:
-                    known[name].add(value.rpartition("@")[2])
+    for own in (member for spec in specs for member in members_or_self(spec)):
+        values = (
+            own.fingerprint or own.model,
+            own.adapter,
+            own.background,
+            own.stopwords,
+            own.idf_file,
+            own.baseline,
+        )
+        for name, value in zip(PART_NAMES, values, strict=True):
+            if value:
+                known[name].add(value.rpartition("@")[2])
     for name in PART_NAMES:
         value = getattr(parts, name)
         if value is not None and not known[name]:
@@ -67,9 +66,3 @@ def check_parts(parts: Parts, specs: Iterable[MetricSpec]) -> Parts:
                 "what it says is fixed."
             )
     return replace(parts, signed=frozenset().union(*known.values()))
-
-
-def _flatten(spec: MetricSpec) -> Iterator[MetricSpec]:
-    yield spec
-    if spec.members:
-        yield from (member for _, member in member_specs(spec))

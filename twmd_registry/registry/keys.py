@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from enum import StrEnum
-from typing import Any
+from typing import Any, get_args
 
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.names import (
@@ -26,11 +25,11 @@ from twmd_registry.registry.names import (
     Multiref,
     Objective,
     Output,
-    Part,
     Punctuation,
     RoutingKernel,
     Side,
     Special,
+    Subwords,
     Transform,
     Unknown,
     Vectors,
@@ -61,11 +60,7 @@ class Key:
     neutral: Value | None = None
 
     def parse(self, value: object) -> Value:
-        """Read a user's value.
-
-        Raises:
-            SpecError: The value is none of those the key accepts.
-        """
+        """Read a user's value; raises SpecError if it is none of those the key accepts."""
         try:
             return self.read(value)
         except (ValueError, TypeError, OverflowError) as error:
@@ -78,23 +73,26 @@ class Key:
         return repr(value) if isinstance(value, float) else str(value)
 
 
-def _one_of(choices: type[StrEnum]) -> Callable[[object], Value]:
+def _one_of(choices: Iterable[str]) -> Callable[[object], Value]:
+    table = {str(choice): choice for choice in choices}
+
     def read(value: object) -> Value:
-        return choices(str(value))
+        if str(value) not in table:
+            raise ValueError(value)
+        return table[str(value)]
 
     return read
 
 
-def _whole(least: int) -> Callable[[object], Value]:
-    def read(value: object) -> Value:
-        if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,9}", str(value)):
-            raise ValueError(value)
-        number = int(str(value))
-        if number < least:
-            raise ValueError(value)
-        return number
+def _whole(value: object) -> Value:
+    """Read a whole number from 1."""
+    if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,9}", str(value)) or int(str(value)) < 1:
+        raise ValueError(value)
+    return int(str(value))
 
-    return read
+
+def _whole_or(word: str) -> Callable[[object], Value]:
+    return lambda value: word if value == word else _whole(value)
 
 
 SMALLEST, LARGEST = 1e-6, 1e6
@@ -109,14 +107,6 @@ def _scale(value: object) -> Value:
     if not NUMBER.fullmatch(str(value)) or not SMALLEST <= float(str(value)) <= LARGEST:
         raise ValueError(value)
     return float(str(value))
-
-
-def _iterations(value: object) -> Value:
-    return CONVERGED if value == CONVERGED else _whole(1)(value)
-
-
-def _ngram(value: object) -> Value:
-    return SENTENCE if value == SENTENCE else _whole(1)(value)
 
 
 def _layer(value: object) -> Value:
@@ -165,7 +155,7 @@ def _aggregation(value: object) -> Value:
     kind, colon, rest = str(value).partition(":")
     chosen = Aggregation(kind)
     if chosen is Aggregation.ROUTING:
-        return f"{chosen}:{RoutingKernel(rest or RoutingKernel.GAUSSIAN)}"
+        return f"{chosen}:{_one_of(get_args(RoutingKernel))(rest or 'gaussian')}"
     if chosen is Aggregation.PMEANS:
         return f"{chosen}:{','.join(_power(power) for power in (rest or '-inf,1,inf').split(','))}"
     if colon:
@@ -182,7 +172,7 @@ def _power(text: str) -> str:
 
 
 def _idf(value: object) -> Value:
-    kind, _, rest = (os.fspath(value) if isinstance(value, os.PathLike) else str(value)).partition(":")
+    kind, _, rest = str(value).partition(":")
     chosen = Idf(kind)
     if (chosen is Idf.BACKGROUND) is not bool(rest):
         raise ValueError(value)
@@ -198,7 +188,7 @@ def _yes_no(value: object) -> Value:
 
 def _place(value: object) -> Value:
     """Read a name or a path; a path may be a `Path`."""
-    return _name(os.fspath(value) if isinstance(value, os.PathLike) else value)
+    return _name(str(value) if isinstance(value, os.PathLike) else value)
 
 
 def _name(value: object) -> Value:
@@ -229,40 +219,18 @@ def _truncation(value: object) -> Value:
 def _key(
     short: str,
     about: str,
-    accepts: str | type[StrEnum],
-    read: Callable[[object], Value] | None = None,
+    accepts: Any,
+    read: Callable[[object], Value] = _name,
     *,
     neutral: Value | None = None,
 ) -> Any:
     """Declare a key: the attributes of `Key`; of an enumeration what is accepted and how it is read follow."""
-    if isinstance(accepts, str):
-        read = read or _name
-    else:
-        read, accepts = _one_of(accepts), "one of " + ", ".join(accepts)
+    if not isinstance(accepts, str):
+        choices = get_args(accepts) or tuple(accepts)
+        read, accepts = _one_of(choices), "one of " + ", ".join(choices)
     return field(
         default=None, metadata={"short": short, "about": about, "accepts": accepts, "read": read, "neutral": neutral}
     )
-
-
-_SPECIAL = (
-    "one of cls (the first only), none, all, or partners (none count, but tokens may choose them: bert_score's way, "
-    "bertscore_centered only)"
-)
-
-_LAYERS = "a whole number from 0; several as 2-6 or 1,3,6 or last:5 (with aggregation)"
-_AGGREGATIONS = (
-    "single (one layer), mean, concat, pmeans:P,P,.. (each P a whole number from 1 to 99, inf or -inf: other "
-    "powers of negative numbers are not defined, or have no bound), routing:gaussian, or routing:epanechnikov"
-)
-_IDF = (
-    "none, corpus (each side its own), references (theirs for both), background:HASH, or background:FILE (see 'twmd "
-    "fit-idf')"
-)
-_BASELINES = "none, HASH, or a FILE (see 'twmd fit-baseline')"
-_TRUNCATION = (
-    "cut (at the model's limit), cut:N tokens, or window:N/S (windows of N tokens, S apart, a token's vectors averaged)"
-)
-_SWEEPS = "a whole number from 1, or 'converged' (slow below T = 0.01, where moverscore is nearly the same)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,44 +245,70 @@ class KeyValues:
         _members,
     )
     model: str | None = _key("m", "the encoder", "a Hub id, a folder, 'embedded' or 'multilingual'", _place)
-    revision: str | None = _key("r", "the Hub revision of the model", "a branch, tag or commit of the Hub", _name)
+    revision: str | None = _key("r", "the Hub revision of the model", "a branch, tag or commit of the Hub")
     adapter: str | None = _key("a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id", _place)
     layer: int | str | None = _key(
-        "l", "the hidden state that is read (0 is the embedding layer), or several", _LAYERS, _layer
+        "l",
+        "the hidden state that is read (0 is the embedding layer), or several",
+        "a whole number from 0; several as 2-6 or 1,3,6 or last:5 (with aggregation)",
+        _layer,
     )
     aggregation: str | None = _key(
-        "ag", "how several layers become one vector", _AGGREGATIONS, _aggregation, neutral=Aggregation.SINGLE
+        "ag",
+        "how several layers become one vector",
+        "single (one layer), mean, concat, pmeans:P,P,.. (each P a whole number from 1 to 99, inf or -inf: other "
+        "powers of negative numbers are not defined, or have no bound), routing:gaussian, or routing:epanechnikov",
+        _aggregation,
+        neutral=Aggregation.SINGLE,
     )
-    special: str | None = _key("s", "which special tokens take part", _SPECIAL, _one_of(Special))
-    unknown: str | None = _key(
+    special: str | None = _key(
+        "s",
+        "which special tokens take part",
+        "one of cls (the first only), none, all, or partners (none count, but tokens may choose them: bert_score's "
+        "way, bertscore_centered only)",
+        _one_of(Special),
+    )
+    unknown: Unknown | None = _key(
         "un",
         "tokens that the vocabulary does not hold: alike (keep), or equal to the same text only (apart)",
         Unknown,
-        neutral=Unknown.KEEP,
+        neutral="keep",
     )
-    subwords: str | None = _key("su", "pieces that continue a word", Part, neutral=Part.KEEP)
-    punctuation: str | None = _key(
-        "pu", "tokens of punctuation alone; drop-ascii: of ASCII's only", Punctuation, neutral=Punctuation.KEEP
+    subwords: Subwords | None = _key("su", "pieces that continue a word", Subwords, neutral="keep")
+    punctuation: Punctuation | None = _key(
+        "pu", "tokens of punctuation alone; drop-ascii: of ASCII's only", Punctuation, neutral="keep"
     )
     stopwords: str | None = _key(
         "sw", "words that are left out", "none, HASH, or a FILE with one word per line", _place, neutral="none"
     )
     ngram: int | str | None = _key(
-        "ng", "tokens that are moved together", "a whole number from 1, or 'sentence'", _ngram, neutral=1
+        "ng", "tokens that are moved together", "a whole number from 1, or 'sentence'", _whole_or(SENTENCE), neutral=1
     )
-    idf: str | None = _key("id", "what weighs tokens by their inverse document frequency", _IDF, _idf, neutral=Idf.NONE)
+    idf: str | None = _key(
+        "id",
+        "what weighs tokens by their inverse document frequency",
+        "none, corpus (each side its own), references (theirs for both), background:HASH, or background:FILE (see "
+        "'twmd fit-idf')",
+        _idf,
+        neutral=Idf.NONE,
+    )
     centering: str | None = _key(
         "c",
         "what is subtracted from token vectors",
-        "one of " + ", ".join(Centering) + ", or background:HASH, background:FILE",
+        f"one of {', '.join(Centering)}, or background:HASH, background:FILE",
         _centering,
     )
-    centering_size: int | None = _key("cs", "segments per centering batch", "a whole number from 1", _whole(1))
-    centering_side: str | None = _key("cd", "one mean for both sides or one each", Side)
+    centering_size: int | None = _key("cs", "segments per centering batch", "a whole number from 1", _whole)
+    centering_side: Side | None = _key("cd", "one mean for both sides or one each", Side)
     temperature: float | None = _key(
         "t", "T of the tempered plan; small is greedy", "a number from 1e-6 to 1e6", _scale
     )
-    iterations: int | str | None = _key("i", "Sinkhorn sweeps", _SWEEPS, _iterations)
+    iterations: int | str | None = _key(
+        "i",
+        "Sinkhorn sweeps",
+        "a whole number from 1, or 'converged' (slow below T = 0.01, where moverscore is nearly the same)",
+        _whole_or(CONVERGED),
+    )
     objective: str | None = _key("ob", "without (expected) or with (entropic) the entropy term", Objective)
     distance: str | None = _key("di", "what moving a token costs", Distance, neutral=Distance.SIMILARITY)
     transform: str | None = _key(
@@ -325,19 +319,23 @@ class KeyValues:
     scale: float | None = _key(
         "sc", "what the regression head's output is divided by", "a number from 1e-6 to 1e6", _scale
     )
-    first: str | None = _key("fi", "the text that the regression model reads first", First, neutral=First.PREDICTION)
+    first: First | None = _key("fi", "the text that the regression model reads first", First, neutral="prediction")
     symmetric: bool | None = _key("sy", "mean of both orders", "yes or no", _yes_no, neutral=False)
     clip: bool | None = _key("cl", "cut scores off below 0 and above 1", "yes or no", _yes_no, neutral=False)
     baseline: str | None = _key(
         "ba",
         "what unrelated texts score: b of (x - b) / (1 - b)",
-        _BASELINES,
+        "none, HASH, or a FILE (see 'twmd fit-baseline')",
         _place,
         neutral="none",
     )
     multiref: str | None = _key("mr", "best or mean over several references", Multiref)
     truncation: str | None = _key(
-        "tr", "what happens to a text longer than the model can read", _TRUNCATION, _truncation
+        "tr",
+        "what happens to a text longer than the model can read",
+        "cut (at the model's limit), cut:N tokens, or window:N/S (windows of N tokens, S apart, a token's vectors "
+        "averaged)",
+        _truncation,
     )
     dtype: str | None = _key("d", "number format of the encoder", Dtype)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 
 class MetricName(StrEnum):
@@ -50,11 +51,8 @@ class Centering(StrEnum):
     BACKGROUND = "background"
 
 
-class Side(StrEnum):
-    """Whether hypotheses and references share one mean or have one each."""
-
-    JOINT = "joint"
-    SEPARATE = "separate"
+Side = Literal["joint", "separate"]
+"""Whether hypotheses and references share one mean or have one each."""
 
 
 class Objective(StrEnum):
@@ -81,42 +79,29 @@ class Aggregation(StrEnum):
     ROUTING = "routing"
 
 
-class RoutingKernel(StrEnum):
-    """The kernel of routing aggregation (MoverScore paper, A.2)."""
+RoutingKernel = Literal["gaussian", "epanechnikov"]
+"""The kernel of routing aggregation (MoverScore paper, A.2)."""
 
-    GAUSSIAN = "gaussian"
-    EPANECHNIKOV = "epanechnikov"
+Subwords = Literal["keep", "drop"]
+"""Whether pieces that continue a word take part."""
 
+Unknown = Literal["keep", "apart"]
+"""The vector of an unknown token, which a tokenizer puts where its vocabulary does not hold the text.
 
-class Part(StrEnum):
-    """Whether a kind of token takes part."""
+``keep``: the model's vector of that token, which is nearly the same for every text. ``apart``: a direction for every
+string, so that equal strings have similarity 1 and different ones about 0. A table of word vectors has no vector for
+such words and leaves them out in both cases.
+"""
 
-    KEEP = "keep"
-    DROP = "drop"
+Punctuation = Literal["keep", "drop", "drop-ascii"]
+"""Whether tokens of punctuation alone take part.
 
+``drop-ascii`` leaves out the single characters of Python's ``string.punctuation`` only, as MoverScore's program does:
+typographic quotes and dashes stay.
+"""
 
-class Unknown(StrEnum):
-    """The vector of an unknown token, which a tokenizer puts where its vocabulary does not hold the text.
-
-    ``keep``: the model's vector of that token, which is nearly the same for every text. ``apart``: a direction for
-    every string, so that equal strings have similarity 1 and different ones about 0. A table of word vectors has no
-    vector for such words and leaves them out in both cases.
-    """
-
-    KEEP = "keep"
-    APART = "apart"
-
-
-class Punctuation(StrEnum):
-    """Whether tokens of punctuation alone take part.
-
-    ``drop-ascii`` leaves out the single characters of Python's ``string.punctuation`` only, as MoverScore's program
-    does: typographic quotes and dashes stay.
-    """
-
-    KEEP = "keep"
-    DROP = "drop"
-    DROP_ASCII = "drop-ascii"
+First = Literal["prediction", "reference"]
+"""Which of the two texts a regression model reads first."""
 
 
 class Idf(StrEnum):
@@ -145,13 +130,6 @@ class Transform(StrEnum):
 
     LINEAR = "linear"
     INVERSE = "inverse"
-
-
-class First(StrEnum):
-    """Which of the two texts a regression model reads first."""
-
-    PREDICTION = "prediction"
-    REFERENCE = "reference"
 
 
 class Multiref(StrEnum):

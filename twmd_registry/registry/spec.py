@@ -19,20 +19,18 @@ from twmd_registry.registry.names import (
     Centering,
     Dtype,
     MetricName,
-    Side,
     Special,
     Vectors,
 )
 from twmd_registry.registry.presets import Preset, default_preset, preset_named
 
-CENTERING_SIZE = 32
-"""Segments per centering batch where none is given: the TWMD authors' own number."""
-
-CENTERING_SIDE = {Centering.BATCH: Side.SEPARATE, Centering.CORPUS: Side.JOINT}
-"""The side where none is given: separate means as in the authors' code for batches, one mean for a corpus."""
-
-_CENTERING_KEYS = {Centering.BATCH: ("centering_size", "centering_side"), Centering.CORPUS: ("centering_side",)}
-_ALL_CENTERING_KEYS = frozenset(name for names in _CENTERING_KEYS.values() for name in names)
+_CENTERING_DEFAULTS: dict[Centering, dict[str, Value]] = {
+    # The TWMD authors' own number of segments, and separate means as in their code.
+    Centering.BATCH: {"centering_size": 32, "centering_side": "separate"},
+    Centering.CORPUS: {"centering_side": "joint"},
+}
+"""The keys that a centering uses, with the values where none is given."""
+_ALL_CENTERING_KEYS = frozenset(name for keys in _CENTERING_DEFAULTS.values() for name in keys)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,11 +87,7 @@ class MetricSpec(KeyValues):
 
 
 def read_keys(metric: str, keys: dict[str, object]) -> dict[str, Value]:
-    """Check the keys a user gave and read their values.
-
-    Args:
-        metric: The metric they are for.
-        keys: Name to value; a value of None means "not given".
+    """Read the values of the keys that a user gave for a metric; None means "not given".
 
     Raises:
         SpecError: An unknown key, one the metric does not use, or a value that is not possible.
@@ -217,14 +211,19 @@ def spec_with_keys(metric: str) -> MetricSpec:
     return specs[0][1]
 
 
+def members_or_self(spec: MetricSpec) -> tuple[MetricSpec, ...]:
+    """Return the members of an ensemble without their weights; of another metric, the specification itself."""
+    return tuple(member for _, member in member_specs(spec)) if spec.members else (spec,)
+
+
 def is_pinned(spec: MetricSpec) -> bool:
     """Return whether a specification names the content of every model."""
-    return all(member.fingerprint for _, member in member_specs(spec)) if spec.members else spec.fingerprint is not None
+    return all(own.fingerprint is not None for own in members_or_self(spec))
 
 
 def dtypes(spec: MetricSpec) -> set[Dtype]:
     """Return the number formats of the encoders that are used."""
-    return {Dtype(str(member.dtype)) for _, member in member_specs(spec)} if spec.members else {Dtype(str(spec.dtype))}
+    return {Dtype(str(own.dtype)) for own in members_or_self(spec)}
 
 
 def without_neutral(values: dict[str, Value]) -> dict[str, Value]:
@@ -234,18 +233,22 @@ def without_neutral(values: dict[str, Value]) -> dict[str, Value]:
 
 def required_keys(spec: MetricSpec) -> tuple[str, ...]:
     """Return the keys that an applied specification must set, in signature order."""
-    used = _CENTERING_KEYS.get(spec.centering_kind, ())
-    optional = {"revision", "adapter", "centering_size", "centering_side"} - set(used)
+    used = _CENTERING_DEFAULTS.get(spec.centering_kind, {})
+    optional = {"revision", "adapter", *_ALL_CENTERING_KEYS} - used.keys()
     return tuple(name for name in entry(spec.metric).keys if name not in optional and KEYS[name].neutral is None)
 
 
 def check_keys_together(spec: MetricSpec) -> None:
-    """Refuse values that exclude each other.
-
-    Raises:
-        SpecError: There are such values.
-    """
-    _check_layers_together(spec)
+    """Raise SpecError where values exclude each other."""
+    several = len(spec.layers) > 1 or (str(spec.layer).startswith("last") and spec.layer != "last:1")
+    if several and not spec.aggregation:
+        choices = ", ".join(kind for kind in Aggregation if kind is not Aggregation.SINGLE)
+        raise SpecError(f"layer={spec.layer} selects several layers: set aggregation to one of: {choices}.")
+    if spec.aggregation and not several:
+        raise SpecError(
+            f"aggregation={spec.aggregation} needs several layers, and layer={spec.layer} is one: expected 2-6, 1,3,6 "
+            "or last:5, for example."
+        )
     if spec.special == Special.PARTNERS and spec.ngram:
         raise SpecError("special=partners is a way of matching tokens: with ngram it takes cls, none or all.")
     if spec.special == Special.PARTNERS and spec.metric is not MetricName.BERTSCORE_CENTERED:
@@ -259,36 +262,16 @@ def check_keys_together(spec: MetricSpec) -> None:
     if spec.stride and spec.metric is MetricName.STSSCORE:
         raise SpecError("truncation=window averages the vectors of a token, and stsscore has none: use cut or cut:N.")
     for name in sorted(_ALL_CENTERING_KEYS):
-        if getattr(spec, name) is not None and name not in _CENTERING_KEYS.get(spec.centering_kind, ()):
+        if getattr(spec, name) is not None and name not in _CENTERING_DEFAULTS.get(spec.centering_kind, {}):
             raise SpecError(
                 f"{name} has no meaning with centering={spec.centering_kind}: give it with centering=batch or "
                 "corpus only."
             )
 
 
-def _check_layers_together(spec: MetricSpec) -> None:
-    several = len(spec.layers) > 1 or (str(spec.layer).startswith("last") and spec.layer != "last:1")
-    if several and not spec.aggregation:
-        choices = ", ".join(kind for kind in Aggregation if kind is not Aggregation.SINGLE)
-        raise SpecError(f"layer={spec.layer} selects several layers: set aggregation to one of: {choices}.")
-    if spec.aggregation and not several:
-        raise SpecError(
-            f"aggregation={spec.aggregation} needs several layers, and layer={spec.layer} is one: expected 2-6, 1,3,6 "
-            "or last:5, for example."
-        )
-
-
 def _settle_centering(merged: dict[str, Value], given: dict[str, Value]) -> dict[str, Value]:
     """Leave out centering keys of the preset that the new centering does not use, and fill in defaults."""
     kind = Centering(str(merged.get("centering", Centering.NONE)).partition(":")[0])
-    used = _CENTERING_KEYS.get(kind, ())
-    settled = {
-        name: value
-        for name, value in merged.items()
-        if name not in _ALL_CENTERING_KEYS or name in used or name in given
-    }
-    defaults: dict[str, Value] = {
-        "centering_size": CENTERING_SIZE,
-        "centering_side": CENTERING_SIDE.get(kind, Side.JOINT),
-    }
-    return {name: value for name, value in defaults.items() if name in used} | settled
+    defaults = _CENTERING_DEFAULTS.get(kind, {})
+    unused = _ALL_CENTERING_KEYS - defaults.keys() - given.keys()
+    return defaults | {name: value for name, value in merged.items() if name not in unused}

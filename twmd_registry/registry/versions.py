@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from twmd_registry.registry.names import MetricName
-from twmd_registry.registry.spec import MetricSpec, member_specs
+from twmd_registry.registry.spec import MetricSpec, members_or_self
 from twmd_registry.version import __version__
 
 VERSIONS: tuple[str, ...] = ("0.3.0",)
@@ -21,7 +21,7 @@ def changes_between(spec: MetricSpec, one: str, other: str) -> list[str]:
     either order.
     """
     old, new = sorted((VERSIONS.index(one), VERSIONS.index(other)))
-    metrics = {member.metric for _, member in member_specs(spec)} if spec.members else {spec.metric}
+    metrics = {own.metric for own in members_or_self(spec)}
     return [
         f"{version}: {what}"
         for version, concerned, what in CHANGES
