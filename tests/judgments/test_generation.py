@@ -63,8 +63,8 @@ def test_rating_of_a_summary_is_the_mean_of_its_experts(tmp_path: Path) -> None:
         tmp_path,
         summary(expert(4), expert(5), expert(2)),
         summary(expert(1), model_id="M2"),
-        summary(expert(1), expert(None)),
-        summary(),
+        summary(expert(1), expert(None), model_id="M3"),
+        summary(model_id="M4"),
     )
     result = read_summeval(path)
     assert result.ratings.tolist() == [pytest.approx((4 + 5 + 2) / 3), 1.0]

@@ -93,7 +93,7 @@ def test_outliers_are_left_out(tmp_path: Path) -> None:
 def test_segments_are_grouped_by_domain_where_that_is_asked_for(tmp_path: Path) -> None:
     folder = wmt(tmp_path, "A\t0\nA\tNone\nB\t-5\nB\t-1\n", OUTPUTS)
     written(folder, "news one\nchat  two\n", "documents/zh-en.docs")
-    with pytest.warns(TwmdWarning, match="without a rating"):
+    with pytest.warns(TwmdWarning, match=r"left out: 1 \(segment 2 of A\)\.$"):  # nothing else is lost
         result = read_mt_metrics_eval(folder, group="domain")
     assert (result.group, result.item) == (
         ["zh-en news", "zh-en news", "zh-en chat"],
@@ -115,7 +115,8 @@ def test_segments_are_grouped_by_domain_where_that_is_asked_for(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("scores", "words"),
     [
-        ("A\t0\n", "A has 1 ratings and 2 lines of output; there are 2 references"),
+        ("A\t0\n", "row 1: score 1 of A is the last; expected 2, one per segment"),
+        ("A\t0\nC\t0\nC\t0\nC\t0\nA\t0\n", "row 4: this is score 3 of 3 of C; expected 2, one per segment"),
         ("A\t0\nA\tbad\n", "row 2: expected a rating, a finite number, not 'bad'"),
         ("A 0\nA\t0 1\n", r"row 2: expected SYSTEM<TAB>SCORE, got 'A\t0 1'"),
         ("A\tNone\nA\tNone\n", "mqm of zh-en holds no rated segment"),
@@ -125,6 +126,11 @@ def test_damaged_folder_is_refused(scores: str, words: str, tmp_path: Path) -> N
     with pytest.raises(FileError) as caught:
         read_mt_metrics_eval(wmt(tmp_path, scores, {"A": "a one\na two\n"}), pair="zh-en")
     assert words in str(caught.value)
+
+
+def test_output_of_another_length_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"A\.txt has 1 lines; expected 2, one per segment"):
+        read_mt_metrics_eval(wmt(tmp_path, "A\t0\nA\t0\n", {"A": "a one\n"}))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import written
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
-from twmd_registry.judgments.official import read_official
+from twmd_registry.judgments.official import published_systems, read_official
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.agreement import system_agreement
 from twmd_registry.metaeval.correlation import correlate
@@ -36,13 +36,14 @@ def campaign(tmp_path: Path) -> str:
     folder = wmt(
         tmp_path, "A\t-1\nB\tNone\nA\t0\nB\t-5\nA\t-2\nB\t-3\n", {"A": "rain\nfog\nsun\n", "B": "snow\nfrost\nrain\n"}
     )
-    written(folder, "rain\nfrog\nsunny\n", "references/zh-en.refA.txt")
+    for name in ("refA", "refB"):
+        written(folder, "rain\nfrog\nsunny\n", f"references/zh-en.{name}.txt")
     for name, text in {
-        "a-1-refA.seg": "A\t1\nA\t2\nA\t3\nB\t4\nB\t5\nB\t6\nrefB\t7\n",
+        "a-1-refA.seg": "A\t1\nA\t2\nA\t3\nB\t4\nB\t5\nB\t6\n",
         "a-1-refA.sys": "A\t0.25\nB\t0.5\nrefB\tNone\n",
         "b-src.seg": "B\t1e-3\nB\t2\nB\t3\nA\t4\nA\t5\nA\t6\n",
         "c-refA.seg": "A\t1\nA\t2\nA\t3\nB\tNone\nB\tNone\nB\t6\n",
-        "d-refB.seg": "A\t1\nA\t2\nA\t3\nB\t4\nB\t5\nB\t6\n",
+        "d-refB.seg": "A\t1\nA\t2\nA\t4\nB\t4\nB\t5\nB\t6\n",
     }.items():
         written(folder, text, f"metric-scores/zh-en/{name}.score")
     return f"mte:{folder}"
@@ -60,6 +61,36 @@ def test_scores_are_those_of_the_rated_segments_whatever_their_order(campaign: s
     other = read_official(f"{campaign},reference=refB", rated)
     assert [metric.name for metric in other] == ["b", "d"]
     assert len({metric.content for metric in (first, second, *other)}) == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*left out")
+@pytest.mark.parametrize(
+    ("file", "text", "words"),
+    [
+        ("a-1-refA.seg", "A\t1\nA\t2\nB\t3\nB\t4\nB\t5\nB\t6\n", "row 2: score 2 of A is the last; expected 3"),
+        ("a-1-refA.sys", "A\t0.25\nB\t0.5\nA\t0.5\n", "row 3: this is score 2 of 2 of A; expected 1"),
+        ("a-1-refA.domain", "A\t0.25\n", r"row 1: expected DOMAIN<TAB>SYSTEM<TAB>SCORE, got 'A\\t0.25'"),
+    ],
+)
+def test_shifted_or_repeated_rows_are_refused(file: str, text: str, words: str, campaign: str, tmp_path: Path) -> None:
+    written(tmp_path, text, f"metric-scores/zh-en/{file}.score")
+    with pytest.raises(FileError, match=rf"{file}\.score, {words}"):
+        read_official(campaign, read_rated(campaign))
+
+
+@pytest.mark.filterwarnings("ignore:.*left out")
+def test_published_scores_of_systems_are_of_pairs_and_domains_and_missing_scores_are_named(
+    campaign: str, tmp_path: Path
+) -> None:
+    written(tmp_path, "A\t0.25\n", "metric-scores/zh-en/a-1-refA.sys.score")
+    written(tmp_path, "news\tA\t0.5\n", "metric-scores/zh-en/a-1-refA.domain.score")
+    rated = read_rated(campaign)
+    first, second = read_official(campaign, rated)
+    with pytest.warns(TwmdWarning, match=r"a-1\*: no published score .* mean of segments stands for it: B of zh-en\.$"):
+        assert published_systems(first, rated) == {("zh-en", "A"): 0.25, ("zh-en news", "A"): 0.5}
+    with pytest.warns(TwmdWarning, match=r"b\*: no published score of some systems; .*: A of zh-en, B of zh-en\.$"):
+        assert published_systems(second, rated) == {}
+    assert published_systems("chrf", rated) == {}
 
 
 @pytest.mark.filterwarnings("ignore:.*left out")

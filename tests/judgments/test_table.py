@@ -26,6 +26,15 @@ def stored(folder: Path, suffix: str, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
+def test_rows_of_one_system_and_item_are_refused(tmp_path: Path) -> None:
+    path = stored(tmp_path, ".jsonl", [*ROWS, ROWS[0] | {"mark": 1}])
+    with pytest.raises(FileError, match="row 1 and row 4 both rate item 1 of system one: keep one of them"):
+        read_table(path, **COLUMNS)
+    unnamed = COLUMNS.keys() - {"system"}
+    with pytest.warns(TwmdWarning, match="left out: 1"):
+        assert len(read_table(path, **{role: COLUMNS[role] for role in unnamed}).ratings) == 3
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 def test_every_form_reads_the_same(suffix: str, tmp_path: Path) -> None:
     result = read_table(stored(tmp_path, suffix, ROWS), **COLUMNS)

@@ -133,6 +133,16 @@ def test_resample_without_a_value_is_left_out_of_the_interval() -> None:
     assert interval(np.array([math.nan, 2.0])) == (None, None)
 
 
+@pytest.mark.filterwarnings("ignore:.*not reliable")
+def test_interval_of_an_average_holds_parts_with_a_single_pair() -> None:
+    alike, unlike = [3.0, 2.0, 1.0, 0.0] * 3, [0.0, 1.0]
+    group, item = ["many"] * 12 + ["one"] * 2, [f"i{k // 2}" for k in range(14)]
+    rated = RatedSegments(group, [], [], np.array([1.0, 0.0] * 7), 0, item)
+    own = agreement("accuracy", np.array(alike + unlike), rated)
+    assert (own.value, own.groups["many"].value, own.groups["one"].low) == (0.5, 1.0, None)
+    assert (own.low, own.high) == (0.5, 0.5)
+
+
 def test_warning_names_ten_undefined_items_and_counts_the_others() -> None:
     scores, rated = make_campaign(items=20, groups=1)
     scores = np.where(np.array([int(item.split(":")[1]) < 15 for item in rated.item or []]), 0.0, scores)

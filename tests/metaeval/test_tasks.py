@@ -70,6 +70,8 @@ def test_data_of_other_pairs_are_refused() -> None:
     metrics, rated = make_task()
     with pytest.raises(InputError, match="wmt24 ranks metrics on en-de, en-es, ja-zh; these data have none of them"):
         run("wmt24", metrics, rated._replace(group=["cs-en"] * len(rated.group)))
+    with pytest.raises(InputError, match="over language pairs, and these data are divided further, as 'en-de news'"):
+        run("wmt23", metrics, rated._replace(group=["en-de news"] * len(rated.group)))
     assert set(TASKS) == {"wmt22", "wmt23", "wmt24"}
 
 

@@ -67,7 +67,7 @@ def read_summeval(path: Path, rating: str = "relevance") -> RatedSegments:
             return skipped(row.place)
         references = row.texts("reference" if "reference" in row.values else "references")
         item, system = row.label("id"), row.label("model_id")
-        return RatedRow("summeval", row.text("decoded"), references, value, item, system)
+        return RatedRow("summeval", row.text("decoded"), references, value, item, system, row.place)
 
     return gather(map(read, read_rows(path, read_content(path), ".jsonl")), path)
 
@@ -100,7 +100,7 @@ def read_summaries(path: Path, rating: str | None = None) -> RatedSegments:
         if value is None:
             return skipped(row.place, path.stem)
         texts = row.text("prediction"), row.texts("references")
-        return RatedRow(path.name.partition(".")[0], *texts, value, row.label("doc"), row.label("system"))
+        return RatedRow(path.name.partition(".")[0], *texts, value, row.label("doc"), row.label("system"), row.place)
 
     return gather(map(read, read_rows(path, read_content(path), ".jsonl")), path)
 
@@ -131,12 +131,12 @@ def read_tac(path: Path, rating: str = TAC_RATINGS[0]) -> RatedSegments:
             if not references:
                 raise FileError(f"{path}, {topic}: expected references; there is none.")
             for number, summary in enumerate(own["annotations"], 1):
-                where = f"{path}, {topic}, annotation {number}"
+                place = f"{topic}, annotation {number}"
                 if len(summary["text"]) < SHORTEST_SUMMARY:
-                    rows.append(skipped(f"{topic}, annotation {number}", topic))
+                    rows.append(skipped(place, topic))
                     continue
-                value, system = read_rating(summary[rating], where), str(summary["summ_id"])
-                rows.append(RatedRow(topic, _join(summary["text"]), references, value, topic, system))
+                value, system = read_rating(summary[rating], f"{path}, {place}"), str(summary["summ_id"])
+                rows.append(RatedRow(topic, _join(summary["text"]), references, value, topic, system, place))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         expected = "expected a JSON object of topics with references and annotations, as TAC's .gen.resp-pyr"
         raise FileError(f"{path}: {expected}; {type(error).__name__}: {error}.") from error

@@ -10,10 +10,18 @@ from typing import NamedTuple
 from twmd_registry.errors import FileError, SpecError, warn
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import DIGITS, FORMATS, parse_name
-from twmd_registry.judgments.translations import REFERENCE, names_of_references, read_mt_metrics_eval, read_scores
+from twmd_registry.judgments.translations import (
+    REFERENCE,
+    names_of_references,
+    read_mt_metrics_eval,
+    read_references,
+    read_scores,
+)
 
 SOURCE = "src"
 """What files of metrics without a reference have in its place."""
+SHOWN = 10
+"""Systems that a warning names."""
 
 
 class OfficialScores(NamedTuple):
@@ -23,7 +31,8 @@ class OfficialScores(NamedTuple):
         name: The metric's.
         content: Hash of its files, of 12 hexadecimal digits.
         scores: A score per segment.
-        systems: A score per language pair and system, where it is published; these need not be means.
+        systems: A score per group (a language pair, or a domain of it) and system, where it is published; these need
+            not be means.
     """
 
     name: str
@@ -33,7 +42,7 @@ class OfficialScores(NamedTuple):
 
 
 def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
-    """Read ``metric-scores/PAIR/NAME-REFERENCE.seg.score`` and ``.sys.score`` of every metric.
+    """Read ``metric-scores/PAIR/NAME-REFERENCE.seg.score``, ``.sys.score`` and ``.domain.score`` of every metric.
 
     Args:
         text: The name of the rated data, ``mte:FOLDER,...``; metrics of its reference are read, and those without one.
@@ -44,7 +53,7 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
 
     Raises:
         SpecError: The data are not in the layout of mt-metrics-eval.
-        FileError: There is no such file, or a row has another form; names it.
+        FileError: There is no such file, a row has another form, or a system has another number of scores; names it.
 
     Warns:
         TwmdWarning: A metric has no score of some segments, and is left out.
@@ -63,9 +72,11 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
                 files.setdefault(name, {})[pair] = path
     if not files:
         raise FileError(f"{folder}/metric-scores holds no NAME-{reference}.seg.score of {', '.join(pairs)}.")
+    by_reference = {pair: names_of_references(folder, pair, reference)[0] for pair in pairs}
+    segments = {pair: len(read_references(folder, pair, name)) for pair, name in by_reference.items()}
     result, lacking = list[OfficialScores](), list[str]()
     for name, by_pair in sorted(files.items()):
-        scores = _scores_of(by_pair, rated)
+        scores = _scores_of(by_pair, segments, rated)
         missing = sum(map(math.isnan, scores))
         if missing:
             lacking.append(f"{name} ({missing} of {len(scores)})")
@@ -77,14 +88,14 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
     return result
 
 
-def _scores_of(files: dict[str, Path], rated: RatedSegments) -> tuple[float, ...]:
+def _scores_of(files: dict[str, Path], segments: dict[str, int], rated: RatedSegments) -> tuple[float, ...]:
     """Return the score of every rated segment; NaN where there is none."""
-    by_pair = {pair: read_scores(path) for pair, path in files.items()}
+    by_pair = {pair: read_scores(path, segments[pair]) for pair, path in files.items()}
     scores = []
     for item, system in zip(rated.item or [], rated.system or [], strict=True):
         pair, _, number = item.rpartition(":")
-        own, segment = by_pair.get(pair, {}).get(system, []), int(number)
-        score = own[segment - 1] if segment <= len(own) else None
+        own = by_pair.get(pair, {}).get(system)
+        score = own[int(number) - 1] if own else None
         scores.append(math.nan if score is None else score)
     return tuple(scores)
 
@@ -92,8 +103,28 @@ def _scores_of(files: dict[str, Path], rated: RatedSegments) -> tuple[float, ...
 def _systems_of(files: dict[str, Path]) -> frozenset[tuple[str, str, float]]:
     systems = set()
     for pair, path in files.items():
-        file = path.with_name(path.name.removesuffix(".seg.score") + ".sys.score")
-        for system, (score, *_) in read_scores(file).items() if file.is_file() else ():
-            if score is not None:
-                systems.add((pair, system, score))
+        for level in ("sys", "domain"):
+            file = path.with_name(f"{path.name.removesuffix('.seg.score')}.{level}.score")
+            rows = read_scores(file, 1, domains=level == "domain") if file.is_file() else {}
+            for name, (score,) in rows.items():
+                domain, _, system = name.rpartition(" ")
+                if score is not None:
+                    systems.add((f"{pair} {domain}".strip(), system, score))
     return frozenset(systems)
+
+
+def published_systems(metric: object, rated: RatedSegments) -> dict[tuple[str, str], float]:
+    """Return the published scores of a metric's systems by group and system; none for a metric of ours.
+
+    Warns:
+        TwmdWarning: Systems without a published score, for which means of their segments stand; names them.
+    """
+    if not isinstance(metric, OfficialScores):
+        return {}
+    scores = {(pair, system): score for pair, system, score in metric.systems}
+    derived = sorted(set(zip(rated.group, rated.system or [], strict=True)) - scores.keys())
+    if derived:
+        names = ", ".join(f"{system} of {group}" for group, system in derived[:SHOWN])
+        names += f" and {len(derived) - SHOWN} more" if len(derived) > SHOWN else ""
+        warn(f"{metric.name}*: no published score of some systems; the mean of segments stands for it: {names}.")
+    return scores

@@ -50,7 +50,7 @@ class RatedRow(NamedTuple):
         rating: The rating; None for a row that is left out.
         item: What it is a version of.
         system: What wrote it.
-        place: The position of a row that is left out: ``row 3``.
+        place: Its position, for messages: ``row 3``; empty where the same item may be rated twice.
     """
 
     group: str | None
@@ -75,7 +75,7 @@ def gather(read: Iterable[RatedRow], where: Path | str) -> RatedSegments:
         where: Where they were read, for the messages.
 
     Raises:
-        FileError: No row is rated.
+        FileError: No row is rated, or two rows are the same system's version of an item; names them.
 
     Warns:
         TwmdWarning: Rows were left out: how many, the first of them, and the groups that have no other.
@@ -86,6 +86,13 @@ def gather(read: Iterable[RatedRow], where: Path | str) -> RatedSegments:
     rows, left = ([row for row in every if (row.rating is None) is out] for out in (False, True))
     if not rows:
         raise FileError(f"{where} holds no rated segment{f' ({len(left)} rows left out)' if left else ''}.")
+    first: dict[tuple[str | None, str, str], str] = {}
+    for row in rows:
+        if row.place and row.item is not None and row.system is not None:
+            same = first.setdefault((row.group, row.item, row.system), row.place)
+            if same != row.place:
+                both = f"{same} and {row.place} both rate item {row.item} of system {row.system}"
+                raise FileError(f"{where}: {both}: keep one of them, or give their mean.")
     if left:
         places = ", ".join(row.place for row in left[:_NAMED])
         more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
@@ -182,7 +189,7 @@ def _read_row(row: TableRow, columns: dict[str, str], name: str) -> RatedRow:
         return skipped(row.place, str(row.values.get(columns["group"])) if "group" in columns else None)
     labels = {role: row.label(columns[role]) for role in ("group", "item", "system") if role in columns}
     texts = row.text(columns["prediction"]), row.texts(columns["reference"])
-    return RatedRow(labels.pop("group", name), *texts, rating, **labels)
+    return RatedRow(labels.pop("group", name), *texts, rating, **labels, place=row.place)
 
 
 def _qualify_items(rated: RatedSegments, path: Path) -> RatedSegments:

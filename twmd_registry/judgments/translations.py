@@ -117,7 +117,7 @@ def read_mt_metrics_eval(
         read += _read_pair(folder, each, rating, reference, with_humans=humans == "yes", outliers=outliers)
     if group != GROUPINGS[0]:
         by_pair = {each: read_documents(folder, each) for each in pairs}
-        read = [row if row.item is None else _regroup(row, by_pair, GROUPINGS.index(group) - 1) for row in read]
+        read = [_regroup(row, by_pair, GROUPINGS.index(group) - 1) for row in read]
     return gather(read, f"{folder}, {rating} of {', '.join(pairs)}")
 
 
@@ -176,19 +176,31 @@ def names_of_references(folder: Path, pair: str, reference: str) -> list[str]:
     return reference_names(folder, pair) if reference == ALL else reference.split(".")
 
 
-def read_scores(path: Path) -> dict[str, list[float | None]]:
-    """Read every system's scores, in the order of the file; ``None`` where it says so.
+def read_scores(path: Path, segments: int, *, domains: bool = False) -> dict[str, list[float | None]]:
+    """Read every system's scores, one per segment, in the order of the file; ``None`` where it says so.
+
+    With `domains`, rows begin with a domain, and scores are by ``DOMAIN SYSTEM``.
 
     Raises:
-        FileError: A line is not ``SYSTEM<TAB>SCORE``; names the row.
+        FileError: A line is not ``SYSTEM<TAB>SCORE``, or a system has another number of scores; names the row.
     """
     scores: dict[str, list[float | None]] = {}
+    numbers: dict[str, list[int]] = {}
     for number, line in enumerate(read_lines(path), 1):
         fields = line.split()  # of mt-metrics-eval: any white space
-        if len(fields) != 2:
-            raise FileError(f"{path}, row {number}: expected SYSTEM<TAB>SCORE, got {line!r}.")
-        score = None if fields[1] == UNRATED else read_rating(fields[1], f"{path}, row {number}")
-        scores.setdefault(fields[0], []).append(score)
+        if len(fields) != 2 + domains:
+            expected = "DOMAIN<TAB>SYSTEM<TAB>SCORE" if domains else "SYSTEM<TAB>SCORE"
+            raise FileError(f"{path}, row {number}: expected {expected}, got {line!r}.")
+        name, score = " ".join(fields[:-1]), fields[-1]
+        value = None if score == UNRATED else read_rating(score, f"{path}, row {number}")
+        scores.setdefault(name, []).append(value)
+        numbers.setdefault(name, []).append(number)
+    for system, rows in numbers.items():
+        if len(rows) != segments:
+            which = f"score {len(rows)} of {system} is the last"
+            if len(rows) > segments:
+                which = f"this is score {segments + 1} of {len(rows)} of {system}"
+            raise FileError(f"{path}, row {rows[: segments + 1][-1]}: {which}; expected {segments}, one per segment.")
     return scores
 
 
@@ -203,7 +215,8 @@ def _read_pair(
         lengths = ", ".join(f"{name} {len(side)}" for name, side in zip(names, sides, strict=True))
         raise FileError(f"{folder}/references: the references of {pair} differ in their numbers of lines: {lengths}.")
     references = [[text for text in texts if text.strip()] for texts in zip(*sides, strict=True)]
-    scores = {system: own for system, own in read_scores(path).items() if system not in {*names, *outliers}}
+    scores = read_scores(path, len(references))
+    scores = {system: own for system, own in scores.items() if system not in {*names, *outliers}}
     left_out = set() if with_humans else scores.keys() & set(reference_names(folder, pair))
     if left_out:
         warn(f"{path}: translations by people, left out: {', '.join(sorted(left_out))} (humans=yes reads them).")
@@ -212,24 +225,24 @@ def _read_pair(
     rows: list[RatedRow] = []
     for system, own in scores.items():
         if system not in outputs:
-            rows += [skipped(f"segment {i} of {system}", pair) for i in range(1, len(own) + 1)]
-            continue
-        texts = read_lines(outputs[system])
-        if not len(texts) == len(own) == len(references):
-            lengths = f"{len(own)} ratings and {len(texts)} lines of output"
-            raise FileError(f"{path}: {system} has {lengths}; there are {len(references)} references.")
+            own, texts = [None] * len(own), [""] * len(own)  # noqa: PLW2901
+        else:
+            texts = read_lines(outputs[system])
+        if len(texts) != len(references):
+            raise FileError(f"{outputs[system]} has {len(texts)} lines; expected {len(references)}, one per segment.")
         for i, score in enumerate(own):
+            item = f"{pair}:{i + 1}"
             if score is None or not references[i]:
-                rows.append(skipped(f"segment {i + 1} of {system}", pair))
+                rows.append(RatedRow(pair, item=item, place=f"segment {i + 1} of {system}"))
             else:
                 own_references = references[i] if len(names) > 1 else references[i][0]
-                rows.append(RatedRow(pair, texts[i], own_references, score, f"{pair}:{i + 1}", system))
+                rows.append(RatedRow(pair, texts[i], own_references, score, item, system))
     _name_the_missing(path, scores, [name for name in outputs if name not in {*names, *left_out, *outliers}])
     return rows
 
 
 def _regroup(row: RatedRow, documents: dict[str, list[tuple[str, str]]], column: int) -> RatedRow:
-    """Return a rated row whose group has the domain (column 0) or the document (1) of its segment."""
+    """Return a row whose group has the domain (column 0) or the document (1) of its segment."""
     pair, _, number = str(row.item).rpartition(":")
     return row._replace(group=f"{pair} {documents[pair][int(number) - 1][column]}")
 
@@ -298,7 +311,7 @@ def read_demetr(path: Path, first: str | None = None) -> RatedSegments:
                 if text.split() == edited.split():
                     yield from [skipped(row.place, kind)] * 2
                     continue
-                yield RatedRow(kind, text, reference, 1.0, item, "unedited")
-                yield RatedRow(kind, edited, reference, 0.0, item, "edited")
+                yield RatedRow(kind, text, reference, 1.0, item, "unedited", row.place)
+                yield RatedRow(kind, edited, reference, 0.0, item, "edited", row.place)
 
     return gather(pairs(), path)

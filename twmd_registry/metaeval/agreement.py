@@ -95,10 +95,9 @@ def agreement(
 ) -> Agreement:
     """Measure how well scores agree with ratings.
 
-    The statistic is computed in every part of the data; the average is the plain mean over the parts. For the interval,
-    the rows of every part (the items, for statistics of pairs) are drawn with replacement, and every resample is
-    averaged; a part that is undefined in a resample is left out of that resample's average. An average over items draws
-    whole items, which get no intervals of their own. The same seed draws the same rows for every metric.
+    The statistic is computed in every part of the data, and averaged with equal weights. For the interval, the rows of
+    every part (the items, for statistics of pairs) are drawn with replacement; a part that is undefined in a resample
+    keeps its value there. An average over items draws whole items, which get no intervals of their own.
 
     Args:
         statistic: A value of `Statistic`.
@@ -107,7 +106,7 @@ def agreement(
         averaging: A value of `Averaging`. The statistics that compare pairs of segments are of one part, unless it is
             ``group``: they compare the segments of an item (or, by ``system``, of a system; by ``none``, all).
         resamples: Of the bootstrap; 0 for no intervals.
-        seed: Of the bootstrap.
+        seed: Of the bootstrap, which draws the same rows for every metric.
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
 
     Returns:
@@ -120,29 +119,43 @@ def agreement(
     Warns:
         TwmdWarning: A part has no value, or an interval is of fewer than `RELIABLE_SAMPLE` segments (or items).
     """
-    wanted, numbers = statistic_named(statistic), check_numbers("scores", scores, len(rated.ratings))
     if seed < 0:
         raise SpecError(f"expected a seed of 0 or more, not {seed}.")
-    by_item = averaging == Averaging.ITEM and wanted not in PAIRWISE
-    groups, undefined = dict[str, Agreement](), list[Undefined]()
-    resampled, units = list[np.ndarray](), dict[str, int]()
-    for k, (name, rows, estimator) in enumerate(split_parts(rated, wanted, averaging, threshold=threshold)):
+    wanted, numbers = statistic_named(statistic), check_numbers("scores", scores, len(rated.ratings))
+    parts = split_parts(rated, wanted, averaging, threshold=threshold)
+    estimates, undefined = _estimate_parts(wanted, parts, numbers)
+    values = np.array([estimate.value for estimate in estimates.values()])
+    if averaging == Averaging.ITEM and wanted not in PAIRWISE:
+        resampled = [np.zeros(0)] * len(values)
+        n, units = len(values), {"items": len(values)}
+        mean = CorrelationEstimate(float(values.mean()), n, n, lambda weights: values @ weights / n)
+        means = bootstrap(mean, resamples, np.random.default_rng(seed))
+    else:
+        rngs = [np.random.default_rng([seed, k]) for k, (name, *_) in enumerate(parts) if name in estimates]
+        resampled = list(map(bootstrap, estimates.values(), [resamples] * len(values), rngs))
+        means = mean_of_parts(np.array(resampled), values)
+        units = {name: estimate.units for name, estimate in estimates.items()}
+    warn_about_small_samples(units if resamples else {})
+    groups = {
+        name: Agreement(estimate.value, *interval(own), estimate.n, estimate.epsilon)
+        for (name, estimate), own in zip(estimates.items(), resampled, strict=True)
+    }
+    segments = sum(own.n for own in groups.values())
+    return Agreement(float(values.mean()), *interval(means), segments, groups=groups, undefined=undefined)
+
+
+def _estimate_parts(
+    statistic: Statistic, parts: Sequence[Part], scores: np.ndarray
+) -> tuple[dict[str, CorrelationEstimate], tuple[Undefined, ...]]:
+    """Return the estimate of every part that has a value, and the parts that have none, which a warning names."""
+    estimates, undefined = dict[str, CorrelationEstimate](), list[Undefined]()
+    for name, rows, estimator in parts:
         try:
-            estimate = estimator(numbers[rows])
+            estimates[name] = estimator(scores[rows])
         except InputError as error:
             undefined.append((name, len(rows), str(error)))
-            continue
-        values = bootstrap(estimate, 0 if by_item else resamples, np.random.default_rng([seed, k]))
-        groups[name] = Agreement(estimate.value, *interval(values), estimate.n, estimate.epsilon)
-        resampled.append(values)
-        units[name] = estimate.units
-    warn_about_undefined(wanted, undefined, len(groups))
-    if resamples:
-        warn_about_small_samples({"items": len(groups)} if by_item else units)
-    mean = mean_estimate(np.array([own.value for own in groups.values()]))
-    means = bootstrap(mean, resamples, np.random.default_rng(seed)) if by_item else mean_of_defined(np.array(resampled))
-    segments = sum(own.n for own in groups.values())
-    return Agreement(mean.value, *interval(means), segments, groups=groups, undefined=tuple(undefined))
+    warn_about_undefined(statistic, undefined, len(estimates))
+    return estimates, tuple(undefined)
 
 
 def split_parts(
@@ -179,12 +192,6 @@ def split_parts(
         estimator = make_estimator(statistic, ratings[rows], own_items, threshold, own_systems)
         result.append((str(name), rows, estimator))
     return result
-
-
-def mean_estimate(values: np.ndarray) -> CorrelationEstimate:
-    """Return the mean of values as a statistic whose resamples draw whole values."""
-    n = len(values)
-    return CorrelationEstimate(float(values.mean()), n, n, lambda weights: values @ weights / n)
 
 
 def bootstrap(estimate: CorrelationEstimate, resamples: int, rng: np.random.Generator) -> np.ndarray:
@@ -231,6 +238,13 @@ def interval(values: np.ndarray) -> Interval:
         return None, None
     low, high = map(float, np.percentile(defined, LEVEL))
     return low, high
+
+
+def mean_of_parts(resampled: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the mean over parts, shape (parts, B) to (B,); NaN is replaced by the part's own value, shape (parts,)."""
+    is_undefined = np.isnan(resampled)
+    means = np.where(is_undefined, values[:, None], resampled).mean(axis=0)
+    return np.where(is_undefined.all(axis=0), np.nan, means)
 
 
 def mean_of_defined(values: np.ndarray) -> np.ndarray:

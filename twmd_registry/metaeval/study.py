@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from twmd_registry.errors import InputError, SpecError, menu
-from twmd_registry.judgments.official import OfficialScores
+from twmd_registry.judgments.official import published_systems
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.agreement import (
@@ -273,10 +273,7 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
         scores, first = metric.scores, scored[0].scores
         pairs = {}
         if study.level == SYSTEM:
-            systems = dict[tuple[str, str], float]()
-            if isinstance(own, OfficialScores):
-                systems = {(pair, system): score for pair, system, score in own.systems}
-            given = intervals | {"systems": systems}
+            given = intervals | {"systems": published_systems(own, rated)}
             pairs = {name: system_agreement(name, scores, rated, **given) for name in study.statistics}
             agreements.append({name: ranked for name, (ranked, _) in pairs.items()})
         else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.official import OfficialScores
+from twmd_registry.judgments.official import published_systems
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import agreement, check_systems, split_parts, system_agreement
 from twmd_registry.metaeval.side_by_side import (
@@ -120,6 +120,9 @@ def run_task(
     """
     wanted = TASKS[task]
     pairs = [pair for pair in wanted.pairs if pair in rated.group]
+    if divided := next((name for name in rated.group if name.partition(" ")[0] in wanted.pairs and " " in name), None):
+        divided = f"these data are divided further, as {divided!r}"
+        raise InputError(f"{task} averages over language pairs, and {divided}: leave out group= after the folder.")
     if not pairs:
         raise InputError(f"{task} ranks metrics on {', '.join(wanted.pairs)}; these data have none of them.")
     check_systems(rated, Statistic.PEARSON, "group")
@@ -128,9 +131,7 @@ def run_task(
     applied, scored, overlaps = score_side_by_side(study.metrics, rated, study.data, options, progress)
     parts = []
     for own, metric in zip(applied, scored, strict=True):
-        published = own.systems if isinstance(own, OfficialScores) else ()
-        systems = {(pair, system): score for pair, system, score in published}
-        parts.append(_measure(wanted, pairs, metric.scores, rated, systems))
+        parts.append(_measure(wanted, pairs, metric.scores, rated, published_systems(own, rated)))
         if progress:
             progress(len(rated.ratings))
     averages = [sum(v * w for v, w in own.values()) / sum(w for _, w in own.values()) for own in parts]
