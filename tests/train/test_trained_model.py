@@ -133,6 +133,20 @@ def test_bf16_rounds_products_in_training_only(tiny: str) -> None:
     assert any(weight.grad is not None and bool(weight.grad.any()) for weight in weights)
 
 
+@pytest.mark.parametrize(("words", "fused"), [(4, False), (30, True)])
+def test_bf16_uses_fused_attention_for_long_texts_only(
+    words: int, fused: bool, tiny: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twmd_registry.train.model.FUSED_ATTENTION", 20)
+    model = trained_metric(tiny, "twmd", Recipe(bf16=True), centering="none")[0]
+    set_dropout(model, 0.0)  # with dropout torch has no fused attention on a CPU
+    with torch.profiler.profile() as profile:
+        torch.autograd.backward(model.train().similarities(Segments(["a " * words], [["a " * words]])).sum())
+    calls = {event.key for event in profile.key_averages()}
+    assert ("aten::_scaled_dot_product_flash_attention_for_cpu" in calls) is fused
+    assert "aten::scaled_dot_product_attention" in calls
+
+
 @pytest.mark.parametrize("family", [*FAMILIES, *OTHER_FAMILIES])
 def test_dropout_rate_applies_to_training_of_every_family(family: str, tiny_encoder: Any) -> None:
     network, tokens = load(str(tiny_encoder(family))).network, torch.arange(4, 12)[None]
