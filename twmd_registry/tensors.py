@@ -32,8 +32,7 @@ class TokenVectors(NamedTuple):
         counted: Tokens that count in averages; shape (T,), bool; None for all. The others can only be matched.
         weights: Weight of each token; shape (T,), at least 0; None for equal weights.
         positions: The position of each token in the encoded text (of an n-gram: of its first token); shape (T,).
-        rounding: Bound on the norm of each vector's rounding error; shape (T,); None for `EPSILON` times the vector's
-            norm.
+        rounding: Bound on the norm of each vector's rounding error; shape (T,); empty before `center`.
     """
 
     vectors: Tensor
@@ -41,50 +40,22 @@ class TokenVectors(NamedTuple):
     counted: Tensor | None = None
     weights: Tensor | None = None
     positions: Tensor | None = None
-    rounding: Tensor | None = None
-
-    @property
-    def counted_lengths(self) -> Tensor:
-        """Number of counted tokens of each item; shape (I,)."""
-        if self.counted is None:
-            return self.lengths
-        return torch.zeros_like(self.lengths).index_add(0, self.owners, self.counted.to(torch.int64))
-
-    @property
-    def masses(self) -> Tensor | None:
-        """The mass of each token, 0 where it is not counted; shape (T,); None where all have the same."""
-        if self.counted is None or self.weights is None:
-            return self.weights if self.counted is None else self.counted.to(self.vectors.dtype)
-        return torch.where(self.counted, self.weights, 0.0)
-
-    @property
-    def lengths_with_mass(self) -> Tensor:
-        """Number of tokens of each item that have positive mass; shape (I,)."""
-        masses = self.masses
-        return self.lengths if masses is None else self._replace(counted=masses > 0).counted_lengths
-
-    def select(self, keep: Tensor) -> TokenVectors:
-        """Return the tokens that are true in `keep` (T,); an item may be left without any."""
-        owners = self.owners[keep]
-        lengths = torch.zeros_like(self.lengths).index_add_(0, owners, torch.ones_like(owners))
-        return TokenVectors(self.vectors[keep], lengths, *(None if side is None else side[keep] for side in self[2:]))
-
-    @property
-    def rounding_errors(self) -> Tensor:
-        """Bound on the norm of each vector's rounding error; shape (T,)."""
-        return (
-            EPSILON * torch.linalg.vector_norm(self.vectors.detach(), dim=1) if self.rounding is None else self.rounding
-        )
-
-    @property
-    def starts(self) -> Tensor:
-        """Where each item's tokens begin; shape (I,)."""
-        return torch.cumsum(self.lengths, 0) - self.lengths
+    rounding: Tensor = torch.empty(0)
 
     @property
     def owners(self) -> Tensor:
         """The item every token belongs to; shape (T,)."""
         return torch.repeat_interleave(torch.arange(len(self.lengths), device=self.lengths.device), self.lengths)
+
+    def count_true(self, flags: Tensor) -> Tensor:
+        """Return how many of each item's tokens are true in `flags` (T,); shape (I,)."""
+        return torch.zeros_like(self.lengths).index_add_(0, self.owners, flags.to(torch.int64))
+
+    def select(self, keep: Tensor) -> TokenVectors:
+        """Return the tokens that are true in `keep` (T,); an item may be left without any."""
+        counted, weights, positions = (None if side is None else side[keep] for side in self[2:5])
+        rounding = self.rounding[keep] if len(self.rounding) else self.rounding
+        return TokenVectors(self.vectors[keep], self.count_true(keep), counted, weights, positions, rounding)
 
 
 class PaddedTokens(NamedTuple):
@@ -178,13 +149,16 @@ def span_indices(starts: Tensor, lengths: Tensor) -> Tensor:
 
 
 def pad(tokens: TokenVectors, items: Tensor) -> PaddedTokens:
-    """Return the tokens of some items (B,), padded to the largest length; an item's tokens come before its padding."""
-    lengths = tokens.lengths[items]
+    """Return the tokens of some items (B,), each with its weight, padded to the largest length; an item's tokens come
+    before its padding.
+    """
+    lengths, starts = tokens.lengths[items], (torch.cumsum(tokens.lengths, 0) - tokens.lengths)[items]
     columns = torch.arange(int(lengths.max()), device=lengths.device)
     mask = columns < lengths[:, None]  # (B, N)
-    positions = tokens.starts[items][:, None] + columns * mask  # (B, N)
-    masses = tokens.masses
-    weights = mask.to(tokens.vectors.dtype) if masses is None else torch.where(mask, masses[positions], 0.0)
+    positions = starts[:, None] + columns * mask  # (B, N)
+    weights = mask.to(tokens.vectors.dtype)
+    if tokens.weights is not None:
+        weights = torch.where(mask, tokens.weights[positions], 0.0)
     # index_select is several times as fast as indexing.
     vectors = tokens.vectors.index_select(0, positions.flatten()).view(*positions.shape, tokens.vectors.shape[1])
     return PaddedTokens(mask, weights, vectors)

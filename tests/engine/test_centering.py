@@ -83,7 +83,7 @@ def test_dropping_keeps_which_of_the_other_tokens_count(tokens: TokenVectors) ->
     centered = centered_alone(tokens._replace(counted=counted), Centering.SENTENCE, Vectors.UNIT)
     assert centered.counted is not None
     assert centered.counted.tolist() == [*counted[:3].tolist(), *counted[4:].tolist()]
-    assert centered.counted_lengths.tolist() == [2, 0, 4, 2]
+    assert centered.count_true(centered.counted).tolist() == [2, 0, 4, 2]
 
 
 def test_centering_and_scaling_can_be_trained_through(tokens: TokenVectors) -> None:

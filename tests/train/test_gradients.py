@@ -13,7 +13,7 @@ from twmd_registry.align import ALIGNERS
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.align.sinkhorn import sinkhorn
 from twmd_registry.engine.pipeline import align_pairs
-from twmd_registry.engine.token_vectors import TokenItems, form_units, make_view, token_vectors
+from twmd_registry.engine.token_vectors import TokenItems, make_units, make_view
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.tensors import TokenVectors
@@ -48,7 +48,7 @@ def scores(metric: MetricName, vectors: torch.Tensor, items: TokenItems = ITEMS,
     view = make_view(spec)
     tokens = TokenVectors(vectors, torch.tensor(LENGTHS))
     none_unknown = torch.zeros(len(vectors), dtype=torch.int64)
-    held = form_units(view, token_vectors(view, [tokens], items, None, none_unknown), None)
+    _, held = make_units(view, [tokens], items, None, unknown=none_unknown, weightless=None)
     (found,), _ = align_pairs(held, items, np.zeros(4, dtype=bool), [spec])
     return found
 

@@ -29,12 +29,11 @@ from twmd_registry.engine.token_vectors import (
     GroupSums,
     TokenItems,
     TokenView,
-    form_units,
     make_items,
+    make_units,
     positions_of,
     select,
     sum_items,
-    token_vectors,
 )
 from twmd_registry.models.inference import exact_arithmetic, keep_exact
 from twmd_registry.progress import Progress
@@ -174,8 +173,9 @@ class PipelineRun:
             for view, specs in self._views.items():
                 items = make_items(view, self._pairs, chunk, texts, rows)
                 layers, weightless, wordless = select(view, encoded, items, self._encoder)
-                tokens = token_vectors(view, layers, items, sums.get(view), encoded.unknown)
-                units = form_units(view, tokens, weightless)
+                _, units = make_units(
+                    view, layers, items, sums.get(view), unknown=encoded.unknown, weightless=weightless
+                )
                 sides, vanished = align_pairs(units, items, empty[items.row], specs)
                 for flag, gone in (
                     (self.flags.vanished, items.row[vanished & ~empty[items.row]]),
@@ -205,8 +205,9 @@ class PipelineRun:
         ((chunk, texts, rows, encoded),) = self._encode([slice(int(batch[0]), int(batch[-1]) + 1)])
         items = make_items(view, self._pairs, chunk, texts, rows)
         layers, weightless, _ = select(view, encoded, items, self._encoder)
-        tokens = token_vectors(view, layers, items, self._corpus_sums.get(view), encoded.unknown)
-        units = form_units(view, tokens, weightless)
+        tokens, units = make_units(
+            view, layers, items, self._corpus_sums.get(view), unknown=encoded.unknown, weightless=weightless
+        )
         both = [int(side[pair - chunk.start]) for side in (items.hyp, items.ref)]
         read = [
             [
@@ -218,8 +219,8 @@ class PipelineRun:
         shares = [torch.zeros(len(side)) for side in read]
         s = torch.zeros(len(read[0]), len(read[1]), dtype=torch.float32)
         sides = s, s
-        if all(int(units.lengths_with_mass[item]) for item in both):
-            x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in both)
+        x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in both)
+        if bool(x.weights.any()) and bool(y.weights.any()):
             how = make_alignment_settings(spec)
             keep_exact()
             block = similarities(x, y, how.distance)
@@ -266,8 +267,12 @@ class PipelineRun:
 
     def _sum_locally(self, views: Sequence[TokenView]) -> dict[TokenView, list[GroupSums]]:
         """Return the sums over these pairs, in a pass of its own before scoring."""
-        width, device = self._encoder.width, self._encoder.device
-        sums = {view: [GroupSums.nothing(view.groups_per_batch, width, device) for _ in view.layers] for view in views}
+        device = self._encoder.device
+        none = {
+            view: torch.zeros(view.groups_per_batch, self._encoder.width, dtype=torch.float64, device=device)
+            for view in views
+        }
+        sums = {view: [GroupSums(none[view], none[view][:, 0]) for _ in view.layers] for view in views}
         for chunk, texts, rows, encoded in self._encode(self._chunks):
             for view in views:
                 items = make_items(view, self._pairs, chunk, texts, rows)
@@ -358,7 +363,10 @@ def align_pairs(
         shape (I,), bool.
     """
     device, width = tokens.lengths.device, tokens.vectors.shape[1]
-    counts = torch.where(tokens.lengths_with_mass > 0, tokens.lengths, 0).cpu().numpy()  # (I,)
+    compared = tokens.lengths  # (I,)
+    if tokens.weights is not None:
+        compared = torch.where(tokens.count_true(tokens.weights > 0) > 0, compared, 0)
+    counts = compared.cpu().numpy()
     n, m = counts[items.hyp], counts[items.ref]  # (P,)
     same = items.row[items.hyp] == items.row[items.ref]
     unaligned = np.flatnonzero((n == 0) | (m == 0))
@@ -412,8 +420,7 @@ def _self_scores(
     own = {key: tokens.vectors.new_zeros(len(counts)) for key in wanted if CATALOGUE[key[0]].self_normalised}
     if not own:
         return own
-    errors = tokens.rounding_errors.new_zeros(len(counts))
-    errors = errors.scatter_reduce(0, tokens.owners, tokens.rounding_errors, "amax")  # (I,)
+    errors = tokens.rounding.new_zeros(len(counts)).scatter_reduce(0, tokens.owners, tokens.rounding, "amax")  # (I,)
     for block in _blocks(np.flatnonzero(counts), counts, counts, tokens.vectors.shape[1]):
         item = torch.from_numpy(block).to(tokens.lengths.device)
         x = pad(tokens, item)

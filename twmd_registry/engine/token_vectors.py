@@ -137,12 +137,6 @@ def select(
 ) -> tuple[list[TokenVectors], Tensor | None, np.ndarray]:
     """Select the tokens of every item that take part.
 
-    Args:
-        view: The tokens and layers to select, stop words and weights.
-        encoded: The encoded texts.
-        items: The items.
-        encoder: Its vocabulary is read where the choice depends on words.
-
     Returns:
         By layer, the items' tokens with their encoder vectors and weights; the items with the weight 0 on every token,
         shape (I,), bool, or None where tokens have no weights; and the rows of texts that lose all words, so that only
@@ -162,9 +156,13 @@ def select(
             stop_words=view.stop_words,
         )
         keep = keep & ~torch.from_numpy(gone).to(keep.device)
-        wordless = _wordless(encoded, own, own & ~gone, keep.cpu().numpy())
-    whole = TokenVectors(keep[:, None], encoded.lengths)
-    lengths = torch.zeros_like(encoded.lengths).index_add(0, whole.owners, keep.to(torch.int64))
+        owners = np.repeat(np.arange(len(encoded.lengths)), encoded.lengths.cpu().numpy())
+        had, have, special = (
+            np.bincount(owners, weights=which, minlength=len(encoded.lengths)) > 0
+            for which in (own, own & ~gone, keep.cpu().numpy())
+        )
+        wordless = np.flatnonzero(had & ~have & special)
+    lengths = TokenVectors(keep[:, None], encoded.lengths).count_true(keep)
     row = torch.from_numpy(items.row).to(lengths.device)
     kept = torch.nonzero(keep).squeeze(1)
     positions = kept[span_indices((torch.cumsum(lengths, 0) - lengths)[row], lengths[row])]
@@ -179,22 +177,14 @@ def select(
     return [tokens._replace(weights=weights) for tokens in layers], weightless, wordless
 
 
-def _wordless(encoded: EncodedTexts, own: np.ndarray, left: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """Return the rows of texts that had tokens of their own, have none left, and still have special ones."""
-    owners = np.repeat(np.arange(len(encoded.lengths)), encoded.lengths.cpu().numpy())
-    had, have, kept = (
-        np.bincount(owners, weights=which, minlength=len(encoded.lengths)) > 0 for which in (own, left, keep)
-    )
-    return np.flatnonzero(had & ~have & kept)
-
-
 def _weigh(
     tokens: TokenVectors, ids: Tensor, items: TokenItems, weights: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
     """Return the weight of every token (T,), and which items have no positive weight (I,): those get equal weights."""
     side = torch.from_numpy(items.side).to(ids.device)[tokens.owners]  # (T,)
     found = torch.stack(weights).to(ids.device)[side, ids]  # (T,)
-    weightless = (tokens._replace(weights=found).lengths_with_mass == 0) & (tokens.lengths > 0)
+    positive = found > 0 if tokens.counted is None else (found > 0) & tokens.counted
+    weightless = (tokens.count_true(positive) == 0) & (tokens.lengths > 0)
     return torch.where(weightless[tokens.owners], 1.0, found), weightless
 
 
@@ -213,12 +203,6 @@ class GroupSums(NamedTuple):
         """Return the means in a dtype; shape (G, D); zero for a group without tokens."""
         return (self.sums / self.counts.clamp(min=1)[:, None]).to(dtype)
 
-    @classmethod
-    def nothing(cls, groups: int, width: int, device: torch.device) -> GroupSums:
-        """Return the sums of groups without tokens; D = `width`."""
-        sums = torch.zeros(groups, width, dtype=torch.float64, device=device)
-        return cls(sums, sums[:, 0].clone())
-
     def plus(self, other: GroupSums) -> GroupSums:
         """Return the sums of both."""
         return GroupSums(self.sums + other.sums, self.counts + other.counts)
@@ -234,14 +218,13 @@ def sum_groups(tokens: TokenVectors, group: Tensor, weight: Tensor, groups: int)
         groups: Number of groups, G.
     """
     shape = (len(tokens.lengths), tokens.vectors.shape[1])
-    vectors = tokens.vectors  # (T, D)
+    vectors, lengths = tokens.vectors, tokens.lengths  # (T, D), (I,)
     if tokens.counted is not None:
-        vectors = torch.where(tokens.counted[:, None], vectors, 0.0)
+        vectors, lengths = torch.where(tokens.counted[:, None], vectors, 0.0), tokens.count_true(tokens.counted)
     texts = vectors.new_zeros(shape).index_add(0, tokens.owners, vectors).to(torch.float64)  # (I, D)
     weight = weight.to(torch.float64)
     sums = texts.new_zeros(groups, shape[1]).index_add(0, group, texts * weight[:, None])  # (G, D)
-    counts = texts.new_zeros(groups).index_add(0, group, tokens.counted_lengths * weight)
-    return GroupSums(sums, counts)
+    return GroupSums(sums, texts.new_zeros(groups).index_add(0, group, lengths * weight))
 
 
 def center(
@@ -301,51 +284,67 @@ def sum_items(tokens: TokenVectors, items: TokenItems) -> GroupSums:
     )
 
 
-def token_vectors(
-    view: TokenView, layers: list[TokenVectors], items: TokenItems, corpus: list[GroupSums] | None, unknown: Tensor
-) -> TokenVectors:
-    """Return one vector for every token of every item: centered in every layer, then aggregated.
+def make_units(
+    view: TokenView,
+    layers: list[TokenVectors],
+    items: TokenItems,
+    corpus: list[GroupSums] | None,
+    *,
+    unknown: Tensor,
+    weightless: Tensor | None,
+) -> tuple[TokenVectors, TokenVectors]:
+    """Return one vector for every token of every item, centered in every layer, then aggregated; and the units that are
+    compared: those tokens or n-grams of them, each with its weight, of length one unless the view asks for raw vectors.
 
     Args:
         view: The view, with mean vectors for ``centering=background``.
-        layers: By layer, the items' tokens.
+        layers: By layer, the items' tokens, as `select` returns them.
         items: The items.
         corpus: By layer, the sums over the whole corpus, for ``centering=corpus``.
         unknown: As in `EncodedTexts`, over all its tokens.
+        weightless: As `select` returns them; n-grams of these items have the weight 1, as without idf.
     """
     device = unknown.device
-    group = torch.from_numpy(items.group).to(device)
     means = None
-    if view.centering is Centering.BATCH:
-        means = [sum_items(tokens, items).mean(tokens.vectors.dtype)[group] for tokens in layers]
-    elif corpus is not None:
-        means = [sums.mean()[group] for sums in corpus]
-    elif view.means is not None:
-        means = [view.means[k].to(device).expand(len(group), -1) for k in view.layers]
+    if view.centering in {Centering.BATCH, Centering.CORPUS, Centering.BACKGROUND}:
+        group = torch.from_numpy(items.group).to(device)
+        if view.centering is Centering.BATCH:
+            means = [sum_items(tokens, items).mean(tokens.vectors.dtype)[group] for tokens in layers]
+        elif corpus is not None:
+            means = [sums.mean()[group] for sums in corpus]
+        elif view.means is not None:
+            means = [view.means[k].to(device).expand(len(group), -1) for k in view.layers]
     centered = center(layers, view.centering, view.vectors, means)
     tokens = centered[0]
     if len(centered) > 1:
-        errors = torch.stack([layer.rounding_errors for layer in centered], dim=1)  # (T, L)
+        errors = torch.stack([layer.rounding for layer in centered], dim=1)  # (T, L)
         vectors = aggregate(torch.stack([layer.vectors for layer in centered], dim=1), view.aggregation)
         tokens = tokens._replace(vectors=vectors, rounding=torch.linalg.vector_norm(errors, dim=1))
     if view.unknown == "apart" and bool(unknown.any()):
-        return _replace_unknown_tokens(tokens, unknown)
-    return tokens
+        tokens = _replace_unknown_tokens(tokens, unknown)
+    units = tokens
+    if tokens.counted is not None:  # a token that does not count has no weight
+        weights = tokens.counted.to(tokens.vectors.dtype) if tokens.weights is None else tokens.weights
+        units = tokens._replace(counted=None, weights=torch.where(tokens.counted, weights, 0.0))
+    if view.ngram != 1:
+        units = form_ngrams(units, view.ngram)
+        if units.weights is not None and weightless is not None:
+            units = units._replace(weights=torch.where(weightless[units.owners], 1.0, units.weights))
+    as_centered = len(view.layers) == 1 and view.ngram == 1
+    return tokens, units if as_centered or view.vectors is Vectors.RAW else unit(units)
 
 
 def _replace_unknown_tokens(tokens: TokenVectors, unknown: Tensor) -> TokenVectors:
     """Give every unknown token the direction that belongs to its surface string; the vector's length stays."""
     codes = unknown[tokens.positions]  # (T,)
     positions = torch.nonzero(codes).squeeze(1)  # (U,)
+    if not len(positions):
+        return tokens
     different, which = torch.unique(codes[positions], return_inverse=True)
-    directions = (
-        np.stack([_direction(code, tokens.vectors.shape[1]) for code in different.tolist()])
-        if len(different)
-        else np.zeros((0, 1))
-    )
+    directions = np.stack([_direction(code, tokens.vectors.shape[1]) for code in different.tolist()])
     lengths = torch.linalg.vector_norm(tokens.vectors[positions], dim=1, keepdim=True)  # (U, 1)
     own = torch.from_numpy(directions).to(tokens.vectors)[which] * lengths  # (U, D)
-    return tokens._replace(vectors=tokens.vectors.index_copy(0, positions, own)) if len(positions) else tokens
+    return tokens._replace(vectors=tokens.vectors.index_copy(0, positions, own))
 
 
 def _direction(code: int, width: int) -> np.ndarray:
@@ -357,77 +356,50 @@ def _direction(code: int, width: int) -> np.ndarray:
 
 
 def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
-    """Replace tokens by all windows of n neighbours, with stride 1.
+    """Replace tokens by all windows of n neighbours (or of a whole ``sentence``), with stride 1.
 
     A window's vector is the weighted mean of its tokens' vectors, its weight the sum of their weights (Eq. 3). A text
-    of fewer tokens is one window, and so is every text where n is ``sentence``. A window whose tokens weigh nothing
-    weighs nothing, and has their plain mean.
-
-    Args:
-        tokens: I items.
-        n: Tokens of a window, or ``sentence``.
+    of fewer tokens is one window. A window whose tokens weigh nothing weighs nothing, and has their plain mean.
     """
     width = tokens.lengths if n == SENTENCE else tokens.lengths.clamp(max=int(n))  # (I,)
     windows = torch.where(tokens.lengths > 0, tokens.lengths - width + 1, 0)  # (I,)
-    first = span_indices(tokens.starts, windows)  # (W,)
+    first = span_indices(torch.cumsum(tokens.lengths, 0) - tokens.lengths, windows)  # (W,)
     widths = torch.repeat_interleave(width, windows)  # (W,)
-    masses = tokens.masses
-    weigh = torch.ones_like(tokens.vectors[:, 0]) if masses is None else masses
+    weigh = torch.ones_like(tokens.vectors[:, 0]) if tokens.weights is None else tokens.weights
     weighted, plain = (tokens.vectors.new_zeros(len(first), tokens.vectors.shape[1]) for _ in range(2))
-    rounding = tokens.rounding_errors
-    weights, errors = weigh.new_zeros(len(first)), rounding.new_zeros(len(first))
+    weights, errors = weigh.new_zeros(len(first)), tokens.rounding.new_zeros(len(first))
     for k in range(int(widths.max()) if len(widths) else 0):
         wide = torch.nonzero(widths > k).squeeze(1)
         token = first[wide] + k
         weights.index_add_(0, wide, weigh[token])
         weighted.index_add_(0, wide, weigh[token, None] * tokens.vectors[token])
         plain.index_add_(0, wide, tokens.vectors[token])
-        errors[wide] = torch.maximum(errors[wide], rounding[token])  # no mean's error is larger, whatever the weights
+        # No mean's error is larger, whatever the weights.
+        errors[wide] = torch.maximum(errors[wide], tokens.rounding[token])
     heavy = weights > 0
     vectors = torch.where(heavy[:, None], weighted / torch.where(heavy, weights, 1.0)[:, None], plain / widths[:, None])
-    return TokenVectors(vectors, windows, None, None if masses is None else weights, first, errors)
+    return TokenVectors(vectors, windows, None, None if tokens.weights is None else weights, first, errors)
 
 
 def unit(tokens: TokenVectors) -> TokenVectors:
     """Scale vectors to length one; drop a vector that is only rounding error."""
     norms = torch.linalg.vector_norm(tokens.vectors, dim=1, keepdim=True)
-    keep = ~(norms.squeeze(1) <= ZERO_TOLERANCE * tokens.rounding_errors)  # NaN is no absence
+    keep = ~(norms.squeeze(1) <= ZERO_TOLERANCE * tokens.rounding)  # NaN is no absence
     # A dropped vector is divided by 1, as in `center`.
     scaled = tokens._replace(vectors=tokens.vectors / torch.where(keep[:, None], norms, 1.0))
     return scaled if bool(keep.all()) else scaled.select(keep)
 
 
-def form_units(view: TokenView, tokens: TokenVectors, weightless: Tensor | None) -> TokenVectors:
-    """Return the units that are compared: tokens or n-grams, scaled to length one unless the view asks for raw vectors.
-
-    Args:
-        view: The view.
-        tokens: The result of `token_vectors`.
-        weightless: As `select` returns them; n-grams of these items have the weight 1, as without idf.
-    """
-    if view.ngram != 1:
-        tokens = form_ngrams(tokens, view.ngram)
-        if tokens.weights is not None and weightless is not None:
-            tokens = tokens._replace(weights=torch.where(weightless[tokens.owners], 1.0, tokens.weights))
-    as_centered = len(view.layers) == 1 and view.ngram == 1
-    return tokens if as_centered or view.vectors is Vectors.RAW else unit(tokens)
-
-
 def positions_of(view: TokenView, tokens: TokenVectors, units: TokenVectors, item: int) -> list[Tensor]:
-    """Return, for each unit of an item, the positions of its tokens in the encoded texts.
-
-    Args:
-        view: The view.
-        tokens: The result of `token_vectors`.
-        units: The result of `form_units`.
-        item: The item.
+    """Return, for each unit of an item, the positions of its tokens in the encoded texts, from what `make_units`
+    returned.
 
     Raises:
         ValueError: The tokens were encoded without their positions.
     """
     if tokens.positions is None or units.positions is None:
         raise ValueError("these tokens have no positions: select them by `select`.")
-    own = units.positions[units.starts[item] : units.starts[item] + units.lengths[item]]
+    own = units.positions[units.owners == item]
     if view.ngram == 1:
         return [place[None] for place in own]
     width = int(tokens.lengths[item]) if view.ngram == SENTENCE else min(int(view.ngram), int(tokens.lengths[item]))
