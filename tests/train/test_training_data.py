@@ -75,7 +75,7 @@ def test_dev_segments_in_training_data_are_counted() -> None:
 @pytest.mark.parametrize("size", [1, 7, 100])
 def test_epoch_draws_every_row_once_in_batches_of_similar_size(size: int) -> None:
     pools = [np.arange(0, 50), np.arange(50, 57), np.arange(57, 83)]
-    batches = Batches(pools, size, seed=1)
+    batches = Batches(pools, np.arange(83) % 9, size, seed=1)
     found = list(batches)
     assert len(found) == len(batches) == sum(-(-len(pool) // size) for pool in pools)
     assert sorted(i for batch in found for i in batch) == list(range(83))
@@ -88,12 +88,27 @@ def test_epoch_draws_every_row_once_in_batches_of_similar_size(size: int) -> Non
 
 def test_epoch_depends_on_its_number_and_the_seed_only() -> None:
     def epoch(seed: int, number: int) -> list[list[int]]:
-        batches = Batches([np.arange(40)], 8, seed)
+        batches = Batches([np.arange(40)], np.arange(40) % 3, 8, seed)
         batches.set_epoch(number)
         return list(batches)
 
     assert epoch(1, 3) == epoch(1, 3)
     assert len({str(epoch(seed, number)) for seed in (1, 2) for number in (0, 1)}) == 4
+
+
+def test_batches_hold_rows_of_similar_length_from_all_over_the_pool() -> None:
+    lengths = np.random.default_rng(1).integers(1, 100, 640)
+    found = [lengths[batch] for batch in Batches([np.arange(640)], lengths, 8, seed=1)]
+    assert np.mean([own.max() - own.min() for own in found]) < 20  # of 99
+    means = np.array([own.mean() for own in found])
+    assert abs(np.corrcoef(means[:-1], means[1:])[0, 1]) < 0.3
+
+
+def test_length_of_a_segment_is_that_of_its_longest_text() -> None:
+    texts = ["a" * length for length in range(1, 65)]
+    rated = RatedSegments(["g"] * 64, ["b"] * 32 + texts[32:], texts[:32] + ["b"] * 32, np.arange(64.0), 0)
+    batches = make_batches(make_examples([TrainingData("set", rated)]), Recipe(batch=8))
+    assert all(max(batch) - min(batch) == 7 for batch in batches)
 
 
 def test_batch_of_pearson_loss_holds_a_single_group() -> None:

@@ -18,6 +18,8 @@ from twmd_registry.train.recipe import LEAST_CORRELATED, Loss, Recipe
 
 LEAST_SEGMENTS = 2
 """A single rating equals its mean; nothing can be learned from it."""
+WINDOW = 8
+"""Batches whose rows are sorted by length together."""
 
 Example = tuple[str, list[str], float, tuple[str, str]]
 """Prediction, references, standardised rating, and (data set, group within it)."""
@@ -132,19 +134,20 @@ class Batches(BatchSampler):
     """Draws batches of similar size, each from a single pool of rows, in an order that mixes the pools.
 
     Every pool is shuffled and cut into as few batches as possible, whose sizes differ by at most 1. So no batch has a
-    single segment, which would be its own population and has no correlation. The same seed and epoch give the same
-    batches.
+    single segment, which would be its own population and has no correlation. The rows of every `WINDOW` batches are
+    then sorted by length and cut anew: less of a batch is padding. The same seed and epoch give the same batches.
     """
 
-    def __init__(self, pools: Sequence[np.ndarray], size: int, seed: int) -> None:
+    def __init__(self, pools: Sequence[np.ndarray], lengths: np.ndarray, size: int, seed: int) -> None:
         """Store the pools.
 
         Args:
             pools: Numbers of rows; each of shape (rows of the pool,).
+            lengths: The length of every row, in any unit; shape (rows,).
             size: The largest batch, in rows.
             seed: Seeds the draw, together with the number of the epoch.
         """
-        self._pools, self._seed, self._epoch = list(pools), seed, 0
+        self._pools, self._lengths, self._seed, self._epoch = list(pools), lengths, seed, 0
         self._counts = [math.ceil(len(pool) / size) for pool in self._pools]
         self.batch_size, self.drop_last = size, False
 
@@ -158,10 +161,13 @@ class Batches(BatchSampler):
 
     def __iter__(self) -> Iterator[list[int]]:
         """Yield the row numbers of every batch."""
-        draw = np.random.default_rng([self._seed, self._epoch])
-        pools = zip(self._pools, self._counts, strict=True)
-        batches = [batch.tolist() for pool, count in pools for batch in np.array_split(draw.permutation(pool), count)]
-        yield from (batches[i] for i in draw.permutation(len(batches)).tolist())
+        draw, batches = np.random.default_rng([self._seed, self._epoch]), []
+        for pool, count in zip(self._pools, self._counts, strict=True):
+            drawn = np.array_split(draw.permutation(pool), count)
+            for start in range(0, count, WINDOW):
+                rows = np.concatenate(window := drawn[start : start + WINDOW])
+                batches += np.array_split(rows[np.argsort(self._lengths[rows], kind="stable")], len(window))
+        yield from (batches[i].tolist() for i in draw.permutation(len(batches)).tolist())
 
 
 def make_batches(examples: Sequence[Example], recipe: Recipe) -> Batches:
@@ -170,8 +176,9 @@ def make_batches(examples: Sequence[Example], recipe: Recipe) -> Batches:
     Raises:
         InputError: A group has no correlation: it has too few segments, or constant ratings.
     """
+    lengths = np.array([max(len(text.encode()) for text in (prediction, *own)) for prediction, own, *_ in examples])
     if recipe.loss is Loss.MSE:
-        return Batches([np.arange(len(examples))], recipe.batch, recipe.seed)
+        return Batches([np.arange(len(examples))], lengths, recipe.batch, recipe.seed)
     groups = dict[tuple[str, str], list[int]]()
     for row, (*_, group) in enumerate(examples):
         groups.setdefault(group, []).append(row)
@@ -185,4 +192,4 @@ def make_batches(examples: Sequence[Example], recipe: Recipe) -> Batches:
     if wrong := small or constant:
         raise InputError(f"loss=pearson needs {need}: leave out {'; '.join(wrong)}, or train with loss=mse.")
     # The order of the pools decides the draw; sorting by repr keeps it equal across versions.
-    return Batches([np.array(groups[name]) for name in sorted(groups, key=repr)], recipe.batch, recipe.seed)
+    return Batches([np.array(groups[name]) for name in sorted(groups, key=repr)], lengths, recipe.batch, recipe.seed)
