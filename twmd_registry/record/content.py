@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import LEXICAL_NAMES, Output
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.version import __version__
@@ -301,7 +300,7 @@ def recorded(scores: ScoreSet) -> RecordedScores:
 def spec_keys(signature: Signature) -> dict[str, str]:
     """Return everything that a signature says, as text."""
     spec = signature.spec
-    keys = {name: KEYS[name].format(value) for name, value in spec.values().items()}
+    keys = spec.texts()
     trailer = {"nrefs": signature.nrefs, "bs": signature.bs, "ar": signature.ar, "seed": signature.seed}
     known = {name: value for name, value in {"fingerprint": spec.fingerprint, **trailer}.items() if value is not None}
     return {"metric": str(spec.metric), **keys, **known, "version": signature.version}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from twmd_registry.registry.keys import KEYS
@@ -51,79 +51,70 @@ def compare(first: str | Signature, second: str | Signature) -> SignatureCompari
     Warns:
         TwmdWarning: As for `parse_signature`.
     """
-    first, second = parse_signature(first), parse_signature(second)
+    return SignatureComparison(tuple(_differences(parse_signature(first), parse_signature(second))))
+
+
+def _differences(first: Signature, second: Signature) -> Iterator[SignatureDifference]:
     a, b = first.spec, second.spec
     if a.metric is not b.metric:
-        difference = SignatureDifference(f"metric: {a.metric} and {b.metric} are different metrics", matters=True)
-        return SignatureComparison((difference,))
-    differences = _member_differences(a, b) if a.members and b.members else _spec_differences(a, b)
-    if first.nrefs is None or second.nrefs is None:
-        if first.nrefs != second.nrefs:
-            what = f"nrefs: only one of them was written after scoring (nrefs:{first.nrefs or second.nrefs})"
-            differences.append(SignatureDifference(what, matters=False))
-    elif first.nrefs != second.nrefs:
-        what = f"nrefs: {first.nrefs} and {second.nrefs}: more references make scores higher"
-        differences.append(SignatureDifference(what, matters=True))
-    for name, resamples, others in (
-        ("bs", first.bs, second.bs), ("ar", first.ar, second.ar), ("seed", first.seed, second.seed)
-    ):  # fmt: skip
-        if resamples != others:
+        yield SignatureDifference(f"metric: {a.metric} and {b.metric} are different metrics", matters=True)
+        return
+    yield from _member_differences(a, b) if a.members and b.members else _spec_differences(a, b)
+    if first.nrefs != second.nrefs:
+        if first.nrefs is None or second.nrefs is None:
+            what = f"only one of them was written after scoring (nrefs:{first.nrefs or second.nrefs})"
+            yield SignatureDifference(f"nrefs: {what}", matters=False)
+        else:
+            what = f"{first.nrefs} and {second.nrefs}: more references make scores higher"
+            yield SignatureDifference(f"nrefs: {what}", matters=True)
+    for name in ("bs", "ar", "seed"):
+        one, other = getattr(first, name), getattr(second, name)
+        if one != other:
             reason = "resampling: it moves intervals and p-values, not scores"
-            what = f"{name}: {resamples or 'none'} and {others or 'none'} ({reason})"
-            differences.append(SignatureDifference(what, matters=False))
+            yield SignatureDifference(f"{name}: {one or 'none'} and {other or 'none'} ({reason})", matters=False)
     if first.version != second.version:
-        versions, changes = (
-            f"version: {first.version} and {second.version}",
-            changes_between(a, first.version, second.version),
-        )
-        differences += [SignatureDifference(f"{versions}; {change}", matters=True) for change in changes]
+        versions = f"version: {first.version} and {second.version}"
+        changes = changes_between(a, first.version, second.version)
+        for change in changes:
+            yield SignatureDifference(f"{versions}; {change}", matters=True)
         if not changes:
-            what = f"{versions}; nothing that moves these scores of {a.metric} changed between them"
-            differences.append(SignatureDifference(what, matters=False))
-    return SignatureComparison(tuple(differences))
+            what = f"nothing that moves these scores of {a.metric} changed between them"
+            yield SignatureDifference(f"{versions}; {what}", matters=False)
 
 
-def _spec_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifference]:
-    differences = _model_differences(a, b)
-    first, second = a.values(), b.values()
+def _spec_differences(a: MetricSpec, b: MetricSpec) -> Iterator[SignatureDifference]:
+    yield from _model_differences(a, b)
+    first, second = a.texts(), b.texts()
     for name in KEYS:
-        if name in {"model", "revision", "dtype"} or first.get(name) == second.get(name):
-            continue
-        values = " and ".join(KEYS[name].format(side[name]) if name in side else "none" for side in (first, second))
-        differences.append(SignatureDifference(f"{name}: {values} ({KEYS[name].about})", matters=True))
+        if name not in {"model", "revision", "dtype"} and first.get(name) != second.get(name):
+            values = " and ".join(side.get(name, "none") for side in (first, second))
+            yield SignatureDifference(f"{name}: {values} ({KEYS[name].about})", matters=True)
     if a.dtype != b.dtype:
-        what = (
-            f"dtype: {a.dtype} and {b.dtype}: equal only up to the encoder's rounding, which may be more than "
-            "systems differ by"
-        )
-        differences.append(SignatureDifference(what, matters=True))
-    return differences
+        rounding = "equal only up to the encoder's rounding, which may be more than systems differ by"
+        yield SignatureDifference(f"dtype: {a.dtype} and {b.dtype}: {rounding}", matters=True)
 
 
-def _member_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifference]:
+def _member_differences(a: MetricSpec, b: MetricSpec) -> Iterator[SignatureDifference]:
     first, second = member_specs(a), member_specs(b)
     metrics = [[str(spec.metric) for _, spec in side] for side in (first, second)]
     if metrics[0] != metrics[1]:
         what = f"members: {', '.join(metrics[0])} and {', '.join(metrics[1])}"
-        return [SignatureDifference(what, matters=True)]
-    differences = []
+        yield SignatureDifference(what, matters=True)
+        return
     weights = [[weight for weight, _ in side] for side in (first, second)]
     if weights[0] != weights[1]:
         shown = " and ".join(":".join(f"{weight:g}" for weight in own) for own in weights)
         shares = [[weight / sum(own) for weight in own] for own in weights]
         same = all(math.isclose(x, y) for x, y in zip(*shares, strict=True))
-        what = f"weights: {shown}{', the same shares' if same else ''}"
-        differences.append(SignatureDifference(what, matters=not same))
+        yield SignatureDifference(f"weights: {shown}{', the same shares' if same else ''}", matters=not same)
     for number, ((_, member), (_, counterpart)) in enumerate(zip(first, second, strict=True), 1):
-        where = f"member {number}, {member.metric}: "
-        differences += [
-            difference._replace(what=where + difference.what) for difference in _spec_differences(member, counterpart)
-        ]
-    return differences
+        for difference in _spec_differences(member, counterpart):
+            yield difference._replace(what=f"member {number}, {member.metric}: {difference.what}")
 
 
-def _model_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifference]:
-    content, matters = f"(@{a.fingerprint})", True
+def _model_differences(a: MetricSpec, b: MetricSpec) -> Iterator[SignatureDifference]:
+    content = f"(@{a.fingerprint})"
+    matters: bool | None = True
     if a.fingerprint and b.fingerprint:
         if a.fingerprint != b.fingerprint:
             names = (
@@ -136,7 +127,7 @@ def _model_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifference
             revisions = f"{a.revision or 'none'} and {b.revision or 'none'}"
             what, matters = f"revision: {revisions}, with the same content {content}", False
         else:
-            return []
+            return
     elif a.model != b.model:
         what = f"model: {a.model} and {b.model}"
     elif a.revision and b.revision and a.revision != b.revision:
@@ -144,8 +135,8 @@ def _model_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifference
     else:
         which = "only one says" if a.fingerprint or b.fingerprint else "neither says"
         what = f"model: {which} which content of {a.model} was used: it may not have been the same"
-        return [SignatureDifference(what, matters=None)]
-    return [SignatureDifference(what, matters)]
+        matters = None
+    yield SignatureDifference(what, matters)
 
 
 def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
@@ -161,7 +152,10 @@ def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
     >>> labels_of([make_spec("twmd"), make_spec("twmd", layer=6), make_spec("sbert", layer=6)])
     ['twmd layer=4', 'twmd layer=6', 'sbert']
     """
-    texts = [_texts_of(spec) for spec in specs]
+    texts = [spec.texts() for spec in specs]
+    for spec, own in zip(specs, texts, strict=True):
+        if spec.fingerprint:
+            own["model"] += f"@{spec.fingerprint}"
     labels = list[str]()
     members = _member_labels(specs)
     for spec, own in zip(specs, texts, strict=True):
@@ -173,14 +167,6 @@ def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
         label if label not in labels[:i] else f"{label}#{labels[: i + 1].count(label)}"
         for i, label in enumerate(labels)
     ]
-
-
-def _texts_of(spec: MetricSpec) -> dict[str, str]:
-    """Return everything that decides a score, as text by key."""
-    texts = {name: KEYS[name].format(value) for name, value in spec.values().items()}
-    if spec.fingerprint:
-        texts["model"] += f"@{spec.fingerprint}"
-    return texts
 
 
 def _member_labels(specs: Sequence[MetricSpec]) -> dict[MetricSpec, str]:

@@ -59,13 +59,8 @@ def sha256_of(path: Path) -> str:
         if fresh is None or str(real) in fresh:
             for table in (_remembered, {} if status.st_size < _WORTH_KEEPING else _kept()):
                 known = table.get(str(real))
-                if (
-                    isinstance(known, list)
-                    and len(known) == 3
-                    and known[:2] == stamp
-                    and re.fullmatch(r"[0-9a-f]{64}", str(known[2]))
-                ):
-                    return str(known[2])
+                if isinstance(known, list) and known[:-1] == stamp and re.fullmatch(r"[0-9a-f]{64}", str(known[-1])):
+                    return str(known[-1])
         with real.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
@@ -105,11 +100,7 @@ def _keep(path: str, entry: list[int | str]) -> None:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """List the safetensors files of a model folder: one, or the index and all shards; empty when it has none.
-
-    Raises:
-        ModelError: The index of shards is not an index.
-    """
+    """List the safetensors files of a model folder: one, or the index (ModelError if it is none) and all shards."""
     index = folder / SHARD_INDEX
     if (folder / "model.safetensors").is_file():
         return [folder / "model.safetensors"]
@@ -172,14 +163,7 @@ def model_files(folder: Path) -> list[Path]:
 
 
 def fingerprint(folder: Path) -> str:
-    """Hash the files of a model folder that decide its output.
-
-    Returns:
-        The first `LENGTH` hexadecimal digits of the sha256 over file names and their sha256.
-
-    Raises:
-        ModelError: A file cannot be read.
-    """
+    """Return the first `LENGTH` hexadecimal digits of the sha256 over the names and sha256 of `model_files`."""
     return digest({path.name: sha256_of(path) for path in model_files(folder)})
 
 

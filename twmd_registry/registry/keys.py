@@ -344,15 +344,10 @@ KEYS: dict[str, Key] = {declared.name: Key(declared.name, **declared.metadata) f
 
 
 def key(name: str, allowed: tuple[str, ...] | None = None, owner: str = "a specification") -> Key:
-    """Look a key up by name.
-
-    Args:
-        name: The name that the user wrote.
-        allowed: The keys that may be used here; all when not given.
-        owner: The object that uses them, for the message.
+    """Look a key up by the name that a user wrote.
 
     Raises:
-        SpecError: No such key, or not one that `owner` uses; the message lists those it does.
+        SpecError: No such key, or not one of those `allowed`, which `owner` uses; the message lists them.
     """
     names = tuple(KEYS) if allowed is None else allowed
     if name in names:

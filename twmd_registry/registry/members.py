@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from twmd_registry.errors import SpecError, menu
-from twmd_registry.registry.keys import KEYS, LARGEST, NUMBER, SMALLEST
+from twmd_registry.registry.keys import KEYS, LARGEST, NUMBER, SMALLEST, Value
 from twmd_registry.registry.names import MetricName
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ def read_members(text: str) -> tuple[EnsembleMember, ...]:
     Raises:
         SpecError: The text is not a list of members; the message names the malformed one.
     """
-    return tuple(_read(part.strip(), number) for number, part in enumerate(text.split(","), 1))
+    return tuple(_read_member(part.strip(), number) for number, part in enumerate(text.split(","), 1))
 
 
-def _read(text: str, number: int) -> EnsembleMember:
+def _read_member(text: str, number: int) -> EnsembleMember:
     head, *fields = text.split(";")
     before, star, name = head.rpartition("*")
     metric, weight = name.strip(), before.strip() if star else "1"
@@ -92,13 +92,16 @@ def _read(text: str, number: int) -> EnsembleMember:
 
 def write_members(members: Iterable[tuple[float, MetricSpec]], *, short: bool = False) -> str:
     """Write weighted specifications in their canonical form, with the short names of keys if asked for."""
-    return ",".join(_write(weight, spec, short=short) for weight, spec in members)
+    written = []
+    for weight, spec in members:
+        fields = [str(spec.metric) if weight == 1 else f"{repr(weight).removesuffix('.0')}*{spec.metric}"]
+        for name, value in spec.values().items():
+            content = f"@{spec.fingerprint}" if name == "model" and spec.fingerprint else ""
+            fields.append(f"{KEYS[name].short if short else name}={write_value(name, value, _SAFE)}{content}")
+        written.append(";".join(fields))
+    return ",".join(written)
 
 
-def _write(weight: float, spec: MetricSpec, *, short: bool) -> str:
-    fields = [str(spec.metric) if weight == 1 else f"{repr(weight).removesuffix('.0')}*{spec.metric}"]
-    for name, value in spec.values().items():
-        text = quote(KEYS[name].format(value), safe=_SAFE if name == "model" else _SAFE + "@")
-        content = f"@{spec.fingerprint}" if name == "model" and spec.fingerprint else ""
-        fields.append(f"{KEYS[name].short if short else name}={text}{content}")
-    return ";".join(fields)
+def write_value(name: str, value: Value, safe: str) -> str:
+    """Write a value percent-encoded but for `safe`; in the model's, ``@`` separates the fingerprint."""
+    return quote(KEYS[name].format(value), safe=safe if name == "model" else safe + "@")

@@ -40,12 +40,7 @@ class RunOptions:
     progress: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse impossible values.
-
-        Raises:
-            SpecError: `batch_tokens` is not a whole number from 1, or `keep_references` or `disk_cache` no number of
-                bytes, or `any_language` or `progress` no truth value.
-        """
+        """Raise SpecError where a value is of another kind than its field."""
         size = self.batch_tokens
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise SpecError(f"batch_tokens={size!r} is not possible: expected a whole number from 1.")
@@ -57,11 +52,7 @@ class RunOptions:
 
 
 def _bytes(name: str, given: object) -> int:
-    """Read a number of bytes.
-
-    Raises:
-        SpecError: It is none.
-    """
+    """Read a number of bytes; raises SpecError."""
     found = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", str(given)) if type(given) in {int, str} else None
     if found is None:
         raise SpecError(
@@ -74,17 +65,10 @@ OPTION_NAMES = tuple(field.name for field in fields(RunOptions))
 
 
 def split_options(given: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple[RunOptions, dict[str, Any]]:
-    """Split what a user gave into run options and specification keys.
-
-    Args:
-        given: Names to values, both kinds mixed.
-        menu_of_keys: The keys the metric uses, for the message.
-
-    Returns:
-        The options, and what is left (keys, which are checked where the metric is known).
+    """Split what a user gave into run options and specification keys, which are checked where the metric is known.
 
     Raises:
-        SpecError: A name that is neither; the message lists both kinds.
+        SpecError: A name that is neither; the message lists the options and `menu_of_keys`, those the metric uses.
     """
     options = {name: value for name, value in given.items() if name in OPTION_NAMES and value is not None}
     keys = {name: value for name, value in given.items() if name not in OPTION_NAMES}

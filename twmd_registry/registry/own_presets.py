@@ -70,12 +70,7 @@ def add_preset(path: Path, name: str | None = None) -> list[Preset]:
 
 
 def read_preset_file(path: Path) -> tuple[bytes, list[Preset]]:
-    """Return the content of a TOML file, and the presets in it.
-
-    Raises:
-        FileError: The file cannot be read.
-        SpecError: It holds no valid presets; the message names the table.
-    """
+    """Return the content of a TOML file, and the presets in it; raises FileError, or SpecError naming the table."""
     try:
         content = path.read_bytes()
         return content, read_presets(content.decode("utf-8"), str(path))
@@ -86,29 +81,16 @@ def read_preset_file(path: Path) -> tuple[bytes, list[Preset]]:
 
 
 def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
-    """Warn that an adapter was trained under other settings, if the preset in its folder says so.
-
-    Args:
-        spec: The settings that apply.
-        folder: The adapter's folder.
-
-    Warns:
-        TwmdWarning: They differ in what decides a score.
-    """
+    """Warn where the preset in an adapter's folder says that it was trained under other settings than apply."""
     path = folder / PRESET_FILE
     if not path.is_file():
         return
     for trained in (apply_preset(preset, {}) for preset in read_preset_file(path)[1]):
-        own, there = (
-            own_spec.values() | {"metric": own_spec.metric, "centering": own_spec.centering_kind}
-            for own_spec in (spec, trained)
-        )
-        if odd := [
-            f"{name} is {own.get(name)}, and was {there.get(name)}"
-            for name in _LEARNED
-            if own.get(name) != there.get(name)
-        ]:
-            warn(f"adapter {spec.adapter} was trained under other settings: {'; '.join(odd)} ({path} holds them all).")
+        now, then = (own.values() | {"metric": own.metric, "centering": own.centering_kind} for own in (spec, trained))
+        odd = [name for name in _LEARNED if now.get(name) != then.get(name)]
+        if odd:
+            shown = "; ".join(f"{name} is {now.get(name)}, and was {then.get(name)}" for name in odd)
+            warn(f"adapter {spec.adapter} was trained under other settings: {shown} ({path} holds them all).")
 
 
 def remove_preset(name: str) -> None:

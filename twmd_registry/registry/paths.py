@@ -9,8 +9,7 @@ from pathlib import Path
 
 def home() -> Path:
     """Return ``$TWMD_HOME``; without it ``twmd_registry`` in ``$XDG_DATA_HOME`` or ``~/.local/share``."""
-    own = os.environ.get("TWMD_HOME")
-    if own:
+    if own := os.environ.get("TWMD_HOME"):
         return Path(own)
     data = os.environ.get("XDG_DATA_HOME")
     return (Path(data) if data else Path.home() / ".local" / "share") / "twmd_registry"

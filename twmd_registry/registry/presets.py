@@ -21,7 +21,7 @@ from typing import Any
 
 from twmd_registry.errors import SpecError, menu, warn
 from twmd_registry.registry.fingerprint import LENGTH, known_name
-from twmd_registry.registry.keys import Value, key
+from twmd_registry.registry.keys import key
 from twmd_registry.registry.metrics import CATALOGUE, entry
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.paths import home
@@ -88,11 +88,7 @@ class Preset:
 
 
 def read_presets(text: str, source: str) -> list[Preset]:
-    """Read a TOML text of presets.
-
-    Args:
-        text: The text.
-        source: Its origin, for messages and for `Preset.source`.
+    """Read a TOML text of presets from `source`, its origin, as in `Preset.source`.
 
     Raises:
         SpecError: The text is not TOML or holds no valid presets; the message names the table.
@@ -118,69 +114,41 @@ def read_presets(text: str, source: str) -> list[Preset]:
 
 
 def write_presets(name: str, provenance: str, presets: Sequence[Preset]) -> str:
-    """Write a TOML table that `read_presets` reads.
-
-    Args:
-        name: The preset's name.
-        provenance: Origin of its values, for all metrics.
-        presets: The preset of each metric, with its own provenance.
-    """
-    table = _quoted(name)  # a bare name with a dot in it would be a table in a table
-    lines = [f"[{table}]", f"provenance = {_quoted(provenance)}"]
+    """Write a TOML table that `read_presets` reads, with the preset of each metric and its own provenance."""
+    table = _toml(name)  # a bare name with a dot in it would be a table in a table
+    lines = [f"[{table}]", f"provenance = {_toml(provenance)}"]
     if reads := describe_model(presets[0].model if presets else None):
-        lines += [f"languages = {json.dumps(reads.languages)}", f"scripts = {json.dumps(reads.scripts)}"]
+        lines += [f"languages = {_toml(reads.languages)}", f"scripts = {_toml(reads.scripts)}"]
     for preset in presets:
         lines += [
             "",
             f"[{table}.metrics.{preset.metric}]",
             *(f"{key_name} = {_toml(value)}" for key_name, value in preset.keys.items()),
         ]
-        lines += [f"fingerprint = {_quoted(preset.fingerprint)}"] if preset.fingerprint else []
-        lines += [
-            f"{name} = {json.dumps(value, ensure_ascii=False)}"
-            for name in ("tuned", "tuned_on")
-            if (value := getattr(preset, name))
-        ]
-        lines.append(f"provenance = {_quoted(preset.provenance)}")
+        about = ("fingerprint", "tuned", "tuned_on", "provenance")
+        lines += [f"{field} = {_toml(value)}" for field in about if (value := getattr(preset, field))]
     return "\n".join(lines) + "\n"
 
 
-def _toml(value: Value) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value) if isinstance(value, int | float) else _quoted(str(value))
-
-
-def _quoted(text: str) -> str:
-    """Write a basic string of TOML; JSON's strings have the same form."""
-    return json.dumps(text, ensure_ascii=False)
+def _toml(value: object) -> str:
+    """Write a text, a number, a truth value or a list of texts as TOML; JSON has the same form."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def check_name(name: str, where: str) -> str:
-    """Return a preset's name if it is valid.
-
-    Args:
-        name: The name.
-        where: Location of the name, for the message.
-
-    Raises:
-        SpecError: No preset can have the name.
-    """
+    """Return a preset's name; raises SpecError, with `where` it stands, if no preset can have it."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII):
         raise SpecError(f"{where}: a preset's name holds letters, digits, '.', '_' and '-' only.")
     return name
 
 
 def name_preset(given: str | None, origin: str) -> str:
-    """Name a preset that is about to be written.
+    """Name a preset that is about to be written; raises SpecError if no preset can have the name.
 
     Args:
         given: The name that was asked for; None to make one.
         origin: The name or path that it is made of: its last part, with a number after it where a preset of that name
             is there.
-
-    Raises:
-        SpecError: No preset can have the name.
     """
     if given is not None:
         return check_name(given, f"--name {given!r}")
@@ -301,11 +269,7 @@ def presets_of(metric: MetricName) -> dict[str, Preset]:
 
 
 def preset_named(metric: MetricName, name: str) -> Preset:
-    """Look a preset up.
-
-    Raises:
-        SpecError: The metric has no such preset; the message lists those it has.
-    """
+    """Look a preset up; raises SpecError if the metric has no such preset, with those it has."""
     own = presets_of(metric)
     if not isinstance(name, str) or name not in own:
         raise SpecError(f"{metric} has no preset {name!r}; {menu(str(name), own)}.")

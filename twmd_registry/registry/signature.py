@@ -14,13 +14,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from twmd_registry.errors import SignatureError, SpecError, warn
 from twmd_registry.registry import versions
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
-from twmd_registry.registry.members import split_name, write_members
+from twmd_registry.registry.members import split_name, write_members, write_value
 from twmd_registry.registry.metrics import Metric, entry
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import Preset
@@ -35,7 +35,15 @@ from twmd_registry.registry.spec import (
 from twmd_registry.version import __version__
 
 _SAFE = "/._-+ ,[]="
-_TRAILER = {"nrefs": "nr", "bs": "bs", "ar": "ar", "seed": "rs", "version": "v"}
+_COUNT = (r"[1-9][0-9]{0,8}", "a number from 1")
+_TRAILER = {
+    "nrefs": ("nr", r"var|[1-9][0-9]{0,8}", "a number from 1 or 'var'"),
+    "bs": ("bs", *_COUNT),
+    "ar": ("ar", *_COUNT),
+    "seed": ("rs", r"none|[0-9]{1,20}", "a number or 'none'"),
+    "version": ("v", r".*", ""),
+}
+"""The fields after the keys: short name, pattern of the value, and its meaning."""
 _HASH = re.compile(rf"[0-9a-f]{{{LENGTH}}}")
 BLANK = "?"
 MEMBERS = "members"
@@ -80,11 +88,12 @@ class Signature:
         for name in KEYS:
             if name == MEMBERS or (name not in known and name not in needed):
                 continue
-            text = _written(name, known[name]) if name in known and not is_request(name, known[name]) else BLANK
+            is_settled = name in known and not is_request(name, known[name])
+            text = write_value(name, known[name], _SAFE) if is_settled else BLANK
             if name == "model" and self.spec.fingerprint:
                 text += f"@{self.spec.fingerprint}"
             fields.append(f"{KEYS[name].short if short else name}:{text}")
-        for name, short_name in _TRAILER.items():
+        for name, (short_name, *_) in _TRAILER.items():
             trailing = getattr(self, name)
             if trailing is not None:
                 fields.append(f"{short_name if short else name}:{trailing}")
@@ -93,11 +102,6 @@ class Signature:
     def __str__(self) -> str:
         """Return the long form."""
         return self.format()
-
-
-def _written(name: str, value: Value) -> str:
-    """Write a value as it stands in a signature."""
-    return quote(KEYS[name].format(value), safe=_SAFE if name == "model" else _SAFE + "@")
 
 
 def canonical(preset: Preset) -> Signature:
@@ -191,7 +195,7 @@ def _at(column: int) -> Iterator[None]:
 
 def _split(rest: list[str], column: int, facts: Metric) -> dict[str, _Field]:
     """Split fields by their keys, each of which occurs once and in order."""
-    short = {KEYS[name].short: name for name in facts.keys} | {short: name for name, short in _TRAILER.items()}
+    short = {KEYS[name].short: name for name in facts.keys} | {form[0]: name for name, form in _TRAILER.items()}
     order = [*facts.keys, *_TRAILER]
     fields: dict[str, _Field] = {}
     last = -1
@@ -220,8 +224,8 @@ def _read_value(name: str, text: str, column: int, rewritten: list[str]) -> Valu
         _fail(column, f"{name}:{text} is not percent-encoded UTF-8.", error)
     with _at(column):
         value = KEYS[name].parse(unquoted)
-    if _written(name, value) != text:
-        rewritten.append(f"{name}:{text} is read as {_written(name, value)}")
+    if (usual := write_value(name, value, _SAFE)) != text:
+        rewritten.append(f"{name}:{text} is read as {usual}")
     _check_settled(name, value, column)
     return value
 
@@ -289,17 +293,9 @@ def _check_whole(spec: MetricSpec, fields: dict[str, _Field], end: int) -> None:
         _fail(max((column for name, (_, column) in fields.items() if name in str(error)), default=end), error, error)
 
 
-_TRAILING = {
-    "nrefs": (r"var|[1-9][0-9]{0,8}", "a number from 1 or 'var'"),
-    "seed": (r"none|[0-9]{1,20}", "a number or 'none'"),
-    "version": (r".*", ""),
-}
-_COUNT = (r"[1-9][0-9]{0,8}", "a number from 1")
-
-
 def _read_trailing(name: str, text: str, column: int) -> str:
-    form, expected = _TRAILING.get(name, _COUNT)
-    if not re.fullmatch(form, text):
+    _, pattern, expected = _TRAILER[name]
+    if not re.fullmatch(pattern, text):
         _fail(column, f"{name} is {expected}, not {text!r}.")
     return text
 

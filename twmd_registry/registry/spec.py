@@ -81,6 +81,10 @@ class MetricSpec(KeyValues):
         """Return the keys that are set, in signature order, without metric and fingerprint."""
         return {name: value for name in KEYS if (value := getattr(self, name)) is not None}
 
+    def texts(self) -> dict[str, str]:
+        """Return the keys that are set, as `values`, each value as text."""
+        return {name: KEYS[name].format(value) for name, value in self.values().items()}
+
     def replace(self, **changes: Value | None) -> MetricSpec:
         """Return a copy with some fields changed, not checked again."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
@@ -161,10 +165,10 @@ def keys_to_set(spec: MetricSpec) -> dict[str, str]:
     """Return the keys that make a specification from its metric's name: its model, and what differs from the model's
     default.
     """
-    own, usual = spec.values(), make_spec(spec.metric, model=spec.model).values()
+    own, usual = spec.texts(), make_spec(spec.metric, model=spec.model).texts()
     if spec.model != EMBEDDED_MODEL:
         del usual["model"]
-    found = {name: KEYS[name].format(value) for name, value in own.items() if usual.get(name) != value}
+    found = {name: text for name, text in own.items() if usual.get(name) != text}
     undone = {name: KEYS[name].neutral for name in usual if name not in own}
     return found | {name: KEYS[name].format(value) for name, value in undone.items() if value is not None}
 

@@ -35,12 +35,12 @@ class Metric:
         formula: C(X, Y), or the whole score, in the notation of the documentation.
         keys: The keys its specification uses, in signature order.
         class_name: The name of its classes in the faces to SacreBLEU and torchmetrics.
+        identical: The score of a text against itself, None when the model decides.
+        citation: BibTeX.
         two_sided: Whether it has precision, recall and F1.
         self_normalised: Whether Eq. 1 divides by a C(X, X) that is not 1 anyway.
         lowest: The least value that can occur, None when there is no bound.
         highest: The largest value that can occur, None when there is no bound.
-        identical: The score of a text against itself, None when the model decides.
-        citation: BibTeX.
         aligner: The module of `twmd_registry.align` whose function of the same name returns C(X, Y), and whose function
             with ``_plan`` after that name returns the plan; None for a metric that aligns no tokens.
         untrainable: Why the metric cannot be trained; None when it can.
@@ -51,12 +51,12 @@ class Metric:
     formula: str
     keys: tuple[str, ...]
     class_name: str
-    two_sided: bool
-    self_normalised: bool
-    lowest: float | None
-    highest: float | None
     identical: float | None
     citation: str
+    two_sided: bool = False
+    self_normalised: bool = False
+    lowest: float | None = None
+    highest: float | None = None
     aligner: str | None = None
     untrainable: str | None = None
 

@@ -10,7 +10,6 @@ METRIC = Metric(
     class_name="BERTScoreCentered",
     aligner="greedy",
     two_sided=True,
-    self_normalised=False,
     lowest=-1.0,
     highest=1.0,
     identical=1.0,

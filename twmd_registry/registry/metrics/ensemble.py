@@ -1,6 +1,7 @@
 """The declaration of `ensemble`."""
 
 from twmd_registry.registry.metrics import Metric
+from twmd_registry.registry.metrics.stsscore import METRIC as STSSCORE
 
 METRIC = Metric(
     title="Ensemble",
@@ -12,16 +13,6 @@ METRIC = Metric(
     keys=("members",),
     class_name="Ensemble",
     untrainable="train its members one by one",
-    two_sided=False,
-    self_normalised=False,
-    lowest=None,
-    highest=None,
     identical=None,
-    citation="""\
-@misc{herbold2024semantic,
-  title  = {Semantic similarity prediction is better than other semantic similarity measures},
-  author = {Herbold, Steffen},
-  year   = {2024},
-  note   = {Transactions on Machine Learning Research}
-}""",
+    citation=STSSCORE.citation,
 )

@@ -17,8 +17,6 @@ METRIC = Metric(
     untrainable=(
         "exact transport is solved pair by pair and its plan does not move with the weights; twmd is its tempered form"
     ),
-    two_sided=False,
-    self_normalised=False,
     lowest=-3.0,
     highest=1.0,
     identical=1.0,

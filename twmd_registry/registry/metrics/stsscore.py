@@ -9,10 +9,6 @@ METRIC = Metric(
     keys=("model", "revision", "adapter", "scale", "first", "symmetric", "clip", *TAIL_KEYS),
     class_name="STSScore",
     untrainable="it is a regression model already ('twmd train stsb')",
-    two_sided=False,
-    self_normalised=False,
-    lowest=None,
-    highest=None,
     identical=None,
     citation="""\
 @misc{herbold2024semantic,

@@ -1,6 +1,7 @@
 """The declaration of `trwmd`."""
 
 from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric
+from twmd_registry.registry.metrics.twmd import METRIC as TWMD
 
 METRIC = Metric(
     title="Tempered Relaxed Word Mover Distance",
@@ -11,14 +12,6 @@ METRIC = Metric(
     aligner="relaxed",
     two_sided=True,
     self_normalised=True,
-    lowest=None,
-    highest=None,
     identical=1.0,
-    citation="""\
-@inproceedings{chen2020tempered,
-  title     = {Improving Text Generation Evaluation with Batch Centering and Tempered Word Mover Distance},
-  author    = {Chen, Xi and Ding, Nan and Levinboim, Tomer and Soricut, Radu},
-  booktitle = {Proceedings of the First Workshop on Evaluation and Comparison of NLP Systems (Eval4NLP)},
-  year      = {2020}
-}""",
+    citation=TWMD.citation,
 )

@@ -14,8 +14,6 @@ METRIC = Metric(
     aligner="sinkhorn",
     two_sided=True,
     self_normalised=True,
-    lowest=None,
-    highest=None,
     identical=1.0,
     citation="""\
 @inproceedings{chen2020tempered,
