@@ -121,28 +121,26 @@ def submit_command(arguments: Arguments) -> int:
     DIR is in the layout of mt-metrics-eval. Written are the tables of the task, the score files that mt-metrics-eval
     reads, and the signatures.
     """
-    from twmd_registry.judgments.submission import read_test_sets, score_test_sets, submission_files
+    from twmd_registry.judgments.submission import list_outputs, read_test_sets, submission_files
 
     (asked,), name = arguments.asked, arguments.name or arguments.metric
     if not SUBMITTED.fullmatch(name):
         raise SpecError(f"--name {name}: expected letters, digits, - and _, as the shared task has them.")
     tests = read_test_sets(arguments.folder)
-    segments = sum(len(test.domains) * len(test.outputs.keys() - {own}) for test in tests for own in test.references)
-    signatures = set[str]()
+    outputs = list_outputs(tests)
+    segments = sum(len(test.domains) for test, *_ in outputs)
     with progress_bar(total=segments) as progress:
         scorers = make_scorers([asked], options_of(arguments))
         from twmd_registry.engine.scorer import score_all
 
-        def score(predictions: list[str], references: list[str]) -> tuple[float, tuple[float, ...]]:
-            (scores,) = score_all(scorers, predictions, references, progress=progress)
-            signatures.add(str(scores.signature))
-            return scores.score, scores.scores
-
-        scored = list(score_test_sets(tests, score))
+        scored = [
+            score_all(scorers, test.outputs[system], test.references[reference], progress=progress)[0]
+            for test, reference, system in outputs
+        ]
     year = arguments.test_set or arguments.folder.resolve().name
-    for path, text in submission_files(name, year, tests, scored).items():
+    for path, text in submission_files(name, year, outputs, [(own.score, own.scores) for own in scored]).items():
         write_file(arguments.output / path, text.encode())
-    lines = "\n".join(sorted(signatures))
+    lines = "\n".join(sorted({str(own.signature) for own in scored}))
     write_file(arguments.output / f"{name}.signature.txt", f"{lines}\n".encode())
     print(f"{len(scored)} outputs of {len(tests)} language pairs, {segments} segments: {arguments.output}\n{lines}")
     return 0

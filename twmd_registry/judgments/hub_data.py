@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError, menu
 from twmd_registry.judgments.generation import SUMMARY_RATINGS
-from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, skipped
+from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather
 
 
 class HubData(NamedTuple):
@@ -41,65 +41,48 @@ class HubData(NamedTuple):
     several: bool = False
 
 
-def _sts(year: int) -> HubData:
-    return HubData(f"mteb/sts{year}-sts", None, "test", ("sentence1", "sentence2", "score"))
-
-
-def _direct_assessment(year: int) -> HubData:
-    """Describe a year's direct assessments of systems that translate into English; ratings are z-scores."""
-    return HubData(
-        "RicardoRei/wmt-da-human-evaluation",
-        None,
-        "train",
-        ("mt", "ref", "score"),
-        lowest=-math.inf,
-        group="lp",
-        item="src",
-        keep=lambda row: row["lp"].endswith("-en") and str(row["year"]) == f"20{year}",
-    )
-
-
-def _summeval(rating: str) -> HubData:
-    """Describe summaries of 100 articles; the data do not name their systems."""
-    return HubData(
-        "mteb/summeval", None, "test", ("machine_summaries", "human_summaries", rating), item="id", several=True
-    )
+def _into_english(year: str) -> Callable[[Mapping[str, Any]], bool]:
+    return lambda row: row["lp"].endswith("-en") and str(row["year"]) == year
 
 
 _SENTENCES = ("sentence1", "sentence2", "label")
-
+_WMT = HubData(
+    "RicardoRei/wmt-da-human-evaluation",
+    None,
+    "train",
+    ("mt", "ref", "score"),
+    lowest=-math.inf,
+    group="lp",
+    item="src",
+)
+"""Ratings of translations; direct assessments are z-scores."""
 HUB: dict[str, HubData] = {
     "glue/stsb": HubData("nyu-mll/glue", "stsb", "validation", _SENTENCES),
     "glue/mrpc": HubData("nyu-mll/glue", "mrpc", "test", _SENTENCES),
     "glue/qqp": HubData("nyu-mll/glue", "qqp", "validation", ("question1", "question2", "label")),
     "mteb/stsbenchmark-sts": HubData("mteb/stsbenchmark-sts", None, "test", ("sentence1", "sentence2", "score")),
-    "wmt22-zh-en-mqm": HubData(
-        "RicardoRei/wmt-mqm-human-evaluation",
-        None,
-        "train",
-        ("mt", "ref", "score"),
-        lowest=-math.inf,
-        group="lp",
-        item="src",
+    "wmt22-zh-en-mqm": _WMT._replace(
+        repo="RicardoRei/wmt-mqm-human-evaluation",
         system="system",
         keep=lambda row: row["lp"] == "zh-en" and str(row["year"]) == "2022" and row["system"] != "refA",
     ),
-    **{f"wmt{year}-to-en-da": _direct_assessment(year) for year in range(17, 23)},
-    **{f"mteb/sts{year}-sts": _sts(year) for year in range(12, 17)},
-    **{f"mteb/summeval/{rating}": _summeval(rating) for rating in SUMMARY_RATINGS},
+    **{f"wmt{year}-to-en-da": _WMT._replace(keep=_into_english(f"20{year}")) for year in range(17, 23)},
+    **{
+        f"mteb/sts{year}-sts": HubData(f"mteb/sts{year}-sts", None, "test", ("sentence1", "sentence2", "score"))
+        for year in range(12, 17)
+    },
+    **{
+        f"mteb/summeval/{rating}": HubData(
+            "mteb/summeval", None, "test", ("machine_summaries", "human_summaries", rating), item="id", several=True
+        )
+        for rating in SUMMARY_RATINGS
+    },
 }
 """What can be read by name."""
 
 
 def read_hub(name: str, split: str | None = None) -> RatedSegments:
-    """Read a data set from the Hub, or from its cache.
-
-    Args:
-        name: One of `HUB`.
-        split: Another split than the one named there.
-
-    Returns:
-        Its rated rows. Rows without a text or a rating (GLUE's test sets have -1) are left out, and counted.
+    """Read a data set from the Hub, or from its cache, by a name of `HUB`; rows without text or rating are left out.
 
     Raises:
         FileError: Not a name of `HUB`, no network and not in the cache, without a column that is needed, or without a
@@ -125,11 +108,7 @@ def _load(name: str, wanted: HubData, split: str) -> Any:
     client.setLevel(logging.ERROR)  # or every try without a network is a line
     try:
         return datasets.load_dataset(wanted.repo, wanted.config, split=split)
-    except (
-        OSError,
-        ValueError,
-        datasets.exceptions.DatasetsError,
-    ) as error:  # no network, no such split, a damaged cache
+    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:  # no network, or a damaged cache
         first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise FileError(
             f"cannot read {name} from the Hub: {first}. Where there is no network, get it elsewhere with "
@@ -153,12 +132,11 @@ def _unfold(row: Mapping[str, Any], wanted: HubData, name: str) -> Iterator[Mapp
 
 def _read(row: Mapping[str, Any], number: int, wanted: HubData, name: str) -> RatedRow:
     """Read a row; it is left out where a text or the rating is missing."""
-    prediction, reference, rating = (row[column] for column in wanted.columns)
+    prediction, reference, rating = (row[column] for column in wanted.columns)  # GLUE's test sets have rating -1
     if not prediction or not reference or rating is None or not (math.isfinite(rating) and rating >= wanted.lowest):
-        return skipped(f"rated text {number}")
-    group, item, system = (
-        str(row[column]) if column else None for column in (wanted.group, wanted.item, wanted.system)
-    )
+        return RatedRow(place=f"rated text {number}")
+    columns = wanted.group, wanted.item, wanted.system
+    group, item, system = (str(row[column]) if column else None for column in columns)
     if group and item:
         item = f"{group}:{item}"  # the same sentence may be a source in two language pairs
     return RatedRow(group or name, prediction, reference, float(rating), item, system)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,19 +41,13 @@ class RatedSegments(NamedTuple):
 
 
 class RatedRow(NamedTuple):
-    """One row of rated data: a rated segment, or a row that is left out (not rated, or a text is too short).
+    """One row of rated data; a row without a rating is left out.
 
     Attributes:
-        group: Its group; None for a row that is left out of data without groups.
-        prediction: A text.
-        reference: A text, or a list of texts.
-        rating: The rating; None for a row that is left out.
-        item: What it is a version of.
-        system: What wrote it.
         place: Its position, for messages: ``row 3``; empty where the same item may be rated twice.
     """
 
-    group: str | None
+    group: str | None = None
     prediction: str = ""
     reference: str | list[str] = ""
     rating: float | None = None
@@ -62,17 +56,13 @@ class RatedRow(NamedTuple):
     place: str = ""
 
 
-def skipped(place: str, group: str | None = None) -> RatedRow:
-    """Make a row that is left out."""
-    return RatedRow(group, place=place)
+def read_json_lines(path: Path, read: Callable[[TableRow], RatedRow]) -> RatedSegments:
+    """Read a file of JSON lines, row by row."""
+    return gather(map(read, read_rows(path, read_content(path), ".jsonl")), path)
 
 
 def gather(read: Iterable[RatedRow], where: Path | str) -> RatedSegments:
     """Collect rows; where a row has a list of references, all get lists.
-
-    Args:
-        read: The rows.
-        where: Where they were read, for the messages.
 
     Raises:
         FileError: No row is rated, or two rows are the same system's version of an item; names them.
@@ -112,12 +102,7 @@ def gather(read: Iterable[RatedRow], where: Path | str) -> RatedSegments:
 
 
 def select(rated: RatedSegments, rows: np.ndarray) -> RatedSegments:
-    """Return some of the segments, in the order of `rows`.
-
-    Args:
-        rated: Rated segments.
-        rows: Their numbers; shape (chosen,).
-    """
+    """Return some of the segments, in the order of their numbers `rows`, shape (chosen,)."""
     chosen: dict[str, Any] = {
         name: [column[i] for i in rows.tolist()]
         for name, column in rated._asdict().items()
@@ -147,24 +132,9 @@ def read_table(
     """Read a user's own table; its format is given by the suffix, one of `TABLE_SUFFIXES`, maybe compressed.
 
     In CSV and TSV a field may be in double quotes, with quotes inside doubled. In JSON lines and Parquet a reference
-    may be a list of texts.
-
-    Args:
-        path: The file.
-        prediction: The column of the predictions.
-        reference: The column of the references; None for ``reference`` or ``references``.
-        rating: The column of the ratings.
-        group: The column of the groups; None for ``group``, or, without that column, one group that is named after the
-            file.
-        item: The column that says what a row is a version of; None for ``item``, if there is one.
-        system: The column that says what wrote a row; None for ``system``, if there is one.
-
-    Returns:
-        The rated rows; unrated ones (empty, null or NaN) are dropped, and counted.
-
-    Raises:
-        FileError: The file cannot be read or has no rated row, there is no such column (with the choices), or a row has
-            a rating that is no finite number, or no text; names the row.
+    may be a list of texts. Arguments name columns. By default references are in ``reference`` or ``references``, and
+    ``group``, ``item`` and ``system`` are read where they are there; a table without groups is one, named after the
+    file. Unrated rows (empty, null or NaN) are dropped.
     """
     rows = read_table_rows(path)
     present = dict.fromkeys(name for row in rows for name in row.values)
@@ -186,7 +156,8 @@ def _read_row(row: TableRow, columns: dict[str, str], name: str) -> RatedRow:
     """Read a row; an unrated row of JSON lines may lack the rating field."""
     rating = row.rating(columns["rating"]) if columns["rating"] in row.values else None
     if rating is None:
-        return skipped(row.place, str(row.values.get(columns["group"])) if "group" in columns else None)
+        group = str(row.values.get(columns["group"])) if "group" in columns else None
+        return RatedRow(group, place=row.place)
     labels = {role: row.label(columns[role]) for role in ("group", "item", "system") if role in columns}
     texts = row.text(columns["prediction"]), row.texts(columns["reference"])
     return RatedRow(labels.pop("group", name), *texts, rating, **labels, place=row.place)
@@ -195,11 +166,7 @@ def _read_row(row: TableRow, columns: dict[str, str], name: str) -> RatedRow:
 def _qualify_items(rated: RatedSegments, path: Path) -> RatedSegments:
     """Name items by their groups, too, where a name stands for different references in different groups.
 
-    Segments are often numbered anew in every language pair: number 1 of one pair is not to be compared with number 1 of
-    another.
-
-    Warns:
-        TwmdWarning: Items were renamed in this way.
+    Segments are often numbered anew in every language pair, and number 1 of one is not number 1 of another.
     """
     if rated.item is None:
         return rated

@@ -55,8 +55,8 @@ def form_of(name: str) -> str:
 def detect_form(name: str, content: bytes, columns: Sequence[str]) -> str | None:
     """Return the form of a file, in `TABLE_SUFFIXES`, by its name or else by its content; None for lines of text.
 
-    Unpacked content is a table if it is Parquet, or if its first line is a JSON object or a header that names a column
-    in `columns`, from which texts are taken.
+    Unpacked content is a table if it is Parquet, or if its first line is a JSON object or a header with a name in
+    `columns`.
     """
     form = form_of(name)
     if form in TABLE_SUFFIXES:
@@ -93,11 +93,7 @@ def open_unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
 
 
 def unpack(name: object, content: bytes) -> bytes:
-    """Undo gzip or xz; return other content as it is.
-
-    Raises:
-        FileError: It begins like a compressed file and cannot be unpacked.
-    """
+    """Undo gzip or xz, and return other content as it is; raises FileError where it cannot be unpacked."""
     try:
         return open_unpacked(io.BufferedReader(io.BytesIO(content))).read()
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
@@ -105,11 +101,7 @@ def unpack(name: object, content: bytes) -> bytes:
 
 
 def decode(name: object, content: bytes) -> str:
-    """Decode UTF-8, with or without a byte-order mark; line ends stay as they are.
-
-    Raises:
-        FileError: It is not UTF-8; names the line.
-    """
+    """Decode UTF-8, with or without a byte-order mark; raises FileError, which names the line, for anything else."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -126,21 +118,13 @@ def read_content(path: Path) -> bytes:
 
 
 def read_lines(path: Path) -> list[str]:
-    r"""Read a file's lines, ended by ``\n`` or ``\r\n`` and nothing else; a last line without an end counts.
-
-    Raises:
-        FileError: It cannot be read, or is not UTF-8.
-    """
+    r"""Read a file's lines, ended by ``\n`` or ``\r\n`` and nothing else; a last line without an end counts."""
     lines = [line.removesuffix("\r") for line in decode(path, read_content(path)).split("\n")]
     return lines[:-1] if lines[-1] == "" else lines
 
 
 def read_csv(path: Path, **form: Any) -> list[list[str]]:
-    """Read the records of a file without names; keywords as for `csv.reader`, which is lenient with quotes.
-
-    Raises:
-        FileError: It cannot be read, or a field is too long, as after a quote that is not closed; names the row.
-    """
+    """Read the records of a file without names; keywords as for `csv.reader`, which is lenient with quotes."""
     records: list[list[str]] = []
     try:
         records.extend(csv.reader(io.StringIO(decode(path, read_content(path)), newline=""), **form))
@@ -215,12 +199,9 @@ class TableRow(NamedTuple):
     def references(self, columns: tuple[str, ...] = ()) -> list[str]:
         """Return the references, at least one text.
 
-        In one column, unless it is called ``reference``, a text that looks like a list of quoted texts must be a JSON
-        list: a cell of CSV holds nothing but text. Of several columns, empty texts and nulls are no references as long
-        as there is another.
-
-        Args:
-            columns: The columns that hold them; none for the column of `USUAL_REFERENCES` that is there and not null.
+        Without `columns`, they are in the column of `USUAL_REFERENCES` that is there and not null. In one column, not
+        called ``reference``, a text that looks like a list of quoted texts must be a JSON list: a cell of CSV holds
+        nothing but text. Of several columns, empty texts and nulls are no references as long as there is another.
         """
         columns = columns or self.usual_references()
         self.take(*(columns or USUAL_REFERENCES))
@@ -277,11 +258,7 @@ class TableRow(NamedTuple):
 
 
 def read_rating(value: Any, where: str, lowest: float = -math.inf, highest: float = math.inf) -> float:
-    """Return a rating: a finite number from `lowest` to `highest`, written as a number or as text.
-
-    Raises:
-        FileError: It is no number, not finite, or outside the range; begins with `where`.
-    """
+    """Return a rating, a finite number within bounds, from a number or text; raises FileError, begun by `where`."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -333,11 +310,7 @@ class OpenTable:
     """
 
     def __init__(self, file: io.BufferedIOBase, form: str) -> None:
-        """Read the header of unpacked content in a form of `TABLE_SUFFIXES`.
-
-        Raises:
-            ValueError: It is not of that form, or has a column twice.
-        """
+        """Read the header of unpacked content in a form of `TABLE_SUFFIXES`; raises ValueError for another form."""
         self._file, self._delimiter, self._begin = file, "", 0
         self._parquet: Any = None
         self.columns: tuple[str, ...] = ()
@@ -376,10 +349,7 @@ class OpenTable:
         """Yield the byte at which every row begins, its bytes (0 and none for Parquet) and its values.
 
         Values are None for a blank line. Text is read from a byte on; of Parquet, `number` rows from `first` on, and
-        only `columns`.
-
-        Raises:
-            ValueError: It cannot be read any further.
+        only `columns`. Raises ValueError where it cannot be read any further.
         """
         if self._parquet:
             stop = self._parquet.metadata.num_rows if number is None else first + number
@@ -406,19 +376,10 @@ class OpenTable:
         return (start for start, _, values in self.records() if values is not None)
 
     def read(self, first: int, number: int, offset: int, columns: Sequence[str]) -> list[tuple[bytes, Values]]:
-        """Read a range of rows, blank lines not counted.
+        """Read a range of rows, blank lines not counted, from a row (of Parquet) or a byte (of text) on.
 
-        Args:
-            first: The first row, from 0; used for Parquet.
-            number: How many.
-            offset: The byte at which the first begins; used for text.
-            columns: The columns that are needed; others are not read from Parquet.
-
-        Returns:
-            For every row its bytes (none for Parquet), and its values or the reason why it has none.
-
-        Raises:
-            ValueError: It cannot be read.
+        Returns, for every row, its bytes (none for Parquet), and its values or the reason why it has none. Raises
+        ValueError where it cannot be read.
         """
         records = self.records(offset, first, number, columns)
         return list(itertools.islice(((raw, own) for _, raw, own in records if own is not None), number))
@@ -467,9 +428,6 @@ def _split_lines(file: io.BufferedIOBase, offset: int, *, carriage_returns: bool
     """Yield lines with the offset of each, without the byte-order mark.
 
     They end at line feeds, and also at carriage returns for old spreadsheets, which write nothing else.
-
-    Raises:
-        ValueError: A line is too long.
     """
     file.seek(offset)
     while line := file.readline(LONGEST_LINE + 1):

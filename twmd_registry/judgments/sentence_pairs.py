@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from twmd_registry.errors import FileError, warn
-from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, skipped
+from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather
 from twmd_registry.judgments.reader import read_csv, read_lines, read_rating
 
 HIGHEST = 5.0
@@ -16,16 +16,9 @@ SENTENCES, RATINGS = "STS.input.", "STS.gs."
 def read_sts(folder: Path) -> RatedSegments:
     """Read the rated pairs of a year, grouped by subset.
 
-    Pairs without a rating are dropped, and counted. A subset of which only one of the two files is there (STS13's SMT
-    is distributed without its sentences) is left out, named and counted.
-
-    Args:
-        folder: Holds ``STS.input.SUBSET.txt`` (two tab-separated sentences per line) and ``STS.gs.SUBSET.txt`` (a
-            rating per line; empty is unrated).
-
-    Raises:
-        FileError: The folder or its files are missing, two files of a subset differ in length, or a row has another
-            form; names the row.
+    The folder holds ``STS.input.SUBSET.txt`` (two tab-separated sentences per line) and ``STS.gs.SUBSET.txt`` (a rating
+    per line; empty is unrated). A subset of which only one of the two files is there (STS13's SMT is distributed
+    without its sentences) is left out, named and counted.
     """
     sentences, ratings = _find(folder, SENTENCES), _find(folder, RATINGS)
     rows: list[RatedRow] = []
@@ -36,7 +29,7 @@ def read_sts(folder: Path) -> RatedSegments:
         lines = len(read_lines(sentences.get(subset) or ratings[subset]))
         missing = f"{RATINGS if subset in sentences else SENTENCES}{subset}.txt"
         warn(f"{folder}: {subset} has no {missing}; left out with its {lines} lines.")
-        rows += [skipped(f"{subset}, row {number}", subset) for number in range(1, lines + 1)]
+        rows += [RatedRow(subset, place=f"{subset}, row {number}") for number in range(1, lines + 1)]
     return gather(rows, folder)
 
 
@@ -59,18 +52,12 @@ def _read_subset(subset: str, sentences: Path, ratings: Path) -> list[RatedRow]:
         if not tab or "\t" in second:
             raise FileError(f"{sentences}, row {number}: expected two sentences with a tab between them, got {pair!r}.")
         value = read_rating(rating, f"{ratings}, row {number}", 0, HIGHEST) if rating.strip() else None
-        rows.append(
-            skipped(f"{subset}, row {number}", subset) if value is None else RatedRow(subset, first, second, value)
-        )
+        rows.append(RatedRow(subset, first, second, value, place=f"{subset}, row {number}"))
     return rows
 
 
 def read_stsb(path: Path) -> RatedSegments:
-    """Read the STS benchmark: ``sentence1,sentence2,rating`` without a header.
-
-    Raises:
-        FileError: The file is missing, empty, or a row has another form, or a rating that is none; names the row.
-    """
+    """Read the STS benchmark: ``sentence1,sentence2,rating`` without a header."""
     rows = []
     for number, fields in enumerate(read_csv(path), 1):
         where = f"{path}, row {number}"
@@ -88,11 +75,7 @@ CLASSES = {"0": 0.0, "1": 1.0}
 
 
 def read_mrpc(path: Path) -> RatedSegments:
-    """Read the Microsoft Research Paraphrase Corpus as distributed: tab-separated, quotes are letters like others.
-
-    Raises:
-        FileError: The file is missing, or a row has another form; names the row.
-    """
+    """Read the Microsoft Research Paraphrase Corpus as distributed: tab-separated, quotes are letters like others."""
     header, *lines = [line.split("\t") for line in read_lines(path)] or [[]]
     _check_header(header, MRPC_HEADER, path)
     rows = []
@@ -108,10 +91,7 @@ def read_mrpc(path: Path) -> RatedSegments:
 def read_qqp(path: Path) -> RatedSegments:
     """Read the Quora Question Pairs, tab-separated, with their fields in quotes (Quora's file) or without (GLUE's).
 
-    Both files hold rows without a question or of fewer fields; they are dropped, and counted.
-
-    Raises:
-        FileError: The file is missing, has another header, or a row a class that is neither 0 nor 1; names the row.
+    Both files hold rows without a question or of fewer fields; they are dropped.
     """
     plain = read_lines(path)
     # In Quora's file a question may go on over a line's end, between quotes; in GLUE's a quote is a letter.
@@ -122,7 +102,7 @@ def read_qqp(path: Path) -> RatedSegments:
     rows = []
     for number, fields in enumerate(records, 2):
         if len(fields) != len(QQP_HEADER) or not fields[3].strip() or not fields[4].strip():
-            rows.append(skipped(f"row {number}"))
+            rows.append(RatedRow(place=f"row {number}"))
             continue
         if fields[5] not in CLASSES:
             raise FileError(f"{path}, row {number}: is_duplicate is 0 or 1, not {fields[5]!r}.")

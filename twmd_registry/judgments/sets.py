@@ -20,8 +20,6 @@ from twmd_registry.judgments.translations import read_demetr, read_mlqe, read_mt
 
 DIGITS = 12
 """Of a digest, as in fingerprints of models."""
-
-
 FORMATS: dict[str, Callable[..., RatedSegments]] = {
     "wmt": read_wmt,
     "mlqe": read_mlqe,
@@ -37,14 +35,15 @@ FORMATS: dict[str, Callable[..., RatedSegments]] = {
     "tac": read_tac,
     "table": read_table,
 }
-"""Readers by the names of their formats; mte is the layout of mt-metrics-eval, d2t is data-to-text."""
+"""Readers by the names of their formats; mte is the layout of mt-metrics-eval, d2t is data-to-text.
+
+A reader takes a path and its keys. It drops rows that are not rated, counts them in a warning, and raises FileError,
+with the row, for what has another form.
+"""
 
 
 def read_rated(text: str) -> RatedSegments:
-    """Read rated data by name.
-
-    Args:
-        text: A name of `HUB`, or ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...`` with one of `FORMATS`.
+    """Read rated data by a name of `HUB`, or ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...`` with one of `FORMATS`.
 
     Raises:
         SpecError: A missing or unknown format, key or name (with suggestions), or a key that is given twice.
@@ -68,12 +67,7 @@ def is_rated_name(text: str) -> bool:
 
 
 def check_named(text: str) -> None:
-    """Check that rated data exist, without reading them; argument as for `read_rated`.
-
-    Raises:
-        SpecError: No such format or name, or keys that cannot be read.
-        FileError: There is no such file.
-    """
+    """Check that rated data exist, without reading them; argument and errors as for `read_rated`."""
     if text in HUB:
         return
     _, path, _ = parse_name(text)
@@ -82,11 +76,7 @@ def check_named(text: str) -> None:
 
 
 def parse_name(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str, str]]:
-    """Split the name of local data, ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...``, into reader, path and keys.
-
-    Raises:
-        SpecError: The name is malformed or its format is unknown; the message gives the form.
-    """
+    """Split the name of local data into reader, path and keys; raises SpecError, with the form, for another name."""
     form, colon, rest = text.partition(":")
     if not colon or form not in FORMATS:
         raise SpecError(_no_format(text))
@@ -135,12 +125,7 @@ def title_of(text: str) -> str:
 
 
 def read_all_rated(texts: Iterable[str]) -> dict[str, RatedSegments]:
-    """Read several data sets, by their names as given.
-
-    Raises:
-        SpecError: Two are the same and would count twice, or as for `read_rated`.
-        FileError: As for `read_rated`.
-    """
+    """Read several data sets as `read_rated`; raises SpecError where two are the same and would count twice."""
     data = {text: read_rated(text) for text in texts}
     first: dict[str, str] = {}
     for text, rated in data.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,22 +32,8 @@ class TestSet(NamedTuple):
     outputs: dict[str, list[str]]
 
 
-class SystemScores(NamedTuple):
-    """Scores of one output against one reference.
-
-    Attributes:
-        pair: The language pair.
-        reference: The name of the reference.
-        system: The name of the system.
-        score: Of all segments.
-        segments: A score per segment.
-    """
-
-    pair: str
-    reference: str
-    system: str
-    score: float
-    segments: Sequence[float]
+Output = tuple[TestSet, str, str]
+"""An output of a test set: the name of the reference that it is scored against, and of the system."""
 
 
 def read_test_sets(folder: Path) -> list[TestSet]:
@@ -58,8 +44,7 @@ def read_test_sets(folder: Path) -> list[TestSet]:
             ``documents/PAIR.docs``, if there is one: a domain and a document.
 
     Raises:
-        FileError: There is no output, a pair has no reference, files of a pair have different numbers of lines, or a
-            line names no domain and document; names the file.
+        FileError: A file is missing, or has another number of lines than others of its pair; names it.
     """
     pairs = sorted(path.name for path in (folder / "system-outputs").glob("*") if path.is_dir())
     if not pairs:
@@ -84,23 +69,15 @@ def _read_test_set(folder: Path, pair: str) -> TestSet:
     return TestSet(pair, domains, documents, references, outputs)
 
 
-def score_test_sets(
-    tests: Sequence[TestSet], score: Callable[[list[str], list[str]], tuple[float, Sequence[float]]]
-) -> Iterator[SystemScores]:
-    """Score every output against every reference but itself.
-
-    Args:
-        tests: The test sets.
-        score: From predictions and references to the score of all segments, and of each.
-    """
-    for test in tests:
-        for reference, texts in test.references.items():
-            for system, lines in test.outputs.items():
-                if system != reference:
-                    yield SystemScores(test.pair, reference, system, *score(lines, texts))
+def list_outputs(tests: Sequence[TestSet]) -> list[Output]:
+    """List every output with every reference but itself."""
+    every = ((test, reference) for test in tests for reference in test.references)
+    return [(test, reference, system) for test, reference in every for system in test.outputs if system != reference]
 
 
-def submission_files(name: str, year: str, tests: Sequence[TestSet], scored: Sequence[SystemScores]) -> dict[str, str]:
+def submission_files(
+    name: str, year: str, outputs: Sequence[Output], scores: Sequence[tuple[float, Sequence[float]]]
+) -> dict[str, str]:
     """Return the files of a submission, by path.
 
     ``NAME.sys.score`` and ``NAME.seg.score`` are tables of the shared task: metric, language pair, test set, domain,
@@ -110,26 +87,25 @@ def submission_files(name: str, year: str, tests: Sequence[TestSet], scored: Seq
     Args:
         name: Of the metric.
         year: Of the test set, as ``wmt23``.
-        tests: The test sets.
-        scored: Their scores.
+        outputs: From `list_outputs`.
+        scores: By output, the score of all segments and of each.
     """
-    by_pair = {test.pair: test for test in tests}
     files: dict[str, list[tuple[object, ...]]] = {f"{name}.sys.score": [], f"{name}.seg.score": []}
-    for own in scored:
-        test, folder = by_pair[own.pair], f"metric-scores/{own.pair}/{name}-{own.reference}"
-        by_domain = dict[str, list[float]]()
-        for domain, score in zip(test.domains, own.segments, strict=True):
-            by_domain.setdefault(domain, []).append(score)
-        means = {domain: sum(scores) / len(scores) for domain, scores in by_domain.items()}
-        start = name, own.pair, year
-        for domain, mean in (means | {ALL: own.score}).items():
-            files[f"{name}.sys.score"].append((*start, domain, own.reference, own.system, mean))
-        files.setdefault(f"{folder}.sys.score", []).append((own.system, own.score))
-        files.setdefault(f"{folder}.domain.score", []).extend(
-            (domain, own.system, mean) for domain, mean in means.items()
-        )
-        for number, score in enumerate(own.segments, 1):
-            place = test.domains[number - 1], test.documents[number - 1], own.reference, own.system, number
-            files[f"{name}.seg.score"].append((*start, *place, score))
-            files.setdefault(f"{folder}.seg.score", []).append((own.system, score))
+    for (test, reference, system), (score, segments) in zip(outputs, scores, strict=True):
+        folder, by_domain = f"metric-scores/{test.pair}/{name}-{reference}", dict[str, list[float]]()
+        for domain, segment in zip(test.domains, segments, strict=True):
+            by_domain.setdefault(domain, []).append(segment)
+        means = {domain: sum(own) / len(own) for domain, own in by_domain.items()}
+        start = name, test.pair, year
+        files[f"{name}.sys.score"] += [
+            (*start, domain, reference, system, mean) for domain, mean in (means | {ALL: score}).items()
+        ]
+        files.setdefault(f"{folder}.sys.score", []).append((system, score))
+        files.setdefault(f"{folder}.domain.score", []).extend((domain, system, mean) for domain, mean in means.items())
+        places = zip(test.domains, test.documents, segments, strict=True)
+        files[f"{name}.seg.score"] += [
+            (*start, domain, document, reference, system, number, segment)
+            for number, (domain, document, segment) in enumerate(places, 1)
+        ]
+        files.setdefault(f"{folder}.seg.score", []).extend((system, segment) for segment in segments)
     return {path: "".join("\t".join(map(str, row)) + "\n" for row in rows) for path, rows in files.items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from twmd_registry.errors import FileError, MissingExtraError, SpecError, menu, warn
-from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, skipped
+from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, read_json_lines
 from twmd_registry.judgments.reader import TableRow, read_content, read_lines, read_rating, read_rows
 
 UNRATED = "None"
@@ -25,11 +25,8 @@ def read_wmt(path: Path) -> RatedSegments:
     """Read JSON lines with ``lang, candidate, reference`` and ``score`` or ``rating``; grouped by language pair.
 
     Rows that are not rated (null, NaN or empty) are dropped, and those with a text of fewer than `SHORTEST` characters.
-
-    Raises:
-        FileError: The file is missing, empty, or a row has another form; names the row.
     """
-    return gather(map(_read_segment, read_rows(path, read_content(path), ".jsonl")), path)
+    return read_json_lines(path, _read_segment)
 
 
 def _read_segment(row: TableRow) -> RatedRow:
@@ -37,7 +34,7 @@ def _read_segment(row: TableRow) -> RatedRow:
     group, prediction, reference = row.label("lang"), row.text("candidate"), row.text("reference")
     rating = row.rating(name)
     if rating is None or len(prediction) < SHORTEST or len(reference) < SHORTEST:
-        return skipped(row.place, group)
+        return RatedRow(group, place=row.place)
     return RatedRow(group, prediction, reference, rating)
 
 
@@ -45,11 +42,7 @@ def read_mlqe(path: Path) -> RatedSegments:
     """Read MLQE-PE as JSON lines with ``lang, candidate, reference, score``; grouped by language pair.
 
     The reference is the translation as a person corrected it. It is tokenised in these data; Moses' rules of the target
-    language put it together again. Rows are dropped as by `read_wmt`.
-
-    Raises:
-        FileError: As for `read_wmt`.
-        MissingExtraError: `sacremoses` is not installed.
+    language put it together again. Rows are dropped as by `read_wmt`. Raises MissingExtraError without `sacremoses`.
     """
     try:
         from sacremoses import MosesDetokenizer
@@ -62,7 +55,7 @@ def read_mlqe(path: Path) -> RatedSegments:
         language = str(read.group).rpartition("-")[2]
         return read._replace(reference=detokenizer(language).detokenize(str(read.reference).split()))
 
-    return gather(map(read, read_rows(path, read_content(path), ".jsonl")), path)
+    return read_json_lines(path, read)
 
 
 def read_mt_metrics_eval(
@@ -97,11 +90,6 @@ def read_mt_metrics_eval(
 
     Returns:
         Its rated segments; the items are called ``PAIR:NUMBER``, segments numbered from 1.
-
-    Raises:
-        FileError: A file is missing (with the choices), or has another number of lines than there are segments, or a
-            row has another form.
-        SpecError: `humans` is neither yes nor no, `group` none of `GROUPINGS`, or there is no system of `without`.
     """
     if humans not in {"yes", "no"}:
         raise SpecError(f"humans={humans}: expected yes or no.")
@@ -248,12 +236,7 @@ def _regroup(row: RatedRow, documents: dict[str, list[tuple[str, str]]], column:
 
 
 def read_documents(folder: Path, pair: str) -> list[tuple[str, str]]:
-    """Read the domain and the document of every segment.
-
-    Raises:
-        FileError: There is no ``documents/PAIR.docs``, it has another number of lines than there are segments, or a
-            line names no domain and document.
-    """
+    """Read the domain and the document of every segment from ``documents/PAIR.docs``."""
     path = folder / "documents" / f"{pair}.docs"
     rows = [line.split() for line in read_lines(path)]
     for number, row in enumerate(rows, 1):
@@ -282,20 +265,10 @@ def _name_the_missing(path: Path, scores: dict[str, list[float | None]], outputs
 
 
 def read_demetr(path: Path, first: str | None = None) -> RatedSegments:
-    """Read JSON lines with ``pert_name, id, mt_sent, pert_sent, eng_sent``.
+    """Read DEMETR (Karpinska et al. 2022): JSON lines with ``pert_name, id, mt_sent, pert_sent, eng_sent``.
 
-    Rows whose edit has changed nothing are dropped.
-
-    Args:
-        path: The file.
-        first: How many rows of every kind of edit are read, from the first; None for all.
-
-    Returns:
-        Two segments per row, rated 1 (``mt_sent``) and 0 (``pert_sent``), of one item; grouped by the kind of edit.
-
-    Raises:
-        FileError: The file is missing, empty, or a row has another form; names the row.
-        SpecError: `first` is not a whole number from 1.
+    A row is an item of two segments, rated 1 (``mt_sent``) and 0 (``pert_sent``), grouped by the kind of edit. Of every
+    kind, the first `first` rows are read; rows whose edit has changed nothing are dropped.
     """
     if first is not None and (not first.isdecimal() or int(first) < 1):
         raise SpecError(f"first={first}: expected a whole number from 1.")
@@ -309,7 +282,7 @@ def read_demetr(path: Path, first: str | None = None) -> RatedSegments:
             if most is None or read[kind] <= most:
                 reference, text, edited = (row.text(name) for name in ("eng_sent", "mt_sent", "pert_sent"))
                 if text.split() == edited.split():
-                    yield from [skipped(row.place, kind)] * 2
+                    yield from [RatedRow(kind, place=row.place)] * 2
                     continue
                 yield RatedRow(kind, text, reference, 1.0, item, "unedited", row.place)
                 yield RatedRow(kind, edited, reference, 0.0, item, "edited", row.place)
