@@ -13,6 +13,7 @@ import os
 import platform
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -261,6 +262,31 @@ class OneDnnLinear(nn.Linear):
         weights = self.weight if self.kept is None else self.kept
         product: Tensor = torch.ops.mkldnn._linear_pointwise(input, weights, self.bias, "none", [], "")  # noqa: SLF001
         return product
+
+
+class FileEmbedding(nn.Embedding):
+    """``nn.Embedding`` that reads the rows at hand from the model's file, until its weights are trained or changed.
+
+    Its weights are mapped from the file, and every row that is read from them would keep up to 64 KB of the file in
+    memory. This module maps the file for the time of a look-up only.
+
+    Attributes:
+        file: A safetensors file that is never written.
+        offset: Where the weights begin in it, in bytes.
+        in_file: Whether the weights are still those of the file.
+    """
+
+    file: Path
+    offset: int
+    in_file = True
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (torch's own signature)
+        """Rows of token ids; shape (...) to (..., D)."""
+        weight = self.weight
+        if not self.in_file or weight.requires_grad or weight.dtype != torch.float32 or weight.device.type != "cpu":
+            return super().forward(input)
+        rows = np.memmap(self.file, "<f4", "r", self.offset, tuple(weight.shape))
+        return torch.from_numpy(np.take(rows, input.numpy(), axis=0))
 
 
 @contextlib.contextmanager
