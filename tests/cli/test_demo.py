@@ -32,7 +32,7 @@ def test_port_that_is_taken_is_named(run: Run) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         status, _, err = run(f"demo --port {port}")
-    message = f"twmd: no port is free from {port} to {port}: choose another by --port."
+    message = f"twmd: port {port} is not free: choose another by --port."
     assert (status, err.splitlines()[-1]) == (1, message)
 
 

@@ -90,11 +90,11 @@ def test_every_choice_is_accepted() -> None:
     ("metric", "settings", "message"),
     [
         ("bleu", PageSettings(), "there is no metric 'bleu'"),
-        ("twmd", PageSettings(temperature=-1.0), "temperature=-1.0 is not possible"),
-        ("twmd", PageSettings(iterations="1000000"), "iterations='1000000' is not possible here"),
-        ("twmd", PageSettings(temperature=1e-6), "temperature=1e-06 is not possible here"),
-        ("twmd", PageSettings(temperature=float("nan")), "temperature=nan is not possible"),
-        ("twmd", PageSettings(centering="background:/a/file"), "centering='background:/a/file' is not possible here"),
+        ("twmd", PageSettings(temperature=-1.0), "temperature=-1.0 is not offered here"),
+        ("twmd", PageSettings(iterations="1000000"), "iterations='1000000' is not offered here"),
+        ("twmd", PageSettings(temperature=1e-6), "temperature=1e-06 is not offered here"),
+        ("twmd", PageSettings(temperature=float("nan")), "temperature=nan is not offered here"),
+        ("twmd", PageSettings(centering="background:/a/file"), "centering='background:/a/file' is not offered here"),
     ],
 )
 def test_values_beyond_the_choices_are_refused(metric: str, settings: PageSettings, message: str) -> None:

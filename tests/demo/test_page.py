@@ -191,14 +191,14 @@ def test_impossible_temperature_leaves_no_old_score_and_no_traceback(
     assert scores(tab)
     tab.page.locator("#temperature input[type=number]").fill("3")
     tab.page.wait_for_selector("#notices .twmd-error")
-    assert tab.text("#notices") == "temperature=3 is not possible here: expected 0.01 to 0.5, or 0 for the preset's."
+    assert tab.text("#notices") == "temperature=3 is not offered here: expected 0.01 to 0.5, or 0 for the preset's."
     assert (scores(tab), tab.value("#signature"), tab.page.locator("#plan table").count()) == ({}, "", 0)
     tab.page.locator("#temperature input[type=number]").press("Tab")  # puts the nearest temperature there
     tab.page.wait_for_selector("#scores td")
     tab.wait_for_value("#signature", "|temperature:0.5|")
     tab.page.locator("#temperature input[type=number]").fill("")
     tab.page.wait_for_selector("#notices .twmd-error")
-    assert tab.text("#notices").startswith("temperature=nan is not possible here")
+    assert tab.text("#notices").startswith("temperature=nan is not offered here")
     assert scores(tab) == {}
     assert "Traceback" not in capfd.readouterr().err
 
@@ -253,7 +253,7 @@ def test_program_scores_texts(client: Any) -> None:
         expected = scorer.score(["It rains."], [["It is raining.", "Rain falls."]])
     assert result["scores"][0]["score"] == f"{expected.score:.4f}"
     assert result["signature"] == str(expected.signature)
-    with pytest.raises(Exception, match="is not possible here"):
+    with pytest.raises(Exception, match="is not offered here"):
         client.predict("a", ["b"], centering="background:/a/file", api_name="/score_texts")
 
 

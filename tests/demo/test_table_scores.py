@@ -63,7 +63,6 @@ def test_row_of_empty_references_has_an_empty_reference() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.txt", b"a", "a.txt: the suffix of a table is one of .csv, .tsv, .jsonl, .ndjson here, not '.txt'."),
         (
             "a.csv",
             b"prediction,refrence\na,b\n",

@@ -64,7 +64,7 @@ def test_long_texts_are_cut_with_a_notice() -> None:
         f"references cut to the first 2,000 of {5 * LONGEST:,} characters: score longer texts in a file.",
     ]
     assert result == list(score_texts(long[:LONGEST], long[:LONGEST], "twmd", PageSettings())[:3])
-    assert f"draws up to {MOST_TOKENS} a side" in result[1]
+    assert f"at most {MOST_TOKENS} tokens a side can be drawn" in result[1]
 
 
 @pytest.mark.parametrize(("hypothesis", "references"), [(" \n", "a"), ("a", " \n \n")])

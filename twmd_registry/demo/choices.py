@@ -27,14 +27,7 @@ MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 0.5
 
 
 class PageSettings(NamedTuple):
-    """The settings of the page; each metric takes those that it uses.
-
-    Attributes:
-        preset: A preset's name; a metric without it takes its default.
-        temperature: T; 0 for the preset's.
-        iterations: One of `SWEEPS`.
-        centering: One of `CENTERINGS`.
-    """
+    """The settings of the page, of which each metric takes those that it uses; a temperature of 0 is the preset's."""
 
     preset: str = "embedded"
     temperature: float = 0.0
@@ -56,10 +49,8 @@ def offered_presets() -> dict[str, str]:
 
 
 def preset_for(metric: str, name: str) -> str:
-    """Return a preset's name if the metric has it for a packaged model, else that of a preset with the same languages.
-
-    Raises:
-        SpecError: There is no such metric.
+    """Return a preset's name if the metric has it for a packaged model, else that of a preset with the same languages;
+    raises SpecError for an unknown metric.
     """
     entry(metric)
     default = default_preset(MetricName(metric), None).name
@@ -79,23 +70,19 @@ def notices_of_preset(metrics: Iterable[str], preset: str) -> list[str]:
 
 
 def spec_of(metric: str, settings: PageSettings) -> MetricSpec:
-    """Return the specification of a metric under the page's settings.
+    """Return the specification of a metric under the page's settings; raises SpecError where that is impossible.
 
     Programs may send any value, such as a path on this machine or a million sweeps: only the choices are accepted.
-
-    Raises:
-        SpecError: There is no such metric, the page does not offer a value, or values exclude each other.
     """
-    if settings.preset not in offered_presets():
-        raise SpecError(f"preset={settings.preset!r} is not offered here; {menu(settings.preset, offered_presets())}.")
-    metric_entry, preset = entry(metric), preset_for(metric, settings.preset)
-    _, temperature, iterations, centering = settings
-    for name, value, choices in (("iterations", iterations, SWEEPS), ("centering", centering, CENTERINGS)):
+    name, temperature, iterations, centering = settings
+    offered = (("preset", name, offered_presets()), ("iterations", iterations, SWEEPS))
+    for key, value, choices in (*offered, ("centering", centering, CENTERINGS)):
         if value not in choices:
-            raise SpecError(f"{name}={value!r} is not possible here; {menu(value, choices)}.")
+            raise SpecError(f"{key}={value!r} is not offered here; {menu(value, choices)}.")
     if temperature != 0 and not MIN_TEMPERATURE <= temperature <= MAX_TEMPERATURE:
         expected = f"expected {MIN_TEMPERATURE} to {MAX_TEMPERATURE}, or 0 for the preset's"
-        raise SpecError(f"temperature={temperature} is not possible here: {expected}.")
+        raise SpecError(f"temperature={temperature} is not offered here: {expected}.")
+    keys, preset = entry(metric).keys, preset_for(metric, name)
     model = presets_of(MetricName(metric))[preset].model
     mean = default_preset(MetricName.BERTSCORE_CENTERED, model).keys["centering"]  # the packaged one of every layer
     values = {
@@ -104,5 +91,5 @@ def spec_of(metric: str, settings: PageSettings) -> MetricSpec:
         "iterations": iterations,
         "centering": str(mean) if centering == Centering.BACKGROUND else centering,
     }
-    keys = {key: value for key, value in values.items() if value not in {None, AS_PRESET} and key in metric_entry.keys}
-    return make_spec(metric, preset, **keys)
+    given = {key: value for key, value in values.items() if value not in {None, AS_PRESET} and key in keys}
+    return make_spec(metric, preset, **given)

@@ -29,8 +29,6 @@ KEPT_S = 3600
 SWEEP_S = 600
 WAITING = 64
 """Requests that may wait; more are refused."""
-FIRST_PORT, LAST_PORT = 7860, 7959
-"""The range in which Gradio looks for a free port."""
 INTRODUCTION = f"""# Embedding metrics with signatures
 Compare a generated text with a reference by {len(METRICS)} metrics, see why a score is what it is, and take along the
 signature that gives it again. Everything is computed on the machine that serves this page; nothing is sent elsewhere,
@@ -51,17 +49,12 @@ class Page(gr.Blocks):  # type: ignore[misc]
             _ = scorer.spec  # loads the model, which stays in memory as long as the page
 
     def launch(self, **options: Any) -> Any:
-        """Serve the page; by default on 127.0.0.1, as Gradio does, but without its lines about public tunnels.
-
-        Args:
-            options: Of `gradio.Blocks.launch`.
-        """
+        """Serve the page as `gradio.Blocks.launch` does, by default without its lines about public tunnels."""
         font = ["system-ui", "sans-serif"]
+        styles = {name: render(f"{name}.css") for name in ("alignment", "light", "dark")}
         own = {
             "theme": gr.themes.Default(primary_hue="blue", font=font, font_mono=["ui-monospace", "monospace"]),
-            "css": render(
-                "style.css", "demo", **{name: render(f"{name}.css") for name in ("alignment", "light", "dark")}
-            ),
+            "css": render("style.css", "demo", **styles),
             "max_file_size": LARGEST,
             "share": False,
             "quiet": True,
@@ -70,7 +63,7 @@ class Page(gr.Blocks):  # type: ignore[misc]
         return super().launch(**(own | options))
 
     def close(self, *arguments: Any, **options: Any) -> None:
-        """Stop serving, and free the models; arguments are those of `gradio.Blocks.close`."""
+        """Stop serving as `gradio.Blocks.close` does, and free the models."""
         super().close(*arguments, **options)
         for scorer in self.scorers:
             scorer.close()
@@ -110,24 +103,17 @@ def build_page(metric: str | None = None) -> Page:
     return page
 
 
-def serve(metric: str | None = None, port: int | None = None, announce: Callable[[str], None] = print) -> None:
-    """Serve the page on 127.0.0.1 until it is interrupted.
+def serve(metric: str | None, port: int | None, announce: Callable[[str], None]) -> None:
+    """Serve the page on 127.0.0.1 until it is interrupted, and announce its address.
 
-    Args:
-        metric: As for `build_page`.
-        port: The port; None for the first free port from 7860.
-        announce: Called with the address when the page is served.
-
-    Raises:
-        SpecError: As for `build_page`.
-        ModelError: As for `build_page`.
-        FileError: No such port is free.
+    Without a port, take the first free one from 7860. Raises FileError if it is not free, and the errors of
+    `build_page`.
     """
     page = build_page(metric)
     try:
         _, address, _ = page.launch(server_name="127.0.0.1", server_port=port, prevent_thread_lock=True)
     except OSError as error:
-        ports = f"from {port or FIRST_PORT} to {port or LAST_PORT}"
-        raise FileError(f"no port is free {ports}: choose another by --port.") from error
+        taken = f"port {port} is not free" if port else "none of Gradio's ports, 7860 to 7959, is free"
+        raise FileError(f"{taken}: choose another by --port.") from error
     announce(address)
     page.block_thread()

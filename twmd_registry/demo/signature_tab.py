@@ -27,14 +27,10 @@ Field: TypeAlias = tuple[str, str, str, str]
 
 
 def explain_signature(text: str) -> tuple[list[Field], str, list[str]]:
-    """Explain every field of a signature, long or short.
+    """Explain every field of a signature, long or short; raises SignatureError for another text.
 
-    Returns:
-        The fields in order, including a key that the signature omits where its default is another than its neutral
-        value; the command that scores by the signature again; notices.
-
-    Raises:
-        SignatureError: It is no signature; names the column.
+    Returns the fields in order, including a key that the signature omits where its default is another than its neutral
+    value; the command that scores by the signature again; notices.
     """
     with collect_warnings() as warnings:
         signature = parse_signature(text)

@@ -33,32 +33,19 @@ UploadedTable: TypeAlias = tuple[InputFile, list[int], list[str], list[list[str]
 
 
 def read_upload(path: Path) -> UploadedTable:
-    """Read a CSV, TSV or JSON-lines file with a column ``prediction`` and columns whose names begin with ``reference``.
+    """Read a file of `SUFFIXES` with a column ``prediction`` and columns whose names begin with ``reference``.
 
     A cell of JSON lines may be a list of references. Where there are several columns, an empty cell is no reference.
-
-    Raises:
-        FileError: Another suffix, a file that is empty, too large, cannot be read or has too many rows, a column that
-            is missing, or a row that cannot be scored; names the file without its folder, and the row.
+    Raises FileError, which names the file without its folder, and the row.
     """
-    form = path.suffix.lower()
-    if form not in SUFFIXES:
-        choices = f"the suffix of a table is one of {', '.join(SUFFIXES)} here"
-        raise FileError(f"{path.name}: {choices}, not {path.suffix!r}.")
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+        return _read_table(path.name, path.read_bytes(), path.suffix.lower())
     except FileNotFoundError as error:
         raise FileError(f"{path.name}: this file was deleted; upload it again.") from error
-    return _read_table(path.name, content, form)
 
 
 def read_pasted(text: str) -> UploadedTable:
-    """Read a pasted table; its first line shows the format: JSON, tabs, or commas.
-
-    Raises:
-        FileError: The text is blank; otherwise as for `read_upload`.
-    """
+    """Read a pasted table as `read_upload` reads a file; its first line shows the format: JSON, tabs, or commas."""
     text = text.rstrip("\n") + "\n"
     if not text.strip():
         columns = f"with the columns {PREDICTION} and {REFERENCE}"
@@ -104,22 +91,12 @@ SHOWN = 200
 
 
 def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dict[str, Any]:
-    """Score the rows of a file.
+    """Score the rows of a file by metrics, each of which counts once, and takes the preset if it has it.
 
-    Args:
-        table: Its texts.
-        metrics: The metrics' names; each counts once.
-        preset: Of every metric that has one of this name; the others take their defaults.
-
-    Returns:
-        ``rows`` (per metric a row of `HEADERS`), ``pictures`` (the distributions of the scores as HTML),
-        ``segment_headers`` and ``segments`` (per row its number, shortened texts and scores), ``signatures`` (a line
-        per metric), ``tsv`` (every row's scores, to six digits), ``record`` (JSON for ``twmd verify``), ``notices``.
-
-    Raises:
-        SpecError: No metric, or an unknown one.
-        InputError: Texts that cannot be scored (names the row), or that take more than `PATIENCE_S`.
-        ModelError: The packaged model is not installed.
+    Returns ``rows`` (per metric a row of `HEADERS`), ``pictures`` (the distributions of the scores as HTML),
+    ``segment_headers`` and ``segments`` (per row its number, shortened texts and scores), ``signatures`` (a line per
+    metric), ``tsv`` (every row's scores, to six digits), ``record`` (JSON for ``twmd verify``), ``notices``. Raises
+    SpecError for no metric or an unknown one, and InputError for texts that cannot be scored within `PATIENCE_S`.
     """
     if not metrics:
         raise SpecError("choose at least one metric.")

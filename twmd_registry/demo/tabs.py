@@ -52,9 +52,9 @@ def answer_texts(hypothesis: str, references: str, metric: str, *settings: Any) 
     return _messages(notices=notices), scores, line, f'<div class="twmd-plan">{picture}</div>'
 
 
-def refuse_settings() -> tuple[str, str, str, str]:
-    """Answer where Gradio refuses an input by itself: an error, and no scores of earlier inputs."""
-    return _messages(error="Nothing was scored: choose from the lists, and try again."), "", "", ""
+def _choose_preset(elem_id: str, **options: Any) -> gr.Dropdown:
+    choices = [(label, name) for name, label in offered_presets().items()]
+    return gr.Dropdown(choices, label="Preset", elem_id=elem_id, **options)
 
 
 def add_texts_tab(page: gr.Blocks, metric: str) -> None:
@@ -66,12 +66,7 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
             references = gr.Textbox(REFERENCES, label=about, lines=3, max_lines=8, elem_id="references")
             with gr.Row():
                 chosen = gr.Dropdown(METRICS, value=metric, label="Plan of", elem_id="metric", min_width=140)
-                preset = gr.Dropdown(
-                    [(label, name) for name, label in offered_presets().items()],
-                    label="Preset",
-                    elem_id="preset",
-                    min_width=140,
-                )
+                preset = _choose_preset("preset", min_width=140)
             about = "Temperature (0: preset)"
             temperature = gr.Slider(0, MAX_TEMPERATURE, value=0, step=0.01, label=about, elem_id="temperature")
             # Gradio's own check leaves the old scores and, of an empty field, a traceback in the terminal;
@@ -90,7 +85,8 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
     triggers = [field.change for field in (hypothesis, references, temperature)]
     triggers += [field.input for field in (chosen, preset, iterations, centering)]
     scored = gr.on(triggers, answer_texts, trigger_mode="always_last", **options)
-    scored.failure(refuse_settings, None, outputs, **QUIET)
+    refused = _messages(error="Nothing was scored: choose from the lists, and try again."), "", "", ""
+    scored.failure(lambda: refused, None, outputs, **QUIET)  # Gradio refuses an input by itself
     page.load(answer_texts, **options)
 
 
@@ -106,9 +102,7 @@ def add_file_tab(metric: str) -> None:
         upload = gr.File(label="Upload a table", file_types=list(SUFFIXES), height=180, elem_id="upload")
         pasted = gr.Textbox(label="or paste a table", lines=5, max_lines=5, placeholder=example, elem_id="pasted")
     chosen = gr.CheckboxGroup(METRICS, value=[metric], label="Metrics", elem_id="metrics")
-    preset = gr.Dropdown(
-        [(label, name) for name, label in offered_presets().items()], label="Preset", elem_id="file-preset"
-    )
+    preset = _choose_preset("file-preset")
     button = gr.Button("Score", variant="primary", elem_id="score-file")
     shown = [gr.HTML(elem_id=name) for name in ("file-notices", "file-scores", "distribution")]
     with gr.Column(visible=False) as results:
@@ -156,10 +150,8 @@ def _show_error(error: str) -> tuple[Any, ...]:
 
 
 def write_downloads(scores: str, record: str, cache: Path) -> tuple[list[str] | None, list[str]]:
-    """Write the files to download into a cache that Gradio empties by itself.
-
-    Returns:
-        The files, or None and a notice where they cannot be written: the scores are shown all the same.
+    """Write the files to download into a cache that Gradio empties by itself; return them, or None and a notice where
+    they cannot be written: the scores are shown all the same.
     """
     try:
         cache.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from twmd_registry.engine.scorer import make_scorer, score_all
 from twmd_registry.errors import InputError, SpecError, collect_warnings
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import Output
-from twmd_registry.report.alignment_picture import READING, heat_maps
+from twmd_registry.report.alignment_picture import READING, check_drawable, heat_maps
 
 LONGEST = 2_000
 """Characters of each side that are read; a notice names the rest."""
@@ -23,22 +23,11 @@ NOTHING = "-"
 def score_texts(
     hypothesis: str, references: str, metric: str, settings: PageSettings
 ) -> tuple[list[tuple[str, ...]], str, str, list[str]]:
-    """Score one text against its references by every metric.
+    """Score one text against its references, one per line, by every metric; each side is cut to `LONGEST` characters.
 
-    Args:
-        hypothesis: A text; cut to `LONGEST` characters.
-        references: One text per line, together cut to `LONGEST` characters; blank lines are left out.
-        metric: The metric whose plan is drawn.
-        settings: The settings; each metric takes those that it uses.
-
-    Returns:
-        Per metric a row of `HEADERS`, with `NOTHING` for a number that does not exist; the chosen metric's plan as
-        HTML, or why there is none; the chosen metric's signature; notices.
-
-    Raises:
-        InputError: A side is blank.
-        SpecError: There is no such metric, or the settings are not possible for it.
-        ModelError: The packaged model is not installed.
+    Returns per metric a row of `HEADERS`, with `NOTHING` for a number that does not exist; the plan of `metric` as
+    HTML, or why there is none; its signature; notices. Raises InputError for a blank side, and SpecError where the
+    settings are not possible for `metric`.
     """
     entry(metric)
     texts = [line.strip() for line in references[:LONGEST].split("\n") if line.strip()]
@@ -71,14 +60,8 @@ def score_texts(
 def _draw_plan(scores: ScoreSet) -> str:
     """Draw the plan of one segment and its reference with the highest score as HTML, or explain why there is none."""
     try:
-        alignment = scores.explain(0)
-    except SpecError as error:  # a regression model has no plan; an ensemble's members have their own
+        alignment = scores.explain(0)  # a regression model has no plan; an ensemble's members have their own
+        check_drawable(alignment, MOST_TOKENS)
+    except (InputError, SpecError) as error:
         return f"<p>{escape(str(error))}</p>"
-    sizes = len(alignment.hypothesis), len(alignment.reference)
-    if not min(sizes):
-        return "<p>There is nothing to draw: a text has no tokens.</p>"
-    if max(sizes) > MOST_TOKENS:
-        command = f"twmd align {scores.metric} HYP REF -o plan.html"
-        limit = f"this page draws up to {MOST_TOKENS} a side; {command} draws more"
-        return f"<p>{sizes[0]} and {sizes[1]} tokens: {limit}.</p>"
     return READING + heat_maps(alignment)

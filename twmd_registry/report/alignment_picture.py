@@ -110,8 +110,8 @@ def check_drawable(alignment: Alignment, most: int = MOST_TOKENS) -> None:
     if not rows or not columns:
         raise InputError(f"there is nothing to draw: the {'reference' if rows else 'hypothesis'} has no tokens.")
     if max(rows, columns) > most:
-        limit = f"at most {most} tokens a side can be drawn"
-        raise SpecError(f"{rows} and {columns} tokens: {limit}; explain(i) gives the data.")
+        more = f"'twmd align' draws up to {MOST_TOKENS}" if most < MOST_TOKENS else "explain(i) gives the data"
+        raise SpecError(f"{rows} and {columns} tokens: at most {most} tokens a side can be drawn; {more}.")
 
 
 def title(alignment: Alignment) -> str:
