@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,8 +87,7 @@ def correlate_command(arguments: Arguments) -> int:
     from twmd_registry.metaeval.study import Study, StudyResult, run_study
     from twmd_registry.metaeval.tasks import run_task
 
-    options = options_of(arguments)
-    rated = read_rated(data)
+    options, rated = options_of(arguments), read_rated(data)
     metrics = [metric.spec or metric.name for metric in arguments.asked]
     official = read_official(data, rated) if arguments.official else []
     study = Study(
@@ -102,26 +102,32 @@ def correlate_command(arguments: Arguments) -> int:
         seed=arguments.seed,
         threshold=THRESHOLD if arguments.threshold is None else arguments.threshold,
     )
-    with progress_bar(total=len(rated.ratings), first=_first_step(arguments)) as progress:
-        result: StudyResult | TaskResult
-        if arguments.task:
-            result = run_task(arguments.task, study, rated, options, progress)
-        else:
-            result = run_study(study, rated, options, progress)
+    first = "loading the model" if any(metric.spec for metric in arguments.asked) else ""
+    with progress_bar(total=len(rated.ratings), first=first) as progress:
+        run = partial(run_task, arguments.task) if arguments.task else run_study
+        result: StudyResult | TaskResult = run(study, rated, options, progress)
     averages = {statistic.value: True for statistic in study.statistics} | {"accuracy": True}
     # p below 0.05 stands between two columns or ends a line
     rules = best(averages), matches(r"(?<=  )0\.0[0-4]\d\d(?=  | ?$)", GOOD)
-    with printed(_format(result, arguments.format), *(rules if arguments.format == "text" else ())):
+    form = arguments.format
+    shown = as_json(result.as_dict()) if form == "json" else result.as_text(STYLES[form])
+    with printed(shown, *(rules if form == "text" else ())):
         if arguments.output:
-            _write_tables(result, arguments.output, "study")
+            _write_study(result, rated, arguments.output)
             if isinstance(result, StudyResult):
                 _draw(result, rated, arguments.output)
-            blank = [""] * len(rated.group)
-            ratings = rated.group, rated.item or blank, rated.system or blank, rated.ratings.tolist()
-            header = ["group", "item", "system", "rating", *(metric.label for metric in result.scored)]
-            rows = zip(*ratings, *(metric.scores for metric in result.scored), strict=True)
-            write_rows(arguments.output / "segments.csv", header, rows)
     return 0
+
+
+def _write_study(result: StudyResult | TaskResult, rated: RatedSegments, folder: Path) -> None:
+    """Write the tables in every format, everything as JSON, and every segment's scores."""
+    for title, table in result.tables.items():
+        write_forms(folder, title, {suffix: as_text(table, style) for suffix, style in FORMATS.items()})
+    write_file(folder / "study.json", f"{as_json(result.as_dict())}\n".encode())
+    blank = [""] * len(rated.group)
+    ratings = rated.group, rated.item or blank, rated.system or blank, rated.ratings.tolist()
+    header = ["group", "item", "system", "rating", *(metric.label for metric in result.scored)]
+    write_rows(folder / "segments.csv", header, zip(*ratings, *(own.scores for own in result.scored), strict=True))
 
 
 def _draw(result: StudyResult, rated: RatedSegments, folder: Path) -> None:
@@ -137,22 +143,6 @@ def _draw(result: StudyResult, rated: RatedSegments, folder: Path) -> None:
                 write_file(folder / f"{name}{suffix}", content)
     except MissingExtraError as error:
         warn(f"no pictures: {error}")
-
-
-def _first_step(arguments: Arguments) -> str:
-    """Return what is done before the first segment: SacreBLEU's metrics alone load no model."""
-    return "loading the model" if any(metric.spec for metric in arguments.asked) else ""
-
-
-def _format(result: StudyResult | TaskResult, form: str) -> str:
-    return as_json(result.as_dict()) if form == "json" else result.as_text(STYLES[form])
-
-
-def _write_tables(result: StudyResult | TaskResult, folder: Path, name: str) -> None:
-    """Write the tables in every format, and everything as JSON."""
-    for title, table in result.tables.items():
-        write_forms(folder, title, {suffix: as_text(table, form) for suffix, form in FORMATS.items()})
-    write_file(folder / f"{name}.json", f"{as_json(result.as_dict())}\n".encode())
 
 
 TEXTS = f"Texts, one per line, or a table. {declare.RATED}"

@@ -43,9 +43,10 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]], form:
     return write_table(headers, rows, STYLES[form], maxcolwidths=widths)
 
 
-def _fit(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int | None] | None:
+def _fit(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int | None]:
     """Return limits of the columns of a table that would be wider than `WIDTH`: the widest are wrapped."""
-    needed = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    padded = [f"{header}  " for header in headers]  # tabulate's columns are two characters wider than their heads
+    needed = [max(map(len, column)) for column in zip(padded, *rows, strict=True)]
     widths, room = list(needed), WIDTH - 2 * (len(needed) - 1)
     while sum(widths) > room and max(widths) > LEAST_WIDTH:
         widths[widths.index(max(widths))] -= 1

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 from click import get_current_context
+from click.core import ParameterSource
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import ScoringTask, columns_of, make_scorers, options_of, read_tasks
 from twmd_registry.cli.output import as_json, format_table, write_file
 from twmd_registry.cli.terminal import GOOD, Rule, best, matches, printed, progress_bar
-from twmd_registry.errors import CheckFailure, FileError, InputError, SpecError, collect_warnings, visible, warn
+from twmd_registry.errors import CheckFailure, FileError, InputError, SpecError, collect_warnings, warn
 from twmd_registry.record.content import Record, Resampling, SystemComparison, make_record
 from twmd_registry.record.file import check_target, check_writable, read_record, write_record
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
@@ -36,21 +37,6 @@ TESTS = {"panel": "Tests and intervals (SacreBLEU's)"}
 CHECKS = {"panel": "Checks, for continuous integration (exit status 3 where one fails)"}
 SAMPLES = {"type": click.IntRange(min=2), **TESTS}
 DEFAULT_RESAMPLES, DEFAULT_ALPHA = 1000, 0.05
-LOCAL_ONLY = (
-    "references",
-    "record",
-    "score_only",
-    "short",
-    "sentence_level",
-    "paired_bs",
-    "paired_ar",
-    "confidence",
-    "fail_under",
-    "fail_if_worse",
-    "alpha",
-    "junit",
-)
-"""Parameters that --engine ray does not accept."""
 SYSTEMS = (
     "One file per system (default: standard input); with --engine ray: files, patterns, folders or URLs of one data "
     "set."
@@ -157,11 +143,20 @@ def _check_scores(
     return checks
 
 
+def _refuse(panels: list[dict[str, str]], names: list[str], why: str) -> None:
+    """Raise SpecError if a parameter of these panels or names is on the command line."""
+    context = get_current_context()
+    for param in context.command.params:
+        source, value = context.get_parameter_source(str(param.name)), context.params.get(str(param.name), ())
+        is_given = source is ParameterSource.COMMANDLINE and value != ()
+        if is_given and (param.name in names or {"panel": getattr(param, "panel", None)} in panels):
+            shown = param.opts[0] if isinstance(param, click.Option) else "a reference file"
+            raise SpecError(f"{shown} {why}.")
+
+
 def _check_local(arguments: Arguments) -> None:
     """Refuse options of the other engine, two tests, and a record that could not be written."""
-    for param in get_current_context().command.params:
-        if getattr(param, "panel", None) == RAY["panel"] and getattr(arguments, str(param.name)) not in {None, False}:
-            raise SpecError(f"{param.opts[0]} is for --engine ray: add --engine ray, or leave it out.")
+    _refuse([RAY], [], "is for --engine ray: add --engine ray, or leave it out")
     if arguments.paired_bs and arguments.paired_ar:
         raise SpecError("--paired-bs and --paired-ar are two tests: give one of them.")
     for path in arguments.input:
@@ -317,11 +312,9 @@ def _score_on_ray(arguments: Arguments) -> int:
 
 def _check_ray(arguments: Arguments) -> None:
     """Refuse options of the local engine, metrics of SacreBLEU and missing files, before Ray is imported."""
-    for param in get_current_context().command.params:
-        if param.name in LOCAL_ONLY and getattr(arguments, param.name):
-            shown = param.opts[0] if isinstance(param, click.Option) else "a reference file"
-            instead = "references are a column, and scores and the record go to --output"
-            raise SpecError(f"{shown} cannot be used with --engine ray: {instead}.")
+    instead = "references are a column, and scores and the record go to --output"
+    local = ["references", "record", "score_only", "short", "sentence_level"]
+    _refuse([TESTS, CHECKS], local, f"cannot be used with --engine ray: {instead}")
     if arguments.format not in {"text", "json"}:
         raise SpecError(f"--format {arguments.format} cannot be used with --engine ray: give text or json.")
     if not arguments.input or not arguments.output:
@@ -366,21 +359,18 @@ def align_command(arguments: Arguments) -> int:
     (scorer,) = make_scorers(arguments.asked, options_of(arguments))
     scores = scorer.score([arguments.hypothesis], [[arguments.reference]])
     alignment = scores.explain(0)
-    predicted, expected = alignment.hypothesis, alignment.reference
+    tokens = alignment.hypothesis, alignment.reference
     links = {
-        side: [
-            (predicted[link.hypothesis], expected[link.reference], link.amount, link.similarity)
-            for link in alignment.links(side)
-        ]
+        side: [(tokens[0][i], tokens[1][j], amount, similarity) for i, j, amount, similarity in alignment.links(side)]
         for side in alignment.sides
     }
     if arguments.format == "json":
-        sides = {side: [dict(zip(COLUMNS, link, strict=True)) for link in links[side]] for side in links}
+        sides = {side: [dict(zip(COLUMNS, link, strict=True)) for link in own] for side, own in links.items()}
         print(as_json({"signature": str(scores.signature), "score": scores.score, "sides": sides}))
     else:
         print(scores)
         for side, own in links.items():
-            rows = [[visible(token), visible(other), f"{much:.4f}", f"{near:.4f}"] for token, other, much, near in own]
+            rows = [(*pair, f"{amount:.4f}", f"{similarity:.4f}") for *pair, amount, similarity in own]
             print(f"\n{side}:\n{format_table(COLUMNS, rows[:SHOWN_LINKS], 'text')}")
             if len(rows) > SHOWN_LINKS:
                 print(f"... and {len(rows) - SHOWN_LINKS} more")

@@ -22,7 +22,6 @@ from click.shell_completion import (
     get_completion_class,
     shell_complete,
 )
-from tabulate import tabulate
 
 from twmd_registry.cli import COMPLETION, MODULES, declare, twmd
 from twmd_registry.cli.declare import Arguments, command
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
 SIGNATURES = ("metric", "preset", "signature")
 PRESETS = ("preset", "model", "offline")
 EXPLAINED = ("key", "short", "value", "what", "accepts")
-WIDTHS = (None, None, 18, 26, 26)
-"""Of the columns of keys, so that the table fits 100 characters."""
 
 
 @command("list", example="twmd list --signatures")
@@ -128,7 +125,7 @@ def explain_command(arguments: Arguments) -> int:
     print(textwrap.fill(f"C(X, Y):            {facts.formula}", 100, subsequent_indent=" " * 20))
     print(f"range:              {facts.span}, higher is closer")
     print(f"a text and itself:  {identical}\n")
-    say(tabulate(rows, headers=EXPLAINED, disable_numparse=True, maxcolwidths=WIDTHS))
+    say(format_table(EXPLAINED, rows, "text"))
     print("\npresets:")
     for preset in own_presets:
         entry_text = (f"Made for {preset.reads}. " if preset.reads else "") + preset.provenance

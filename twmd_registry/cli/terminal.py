@@ -7,24 +7,23 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from threading import Timer
+from typing import TYPE_CHECKING, Any, TextIO
 
 from twmd_registry.errors import visible
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
     from rich.text import Text
-    from tqdm import tqdm
 
 PATIENCE_S = 1.0
 """Seconds after which work counts as long and a progress bar appears."""
-_TICK_S = 0.5
-"""Seconds between two redraws of a bar that gets no reports."""
 _TABLE = re.compile(r"^(?P<header>.+)\n(?P<rule>-+(?: +-+)*)\n(?P<rows>(?:.+\n?)*)", re.MULTILINE)
 _CELL = re.compile(r"\S+(?: \S+)*")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
@@ -88,8 +87,6 @@ def complain(head: str, style: str, message: object) -> None:
     """Write one line to stderr, with control characters escaped: a file's name must not control the terminal."""
     if sys.stderr is None:
         return
-    for bar in _bars:
-        bar.clear()
     line = visible(count_rows_from_one(" ".join(part.strip() for part in str(message).splitlines() if part.strip())))
     _show(sys.stderr, f"{head} {line}", lambda text: text.stylize(style, 0, len(head)))
 
@@ -131,32 +128,22 @@ def null_stream() -> TextIO:
 
 
 class ProgressBar:
-    """A bar on stderr that shows what is done, the total, the rate and the time left. Threads may share it."""
+    """A bar on stderr that shows what is done, the total, the times and the rate. Threads may share it."""
 
-    def __init__(self, bar: tqdm[NoReturn]) -> None:
-        """Report to a bar of tqdm."""
-        self._bar, self._lock = bar, Lock()
+    def __init__(self, bar: Progress, task: TaskID) -> None:
+        """Report to a task of rich's bar."""
+        self._bar, self._task = bar, task
 
     def __call__(self, done: int) -> None:
-        """Move the bar on; by 0, only its clock."""
-        with self._lock:
-            if done:
-                self._bar.set_postfix_str("", refresh=False)
-            self._bar.update(done)
+        """Move the bar on."""
+        (task,) = self._bar.tasks
+        rate = f"{(task.completed + done) / max(task.elapsed or 0, 1e-3):.3g}/s"
+        self._bar.update(self._task, advance=done, description="", rate=rate)
 
     def expect(self, total: int) -> None:
         """Add to the total."""
-        with self._lock:
-            self._bar.total = (self._bar.total or 0) + total
-
-    def clear(self) -> None:
-        """Free the line of the bar for another text; the bar appears again below it."""
-        with self._lock:
-            self._bar.clear()
-
-
-_bars: list[ProgressBar] = []
-"""The bars that are open."""
+        (task,) = self._bar.tasks
+        self._bar.update(self._task, total=(task.total or 0) + total)
 
 
 @contextlib.contextmanager
@@ -170,25 +157,24 @@ def progress_bar(
     if not sys.stderr.isatty():
         yield None
         return
-    from tqdm import tqdm
+    from rich import progress as rich
+    from rich.console import Console
 
-    # miniters: the steps of the work differ in size, and after a large one tqdm would wait for another such step; by 0,
-    # the bar appears, and its clock goes on, before the first step. smoothing: the time left is that of the mean pace.
-    shown: dict[str, Any] = {"delay": PATIENCE_S, "miniters": 0, "smoothing": 0, "leave": False, "dynamic_ncols": True}
-    with tqdm(unit=f" {unit}", total=total, **shown) as bar:
-        bar.set_postfix_str(first, refresh=False)
-        progress, over = ProgressBar(bar), Event()
-
-        def tick() -> None:
-            while not over.wait(_TICK_S):
-                progress(0)
-
-        clock = Thread(target=tick, daemon=True)
-        clock.start()
-        _bars.append(progress)
-        try:
-            yield progress
-        finally:
-            _bars.remove(progress)
-            over.set()
-            clock.join()
+    counts = rich.MofNCompleteColumn(), rich.TextColumn(unit)
+    times = rich.TimeElapsedColumn(), rich.TimeRemainingColumn(), rich.TextColumn("{task.fields[rate]}")
+    columns = rich.BarColumn(), *counts, *times, rich.TextColumn("{task.description}")
+    # stdout may be a file, with which this bar has nothing to do. The time left is that of the mean pace: the steps of
+    # the work differ in size.
+    settings: dict[str, Any] = {"transient": True, "redirect_stdout": False, "speed_estimate_period": math.inf}
+    bar = rich.Progress(*columns, console=Console(file=sys.stderr), **settings)
+    task = bar.add_task(first, total=total, rate="")
+    start = Timer(PATIENCE_S, bar.start)
+    start.daemon = True
+    start.start()
+    try:
+        yield ProgressBar(bar, task)
+    finally:
+        start.cancel()
+        start.join()
+        if bar.live.is_started:
+            bar.stop()

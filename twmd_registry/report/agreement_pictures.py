@@ -15,17 +15,8 @@ from twmd_registry.report.figures import matrices, scatter
 def draw_agreement(result: StudyResult, rated: RatedSegments, suffix: str) -> dict[str, bytes]:
     """Draw scores against ratings, or at the level of systems which of them metric and people order alike.
 
-    Args:
-        result: The scores.
-        rated: The data, with items at the level of systems.
-        suffix: Of the files' form, one of `twmd_registry.report.figures.SUFFIXES`.
-
-    Returns:
-        Files by their names without the suffix: ``scatter``, or ``spa-GROUP`` of every group, whose best system is the
-        first; ``_`` stands for what is no letter, digit, dot or hyphen.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
+    Returns files by their names without the suffix: ``scatter``, or ``spa-GROUP`` of every group, whose best system is
+    the first; ``_`` stands for what is no letter, digit, dot or hyphen.
     """
     data, scores = result.study.data, {metric.label: np.array(metric.scores) for metric in result.scored}
     if result.study.level == SEGMENT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import regex
+from rich.cells import cell_len, set_cell_size
 
 from twmd_registry.engine.input_warnings import SHARED_SCRIPT
 from twmd_registry.errors import FileError, InputError, SpecError, menu, visible, warn
@@ -56,20 +58,9 @@ NOTO = dict.fromkeys(("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEO
 def draw(alignment: Alignment, path: Path) -> None:
     """Draw an alignment: per side, hypothesis tokens as rows and reference tokens as columns; darker cells carry more.
 
-    The same alignment gives the same bytes, with the same fonts installed.
-
-    Args:
-        alignment: The alignment.
-        path: The file to write; ``.png``, ``.svg`` and ``.pdf`` need matplotlib, ``.html`` needs no network.
-
-    Raises:
-        SpecError: Another suffix, or too many tokens.
-        InputError: A text without tokens.
-        MissingExtraError: matplotlib is not installed.
-        FileError: The file cannot be written.
-
-    Warns:
-        TwmdWarning: No installed font has all characters of a ``.png`` or ``.pdf``.
+    The same alignment gives the same bytes, with the same fonts installed. Warns where no installed font has all
+    characters of a ``.png`` or ``.pdf``. Raises what `check_picture_file` and `check_drawable` raise, and FileError if
+    the file cannot be written.
     """
     check_picture_file(path)
     check_drawable(alignment)
@@ -86,12 +77,7 @@ def draw(alignment: Alignment, path: Path) -> None:
 
 
 def check_picture_file(path: Path) -> None:
-    """Check that a picture can be drawn into a file of this name.
-
-    Raises:
-        SpecError: An unknown suffix.
-        MissingExtraError: matplotlib is needed and not installed.
-    """
+    """Raise SpecError for an unknown suffix of a picture, and MissingExtraError if it needs matplotlib in vain."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise SpecError(f"{path}: unknown suffix {path.suffix!r} for a picture; {menu(suffix, SUFFIXES)}.")
@@ -100,12 +86,7 @@ def check_picture_file(path: Path) -> None:
 
 
 def check_drawable(alignment: Alignment, most: int = MOST_TOKENS) -> None:
-    """Check that both texts have tokens, and at most `most`.
-
-    Raises:
-        SpecError: Too many tokens.
-        InputError: A text without tokens.
-    """
+    """Raise InputError if a text has no tokens, and SpecError if it has more than `most`."""
     rows, columns = len(alignment.hypothesis), len(alignment.reference)
     if not rows or not columns:
         raise InputError(f"there is nothing to draw: the {'reference' if rows else 'hypothesis'} has no tokens.")
@@ -128,22 +109,15 @@ def label(token: str) -> str:
     'Donaudampfschifffahrtsg…'
     """
     text = _visible_token(token)
-    if _columns(text) <= LONGEST_LABEL:
+    if cell_len(text) <= LONGEST_LABEL:
         return text
-    end = next(end for end in range(len(text), 0, -1) if _columns(text[:end]) < LONGEST_LABEL)
-    return text[:end].rstrip(JOINERS) + "…"
+    return set_cell_size(text, LONGEST_LABEL - 1).rstrip(f" {JOINERS}") + "…"
 
 
 def _visible_token(token: str) -> str:
     if not token.strip(" "):
         return "␣" * len(token) or "∅"
     return "".join(c if c in JOINERS else visible(c) for c in token)
-
-
-def _columns(text: str) -> int:
-    """Count the columns of a terminal that a text takes."""
-    seen = [c for c in text if not unicodedata.combining(c) and c not in JOINERS]
-    return len(seen) + sum(unicodedata.east_asian_width(c) in "WF" for c in seen)
 
 
 def _marginals(alignment: Alignment, side: str) -> list[dict[str, np.ndarray]]:
@@ -199,11 +173,12 @@ def make_figure(alignment: Alignment, suffix: str) -> Figure:
     rows, columns = _labels(alignment, own_fonts=suffix != ".svg")
     cell = min(0.5, max(0.14, 5 / max(len(rows), len(columns))))
     mpl.rcParams["font.size"] = font = min(10.0, cell * 72 * 0.66)
-    beside, above = (max(map(_columns, labels)) * font * 0.7 / 72 for labels in (rows, columns))
+    beside, above = (max(map(cell_len, labels)) * font * 0.7 / 72 for labels in (rows, columns))
     size = (beside + len(columns) * cell + BAR + 0.8, above + len(rows) * cell + BAR + 1.3)
     width, height = max(size[0], 3.6), size[1]
     across, down = (len(alignment.sides), 1) if width < 1.5 * height else (1, len(alignment.sides))
-    signature = _wrap(str(alignment.signature), int(across * width * 16))
+    fields = str(alignment.signature).replace("|", "| ")  # lines end after a bar
+    signature = textwrap.wrap(fields, int(across * width * 16), break_on_hyphens=False)
     figure = Figure(figsize=(across * width, down * height + 0.8 + 0.13 * len(signature)), layout="constrained")
     figure.suptitle(title(alignment), fontsize=11)
     panels = figure.subfigures(down, across, squeeze=False).ravel()
@@ -213,7 +188,7 @@ def make_figure(alignment: Alignment, suffix: str) -> Figure:
     drawn = {name for side in alignment.sides for bars in _marginals(alignment, side) for name in bars}
     handles = [Patch(color=BAR_COLOURS[name], label=meanings[name]) for name in meanings if name in drawn]
     legend: dict[str, Any] = {"fontsize": 7, "title_fontsize": 7, "frameon": False, "alignment": "left"}
-    figure.legend(handles=handles, title="\n".join(signature), loc="outside lower left", **legend)
+    figure.legend(handles=handles, title="\n".join(signature).replace("| ", "|"), loc="outside lower left", **legend)
     return figure
 
 
@@ -260,16 +235,6 @@ def _draw_bars(axes: Axes, bars: dict[str, np.ndarray], *, upright: bool) -> Non
     axes.set(xlim=along if upright else ends, ylim=ends[::-1] if upright else along[::-1])
     x, y, vertical = (-0.02, 0.0, "bottom") if upright else (1.0, -0.02, "top")
     axes.text(x, y, f"{ends[1]:.2g}", transform=axes.transAxes, fontsize=7, ha="right", va=vertical)
-
-
-def _wrap(signature: str, width: int) -> list[str]:
-    """Break a signature after its bars into lines of up to `width` characters."""
-    lines = [""]
-    for field in signature.replace("|", "|\0").split("\0"):
-        for start in range(0, len(field), width):
-            part = field[start : start + width]
-            lines = [*lines, part] if len(lines[-1]) + len(part) > width else [*lines[:-1], lines[-1] + part]
-    return lines
 
 
 def _labels(alignment: Alignment, *, own_fonts: bool) -> list[list[str]]:

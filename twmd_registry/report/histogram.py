@@ -17,13 +17,10 @@ WIDTH, HEIGHT, TOP, BOTTOM, SIDE = 360, 150, 8, 18, 8
 
 
 def counts_by_bin(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Count values in `BINS` bins of equal width, from the lowest to the highest value of all.
+    """Count finite values by system, shape (N,) each, in `BINS` bins from the lowest to the highest value of all.
 
-    Where all values are equal but for rounding, the bins are from 0.5 below to 0.5 above them. `values` are finite
-    numbers by system, shape (N,) each. Returns counts, shape (systems, bins), and edges, shape (bins + 1,).
-
-    Raises:
-        ValueError: There is no value.
+    Where all values are equal but for rounding, the bins are from 0.5 below to 0.5 above them. Returns counts, shape
+    (systems, bins), and edges, shape (bins + 1,).
     """
     pooled = np.concatenate(values)
     low, high = float(pooled.min()), float(pooled.max())
@@ -33,12 +30,9 @@ def counts_by_bin(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]
 
 
 def histogram(values: Sequence[np.ndarray], label: str, digits: int) -> str:
-    """Draw a histogram as an SVG element.
+    """Draw a histogram of finite values by system, at least one, as an SVG element.
 
-    Args:
-        values: Finite numbers by system, at least one; shape (N,) each.
-        label: A description for readers who cannot see it.
-        digits: Digits of the numbers at its ends.
+    `label` describes it for readers who cannot see it; `digits` are of the numbers at its ends.
     """
     counts, edges = counts_by_bin(values)
     bottom, step = HEIGHT - BOTTOM, (WIDTH - 2 * SIDE) / BINS

@@ -76,18 +76,13 @@ class Report:
 def align_highlight(highlight: Highlight, scores: Sequence[Sequence[ScoreSet]]) -> dict[int, Alignment | str]:
     """Align a segment again, by the first metric with an alignment; `scores` are by system and metric.
 
-    Returns:
-        By the system's number, the alignment, or the reason why it cannot be drawn.
-
-    Raises:
-        ModelError: The model is missing, or has changed.
+    Returns by the system's number the alignment, or the reason why it cannot be drawn.
     """
     first = next((k for k, own in enumerate(scores[0]) if own.metric in PLANS), None)
+    if first is None:
+        return dict.fromkeys(highlight.systems, "none of the metrics has an alignment to show.")
     alignments: dict[int, Alignment | str] = {}
     for system in highlight.systems:
-        if first is None:
-            alignments[system] = "none of the metrics has an alignment to show."
-            continue
         alignment = scores[system][first].explain(highlight.segment)
         try:
             check_drawable(alignment, MOST_TOKENS)
@@ -159,12 +154,7 @@ def legible(text: str) -> str:
 def correlations(statistic: Statistic, comparison: SystemComparison) -> np.ndarray:
     """Correlate every metric with every other, over the segments of all systems together.
 
-    Args:
-        statistic: The statistic.
-        comparison: The scores of every segment.
-
-    Returns:
-        From -1 to 1, NaN where undefined; shape (metrics, metrics), symmetric.
+    From -1 to 1, NaN where undefined; shape (metrics, metrics), symmetric.
     """
     scores = [segment_scores(column).ravel() for column in comparison.columns]
     values = np.full((len(scores), len(scores)), np.nan)

@@ -41,11 +41,5 @@ def _environment(room: str) -> Environment:
 
 
 def render(template: str, room: str = "report", **values: object) -> str:
-    """Render a template of ``report/templates``, or of another room; in HTML and SVG, every value is escaped.
-
-    Args:
-        template: The file's name.
-        room: The room of the package.
-        values: The template's variables.
-    """
+    """Render a template of a room's folder ``templates``; in HTML and SVG, every value is escaped."""
     return _environment(room).get_template(template).render(values)
