@@ -30,16 +30,14 @@ OUT_OF_MEMORY = (
     "out of memory: give fewer texts, cut long ones (--set truncation=cut:N), or use a machine or a --device with more."
 )
 PANELS = {
-    "Score": {"score_commands": "score report align"},
-    "Publish": {"publish_commands": "verify diff cite submit"},
-    "Agreement with people": {"agreement_commands": "correlate tune diagnose", "paper_commands": "study reproduce"},
-    "Training": {
-        "train_commands": "fit-mean fit-idf fit-baseline fit-accuracy train finetune distill average",
-    },
-    "Set up": {"setup_commands": "list explain preset cache selfcheck demo hub install uninstall completion"},
+    "Score": ("score_commands", "score report align"),
+    "Publish": ("publish_commands", "verify diff cite submit"),
+    "Agreement with people": ("agreement_commands", "correlate tune diagnose study reproduce"),
+    "Training": ("train_commands", "fit-mean fit-idf fit-baseline fit-accuracy train finetune distill average"),
+    "Set up": ("setup_commands", "list explain preset cache selfcheck demo hub install uninstall completion"),
 }
-"""From a panel of ``--help`` to the modules that declare and run its commands."""
-MODULES = {name: module for panel in PANELS.values() for module, names in panel.items() for name in names.split()}
+"""From a panel of ``--help`` to the module that declares and runs its commands, and their names."""
+MODULES = {name: module for module, names in PANELS.values() for name in names.split()}
 
 
 class LazyGroup(click.RichGroup):
@@ -70,7 +68,7 @@ class LazyGroup(click.RichGroup):
     "twmd",
     cls=LazyGroup,
     invoke_without_command=True,
-    panels=[RichCommandPanel(panel, commands=" ".join(own.values()).split()) for panel, own in PANELS.items()],
+    panels=[RichCommandPanel(panel, commands=names.split()) for panel, (_, names) in PANELS.items()],
     help="Embedding metrics for generated text, with signatures that anybody can re-run.",
     epilog="Example: twmd score ref.txt -i system_a.txt system_b.txt -m twmd moverscore",
 )

@@ -28,8 +28,11 @@ model = declare.option(
 )
 
 
-def _key(name: str) -> declare.Declare:
-    return declare.option(f"--{name}", "VALUE", "As the key of the specification.")
+def _fitted_to_texts(*keys: str) -> declare.Declare:
+    """Declare the files of texts, and the model with some keys."""
+    own = [declare.option(f"--{key}", "VALUE", "As the key of the specification.") for key in keys]
+    output = declare.output("Default: where background:HASH is looked for.")
+    return declare.all_of(files, declare.columns, model, *own, output, declare.placement)
 
 
 def _print_fitted(key: str, path: Path, arguments: Arguments) -> None:
@@ -63,15 +66,7 @@ def _fit(arguments: Arguments, key: str) -> int:
 
 
 @command("fit-mean", example="twmd fit-mean corpus.txt --model roberta-base")
-@files
-@declare.columns
-@model
-@_key("revision")
-@_key("adapter")
-@_key("truncation")
-@_key("dtype")
-@declare.output("Default: where background:HASH is looked for.")
-@declare.placement
+@_fitted_to_texts("revision", "adapter", "truncation", "dtype")
 def fit_mean_command(arguments: Arguments) -> int:
     """Fit the mean vector that centering=background subtracts, and print the value to use.
 
@@ -81,13 +76,7 @@ def fit_mean_command(arguments: Arguments) -> int:
 
 
 @command("fit-idf", example="twmd fit-idf corpus.txt --model roberta-base")
-@files
-@declare.columns
-@model
-@_key("revision")
-@_key("truncation")
-@declare.output("Default: where background:HASH is looked for.")
-@declare.placement
+@_fitted_to_texts("revision", "truncation")
 def fit_idf_command(arguments: Arguments) -> int:
     """Count in how many texts each token occurs, for idf=background, and print the value to use.
 
@@ -322,9 +311,8 @@ def average_command(arguments: Arguments) -> int:
     from twmd_registry.train.average import average
 
     name = name_preset(arguments.name, str(arguments.output.resolve()))
-    options, dtype = options_of(arguments), Dtype(arguments.dtype)
-    output, rank = arguments.output, arguments.rank
-    scorer, rank = average(arguments.adapters, output, dtype=dtype, rank=rank, options=options, name=name)
+    own = {"dtype": Dtype(arguments.dtype), "rank": arguments.rank, "options": options_of(arguments), "name": name}
+    scorer, rank = average(arguments.adapters, arguments.output, **own)
     print(f"averaged {len(arguments.adapters)} adapters into one of rank {rank}")
     _print_usage(str(scorer.requested.metric), keys_to_set(scorer.requested), scorer.signature)
     return 0
