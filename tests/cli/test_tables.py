@@ -79,11 +79,6 @@ class TestForms:
         (folder / "hyp.txt").write_text(f"{line}\nit rains\n", encoding="utf-8")
         assert read(folder / "hyp.txt")[0] == [line, "it rains"]
 
-    def test_cell_with_a_json_list_holds_several_references(self, folder: Path) -> None:
-        content = 'prediction,references\na,"[""b"", ""c""]"\na,[music] plays\na,"[ ""d"" ]"\n'
-        (folder / "rows.csv").write_text(content, encoding="utf-8")
-        assert read(folder / "rows.csv")[1] == [["b", "c"], ["[music] plays"], ["d"]]
-
     def test_every_text_of_a_table_is_read_for_fitting(self, folder: Path) -> None:
         path = store(folder, "rows.parquet", rows_of("prediction", "references", REFERENCES))
         assert read_texts([path], Columns()) == [*PREDICTIONS, *(text for own in REFERENCES for text in own)]
@@ -100,21 +95,14 @@ class TestBadTables:
     @pytest.mark.parametrize(
         ("name", "content", "words"),
         [
-            (
-                "a.csv",
-                b"prediction,reference,references\na,b,c\n",
-                "a.csv, row 2 (row 1 is the header): both 'references' and 'reference' are there: keep one of them",
-            ),
             ("a.csv", b"prediction,refrence\na,b\n", "no references for a.csv: name a reference file before -i, or g"),
             ("a.csv", b"text,reference\na,b\n", "a.csv, row 1 (the header): no column 'prediction'; Choices: text, r"),
             ("a.csv", b"prediction,reference\n", "a.csv: there is no row under the header."),
-            ("a.csv", b"PAR1\xff", "a.csv is a Parquet file: give it a name that ends in .parquet."),
             ("a.gz", gzip.compress(b"one\ntwo\n", mtime=0)[:-9], "a.gz is compressed and cannot be unpacked"),
             ("a.xz", lzma.compress(b"one\ntwo\n")[:-9], "a.xz is compressed and cannot be unpacked"),
             ("a.gz", gzip.compress(b"", mtime=0), "a.gz is empty."),
             ("a.bz2", bz2.compress(b"one\n"), "a.bz2 is compressed (bzip2), which is not read here: unpack it first."),
             ("a.zst", b"\x28\xb5\x2f\xfd\x04\x00", "a.zst is compressed (zstd), which is not read here: unpack it"),
-            ("a.jsonl.gz", gzip.compress(b"\xff\n", mtime=0), "a.jsonl.gz is not UTF-8: byte 0xff in line 1."),
         ],
     )
     def test_bad_table_is_refused_in_one_line_with_its_row(
