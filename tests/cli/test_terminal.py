@@ -264,11 +264,16 @@ class TestProgress:
             time.sleep(0.2)
         assert not stderr.getvalue()
 
-    def test_message_beside_a_bar_has_a_line_of_its_own(self, stderr: Terminal) -> None:
+    @pytest.mark.parametrize("no_colour", ["1", ""])
+    def test_message_beside_a_bar_has_a_line_of_its_own(
+        self, no_colour: str, stderr: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("NO_COLOR", no_colour)
         with redirect_stderr(stderr), progress_bar("rows", 700):
-            self.wait_for(" 0/700 ", stderr)
+            self.wait_for("0/700", stderr)
             complain("twmd:", HEADER, "a word")
-        lines = [line.rpartition("\r")[2] for line in MOVES.sub("", stderr.getvalue()).split("\n")]
+        plain = CODES.sub("", MOVES.sub("", stderr.getvalue()))
+        lines = [line.rpartition("\r")[2] for line in plain.split("\n")]
         assert lines[0].rstrip() == "twmd: a word"
         assert " 0/700 rows " in lines[1]
 

@@ -51,7 +51,10 @@ def _show(stream: TextIO, text: str, *rules: Rule) -> None:
     painted = Text(text)
     for rule in rules:
         rule(painted)
-    Console(file=stream, force_terminal=True, color_system="standard").print(painted, soft_wrap=True)
+    console = Console(file=stream, force_terminal=True, color_system="standard")
+    with console.capture() as shown:
+        console.print(painted, soft_wrap=True)
+    stream.write(shown.get())  # rich's own writing to a stream does not make room beside a progress bar
 
 
 def say(text: str, *rules: Rule) -> None:

@@ -35,10 +35,7 @@ def card_text(metric: str) -> dict[str, Any]:
     `example` has the texts that every card scores, `scores` the scores of the embedded preset to three digits: of the
     examples, of `unrelated` texts (every tenth prediction of WMT17 against the reference 1,960 rows further on) and of
     unrelated `words` (400 pairs of the vocabulary's words of three ASCII letters or more: every tenth of the first
-    4,000 against the word 4,000 further on); `papers` are rows of the papers' tables.
-
-    Raises:
-        SpecError: The metric has no card.
+    4,000 against the word 4,000 further on); `papers` are rows of the papers' tables. Raises SpecError without a card.
     """
     if metric not in metrics_with_card():
         raise SpecError(f"there is no card for {metric!r}; {menu(metric, metrics_with_card())}.")
@@ -50,13 +47,9 @@ def card_text(metric: str) -> dict[str, Any]:
 
 
 def write_card(metric: str) -> str:
-    """Write a metric's card: front matter, and the sections that the Hub's metric cards have.
+    """Write a metric's card in Markdown: front matter, and the sections that the Hub's metric cards have.
 
-    Returns:
-        Markdown. Its Python examples are doctests that build on each other.
-
-    Raises:
-        SpecError: The metric has no card.
+    Its Python examples are doctests that build on each other. Raises SpecError for a metric without a card.
     """
     text, name = card_text(metric), MetricName(metric)
     facts, default = CATALOGUE[name], default_preset(name, None)
@@ -94,9 +87,8 @@ def _keys(preset: Preset, names: Iterable[str]) -> list[list[str]]:
 def measured_correlations() -> list[tuple[str, ...]]:
     """Read ``data/agreement.tsv``, the correlations of the embedded presets as shipped.
 
-    Returns:
-        Per row: data set, metric, correlation, group (a language pair, or ``mean``), 100 times the correlation and half
-        the width of its bootstrap 95% interval, both as printed.
+    Per row: data set, metric, correlation, group (a language pair, or ``mean``), 100 times the correlation and half the
+    width of its bootstrap 95% interval, both as printed.
     """
     _, _, *lines = _PACKAGE.joinpath("data/agreement.tsv").read_text(encoding="utf-8").splitlines()
     return [tuple(line.split("\t")) for line in lines]
@@ -105,15 +97,7 @@ def measured_correlations() -> list[tuple[str, ...]]:
 def paper_correlations(table: str, row: str) -> list[tuple[str, str, dict[str, str]]]:
     """Return the correlations that a paper prints in a row of a table of `twmd_registry.papers`.
 
-    Args:
-        table: The table's name.
-        row: The paper's name of the metric.
-
-    Returns:
-        Per model: data set, source, and 100 times the correlations by name, as printed.
-
-    Raises:
-        SpecError: There is no such table.
+    Per model: data set, source, and 100 times the correlations by name, as printed.
     """
     experiment = read_experiment(table)
     paper, data = experiment.about.partition(":")[0], "stsb-test" if "STS-B" in experiment.data else "wmt17"

@@ -34,20 +34,11 @@ def card_files(metric: str) -> dict[str, str]:
 
 
 def build_space(metric: str, folder: Path, *, module: str | None = None) -> Path:
-    """Build a metric's Space: its card, page, requirements and `evaluate` module; needs no network, token or model.
+    """Build a metric's Space in a new or empty folder: its card, page, requirements and `evaluate` module.
 
-    Args:
-        metric: The metric's name.
-        folder: The folder to write; new or empty.
-        module: The Space's name, and so its module's: ``evaluate.load("ORG/NAME")`` looks for ``NAME.py``. The metric's
-            name if not given.
-
-    Returns:
-        The module's file, which ``evaluate.load`` accepts.
-
-    Raises:
-        SpecError: The metric has no card.
-        FileError: The folder is not empty, is a file, or cannot be written to.
+    Needs no network, token or model. `module` is the Space's name (default: the metric's), for ``evaluate.load`` of
+    ``ORG/NAME`` looks for ``NAME.py``. Returns the module's file, which ``evaluate.load`` accepts. Raises SpecError for
+    a metric without a card, and FileError if the folder is not empty or cannot be written to.
     """
     files = card_files(metric)
     script = folder / f"{module or metric}.py"
@@ -76,8 +67,7 @@ def _write(files: dict[str, str], folder: Path) -> None:
 def read_token(file: Path | None) -> str:
     """Read the token for writing to the Hub from a file; None for ``HF_TOKEN``, or that of ``hf auth login``.
 
-    Raises:
-        FileError: There is no token, the file cannot be read, or its text cannot be a token. No message shows it.
+    Raises FileError where there is none. No message shows it.
     """
     if file is None:
         from huggingface_hub import get_token
@@ -98,20 +88,10 @@ def read_token(file: Path | None) -> str:
 
 
 def push_space(metric: str, space: str, *, token: str, private: bool = False) -> str:
-    """Build a metric's Space and upload it; an existing Space gets a new commit.
+    """Build a metric's Space and upload it to ORG/NAME; an existing Space gets a new commit. Return its address.
 
-    Args:
-        metric: The metric's name.
-        space: The Space, ORG/NAME.
-        token: A token that may write there.
-        private: Create a Space that only its owner sees.
-
-    Returns:
-        Its address.
-
-    Raises:
-        SpecError: The metric has no card, or ``evaluate.load`` cannot load a Space of this name.
-        FileError: The Hub cannot be reached or refuses, or `private` is wanted and the Space is public.
+    Raises SpecError for a metric without a card or a name that ``evaluate.load`` cannot load, and FileError if the Hub
+    cannot be reached or refuses, or `private` is wanted and the Space is public.
     """
     match = SPACE.fullmatch(space)
     if match is None:

@@ -22,17 +22,10 @@ SOFTWARE = render("software.bib", version=__version__)
 
 
 def cite(record: Record, form: str, *, digits: int = 4, task: str = TASK, dataset: str | None = None) -> str:
-    """Write a record's scores in a form to publish.
+    """Write a record's scores in a form of `FORMATS`, to publish them.
 
-    Args:
-        record: The record.
-        form: One of `FORMATS`.
-        digits: Digits after the point.
-        task: For ``eval_results``: the Hub's name of the task.
-        dataset: For ``eval_results``: the data set's id on the Hub; None for the name of the reference file.
-
-    Raises:
-        FileError: The record was edited, contradicts itself, or holds text that is not a signature.
+    `task` and `dataset` are the Hub's names, for ``eval_results``; without a data set, the file of references is named.
+    Raises FileError if the record was edited, contradicts itself, or holds text that is not a signature.
     """
     from twmd_registry.record.verify import contradictions  # loads torch, which a card's BibTeX does not need
 
