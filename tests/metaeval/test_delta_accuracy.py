@@ -14,8 +14,8 @@ from twmd_registry.cli import main
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.delta_accuracy import (
+    COMPARISON,
     DELTA_ACCURACY,
-    Comparisons,
     estimate,
     fit_delta_accuracy,
     fit_spread,
@@ -50,8 +50,9 @@ def test_fit_finds_the_spread_of_a_simulation() -> None:
     differences = np.abs(rng.normal(0, 0.04, len(segments)))
     p = stats.norm.cdf(differences / np.sqrt(0.02**2 + 0.3**2 / segments))
     agreed = rng.random(len(segments)) < p
-    none = np.zeros(len(segments), dtype=int)
-    spread = fit_spread(Comparisons(differences, segments, agreed, none + 1.0, none, none), none + 1.0)
+    comparisons = np.zeros(len(segments), dtype=COMPARISON)
+    comparisons["difference"], comparisons["segments"], comparisons["agreed"] = differences, segments, agreed
+    spread = fit_spread(comparisons, np.ones(len(segments)))
     assert spread == pytest.approx((0.02, 0.3), rel=0.1)
 
 
@@ -63,11 +64,11 @@ def test_stated_share_is_the_share_seen_in_other_campaigns(tmp_path: Path) -> No
         stated, seen = [], []
         for own in others:
             shares = stats.norm.cdf(
-                own.differences / np.hypot(part.content[0, 0], part.content[0, 1] / np.sqrt(own.segments))
+                own["difference"] / np.hypot(part.content[0, 0], part.content[0, 1] / np.sqrt(own["segments"]))
             )
             inside = (shares >= low) & (shares <= high)
             stated += shares[inside].tolist()
-            seen += own.agreed[inside].tolist()
+            seen += own["agreed"][inside].tolist()
         assert abs(np.mean(stated) - np.mean(seen)) < 0.05
 
 

@@ -163,9 +163,8 @@ def split_parts(
 ) -> list[Part]:
     """Split the data into the parts that a statistic is averaged over, by ascending name.
 
-    Raises:
-        SpecError: There is no such averaging, or it does not go with the statistic.
-        InputError: The data do not name what is needed, or a rating is not finite.
+    Raises SpecError for an averaging that does not exist or go with the statistic, and InputError where the data do not
+    name what is needed, or a rating is not finite.
     """
     if averaging not in set(Averaging):
         raise SpecError(f"there is no averaging {averaging!r}; {menu(str(averaging), Averaging)}.")
@@ -195,13 +194,9 @@ def split_parts(
 
 
 def bootstrap(estimate: CorrelationEstimate, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Compute a statistic of resamples, drawn with replacement.
+    """Compute a statistic of resamples, drawn with replacement; shape (resamples,).
 
-    Returns:
-        Shape (resamples,); NaN where a resample leaves the statistic undefined, and everywhere with a single unit.
-
-    Raises:
-        SpecError: A negative number of resamples.
+    NaN where a resample leaves the statistic undefined, and everywhere with a single unit.
     """
     if resamples < 0:
         raise SpecError(f"expected resamples of 0 or more, not {resamples}.")

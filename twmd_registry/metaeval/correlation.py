@@ -419,8 +419,7 @@ def make_estimator(
 ) -> Estimator:
     """Prepare ratings, shape (N,), for a statistic of many metrics' scores; arguments as for `correlate`.
 
-    Raises:
-        InputError: The statistic needs items or systems; the reason alone.
+    Raises InputError, with the reason alone, where the statistic needs items or systems.
     """
     if statistic in _CORRELATIONS:
         return _make_correlation(statistic, ratings)
@@ -444,15 +443,9 @@ def statistic_named(name: str) -> Statistic:
 
 
 def check_numbers(name: str, values: Sequence[float] | np.ndarray, rows: int) -> np.ndarray:
-    """Return scores or ratings as float64, shape (rows,).
+    """Return scores or ratings, called `name` in messages, as float64, shape (rows,).
 
-    Args:
-        name: What they are, for the message.
-        values: Numbers.
-        rows: How many there must be.
-
-    Raises:
-        InputError: Another number of them, or one that is not finite; names the row.
+    Raises InputError for another number of them, or one that is not finite; names the row.
     """
     try:
         numbers = np.asarray(values, dtype=np.float64)

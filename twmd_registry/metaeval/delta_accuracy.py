@@ -11,7 +11,7 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -35,33 +35,26 @@ LEVEL = (2.5, 97.5)
 """Percentiles of the resamples that bound a 95% interval."""
 
 
-class Comparisons(NamedTuple):
-    """Comparisons of two systems on the same segments; shape (comparisons,) each.
-
-    Attributes:
-        differences: Of their scores, 0 or more.
-        segments: How many there were.
-        agreed: Whether people prefer the system that scores higher, over all segments.
-        weights: A number of segments counts as much as every other.
-        first: The number of one system.
-        second: The number of the other.
-    """
-
-    differences: np.ndarray
-    segments: np.ndarray
-    agreed: np.ndarray
-    weights: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
+COMPARISON = np.dtype(
+    [
+        ("difference", np.float64),
+        ("segments", np.int64),
+        ("agreed", np.bool_),
+        ("first", np.int64),
+        ("second", np.int64),
+        ("weight", np.float64),
+    ]
+)
+"""Two systems on the same segments: the difference of their scores, 0 or more; whether people prefer the system that
+scores higher, over all segments; the numbers of the systems; and a weight, by which every number of segments counts as
+much as every other."""
 
 
-def list_comparisons(scores: Sequence[float], rated: RatedSegments, *, seed: int = 0) -> Comparisons:
+def list_comparisons(scores: Sequence[float], rated: RatedSegments, *, seed: int = 0) -> np.ndarray:
     """Compare the systems of every group on samples of the segments that all of them have.
 
-    Args:
-        scores: Higher is better; shape (segments,).
-        rated: Ratings with items and systems.
-        seed: Of the samples.
+    Returns:
+        Of type `COMPARISON`; shape (comparisons,).
 
     Raises:
         InputError: The data do not name items and systems, or no group has `LEAST_SYSTEMS` systems with segments in
@@ -79,9 +72,10 @@ def list_comparisons(scores: Sequence[float], rated: RatedSegments, *, seed: int
             counted += len(systems)
     if not rows:
         raise InputError(f"comparisons of systems need {LEAST_SYSTEMS} systems with segments in common.")
-    differences, segments, agreed, first, second = np.array(rows).T
-    _, code, counts = np.unique(segments, return_inverse=True, return_counts=True)
-    return Comparisons(differences, segments, agreed > 0, 1 / counts[code], first.astype(int), second.astype(int))
+    comparisons = np.array([(*row, 0.0) for row in rows], dtype=COMPARISON)
+    _, code, counts = np.unique(comparisons["segments"], return_inverse=True, return_counts=True)
+    comparisons["weight"] = 1 / counts[code]
+    return comparisons
 
 
 def _compare(
@@ -99,15 +93,15 @@ def _compare(
                     yield float(abs(difference)), size, alike, start + i, start + j
 
 
-def fit_spread(comparisons: Comparisons, weights: np.ndarray) -> tuple[float, float]:
+def fit_spread(comparisons: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
     """Return the s and t of the greatest weighted likelihood."""
     from scipy.optimize import minimize
 
-    scale = float(np.median(comparisons.differences))
+    scale = float(np.median(comparisons["difference"]))
 
     def loss(logarithms: np.ndarray) -> float:
-        p = _accuracy(comparisons.differences, comparisons.segments, *(scale * np.exp(logarithms)))
-        likelihood = np.where(comparisons.agreed, p, 1 - p)
+        p = _accuracy(comparisons["difference"], comparisons["segments"], *(scale * np.exp(logarithms)))
+        likelihood = np.where(comparisons["agreed"], p, 1 - p)
         return -float(weights @ np.log(np.maximum(likelihood, 1e-12)))
 
     found = minimize(loss, np.array([0.0, 2.0]), method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-6})
@@ -122,28 +116,26 @@ def _accuracy(differences: np.ndarray, segments: np.ndarray, s: float, t: float)
 
 
 def fit_delta_accuracy(metric: MetricSpec, scored: Mapping[str, tuple[Sequence[float], RatedSegments]]) -> bytes:
-    """Fit a metric's delta accuracy, and return its file.
+    """Fit the delta accuracy of a metric, as it was applied, to scores and ratings by data set; return its file.
 
-    Args:
-        metric: The metric as it was applied.
-        scored: By name of the data, its scores and the ratings.
-
-    Raises:
-        InputError: As for `list_comparisons`.
+    Raises InputError, as `list_comparisons`.
     """
-    parts = [list_comparisons(*own) for own in scored.values()]
-    ends = np.cumsum([0, *(int(part.second.max()) + 1 for part in parts)])
-    moved = [part._replace(first=part.first + k, second=part.second + k) for part, k in zip(parts, ends, strict=False)]
-    every = Comparisons(*(np.concatenate(columns) for columns in zip(*moved, strict=True)))
-    rng, systems, resampled = np.random.default_rng(0), int(ends[-1]), list[tuple[float, float]]()
+    parts, systems = list[np.ndarray](), 0
+    for own in scored.values():
+        part = list_comparisons(*own)
+        for column in ("first", "second"):
+            part[column] += systems
+        parts.append(part)
+        systems = int(part["second"].max()) + 1
+    every, rng, resampled = np.concatenate(parts), np.random.default_rng(0), list[tuple[float, float]]()
     for _ in range(RESAMPLES):
         drawn = np.bincount(rng.integers(0, systems, systems), minlength=systems)
-        resampled.append(fit_spread(every, every.weights * drawn[every.first] * drawn[every.second]))
+        resampled.append(fit_spread(every, every["weight"] * drawn[every["first"]] * drawn[every["second"]]))
     about = {
         "metric": names_of([metric]),
         "data": list(scored),
         "systems": systems,
-        "spread": fit_spread(every, every.weights),
+        "spread": fit_spread(every, every["weight"]),
         "resampled": [[float(f"{value:.4g}") for value in pair] for pair in resampled],
     }
     return f"{json.dumps(about)}\n".encode()
@@ -152,10 +144,7 @@ def fit_delta_accuracy(metric: MetricSpec, scored: Mapping[str, tuple[Sequence[f
 def estimate(part: FittedPart[np.ndarray], difference: float, segments: int) -> DeltaAccuracy:
     """Return how often people prefer the better of two systems, with a 95% interval.
 
-    Args:
-        part: The fitted spreads, shape (1 + resamples, 2), the estimate first.
-        difference: Of the two systems' scores.
-        segments: How many were scored.
+    `part` holds the fitted spreads, shape (1 + resamples, 2), the estimate first.
     """
     s, t = part.content.T
     share, *resampled = _accuracy(np.abs(difference), np.array(segments), s, t)
@@ -164,11 +153,7 @@ def estimate(part: FittedPart[np.ndarray], difference: float, segments: int) -> 
 
 
 def read_delta_accuracy(path: Path) -> FittedPart[np.ndarray]:
-    """Read a fitted accuracy, as `estimate` takes it.
-
-    Raises:
-        ModelError: The file is damaged; names it.
-    """
+    """Read a fitted accuracy, as `estimate` takes it; raises ModelError for a damaged file."""
     content = path.read_bytes()
     try:
         about: dict[str, Any] = json.loads(content)
@@ -185,8 +170,7 @@ def read_delta_accuracy(path: Path) -> FittedPart[np.ndarray]:
 def find_delta_accuracy(metric: MetricSpec) -> FittedPart[np.ndarray] | None:
     """Find the fitted accuracy of a metric with exactly these settings, the user's own first; None without one.
 
-    Warns:
-        TwmdWarning: A file is damaged, and passed over.
+    A damaged file is named in a warning, and passed over.
     """
     wanted = names_of([metric])
     for folder in (DELTA_ACCURACY.home, DELTA_ACCURACY.packaged):
@@ -210,12 +194,8 @@ def add_delta_accuracies(comparison: SystemComparison, references: Sequence[Sequ
         return comparison
     columns = []
     for column in comparison.columns:
-        own = (
-            None
-            if column.hundred
-            else find_delta_accuracy(parse_signature(column.long_signature or column.signature).spec)
-        )
-        if own:
+        signature = column.long_signature or column.signature
+        if not column.hundred and (own := find_delta_accuracy(parse_signature(signature).spec)):
             first, *others = column.cells
             differences = [cell.score - first.score for cell in others]
             accuracies = [estimate(own, each, len(references)) if each else None for each in differences]

@@ -80,9 +80,7 @@ class Diagnosis:
         model: Its name and content, as in a signature.
         texts: Texts that have a word.
         words: Words in them: tokens that are not special.
-        truncated: Texts that were cut at the model's limit.
         empty: Texts without a word, which were left out.
-        centerings: The centerings that were measured.
         estimates: Of type `ESTIMATE`; shape (centerings, layers, similarities).
     """
 
@@ -226,9 +224,7 @@ def judge(similarity: Similarity, means: np.ndarray) -> Verdict:
     The paper words the properties ("approximately", "in higher layers"); the bounds are ours. A similarity that is
     undefined in a layer leaves its property undefined, and fewer than three layers leave properties 2 and 3 undefined.
 
-    Args:
-        similarity: Which property.
-        means: Of every layer, in order, the embeddings first; shape (layers,).
+    `means` are of every layer, in order, the embeddings first; shape (layers,).
     """
     if np.isnan(means).any():
         return None, f"undefined in {int(np.isnan(means).sum())} of {len(means)} layers"
@@ -263,12 +259,8 @@ def pair_words(
 ) -> WordPairs:
     """Pair the words of a corpus: all pairs where there are at most `pairs`, else that many, drawn with replacement.
 
-    Args:
-        similarity: Which words may be paired.
-        words: Token id and text of every word, texts ascending; shape (W,) each.
-        unknown: The token of unknown words, which stands for many words and is no word's partner in ``self``.
-        pairs: Most pairs.
-        rng: Draws them.
+    `words` are token id and text of every word, texts ascending, shape (W,) each; `unknown` is the token of unknown
+    words, which stands for many words and is no word's partner in ``self``.
     """
     ids, text = words
     places = np.arange(len(ids))

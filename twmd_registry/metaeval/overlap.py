@@ -76,20 +76,10 @@ def read_hashes(path: Path) -> Hashes:
 
 
 def training_hashes(scorer: Scorer) -> dict[str, Hashes]:
-    """Collect what is known of the data that a metric was trained or tuned on.
+    """Return, by what was trained or tuned, the hashes of its data by data set; loads the models of all members.
 
     An adapter and a model bring a file. Settings count as tuned on the data of the closest preset of this model, as far
-    as they have the values that were chosen there.
-
-    Args:
-        scorer: The metric; of an ensemble all members. Loads the models.
-
-    Returns:
-        By what was trained or tuned, the hashes by data set.
-
-    Raises:
-        ModelError: A file is damaged.
-        TwmdError: As for `Scorer.spec`.
+    as they have the values that were chosen there. Raises ModelError for a damaged file.
     """
     hashes: dict[str, Hashes] = {}
     for member in scorer.members:

@@ -31,13 +31,7 @@ _LATEX = str.maketrans({"μ": r"$\mu$", "±": r"$\pm$", "|": r"\textbar{}"})
 
 
 class LabelledScores(NamedTuple):
-    """One metric's scores.
-
-    Attributes:
-        label: A name that no other metric beside it has.
-        signature: The applied specification.
-        scores: A score per segment.
-    """
+    """A metric's score of every segment, with its signature and a label that no other metric beside it has."""
 
     label: str
     signature: str
@@ -45,13 +39,7 @@ class LabelledScores(NamedTuple):
 
 
 class TextTable(NamedTuple):
-    """A table as text.
-
-    Attributes:
-        name: Its name in the paper.
-        header: Of the columns.
-        rows: The cells; each of our rows is followed by the paper's of the same name, where it has one.
-    """
+    """A named table of texts."""
 
     name: str
     header: tuple[str, ...]
@@ -119,11 +107,7 @@ def score_lexically(name: str, rated: RatedSegments, progress: Progress | None =
 
     Sentence BLEU with its effective order (Papineni et al. 2002); chrF, the F2 of n-grams of 1 to 6 characters (Popovic
     2015); chrF++, of 1 and 2 words as well (Popovic 2017); and ROUGE (Lin 2004), the F1 of unigrams, bigrams, or the
-    longest common subsequence, without stemming, with the best of several references. `progress` is called with 1 for
-    every segment.
-
-    Raises:
-        MissingExtraError: `rouge-score` is not installed.
+    longest common subsequence, without stemming, with the best of several references.
     """
     references = [[own] if isinstance(own, str) else list(own) for own in rated.references]
     most = max(map(len, references))

@@ -100,21 +100,7 @@ def williams_by_part(
 ) -> dict[str, AgreementTest | None]:
     """Test by Williams within every part of the data whether A's Pearson correlation is higher.
 
-    Args:
-        scores_a: Of metric A; shape (segments,).
-        scores_b: Of metric B; likewise.
-        rated: The ratings.
-        averaging: A value of `Averaging`: what the parts are.
-
-    Returns:
-        By ascending name; None where a correlation is undefined.
-
-    Raises:
-        SpecError: As for `split_parts`.
-        InputError: As for `split_parts`, or other numbers of scores than of ratings.
-
-    Warns:
-        TwmdWarning: Parts of fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments.
+    Returns the tests by ascending name, None where a correlation is undefined; warns of small parts.
     """
     a, b = _check_both(scores_a, scores_b, rated)
     tests, sizes = dict[str, AgreementTest | None](), dict[str, int]()
@@ -203,11 +189,7 @@ def rank_metrics(
     values: Sequence[float],
     rated: RatedSegments,
     statistic: str,
-    *,
-    averaging: str = Averaging.GROUP,
-    trials: int = 1000,
-    seed: int = SEED,
-    threshold: float = THRESHOLD,
+    **permuted: Any,
 ) -> list[int]:
     """Rank metrics in clusters, as the metrics shared task does (Freitag et al. 2023).
 
@@ -218,20 +200,16 @@ def rank_metrics(
     Args:
         scores: Of every metric; shape (metrics, segments).
         values: The statistic of every metric.
-        rated: As for `permutation`, as are the other arguments and errors.
+        rated: The ratings.
         statistic: A value of `Statistic`.
-        averaging: A value of `Averaging`.
-        trials: How many permutations per pair of metrics.
-        seed: Of the permutations.
-        threshold: As for `permutation`.
+        permuted: Averaging, trials, seed and threshold, as for `permutation`, whose errors are raised.
 
     Returns:
         Ranks from 1.
     """
-    given: dict[str, Any] = {"averaging": averaging, "trials": trials, "seed": seed, "threshold": threshold}
     ranks, rank, cluster = [0] * len(scores), 1, list[int]()
     for metric in sorted(range(len(scores)), key=lambda each: -values[each]):
-        against = [permutation(scores[better], scores[metric], rated, statistic, **given) for better in cluster]
+        against = [permutation(scores[better], scores[metric], rated, statistic, **permuted) for better in cluster]
         if any(test.p <= SIGNIFICANT for test in against):
             rank, cluster = rank + 1, []
         cluster.append(metric)

@@ -236,11 +236,7 @@ class StudyResult:
 def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress: Progress | None = None) -> StudyResult:
     """Score every segment by every metric, each text encoded once, and correlate.
 
-    Args:
-        study: What to measure.
-        rated: The data; their content must be the study's.
-        options: Device, batch size and caches.
-        progress: Called with the number of segments scored, and of those whose agreement is measured, per metric.
+    `progress` is called with the number of segments scored, and of those whose agreement is measured, per metric.
 
     Raises:
         SpecError: A statistic that does not go with the averaging or level.

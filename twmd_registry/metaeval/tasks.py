@@ -104,19 +104,8 @@ def run_task(
 ) -> TaskResult:
     """Score every segment by every metric, and average their agreement as a shared task did.
 
-    Args:
-        task: A name of `TASKS`.
-        study: The data and the metrics; nothing else of it is read.
-        rated: The data.
-        options: Device, batch size and caches.
-        progress: Called with the number of segments scored, per metric.
-
-    Raises:
-        InputError: The data have none of the task's language pairs, or do not name systems and items.
-        SpecError: As for `run_study`, as are other errors.
-
-    Warns:
-        TwmdWarning: As for `run_study`.
+    `task` is a name of `TASKS`; of the study, only data and metrics are read. Errors and warnings are those of
+    `run_study`; raises InputError, too, where the data have none of the task's language pairs.
     """
     wanted = TASKS[task]
     pairs = [pair for pair in wanted.pairs if pair in rated.group]

@@ -57,15 +57,14 @@ def settings(
     most: int | None = None,
     kept: Sequence[str] = (),
 ) -> Iterator[MetricSpec]:
-    """Yield every setting of the grid for one metric.
+    """Yield every setting of the grid for one metric, an encoder and its hidden states.
 
     Args:
         metric: The metric.
         model: The encoder.
         layers: Hidden states to try.
         tried: By key, what is tried instead of, or beside, `GRID`; keys that the metric does not use are left out.
-        most: How many settings at most: fewer values, evenly spread, are tried of the keys in `ORDERED`, then of
-            others. None for all.
+        most: Settings at most, None for all: fewer values are tried of the keys in `ORDERED`, then of others.
         kept: Keys of which all values are tried whatever `most` says.
 
     Raises:
@@ -125,18 +124,8 @@ def tune(
 ) -> list[Trial]:
     """Measure settings on rated data, best first; each text of a group is encoded once for all of them.
 
-    Args:
-        specs: Settings to compare.
-        data: Rated data sets.
-        options: Device, batch size and caches.
-        progress: Called with the number of segments scored.
-        announce: Called once at the start with the seconds that it will take, by `estimate_seconds`.
-
-    Returns:
-        The settings as they were applied, with the model as the user named it.
-
-    Raises:
-        InputError: As for `mean_correlations`.
+    `announce` is called once at the start with the seconds that it will take, by `estimate_seconds`. Returns the
+    settings as they were applied, with the model as the user named it; raises InputError, as `mean_correlations`.
     """
     scorers = [Scorer(spec, options) for spec in specs]  # together, or the model would be loaded again for each
     if announce is not None:
@@ -152,17 +141,9 @@ def tune(
 def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress: Progress | None = None) -> np.ndarray:
     """Correlate every setting's scores with ratings: Pearson's r within each group, and the plain mean over groups.
 
-    Groups are scored apart, so that no centering batch spans two of them; each text of a group is encoded once for all
-    settings. A group that has no correlation by any setting (fewer than three rows, constant ratings) is left out.
-
-    Returns:
-        Shape (settings,).
-
-    Raises:
-        InputError: No group has a correlation, or a group has one by some settings only.
-
-    Warns:
-        TwmdWarning: A group was left out; says why.
+    Groups are scored apart, so that no centering batch spans two of them. A group that has no correlation by any
+    setting (fewer than three rows, constant ratings) is left out with a warning. Returns shape (settings,). Raises
+    InputError where no group has a correlation, or a group has one by some settings only.
     """
     names, means = np.array(rated.group), []
     for group in dict.fromkeys(rated.group):
@@ -225,10 +206,7 @@ def varied_keys(trials: Sequence[Trial]) -> list[str]:
 def write_preset(name: str, trials: Sequence[Trial], data: Sequence[str]) -> str:
     """Write a TOML table of presets: of every metric the best setting, with its origin.
 
-    Args:
-        name: The preset's name.
-        trials: Best first, of one model.
-        data: Name, content and size of every data set, as in the file of their hashes.
+    `trials` are of one model, best first; `data` are named with content and size, as in the file of their hashes.
     """
     scored, presets = ", ".join(data), []
     for metric in dict.fromkeys(spec.metric for spec, _ in trials):

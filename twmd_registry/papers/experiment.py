@@ -22,10 +22,9 @@ _FOLDER = resources.files("twmd_registry").joinpath("data/papers")
 
 
 class ExperimentRow(NamedTuple):
-    """A row of a table, printed or computed here.
+    """A row of a table, printed or computed here, by the paper's name of the metric.
 
     Attributes:
-        metric: The paper's name of the metric.
         model: The encoder; `UNNAMED` where the paper names none.
         layer: Its hidden states as text; empty where there are none.
         values: A number per cell of `Experiment.cells`, NaN where undefined.
@@ -43,12 +42,9 @@ class ExperimentRow(NamedTuple):
 
 
 class ExperimentCell(NamedTuple):
-    """One number of a row: a statistic of a column.
+    """One number of a row: a statistic, of `twmd_registry.papers.measures.MEASURES`, of a named column.
 
-    Attributes:
-        column: The column's name.
-        unit: What it is measured on: a group (a language pair), a data set, or `AVERAGE`.
-        statistic: A key of `twmd_registry.papers.measures.MEASURES`.
+    It is measured on a `unit`: a group (a language pair), a data set, or `AVERAGE`.
     """
 
     column: str
@@ -126,12 +122,7 @@ class Experiment:
         return "layer" not in self.vary and any(layer == "own" or isinstance(layer, float) for layer in layers)
 
     def nearest(self, model: str, depth: int) -> str:
-        """Return the encoder of the paper that a model is compared with.
-
-        Args:
-            model: The model as the user named it.
-            depth: Its layers; 0 for word vectors.
-        """
+        """Return the encoder of the paper that a model is compared with, by its name and layers (0: word vectors)."""
         models = list(dict.fromkeys(row.model for row in self.printed if row.model != UNNAMED)) or [UNNAMED]
         other = models[0 if self.encoders["other"] == "first" else -1]
         wanted = self.encoders.get("static" if depth == 0 else model, model)
@@ -144,14 +135,9 @@ def experiment_names() -> tuple[str, ...]:
 
 
 def read_experiment(name: str, members: Mapping[str, str] | None = None) -> Experiment:
-    """Read an experiment.
+    """Read an experiment of `experiment_names`; `members` has, by row, what replaces the row's ``member``.
 
-    Args:
-        name: One of `experiment_names`.
-        members: By row, a metric with its keys in the place of the row's ``member``.
-
-    Raises:
-        SpecError: There is none of this name; the message lists those there are.
+    Raises SpecError, with the names there are, for another name.
     """
     if name not in experiment_names():
         raise SpecError(f"no table or figure {name!r} to compute again; {menu(name, experiment_names())}.")

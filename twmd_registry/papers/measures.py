@@ -18,15 +18,8 @@ Measure = Callable[[np.ndarray, np.ndarray], float]
 def roc_curve(scores: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the receiver operating characteristic from (0, 0) to (1, 1); tied scores are one point.
 
-    Args:
-        scores: Higher is more positive; shape (N,).
-        positive: The class; shape (N,), bool.
-
-    Returns:
-        False and true positive rates, ascending; shape (points,) each.
-
-    Raises:
-        InputError: All are of one class, or a score is not finite.
+    Returns false and true positive rates, ascending, shape (points,) each; raises InputError where all are of one class
+    or a score is not finite.
     """
     positives = int(positive.sum())
     if not 0 < positives < len(positive):
@@ -40,11 +33,7 @@ def roc_curve(scores: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def roc_area(scores: np.ndarray, positive: np.ndarray) -> float:
-    """Return the area under the curve: how often a positive scores higher than a negative, ties counting half.
-
-    Raises:
-        InputError: As for `roc_curve`.
-    """
+    """Return the area under the curve: how often a positive scores higher than a negative, ties counting half."""
     false, true = roc_curve(scores, positive)
     return float(trapezoid(true, false))
 
@@ -84,18 +73,9 @@ MEASURES: dict[str, Measure] = {
 
 
 def measure(samples: Sequence[tuple[np.ndarray, np.ndarray]], statistics: Sequence[str], place: str) -> np.ndarray:
-    """Measure several rows' scores on the same segments.
+    """Measure several rows' scores on the same segments, called `place` in a warning of undefined numbers (NaN).
 
-    Args:
-        samples: By row, scores and ratings; shape (N,) each.
-        statistics: Keys of `MEASURES`.
-        place: What the segments are, for the message.
-
-    Returns:
-        NaN where a number is undefined; shape (rows, statistics).
-
-    Warns:
-        TwmdWarning: A number is undefined; the warning gives the count of rows and the first reason.
+    By row, scores and ratings of shape (N,) are given; returns shape (rows, statistics).
     """
     result = np.full((len(samples), len(statistics)), np.nan)
     reasons: dict[int, str] = {}

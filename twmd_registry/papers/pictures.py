@@ -30,12 +30,7 @@ NamedFile: TypeAlias = tuple[str, bytes]
 
 
 def draw_pictures(result: Reproduction, options: RunOptions) -> Iterator[NamedFile]:
-    """Yield the figure of an experiment; nothing for a table.
-
-    Args:
-        result: What was computed.
-        options: Device, batch size and caches; curves of plans align again.
-    """
+    """Yield the figure of an experiment; nothing for a table."""
     if result.experiment.picture:
         yield from _PICTURES[result.experiment.picture["kind"]](result, options)
 
@@ -158,15 +153,7 @@ def marginal_errors(result: Reproduction, options: RunOptions) -> dict[str, tupl
     After the last sweep the rows of pi are exact. The error is ``sum_j |sum_i pi_ij - 1/n|``, the columns' distance
     from their marginal in total, averaged over pairs of texts.
 
-    Args:
-        result: An experiment with ``plans`` whose settings vary temperature and iterations.
-        options: Device, batch size and caches.
-
-    Returns:
-        By temperature, as a line's name: numbers of sweeps, and the errors, from 0 to 2.
-
-    Raises:
-        InputError: The texts leave nothing to align.
+    Returns, by temperature as a line's name, numbers of sweeps, and the errors, from 0 to 2.
     """
     _, rated = first_pairs(result)
     first = result.settings[0].metric

@@ -89,9 +89,8 @@ class Reproduction:
     def rank_agreement(self) -> dict[str, tuple[int, tuple[float, ...]]]:
         """Compare the order of the rows here with the paper's.
 
-        Returns:
-            By the paper's layer (empty for a single layer), the number of rows compared, and per cell Kendall's tau-b
-            of our numbers with the paper's, NaN where fewer than three rows are defined or all are equal.
+        Returns, by the paper's layer (empty for a single layer), the number of rows, and per cell Kendall's tau-b of
+        our numbers with the paper's, NaN where fewer than three rows are defined or all are equal.
         """
         several = len(self.experiment.offsets) > 1
         layers = [theirs.layer if several else "" for _, theirs in self.compared]
@@ -108,11 +107,7 @@ class Reproduction:
         return self._by_axis() if self.experiment.vary else self._beside()
 
     def text(self, suffix: str) -> str:
-        """Write the table.
-
-        Args:
-            suffix: A key of `twmd_registry.metaeval.side_by_side.FORMATS`; ``tsv`` has a line per number, ours in full.
-        """
+        """Write the table in a form of `FORMATS`; ``tsv`` has a line per number, ours in full."""
         if suffix == "tsv" and not self.experiment.vary:
             return as_text(self._numbers(), FORMATS[suffix])
         return as_text(self.table(), FORMATS[suffix])
@@ -236,12 +231,7 @@ class Reproduction:
 
 
 def line_name(spec: MetricSpec, temperature: float | None = None) -> str:
-    """Name a line of a figure as the papers do, with ``-b`` for batch centering.
-
-    Args:
-        spec: What it is computed by.
-        temperature: That tells it from other lines.
-    """
+    """Name a line of a figure as the papers do, with ``-b`` for batch centering, and maybe a temperature."""
     batch = "-b" if spec.centering_kind is Centering.BATCH else ""
     return f"{spec.metric}{batch}" if temperature is None else f"{spec.metric}{batch} T={temperature}"
 

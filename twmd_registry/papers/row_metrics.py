@@ -23,11 +23,9 @@ _NO_KEYS = {"lexical", "member", "against", "half", "optional"}
 
 
 class Setting(NamedTuple):
-    """One way to compute a row.
+    """One way to compute a row, by the paper's name.
 
     Attributes:
-        row: The paper's name.
-        metric: What it is computed by.
         varied: The keys that the experiment varies, with this setting's values.
         against: The metric that it is correlated with; None for the ratings.
         half: Which pairs count: ``shorter``, ``longer``, or empty for all.
@@ -48,11 +46,7 @@ class Setting(NamedTuple):
 
 
 def read_depth(model: str, options: RunOptions, stack: ExitStack) -> int:
-    """Return the number of a model's layers, 0 for word vectors; `stack` keeps the model loaded.
-
-    Raises:
-        ModelError: The model cannot be loaded.
-    """
+    """Return the number of a model's layers, 0 for word vectors; `stack` keeps the model loaded."""
     spec = make_spec(MetricName.MOVERSCORE, "wmd", model=model, layer="last:1")
     return int(stack.enter_context(Scorer(spec, options)).spec.layer or 0)
 
@@ -62,16 +56,8 @@ def own_layers(
 ) -> list[int]:
     """Return the layers of the rows that read the model's ``own`` layer, ascending; none without such rows.
 
-    Args:
-        experiment: The experiment; where it prints numbers of the model, their layers are the default.
-        model: The encoder.
-        layer: The hidden state that was asked for; None for that of the paper, else of the model's preset or rule.
-        options: Device, batch size and caches.
-        stack: Keeps the model loaded.
-
-    Raises:
-        SpecError: The model's preset reads several layers, or the model does not have the layer.
-        ModelError: The model cannot be loaded.
+    Without a `layer` that was asked for, they are those of the paper's numbers of this model, else of its preset or
+    rule. Raises SpecError where the preset reads several layers, or the model does not have the layer.
     """
     rows = (experiment.keys | keys for keys in experiment.rows.values())
     if "layer" in experiment.vary or all(row.get("layer") != _OWN for row in rows):
@@ -89,15 +75,7 @@ def make_settings(
 ) -> list[Setting]:
     """Make the settings of an experiment, row by row, the values of its last axis next to each other.
 
-    Args:
-        experiment: The experiment.
-        model: The encoder; rows of a ``member`` have their own.
-        own: The model's own layers, see `own_layers`.
-        asked: The hidden state that was asked for, if any.
-        depth: The model's layers.
-
-    Raises:
-        SpecError: A member is no metric with its keys.
+    `own` are the model's `own_layers`, `asked` is the hidden state that was asked for, `depth` the model's layers.
     """
     result = []
     axes = {key: range(1, depth + 1) if values == EVERY else values for key, values in experiment.vary.items()}

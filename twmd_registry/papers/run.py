@@ -96,18 +96,8 @@ def diagnose_words(
 ) -> Diagnosis:
     """Measure how alike a model's words are in every layer, on the different references of the experiment's set.
 
-    Args:
-        experiment: One with ``centerings``; only these are kept.
-        folder: The folder of the rated data.
-        options: Device, batch size and caches.
-        model: The encoder.
-        layer: Must be None.
-        progress: Called with the number of texts encoded.
-
-    Raises:
-        SpecError: A layer was asked for.
-        FileError: The data are missing or damaged.
-        TwmdError: As for `twmd_registry.metaeval.diagnosis.diagnose`.
+    Only the experiment's ``centerings`` are kept. Raises SpecError where a layer was asked for, and what
+    `read_sources` and `diagnose` raise.
     """
     _refuse(experiment, model, layer)
     (rated,) = read_sources(experiment, folder).values()

@@ -18,18 +18,9 @@ GroupedSegments = dict[str, dict[str, RatedSegments]]
 
 
 def read_sources(experiment: Experiment, folder: Path | None, *, hub: bool = False) -> dict[str, RatedSegments]:
-    """Read the sets of an experiment.
+    """Read the sets of an experiment, each under one of its ``paths`` in the folder, or else from the Hub.
 
-    Args:
-        experiment: The experiment.
-        folder: Holds the sets, each under one of its ``paths``; None for no folder.
-        hub: Whether to read from the Hugging Face Hub what the folder does not hold.
-
-    Raises:
-        FileError: There is no such folder, a required set or every set is missing, or a set is damaged.
-
-    Warns:
-        TwmdWarning: A set, or rows of a set, are left out.
+    Raises FileError where there is no such folder, a required set or every set is missing, or a set is damaged.
     """
     if folder and not folder.is_dir():
         places = ", ".join(source["paths"][0] for source in experiment.data.values())
@@ -78,17 +69,9 @@ def pair_lengths(rated: RatedSegments) -> np.ndarray:
 
 
 def split_groups(experiment: Experiment, sources: Mapping[str, RatedSegments]) -> GroupedSegments:
-    """Select the groups of every set that the experiment uses.
+    """Select the groups of every set that the experiment names, in ``groups`` or as columns.
 
-    Args:
-        experiment: Names the groups, in ``groups`` or as columns.
-        sources: The sets.
-
-    Raises:
-        FileError: A group has no row.
-
-    Warns:
-        TwmdWarning: A set has other groups, which are left out.
+    Raises FileError where a group has no row; other groups are left out with a warning.
     """
     units = dict.fromkeys(cell.unit for cell in experiment.cells)
     columns = tuple(unit for unit in units if unit not in {AVERAGE, *experiment.data})
