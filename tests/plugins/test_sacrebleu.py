@@ -307,7 +307,7 @@ class TestComparison:
     def test_intervals_are_the_bootstraps_and_plain_numbers(self) -> None:
         found = self.compare(None, 0, 500, 5, lexical=["chrf"])
         cell = found.columns[0].cells[0]
-        scores = np.array(cell.segments)
+        scores = np.array(cell.scores)
         assert cell.mean == pytest.approx(scores.mean(), abs=3 * scores.std() / math.sqrt(500 * len(scores)) + 1e-6)
         assert cell.ci == pytest.approx(1.96 * scores.std() / math.sqrt(len(scores)), rel=0.15)
         assert (found.columns[-1].cells[0].ci or 0) > 0.1
@@ -320,7 +320,7 @@ class TestComparison:
         assert column.cells[0].score == bleu.corpus_score(predictions, [references]).score
         assert column.signature == f"BLEU|{bleu.get_signature()}"
         sentence = BLEU(effective_order=True).sentence_score(predictions[4], [references[4]])
-        assert column.cells[0].segments[4] == sentence.score
+        assert column.cells[0].scores[4] == sentence.score
 
     def test_ragged_references_reach_sacrebleu_as_they_are(self) -> None:
         found = compare_systems([("a", HYPOTHESES)], REFERENCES, ["bleu"])

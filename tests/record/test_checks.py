@@ -13,7 +13,7 @@ from scipy import stats
 
 from twmd_registry.cli import main
 from twmd_registry.errors import TwmdWarning
-from twmd_registry.record.checks import Check, _randomise, check_not_worse, write_junit
+from twmd_registry.record.checks import _randomise, check_not_worse, write_junit
 from twmd_registry.record.file import read_record, write_record
 
 REFERENCES = [
@@ -136,6 +136,6 @@ def test_baseline_without_its_references_brings_a_warning(files: Path) -> None:
 
 
 def test_names_that_xml_cannot_hold_are_written_without_them() -> None:
-    content = write_junit([Check("a\x00<b>.txt", "c & d", "e\x1bf")])
+    content = write_junit([("a\x00<b>.txt", "c & d", "e\x1bf")])
     case = ET.fromstring(content)[0][0]
     assert (case.get("classname"), case.get("name"), case[0].get("message")) == ("a?<b>.txt", "c & d", "e?f")

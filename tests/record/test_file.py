@@ -14,7 +14,7 @@ import pytest
 import twmd_registry
 from twmd_registry.errors import FileError
 from twmd_registry.record import file as module
-from twmd_registry.record.content import InputFile, Record, RecordedScores, Resampling, make_record
+from twmd_registry.record.content import InputFile, Record, Resampling, SystemScore, make_record
 from twmd_registry.record.file import check_target, check_writable, parse_record, read_record, record_text, write_record
 
 
@@ -39,7 +39,7 @@ def test_record_is_read_as_it_was_written(record: Record, tmp_path: Path) -> Non
 def test_tests_intervals_and_metrics_of_sacrebleu_are_read_as_they_were_written(record: Record) -> None:
     (system,) = record.systems
     ours = replace(system.results[0], mean=0.5, ci=0.125, p_value=0.0625)
-    bleu = RecordedScores("BLEU|nrefs:1|version:2.6.0", {}, {"segments": 2}, 50.5, {}, ())
+    bleu = SystemScore(50.5, {}, (), {"segments": 2}, signature="BLEU|nrefs:1|version:2.6.0")
     whole = replace(record, systems=(replace(system, results=(ours, bleu)),), resampling=Resampling("ar", 100, 50, 7))
     table = json.loads(record_text(whole))
     assert parse_record(json.dumps(table)) == whole

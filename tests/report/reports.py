@@ -12,7 +12,6 @@ from twmd_registry.engine.result import Counts
 from twmd_registry.record.content import (
     MetricColumn,
     Record,
-    RecordedScores,
     RecordedSystem,
     Resampling,
     SystemComparison,
@@ -41,7 +40,7 @@ NASTY = (
 
 def column(name: str, scores: np.ndarray, *, hundred: bool = False, errors: bool = False) -> MetricColumn:
     """Make a metric with an interval and a test of its scores; shape (systems, segments)."""
-    counts = None if hundred else Counts(scores.shape[1], 1, 2, 3, 4, 0, 0, 0, 0, 0, {"Latin": 9})
+    counts = {} if hundred else Counts(scores.shape[1], 1, 2, 3, 4, 0, 0, 0, 0, 0, {"Latin": 9}).as_dict()
     drawn = np.random.default_rng(5).integers(scores.shape[1], size=(200, scores.shape[1]))
     cells = [
         SystemScore(
@@ -82,9 +81,9 @@ def report(
         for one in choose_highlights(table, 20)
     ]
     results = tuple(
-        RecordedScores(one.signature, {}, {}, one.cells[0].score, {}, one.cells[0].segments)
+        SystemScore(one.cells[0].score, {}, one.cells[0].scores, {}, signature=one.signature)
         for one in table.columns
-        if one.cells[0].counts is not None
+        if one.cells[0].counts
     )
     recorded = tuple(RecordedSystem(name, "", results) for name in systems)
     return Report(table, predictions, references, highlights, Record(CREATED, (), recorded, {"torch": "0"}, 1.5))
@@ -92,7 +91,7 @@ def report(
 
 def page_of(table: SystemComparison, references: Sequence[Sequence[str]] | None = None) -> str:
     """Write the page of a comparison without highlights and with an empty record."""
-    texts = references or [["text"]] * len(table.columns[0].cells[0].segments)
+    texts = references or [["text"]] * len(table.columns[0].cells[0].scores)
     predictions = [["text"] * len(texts)] * len(table.systems)
     return report_page(Report(table, predictions, texts, [], Record(CREATED, (), (), {}, 1.5)))
 

@@ -206,7 +206,7 @@ def test_undefined_number_is_shown_as_undefined() -> None:
 
 def test_correlations_of_metrics_are_over_all_systems() -> None:
     table = comparison(["a", "b"], 40)
-    pooled = [[score for cell in column.cells for score in cell.segments] for column in table.columns]
+    pooled = [[score for cell in column.cells for score in cell.scores] for column in table.columns]
     expected = np.asarray(np.corrcoef(pooled)).reshape(3, 3)
     values = correlations(Statistic.PEARSON, table)
     np.testing.assert_allclose(values, expected, atol=1e-12)

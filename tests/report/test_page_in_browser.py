@@ -105,7 +105,7 @@ def test_policy_stops_inserted_script_and_picture(browser: Any, address: str) ->
 
 
 def test_metric_sorts_up_and_down_by_one_system_or_their_difference(page: Any, content: Report) -> None:
-    scores = content.comparison.columns[1].cells[1].segments
+    scores = content.comparison.columns[1].cells[1].scores
     page.select_option("#of", "1")
     header = page.locator("#table th", has_text="moverscore")
     for sign, name in ((1, "ascending"), (-1, "descending")):
@@ -118,7 +118,7 @@ def test_metric_sorts_up_and_down_by_one_system_or_their_difference(page: Any, c
     for _ in range(2):
         page.locator("#table th button", has_text="twmd").click()
     gaps = [abs(x - y) for x, y in zip(*(shown_scores(page, 0, i) for i in range(2)), strict=True)]
-    first, second = (cell.segments for cell in content.comparison.columns[0].cells)
+    first, second = (cell.scores for cell in content.comparison.columns[0].cells)
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[0] == pytest.approx(max(abs(x - y) for x, y in zip(first, second, strict=True)), abs=2e-4)
 

@@ -65,12 +65,12 @@ def test_highlights_are_half_system_differences_and_half_metric_disagreements() 
     table = comparison(["a.txt", "b.txt"], 50)
     highlights = choose_highlights(table, 8)
     differing, rest = highlights[:4], highlights[4:]
-    spans = np.ptp([cell.segments for cell in table.columns[0].cells], axis=0)
+    spans = np.ptp([cell.scores for cell in table.columns[0].cells], axis=0)
     assert [one.segment for one in differing] == np.argsort(-spans)[:4].tolist()
     first, cells = differing[0], table.columns[0].cells
-    best, worst = (cells[i].segments[first.segment] for i in first.systems)
+    best, worst = (cells[i].scores[first.segment] for i in first.systems)
     assert best > worst
-    ends = [f"{cells[i].segments[first.segment]:.4f} to {table.systems[i]}" for i in first.systems]
+    ends = [f"{cells[i].scores[first.segment]:.4f} to {table.systems[i]}" for i in first.systems]
     assert first.reason == f"systems differ: twmd gives {ends[0]} and {ends[1]}"
     disagreement = disagreements(table.columns)
     taken = {one.segment for one in differing}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.report.reports import comparison
 from twmd_registry.metaeval.side_by_side import TextTable, as_text
 from twmd_registry.record.content import DeltaAccuracy, Resampling
@@ -24,7 +26,7 @@ def test_wide_table_is_split_into_tables_that_fit_the_terminal() -> None:
 def test_latex_table_says_what_its_marks_and_differences_mean() -> None:
     table = comparison(["a_b.txt", "50%|c.txt"], 1)
     column = table.columns[0]
-    cells = (column.cells[0], column.cells[1]._replace(accuracy=DeltaAccuracy(0.7, 0.6, 0.8, "hash")))
+    cells = (column.cells[0], replace(column.cells[1], accuracy=DeltaAccuracy(0.7, 0.6, 0.8, "hash")))
     table = table._replace(columns=(column._replace(cells=cells),), resampling=Resampling("bs", 100))
     (difference,) = describe_differences(table)
     assert "50%|c.txt" in difference

@@ -123,7 +123,7 @@ def score_command(arguments: Arguments) -> int:
             from twmd_registry.record.checks import write_junit
 
             write_file(arguments.junit, write_junit(checks))
-    failures = [check.failure for check in checks if check.failure]
+    failures = [failure for *_, failure in checks if failure]
     if failures:
         raise CheckFailure("; ".join(failures))
     return 0

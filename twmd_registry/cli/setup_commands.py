@@ -208,8 +208,8 @@ def selfcheck_command(arguments: Arguments) -> int:
 
     with progress_bar("metrics") as progress:
         results = check(options, progress)
-    rows = [[result.metric, f"{result.worst:.1e}", result.problem or "ok"] for result in results]
-    problems = [result.problem for result in results if result.problem is not None]
+    rows = [[metric, f"{worst:.1e}", problem or "ok"] for metric, worst, problem in results]
+    problems = [problem for *_, problem in results if problem is not None]
     bad = [matches(re.escape(problem), BAD) for problem in problems]
     table = format_table(("metric", "largest difference", "result"), rows, arguments.format)
     say(table, matches(r"(?<=  )ok$", GOOD), *bad)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -199,7 +200,7 @@ def add_delta_accuracies(comparison: SystemComparison, references: Sequence[Sequ
             first, *others = column.cells
             differences = [cell.score - first.score for cell in others]
             accuracies = [estimate(own, each, len(references)) if each else None for each in differences]
-            cells = (cell._replace(accuracy=one) for cell, one in zip(others, accuracies, strict=True))
+            cells = (replace(cell, accuracy=one) for cell, one in zip(others, accuracies, strict=True))
             column = column._replace(cells=(first, *cells))  # noqa: PLW2901
         columns.append(column)
     return comparison._replace(columns=tuple(columns))

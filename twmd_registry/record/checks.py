@@ -3,43 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 from xml.etree import ElementTree as ET
 
 import numpy as np
 
 from twmd_registry.engine.input_warnings import check_sample
 from twmd_registry.errors import InputError, warn
-from twmd_registry.record.content import Record, RecordedScores, RecordedSystem, SystemComparison
+from twmd_registry.record.content import Record, RecordedSystem, SystemComparison, SystemScore
 from twmd_registry.registry.signature import parse_signature
 
 TRIALS = 10_000
 """Of the paired randomisation."""
 
 
-class Check(NamedTuple):
-    """A check of one system by one metric.
-
-    Attributes:
-        system: The system's name.
-        name: What is checked, as a sentence.
-        failure: Why it fails; empty where it holds.
-    """
-
-    system: str
-    name: str
-    failure: str
+Check: TypeAlias = tuple[str, str, str]
+"""A check of one system by one metric: the system, what is checked as a sentence, and why it fails (or nothing)."""
 
 
 def check_floor(comparison: SystemComparison, floor: float) -> list[Check]:
     """Check that every system's score by the first metric is `floor` or more (for TER, less)."""
     column = comparison.columns[0]
-    checks = []
+    checks = list[Check]()
     for system, cell in zip(comparison.systems, column.cells, strict=True):
         passed = cell.score <= floor if column.errors else cell.score >= floor
         side, other = ("at most", "above") if column.errors else ("at least", "below")
         failure = "" if passed else f"{system}: {column.name} is {cell.score:.4f}, {other} {floor:g}"
-        checks.append(Check(system, f"{column.name} is {side} {floor:g}", failure))
+        checks.append((system, f"{column.name} is {side} {floor:g}", failure))
     return checks
 
 
@@ -70,7 +60,7 @@ def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -
         warn("the baseline does not say what its references were: only their number is compared.")
     elif record.references != baseline.references:
         raise InputError("the baseline was scored against other references: score its systems again.")
-    checks = []
+    checks = list[Check]()
     for system in record.systems:
         before = _find_system(system, baseline)
         old = {_settings(own): own for own in before.results if not own.is_lexical}
@@ -85,7 +75,7 @@ def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -
             worse = f"{own.head} is {own.score:.4f}, {-difference:.4f} below the baseline's (p = {p:.4f})"
             failed = difference < 0 and p < alpha
             name = f"{own.head} is not worse than {before.name}'s in the baseline (alpha {alpha:g})"
-            checks.append(Check(system.name, name, f"{system.name}: {worse}" if failed else ""))
+            checks.append((system.name, name, f"{system.name}: {worse}" if failed else ""))
     return checks
 
 
@@ -96,7 +86,7 @@ def _find_system(system: RecordedSystem, baseline: Record) -> RecordedSystem:
     raise InputError(f"the baseline has no system {system.name}: it has {', '.join(by_name)}.")
 
 
-def _settings(scores: RecordedScores) -> str:
+def _settings(scores: SystemScore) -> str:
     """Return a signature without the tests and intervals beside it."""
     signature = parse_signature(scores.signature)
     return f"{signature.spec}|{signature.nrefs}"
@@ -124,12 +114,12 @@ def _randomise(own: Sequence[float], other: Sequence[float], seed: int) -> float
 
 def write_junit(checks: Sequence[Check]) -> bytes:
     """Write checks as JUnit XML: a suite with a case per check."""
-    failures = sum(bool(check.failure) for check in checks)
+    failures = sum(bool(failure) for *_, failure in checks)
     suite = ET.Element("testsuite", name="twmd", tests=str(len(checks)), failures=str(failures))
-    for check in checks:
-        case = ET.SubElement(suite, "testcase", classname=_printable(check.system), name=_printable(check.name))
-        if check.failure:
-            ET.SubElement(case, "failure", message=_printable(check.failure))
+    for system, name, failure in checks:
+        case = ET.SubElement(suite, "testcase", classname=_printable(system), name=_printable(name))
+        if failure:
+            ET.SubElement(case, "failure", message=_printable(failure))
     root = ET.Element("testsuites")
     root.append(suite)
     content: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)

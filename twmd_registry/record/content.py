@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import platform
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from twmd_registry.registry.names import LEXICAL_NAMES, Output
@@ -13,7 +13,7 @@ from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.version import __version__
 
 if TYPE_CHECKING:  # they need numpy and torch, which reading a record does not
-    from twmd_registry.engine.result import Counts, ScoreSet
+    from twmd_registry.engine.result import ScoreSet
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "POT", "peft", "sacrebleu")
 """Libraries whose version may move a score within its tolerance."""
@@ -24,11 +24,9 @@ class Resampling:
     """The test and the intervals that are published with scores.
 
     Attributes:
-        test: ``bs`` (paired bootstrap) or ``ar`` (approximate randomisation) of every system against the first; None
-            without a test.
+        test: ``bs`` (paired bootstrap) or ``ar`` (approximate randomisation) of every system against the first.
         samples: Samples of the test; 0 without a test.
         resamples: Bootstrap resamples of the intervals; 0 without intervals, and where the test gives them.
-        seed: Of both.
     """
 
     test: str | None = None
@@ -53,31 +51,54 @@ class DeltaAccuracy(NamedTuple):
     fit: str
 
 
-class SystemScore(NamedTuple):
-    """One system by one metric.
+@dataclass(frozen=True)
+class SystemScore:
+    """One system by one metric, this package's or SacreBLEU's.
 
     Attributes:
         score: The corpus score, on the metric's own scale.
         sides: Corpus precision, recall and f1 of a two-sided metric.
-        segments: One score per segment; empty for SacreBLEU's metrics unless they were asked for.
-        counts: Counts of the texts; None for SacreBLEU's metrics.
+        scores: One score per segment; empty for SacreBLEU's metrics unless they were asked for.
+        counts: Counts of the texts, as in `twmd_registry.engine.result.Counts`; of SacreBLEU's metrics a record has the
+            number of segments, a comparison nothing.
         mean: Mean of the bootstrap resamples, None without them.
         ci: Half the width of their central 95%, None without them.
         p_value: p-value of the difference to the first system; None for that system, and without a test.
         resampled: The corpus score of every bootstrap resample, on the metric's own scale; empty unless asked for.
             Resample i draws the same segments for every system and metric.
         accuracy: What the difference to the first system means; None for that system, and where nothing was fitted.
+        signature: In a record: the long form; number of references, resamples and seed included.
+        keys: In a record: the keys of our signature once more, as text: to be read without a parser, and to notice an
+            edit.
     """
 
     score: float
-    sides: dict[Output, float]
-    segments: tuple[float, ...]
-    counts: Counts | None = None
+    sides: dict[str, float]
+    scores: tuple[float, ...]
+    counts: dict[str, int]
     mean: float | None = None
     ci: float | None = None
     p_value: float | None = None
     resampled: tuple[float, ...] = ()
     accuracy: DeltaAccuracy | None = None
+    signature: str = ""
+    keys: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def head(self) -> str:
+        """The beginning of the signature: the metric's name."""
+        return self.signature.partition("|")[0]
+
+    @property
+    def is_lexical(self) -> bool:
+        """Whether the metric is SacreBLEU's own, by the signature."""
+        return self.head in LEXICAL_NAMES.values()
+
+    @property
+    def tested(self) -> dict[str, float]:
+        """The results of a test or an interval, by name."""
+        values = {"mean": self.mean, "ci": self.ci, "p_value": self.p_value}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 class MetricColumn(NamedTuple):
@@ -101,13 +122,7 @@ class MetricColumn(NamedTuple):
 
 
 class SystemComparison(NamedTuple):
-    """A table of scores.
-
-    Attributes:
-        systems: The systems' names, the baseline first.
-        columns: The metrics.
-        resampling: The test and the intervals, if there are some.
-    """
+    """A table of scores: the names of the systems, the baseline first, the metrics, and tests and intervals if any."""
 
     systems: tuple[str, ...]
     columns: tuple[MetricColumn, ...]
@@ -121,19 +136,12 @@ def column_of(scores: ScoreSet) -> MetricColumn:
 
 def cell_of(scores: ScoreSet) -> SystemScore:
     """Make a cell of one system's scores by one of our metrics."""
-    values = scores.as_dict()
-    sides = {output: values[output] for output in Output if output in values}
-    return SystemScore(scores.score, sides, scores.scores, scores.counts)
+    sides = {name: value for name, value in scores.as_dict().items() if name in set(Output)}
+    return SystemScore(scores.score, sides, scores.scores, scores.counts.as_dict())
 
 
 class InputFile(NamedTuple):
-    """A file that was scored.
-
-    Attributes:
-        role: ``predictions`` or ``references``.
-        name: Its name without its folder.
-        sha256: Of its bytes.
-    """
+    """A file that was scored: its role, ``predictions`` or ``references``, and its name without its folder."""
 
     role: str
     name: str
@@ -141,64 +149,12 @@ class InputFile(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RecordedScores:
-    """The scores of one system by one metric, this package's or SacreBLEU's.
-
-    Attributes:
-        signature: The long form; number of references, resamples and seed included.
-        keys: The keys of the signature once more, as text: to be read without a parser, and to notice an edit. Empty
-            for a metric of SacreBLEU.
-        counts: As in `Counts`; for a metric of SacreBLEU, the number of segments.
-        score: The corpus score; of a metric of SacreBLEU, on its scale of 0 to 100.
-        sides: Corpus precision, recall and f1 of a two-sided metric; empty for others.
-        scores: One number per segment; of a metric of SacreBLEU, empty unless they were asked for.
-        mean: As in `SystemScore`.
-        ci: As in `SystemScore`.
-        p_value: As in `SystemScore`.
-        accuracy: As in `SystemScore`.
-    """
-
-    signature: str
-    keys: dict[str, str]
-    counts: dict[str, int]
-    score: float
-    sides: dict[str, float]
-    scores: tuple[float, ...]
-    mean: float | None = None
-    ci: float | None = None
-    p_value: float | None = None
-    accuracy: DeltaAccuracy | None = None
-
-    @property
-    def head(self) -> str:
-        """The beginning of the signature: the metric's name."""
-        return self.signature.partition("|")[0]
-
-    @property
-    def is_lexical(self) -> bool:
-        """Whether the metric is SacreBLEU's own."""
-        return self.head in LEXICAL_NAMES.values()
-
-    @property
-    def resampled(self) -> dict[str, float]:
-        """The results of a test or an interval, by name."""
-        values = {"mean": self.mean, "ci": self.ci, "p_value": self.p_value}
-        return {name: value for name, value in values.items() if value is not None}
-
-
-@dataclass(frozen=True)
 class RecordedSystem:
-    """One system.
-
-    Attributes:
-        name: Its name.
-        texts: sha256 of its texts and their references as they were scored (`ScoreSet.texts`).
-        results: Its scores by every metric.
-    """
+    """One system; `texts` is the sha256 of its texts and their references as they were scored (`ScoreSet.texts`)."""
 
     name: str
     texts: str
-    results: tuple[RecordedScores, ...]
+    results: tuple[SystemScore, ...]
 
 
 @dataclass(frozen=True)
@@ -256,15 +212,16 @@ def make_record(
     """
     from twmd_registry.engine.pairs import Segments, digest_of_texts
 
+    systems = []
+    for i, (name, sets) in enumerate(results):
+        columns = comparison.columns if comparison else tuple(map(column_of, sets))
+        cells = [(column, column.cells[i if comparison else 0]) for column in columns]
+        recorded = tuple(_recorded(column, cell, len(sets[0].scores)) for column, cell in cells)
+        systems.append(RecordedSystem(name, sets[0].texts, recorded))
     return Record(
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         inputs=tuple(inputs),
-        systems=tuple(
-            RecordedSystem(
-                name, sets[0].texts, tuple(_published(i, sets, comparison) if comparison else map(recorded, sets))
-            )
-            for i, (name, sets) in enumerate(results)
-        ),
+        systems=tuple(systems),
         environment=environment(device),
         seconds=round(seconds, 3),
         resampling=comparison.resampling if comparison else None,
@@ -272,29 +229,12 @@ def make_record(
     )
 
 
-def _published(i: int, sets: Sequence[ScoreSet], comparison: SystemComparison) -> Iterator[RecordedScores]:
-    """Return a system's scores as a comparison shows them, in its order."""
-    own = iter(sets)
-    for column in comparison.columns:
-        signature, cell = column.long_signature or column.signature, column.cells[i]
-        if column.hundred:  # SacreBLEU's own
-            result = RecordedScores(signature, {}, {"segments": len(sets[0].scores)}, cell.score, {}, cell.segments)
-        else:
-            result = replace(recorded(next(own)), signature=signature, keys=spec_keys(parse_signature(signature)))
-        yield replace(result, mean=cell.mean, ci=cell.ci, p_value=cell.p_value, accuracy=cell.accuracy)
-
-
-def recorded(scores: ScoreSet) -> RecordedScores:
-    """Return a score set as a record holds it."""
-    cell = cell_of(scores)
-    return RecordedScores(
-        signature=str(scores.signature),
-        keys=spec_keys(scores.signature),
-        counts=scores.counts.as_dict(),
-        score=cell.score,
-        sides={str(output): value for output, value in cell.sides.items()},
-        scores=cell.segments,
-    )
+def _recorded(column: MetricColumn, cell: SystemScore, segments: int) -> SystemScore:
+    """Return a cell of a comparison as a record holds it."""
+    signature = column.long_signature or column.signature
+    if column.hundred:  # SacreBLEU's own
+        return replace(cell, signature=signature, counts={"segments": segments}, resampled=())
+    return replace(cell, signature=signature, keys=spec_keys(parse_signature(signature)), resampled=())
 
 
 def spec_keys(signature: Signature) -> dict[str, str]:
@@ -309,11 +249,7 @@ def spec_keys(signature: Signature) -> dict[str, str]:
 def environment(device: str = "auto") -> dict[str, str]:
     """Return versions, device and threads as text; nothing that identifies a person or a machine.
 
-    Args:
-        device: The device as in `RunOptions`.
-
-    Raises:
-        SpecError: No such device here.
+    Raises SpecError where the device, as in `RunOptions`, is not here.
     """
     from importlib import metadata  # a slow import, which reading a record does not need
 

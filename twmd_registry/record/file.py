@@ -8,12 +8,12 @@ import math
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from twmd_registry.errors import FileError, not_utf8
-from twmd_registry.record.content import DeltaAccuracy, InputFile, Record, RecordedScores, RecordedSystem, Resampling
+from twmd_registry.record.content import DeltaAccuracy, InputFile, Record, RecordedSystem, Resampling, SystemScore
 from twmd_registry.registry.paths import write_atomically
 
 FORMAT = "twmd-record"
@@ -22,6 +22,8 @@ DATASET_FORMAT = "twmd-dataset-record"
 FORMAT_VERSION = 2
 READABLE = (1, 2)
 """Version 1 had no metrics of SacreBLEU, no tests and no intervals."""
+RESULT = ("signature", "keys", "counts", "score", "sides", "scores", "mean", "ci", "p_value", "accuracy")
+"""The fields of a `SystemScore` that are written."""
 LARGEST = 1 << 30
 """Bytes of the largest file that is read as a record: some twenty million scores."""
 
@@ -34,9 +36,7 @@ def record_text(record: Record) -> str:
     for system in content["systems"]:
         for result in system["results"]:
             result["accuracy"] = result["accuracy"] and result["accuracy"]._asdict()
-        system["results"] = [
-            {name: value for name, value in result.items() if value is not None} for result in system["results"]
-        ]
+        system["results"] = [{name: own[name] for name in RESULT if own[name] is not None} for own in system["results"]]
     if record.resampling is None:
         del content["resampling"]
     return json.dumps(content | {"sha256": digest_of(content)}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -51,10 +51,6 @@ def digest_of(content: dict[str, Any]) -> str:
 def write_record(record: Record, path: str | Path) -> None:
     """Write a record through a temporary file and a rename.
 
-    Args:
-        record: The record.
-        path: The file.
-
     Raises:
         FileError: The file cannot be written.
     """
@@ -66,15 +62,7 @@ def write_record(record: Record, path: str | Path) -> None:
 
 
 def check_target(path: Path, inputs: Sequence[Path] = ()) -> None:
-    """Refuse to overwrite an input or anything that is not a file.
-
-    Args:
-        path: The file to write.
-        inputs: Files that must not be overwritten.
-
-    Raises:
-        FileError: It is an input, or something else than a file.
-    """
+    """Raise FileError where a file to write is one of the inputs, or something else than a file."""
     if path.exists() and not path.is_file():
         raise FileError(f"cannot write {path}: it is no regular file; name another.")
     if any(path.exists() and given.exists() and path.samefile(given) for given in inputs):
@@ -82,14 +70,7 @@ def check_target(path: Path, inputs: Sequence[Path] = ()) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Check that a file can be written, without leaving a trace.
-
-    Args:
-        path: The file.
-
-    Raises:
-        FileError: It cannot, or there is no such folder.
-    """
+    """Raise FileError where a file cannot be written, or has no folder; leaves no trace."""
     if not path.parent.is_dir():
         here = next(parent for parent in path.absolute().parents if parent.exists())
         why = f"there is no folder {path.parent}" if here.is_dir() else f"{here} is a file, not a folder"
@@ -104,13 +85,7 @@ def check_writable(path: Path) -> None:
 
 
 def read_record(path: str | Path) -> Record:
-    """Read a record.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The record; `Record.edited` says whether it was changed after it had been written.
+    """Read a record; `Record.edited` says whether it was changed after it had been written.
 
     Raises:
         FileError: It cannot be read, is too large, or is not a record; names the place in it.
@@ -131,11 +106,7 @@ def read_record(path: str | Path) -> Record:
 
 
 def parse_record(text: str) -> Record:
-    """Read a record from its JSON text.
-
-    Raises:
-        FileError: It is not a record; names the place in it.
-    """
+    """Read a record from its JSON text; raises FileError, which names the place in it, if it is none."""
     try:
         table = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeated_keys)
     except RecursionError as error:
@@ -194,11 +165,11 @@ def _read_resampling(value: Any, where: str) -> Resampling:
     return Resampling(test, *numbers)
 
 
-def _read_scores(value: Any, where: str) -> RecordedScores:
+def _read_scores(value: Any, where: str) -> SystemScore:
     scores = _get(value, "scores", list, where)
     for i, score in enumerate(scores):
         _check(score, float, f"{where}.scores[{i}]")
-    result = RecordedScores(
+    result = SystemScore(
         signature=_get(value, "signature", str, where),
         keys=_get_table(value, "keys", str, where),
         counts=_get_table(value, "counts", int, where),
@@ -206,16 +177,14 @@ def _read_scores(value: Any, where: str) -> RecordedScores:
         sides=_get_table(value, "sides", float, where),
         scores=tuple(map(float, scores)),
         **{name: _get(value, name, float, where) for name in ("mean", "ci", "p_value") if name in value},
-        accuracy=_read_accuracy(value["accuracy"], f"{where}.accuracy") if "accuracy" in value else None,
     )
     if not result.scores and not result.is_lexical:
         raise FileError(f"{where}.scores is empty.")
-    return result
-
-
-def _read_accuracy(value: Any, where: str) -> DeltaAccuracy:
-    share, low, high = (_get(value, name, float, where) for name in ("share", "low", "high"))
-    return DeltaAccuracy(share, low, high, _get(value, "fit", str, where))
+    if "accuracy" not in value:
+        return result
+    accuracy, here = value["accuracy"], f"{where}.accuracy"
+    share, low, high = (_get(accuracy, name, float, here) for name in ("share", "low", "high"))
+    return replace(result, accuracy=DeltaAccuracy(share, low, high, _get(accuracy, "fit", str, here)))
 
 
 def _get(table: Any, name: str, kind: type, where: str) -> Any:

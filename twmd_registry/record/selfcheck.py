@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,61 +23,38 @@ TOLERANCE = 1e-5
 GOLDEN = Path(str(resources.files("twmd_registry"))) / "data" / "selfcheck.json"
 
 
-class SelfcheckResult(NamedTuple):
-    """One metric's result.
-
-    Attributes:
-        metric: The metric.
-        worst: Largest difference to a published score, infinite when nothing could be compared.
-        problem: The problem in words; None without one.
-    """
-
-    metric: str
-    worst: float
-    problem: str | None
-
-
-def check(options: RunOptions | None = None, progress: Progress | None = None) -> list[SelfcheckResult]:
+def check(
+    options: RunOptions | None = None, progress: Progress | None = None
+) -> list[tuple[MetricName, float, str | None]]:
     """Score the packaged pairs by every metric's default preset and compare with the published scores.
 
-    Args:
-        options: Device, batch size and caches.
-        progress: Called after every metric with 1.
+    Returns:
+        By metric, the largest difference to a published score, infinite where there is no score, and the problem in
+        words; None without a problem.
     """
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     results = []
     expect(progress, len(golden["metrics"]))
-    for metric, published in golden["metrics"].items():
-        results.append(_check(metric, published, golden["pairs"], options))
+    for name, published in golden["metrics"].items():
+        worst, problem = float("inf"), None
+        try:
+            (found,) = _score(golden["pairs"], [name], options)
+        except TwmdError as error:
+            problem = str(error)
+        else:
+            worst = float(np.max(np.abs(np.array(found.scores) - np.array(published["scores"]))))
+            if str(found.signature) != published["signature"]:
+                problem = f"another signature: {found.signature} instead of {published['signature']}"
+            elif worst > TOLERANCE:
+                problem = f"off by more than {TOLERANCE:g}"
+        results.append((MetricName(name), worst, problem))
         if progress is not None:
             progress(1)
     return results
 
 
-def _check(
-    metric: str, published: dict[str, Any], pairs: list[dict[str, str]], options: RunOptions | None
-) -> SelfcheckResult:
-    try:
-        found = _score(pairs, [metric], options)[0]
-    except TwmdError as error:
-        return SelfcheckResult(metric, float("inf"), str(error))
-    worst = float(np.max(np.abs(np.array(found.scores) - np.array(published["scores"]))))
-    problem = None if worst <= TOLERANCE else f"off by more than {TOLERANCE:g}"
-    if str(found.signature) != published["signature"]:
-        problem = f"another signature: {found.signature} instead of {published['signature']}"
-    return SelfcheckResult(metric, worst, problem)
-
-
 def add_missing_scores(golden: dict[str, Any]) -> dict[str, Any]:
-    """Add the scores of metrics that have none; published scores are not changed.
-
-    Args:
-        golden: The content of the golden file: ``pairs``, objects with ``prediction`` and ``reference``, and
-            ``metrics``.
-
-    Returns:
-        The same with every metric, in the catalogue's order.
-    """
+    """Return the content of the golden file with scores of the metrics that had none, in the catalogue's order."""
     new = [str(metric) for metric in MetricName if metric not in golden["metrics"]]
     found = zip(new, _score(golden["pairs"], new, None) if new else [], strict=True)
     known = golden["metrics"] | {
@@ -94,10 +71,5 @@ def _score(pairs: list[dict[str, str]], metrics: list[str], options: RunOptions 
 
 
 if __name__ == "__main__":  # what `make goldens` runs
-    write_atomically(
-        GOLDEN,
-        (
-            json.dumps(add_missing_scores(json.loads(GOLDEN.read_text(encoding="utf-8"))), indent=1, ensure_ascii=False)
-            + "\n"
-        ).encode(),
-    )
+    content = add_missing_scores(json.loads(GOLDEN.read_text(encoding="utf-8")))
+    write_atomically(GOLDEN, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())

@@ -21,11 +21,11 @@ from twmd_registry.record.content import (
     InputFile,
     MetricColumn,
     Record,
-    RecordedScores,
     RecordedSystem,
     SystemComparison,
+    SystemScore,
+    cell_of,
     environment,
-    recorded,
     spec_keys,
 )
 from twmd_registry.registry.artifacts import Parts, check_parts
@@ -65,8 +65,6 @@ class VerifiedEntry(NamedTuple):
     """The check of one entry of a record.
 
     Attributes:
-        system: The system.
-        signature: As recorded.
         tolerance: Largest difference that counts as agreement.
         score: The recorded corpus score.
         found: The corpus score now, None when it could not be computed.
@@ -117,11 +115,11 @@ def check_record(
     systems: Systems,
     compare: Compare,
     *,
-    inputs: Sequence[InputFile] = (),
-    options: RunOptions | None = None,
-    parts: Parts | None = None,
-    tolerance: float | None = None,
-    progress: Progress | None = None,
+    inputs: Sequence[InputFile],
+    options: RunOptions | None,
+    parts: Parts | None,
+    tolerance: float | None,
+    progress: Progress | None,
 ) -> Verification:
     """Score a record's texts again and compare every segment, every test and every interval.
 
@@ -132,7 +130,7 @@ def check_record(
         raise InputError(
             f"the record holds {len(names)} systems ({', '.join(names)}), but texts of {len(systems)} were given."
         )
-    options = _allow_any_language(options)
+    options = replace(options or RunOptions(), any_language=True)  # what was scored can be scored again
     parts = check_parts(parts or Parts(), [signature.spec for _, signature in _readable(record)])
     texts = [check_segments(*own) for own in systems]
     with reread():
@@ -140,19 +138,20 @@ def check_record(
             _rescore(system, own, options, parts, progress) for system, own in zip(record.systems, texts, strict=True)
         ]
     columns, trouble = _compare_again(record, texts, rescored, compare)
-    checks = [
-        _check_entry(
-            record,
-            (i, place),
-            texts[i],
-            rescored[i].get(place),
-            columns.get(place),
-            trouble=trouble,
-            tolerance=tolerance,
-        )
-        for i, system in enumerate(record.systems)
-        for place in range(len(system.results))
-    ]
+    samples = record.resampling.samples if record.resampling else 0
+    checks = []
+    for i, (system, own) in enumerate(zip(record.systems, texts, strict=True)):
+        same_texts = digest_of_texts(own) == system.texts
+        for place, result in enumerate(system.results):
+            column = columns.get(place)
+            again = rescored[i].get(place) or (column.cells[i] if column else None)
+            entry = _check_entry(system.name, result, again, own, same_texts=same_texts, tolerance=tolerance)
+            problems = []
+            if column is not None:
+                problems = _published_problems(result, column.cells[i], column.signature, entry.tolerance, samples)
+            elif result.is_lexical or result.tested:
+                problems = [f"{result.head}, its tests and intervals: {trouble}"]
+            checks.append(entry._replace(problems=(*entry.problems, *problems)))
     older = [signature for _, signature in _readable(record) if signature.version != __version__]
     differences = [f"versions: {own.version}; {describe_changes(own.spec, own.version)}" for own in older]
     differences += _input_differences(record.inputs, inputs)
@@ -166,7 +165,7 @@ def _parse_silently(text: str) -> Signature:
         return parse_signature(text)
 
 
-def _readable(record: Record) -> Iterator[tuple[RecordedScores, Signature]]:
+def _readable(record: Record) -> Iterator[tuple[SystemScore, Signature]]:
     """Return our results whose signature can be read."""
     for result in (result for system in record.systems for result in system.results if not result.is_lexical):
         with contextlib.suppress(SignatureError):
@@ -177,11 +176,6 @@ def _tolerance(signature: Signature, scores: Sequence[float]) -> float:
     """Return what the coarsest of a signature's number formats allows; a share of scores beyond 1 (`normalize=no`)."""
     largest = float(np.abs(scores).max(initial=1.0))
     return largest * max(TOLERANCES[dtype] for dtype in dtypes(signature.spec))
-
-
-def _allow_any_language(options: RunOptions | None) -> RunOptions:
-    """Return run options that refuse no script: what was scored can be scored again."""
-    return replace(options or RunOptions(), any_language=True)
 
 
 def _rescore(
@@ -218,12 +212,10 @@ def _compare_again(
     """Compute tests, intervals and SacreBLEU's metrics again, where there are some.
 
     For our metrics they are computed from the recorded scores of segments: scores of another machine differ in their
-    last digits, and p-values would differ by some resamples.
-
-    Returns:
-        The columns by their place among every system's results, and why others could not be computed.
+    last digits, and p-values would differ by some resamples. Returns the columns by their place among every system's
+    results, and why others could not be computed.
     """
-    if not any(result.is_lexical or result.resampled for system in record.systems for result in system.results):
+    if not any(result.is_lexical or result.tested for system in record.systems for result in system.results):
         return {}, ""
     metrics = dict[int, ScoredMetric]()
     for place, result in enumerate(record.systems[0].results):
@@ -242,58 +234,48 @@ def _compare_again(
 
 
 def _check_entry(
-    record: Record,
-    at: tuple[int, int],
+    system: str,
+    result: SystemScore,
+    again: _Rescored | SystemScore | None,
     texts: Segments,
-    rescored: _Rescored | None,
-    column: MetricColumn | None,
     *,
-    trouble: str,
+    same_texts: bool,
     tolerance: float | None,
 ) -> VerifiedEntry:
-    """Compare a result, at its system's number and its place there, with what was computed again."""
-    system, result = record.systems[at[0]], record.systems[at[0]].results[at[1]]
-    cell = column.cells[at[0]] if column else None
+    """Compare the scores of a result with those computed `again`: by our metric, or a cell of one of SacreBLEU's."""
     limit = TOLERANCES[Dtype.FLOAT32] if tolerance is None else tolerance
-    same_texts = digest_of_texts(texts) == system.texts
     problems = [] if same_texts else ["texts: they are not the ones that were scored"]
     score, segments = None, tuple[float, ...]()
-    if isinstance(rescored, str):
-        problems = [rescored]
-    elif rescored is not None:
-        signature, _, scores = rescored
+    if isinstance(again, SystemScore):
+        if abs(again.score - result.score) > limit:
+            problems.append(f"scores: the corpus score is {again.score:.6f}, recorded as {result.score:.6f}")
+        counted, scored = result.counts.get("segments"), len(texts.predictions)
+        if same_texts and counted != scored:
+            problems.append(f"counts: {scored} segments, recorded as {counted}")
+        score, segments = again.score, again.scores if result.scores else ()
+    elif isinstance(again, tuple):
+        signature, _, scores = again
         limit = _tolerance(signature, result.scores) if tolerance is None else tolerance
         problems += _contradictions(result, signature, limit)
         problems += _score_problems(result, signature, scores, limit, same_texts=same_texts)
         score, segments = scores.score, scores.scores
-    elif cell is not None and result.is_lexical:
-        if abs(cell.score - result.score) > limit:
-            problems.append(f"scores: the corpus score is {cell.score:.6f}, recorded as {result.score:.6f}")
-        counted, scored = result.counts.get("segments"), len(texts.predictions)
-        if same_texts and counted != scored:
-            problems.append(f"counts: {scored} segments, recorded as {counted}")
-        score, segments = cell.score, cell.segments if result.scores else ()
     else:
-        problems = []
+        problems = [again] if again else []
     distances = np.abs(np.array(result.scores) - np.array(segments)) if segments else np.zeros(0)
     off = int((distances > limit).sum())
     worst = [
         DifferingSegment(i + 1, result.scores[i], segments[i], texts.predictions[i])
         for i in np.argsort(-distances, kind="stable")[: min(WORST, off)].tolist()
     ]
-    if column is not None:
-        problems += _published_problems(record, at, column, limit)
-    elif result.is_lexical or result.resampled:
-        problems.append(f"{result.head}, its tests and intervals: {trouble}")
     return VerifiedEntry(
-        system.name, result.signature, limit, result.score, score, off, tuple(worst), tuple(problems), result.resampled
+        system, result.signature, limit, result.score, score, off, tuple(worst), tuple(problems), result.tested
     )
 
 
-def _published_problems(record: Record, at: tuple[int, int], column: MetricColumn, limit: float) -> list[str]:
+def _published_problems(
+    result: SystemScore, cell: SystemScore, signature: str, limit: float, samples: int
+) -> list[str]:
     """Name differences in tests and intervals, and in how they were signed."""
-    result, cell = record.systems[at[0]].results[at[1]], column.cells[at[0]]
-    samples = record.resampling.samples if record.resampling else 0
     problems = []
     # A p-value counts resamples, and one of them may lie on the edge.
     for name, margin in (("mean", limit), ("ci", limit), ("p_value", 1.5 / (samples + 1))):
@@ -307,10 +289,10 @@ def _published_problems(record: Record, at: tuple[int, int], column: MetricColum
         # The version of SacreBLEU may change.
         "|".join(
             part
-            for part in signature.split("|")[1:]
+            for part in line.split("|")[1:]
             if (not part.startswith("version:") if result.is_lexical else part.startswith(("bs:", "ar:", "seed:")))
         )
-        for signature in (result.signature, column.signature)
+        for line in (result.signature, signature)
     )
     if signed != applied:
         problems.append(f"signature: signed as {signed or 'nothing'}, applied {applied or 'nothing'}")
@@ -318,14 +300,8 @@ def _published_problems(record: Record, at: tuple[int, int], column: MetricColum
 
 
 def contradictions(record: Record) -> list[str]:
-    """Name the contradictions inside a record, without scoring.
-
-    Args:
-        record: The record.
-
-    Returns:
-        An edit after it was written, scores that are not the mean of their segments' scores, and keys other than
-        signed. Signatures that cannot be read are skipped.
+    """Name the contradictions inside a record, without scoring: an edit after it was written, scores that are not the
+    mean of their segments' scores, and keys other than signed. Signatures that cannot be read are skipped.
     """
     problems = ["it was edited: its content does not have the sha256 that it was written with"] if record.edited else []
     for result, signature in _readable(record):
@@ -333,7 +309,7 @@ def contradictions(record: Record) -> list[str]:
     return problems
 
 
-def _contradictions(result: RecordedScores, signature: Signature, tolerance: float) -> list[str]:
+def _contradictions(result: SystemScore, signature: Signature, tolerance: float) -> list[str]:
     keys = spec_keys(signature)
     problems = [
         f"edited: the signature says {name}={keys.get(name) or 'nothing'}, the record's keys say "
@@ -353,10 +329,10 @@ def _contradictions(result: RecordedScores, signature: Signature, tolerance: flo
 
 
 def _score_problems(
-    then: RecordedScores, signature: Signature, scores: ScoreSet, tolerance: float, *, same_texts: bool
+    then: SystemScore, signature: Signature, scores: ScoreSet, tolerance: float, *, same_texts: bool
 ) -> list[str]:
     """Name what differs beside the segments' scores."""
-    now, problems = recorded(scores), []
+    now, problems = cell_of(scores), []
     for side, value in {"score": now.score, **now.sides}.items():
         before = {"score": then.score, **then.sides}.get(side)
         if before is None or abs(before - value) > tolerance:
@@ -367,7 +343,7 @@ def _score_problems(
     signed = spec_keys(signature) | {"version": __version__}
     problems += [
         f"applied: {name} is {value}, signed as {signed[name]}"
-        for name, value in now.keys.items()
+        for name, value in spec_keys(scores.signature).items()
         if signed.get(name, value) != value
     ]
     return problems
@@ -402,17 +378,10 @@ def verify_number(
     parts: Parts | None = None,
     tolerance: float | None = None,
 ) -> tuple[ScoreSet, bool, float, bool]:
-    """Score texts by a signature and compare the corpus score with a printed number.
+    """Score texts by a signature and compare the corpus score with the number printed beside it.
 
-    A number agrees when it is the score, or 100 times the score, rounded to as many digits as were printed.
-
-    Args:
-        signature: The signature printed with it.
-        value: The number as printed; a per-cent sign says that it is 100 times the score.
-        texts: The texts.
-        options: Device, batch size and caches.
-        parts: Local places of model, adapter and mean vector.
-        tolerance: Largest difference of the score beyond its rounding; None for `TOLERANCES`.
+    A number agrees when it is the score, or 100 times the score (as a per-cent sign says), rounded to as many digits as
+    were printed, within `tolerance` of the score, or that of the number format.
 
     Returns:
         The scores now; whether the number agrees; what rounding and number format allow; whether the number was read as
@@ -429,8 +398,9 @@ def verify_number(
     printed, rounding = float(match[1]), 0.5 * 10.0 ** -len(match[2])
     signed = parse_signature(signature)
     parts = check_parts(parts or Parts(), [signed.spec])
+    options = replace(options or RunOptions(), any_language=True)
     with reread():
-        scores = make_scorer(signed.spec, _allow_any_language(options), parts).score(*texts)
+        scores = make_scorer(signed.spec, options, parts).score(*texts)
     if signed.nrefs not in {None, scores.signature.nrefs}:
         raise InputError(
             f"the signature was written for nrefs:{signed.nrefs}; these texts have nrefs:{scores.signature.nrefs}."

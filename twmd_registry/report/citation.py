@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from twmd_registry.errors import FileError, SignatureError, visible
-from twmd_registry.record.content import Record, RecordedScores, RecordedSystem
+from twmd_registry.record.content import Record, RecordedSystem, SystemScore
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import LEXICAL_NAMES, Output
 from twmd_registry.registry.signature import parse_signature
@@ -52,7 +52,7 @@ def bibtex(citations: Collection[str]) -> str:
     return "\n\n".join([*(entry for entry in known if entry in citations), SOFTWARE])
 
 
-def _describe(system: RecordedSystem, result: RecordedScores, digits: int) -> dict[str, Any]:
+def _describe(system: RecordedSystem, result: SystemScore, digits: int) -> dict[str, Any]:
     """Return what the forms need of a system's scores by a metric."""
     segments = result.counts.get("segments", len(result.scores))
     described = {"system": system.name, "texts": system.texts, "value": result.score, "segments": segments}

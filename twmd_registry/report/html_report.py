@@ -114,7 +114,7 @@ def report_page(report: Report) -> str:
         shown=_shown,
         significant=SIGNIFICANT,
         test=describe_test(comparison),
-        small=describe_small_samples({"": len(columns[0].cells[0].segments)}),
+        small=describe_small_samples({"": len(columns[0].cells[0].scores)}),
         difference=_difference,
         groupings=_groupings(report.references),
         mean_score=_mean,

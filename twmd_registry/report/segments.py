@@ -34,7 +34,7 @@ class Highlight(NamedTuple):
 
 def segment_scores(column: MetricColumn) -> np.ndarray:
     """Return a metric's scores of all segments; shape (systems, segments)."""
-    return np.array([cell.segments for cell in column.cells], dtype=np.float64)
+    return np.array([cell.scores for cell in column.cells], dtype=np.float64)
 
 
 def percentile_ranks(column: MetricColumn) -> np.ndarray:

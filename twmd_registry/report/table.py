@@ -132,7 +132,7 @@ def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
         shown = ["-" if value is None else number(column, value, digits) for value in numbers]
         p_value = "-" if cell.p_value is None else f"{cell.p_value:.6f}"
         accuracy = f"{cell.accuracy.share:.4f}" if cell.accuracy else "-"
-        counts = map(str, cell.counts[: len(COUNTS)]) if cell.counts else ["-"] * len(COUNTS)
+        counts = [str(cell.counts.get(name, "-")) for name in COUNTS]
         lines.append([_escape(system), column.name, *shown, p_value, accuracy, *counts, column.signature])
     return "\n".join("\t".join(line) for line in lines)
 
@@ -142,11 +142,11 @@ def json_table(comparison: SystemComparison, *, segments: bool) -> str:
     rows = []
     for system, column, cell in _cells(comparison):
         row: dict[str, object] = {"system": system, "metric": column.name, "score": cell.score}
-        row |= {str(output): value for output, value in cell.sides.items()}
+        row |= cell.sides
         row |= {name: value for name in ("mean", "ci", "p_value") if (value := getattr(cell, name)) is not None}
         row |= {"accuracy": cell.accuracy._asdict()} if cell.accuracy else {}
-        row |= {"scores": list(cell.segments)} if segments else {}
-        rows.append(row | {"signature": column.signature} | (cell.counts.as_dict() if cell.counts else {}))
+        row |= {"scores": list(cell.scores)} if segments else {}
+        rows.append(row | {"signature": column.signature} | cell.counts)
     return json.dumps(rows, indent=2, allow_nan=False)
 
 
@@ -154,7 +154,7 @@ def sentence_lines(comparison: SystemComparison, digits: int | None, *, header: 
     """Write a line per segment and a column per system and metric, separated by tabs; `digits` as for `number`."""
     cells = _cells(comparison)
     lines = ["\t".join(f"{_escape(system)}:{column.name}" for system, column, _ in cells)] if header else []
-    numbers = [[number(column, value, digits) for value in cell.segments] for _, column, cell in cells]
+    numbers = [[number(column, value, digits) for value in cell.scores] for _, column, cell in cells]
     return "\n".join([*lines, *("\t".join(row) for row in zip(*numbers, strict=True))])
 
 

@@ -162,15 +162,16 @@ def _lexical_cell(
     name: str, streams: Streams, system: Sequence[str], references: Sequence[Sequence[str]] | None
 ) -> SystemScore:
     """Score a system by one of SacreBLEU's metrics; its segments only where references are given by segment."""
-    cell = SystemScore(float(_lexical(name, streams).corpus_score(system, None).score), {}, ())
+    cell = SystemScore(float(_lexical(name, streams).corpus_score(system, None).score), {}, (), {})
     if references is None:
         return cell
     # Sentences have a metric of their own, as on SacreBLEU's command line: BLEU has settings for them.
     metric = _lexical(name, streams, **({"effective_order": True} if name == "bleu" else {}))
-    return cell._replace(
-        segments=tuple(
+    return replace(
+        cell,
+        scores=tuple(
             float(metric.sentence_score(text, list(own)).score) for text, own in zip(system, references, strict=True)
-        )
+        ),
     )
 
 
@@ -198,7 +199,7 @@ def _resample(
         if resampling.resamples:
             intervals = [metric.corpus_score(own, None, n_bootstrap=resampling.resamples) for _, own in systems]
             cells = [
-                cell._replace(mean=float(own._mean) / scale, ci=float(own._ci) / scale)  # noqa: SLF001 (no other way)
+                replace(cell, mean=float(own._mean) / scale, ci=float(own._ci) / scale)  # noqa: SLF001 (no other way)
                 for cell, own in zip(cells, intervals, strict=True)
             ]
         return metric.get_signature(), tuple(cells)
@@ -221,11 +222,11 @@ def _resample(
         # SacreBLEU gives a system against itself the smallest p of all.
         is_same = result.p_value is not None and cell.score == cells[0].score
         mean, ci = (None if value is None else float(value) / scale for value in (result.mean, result.ci))
-        cell = cell._replace(mean=mean, ci=ci, p_value=1.0 if is_same else result.p_value)  # noqa: PLW2901
+        cell = replace(cell, mean=mean, ci=ci, p_value=1.0 if is_same else result.p_value)  # noqa: PLW2901
         if keep_resamples and resampling.test == "bs":  # `PairedTest` keeps no resample: the seed gives them again
             stats = metric._extract_corpus_statistics(own, None)  # noqa: SLF001
             resamples = _bootstrap_resample(stats, metric, resampling.samples)[1]
-            cell = cell._replace(resampled=tuple(float(score.score) / scale for score in resamples))  # noqa: PLW2901
+            cell = replace(cell, resampled=tuple(float(score.score) / scale for score in resamples))  # noqa: PLW2901
         tested.append(cell)
     return signatures[name], tuple(tested)
 
@@ -277,8 +278,9 @@ def verify_record(
     from twmd_registry.record.file import read_record
     from twmd_registry.record.verify import check_record
 
+    read = record if isinstance(record, Record) else read_record(record)
     return check_record(
-        record if isinstance(record, Record) else read_record(record),
+        read,
         systems,
         _compare_again,
         inputs=inputs,
