@@ -11,6 +11,8 @@ from twmd_registry.cli import main
 from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.spec import MetricSpec, make_spec
 
+OPEN = make_spec("twmd", model="a/b", layer=1)
+
 
 @pytest.mark.parametrize(
     ("specs", "labels"),
@@ -22,17 +24,10 @@ from twmd_registry.registry.spec import MetricSpec, make_spec
             ["twmd layer=4 temperature=0.15", "twmd layer=6 temperature=0.15", "twmd layer=6 temperature=0.5"],
         ),
         ([make_spec("twmd"), make_spec("twmd", ngram=2)], ["twmd", "twmd ngram=2"]),
+        ([OPEN.replace(fingerprint="0" * 12), OPEN], [f"twmd model=a/b@{'0' * 12}", "twmd model=a/b"]),
         (
             [
-                make_spec("twmd", model="a/b", layer=1).replace(fingerprint="0" * 12),
-                make_spec("twmd", model="a/b", layer=1),
-            ],
-            [f"twmd model=a/b@{'0' * 12}", "twmd model=a/b"],
-        ),
-        (
-            [
-                make_spec("ensemble", members="twmd,2*sbert"),
-                make_spec("ensemble", members="twmd;layer=6,sbert"),
+                *(make_spec("ensemble", members=own) for own in ("twmd,2*sbert", "twmd;layer=6,sbert")),
                 make_spec("twmd"),
             ],
             ["ensemble(twmd layer=4,2*sbert)", "ensemble(twmd layer=6,sbert)", "twmd"],
@@ -61,9 +56,8 @@ def test_every_command_labels_two_settings_alike(
         Path(f"{name}.txt").write_text("".join(f"{pair[k]}\n" for pair in texts), encoding="utf-8")
     metrics = ["-m", "sbert", "sbert;layer=6", "ensemble(sbert,twmd)", "ensemble(sbert;layer=6,twmd)"]
     labels = ["sbert layer=4", "sbert layer=6", "ensemble(sbert layer=4,twmd)", "ensemble(sbert layer=6,twmd)"]
-    for command in ("correlate",):
-        assert main([command, "--data", "table:rated.tsv", *metrics, "--resamples", "0", "--format", "json"]) == 0
-        assert [one["label"] for one in json.loads(capsys.readouterr().out)["metrics"]] == labels
+    assert main(["correlate", "--data", "table:rated.tsv", *metrics, "--resamples", "0", "--format", "json"]) == 0
+    assert [one["label"] for one in json.loads(capsys.readouterr().out)["metrics"]] == labels
     assert main(["score", "ref.txt", "-i", "hyp.txt", *metrics, "--format", "json"]) == 0
     assert [one["metric"] for one in json.loads(capsys.readouterr().out)] == labels
     assert main(["report", "ref.txt", "-i", "hyp.txt", *metrics, "-o", "report.html"]) == 0

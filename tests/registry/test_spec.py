@@ -1,73 +1,173 @@
+"""Specifications: what every key accepts, refuses and leaves unsaid, and which preset fills in the rest."""
+
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import twmd_registry
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, MetricName
 from twmd_registry.registry.options import RunOptions, split_options
 from twmd_registry.registry.presets import default_preset, presets_of
-from twmd_registry.registry.spec import make_spec
+from twmd_registry.registry.spec import MetricSpec, make_spec
+
+LAYERS = "a whole number from 0; several as 2-6 or 1,3,6 or last:5"
+SEVERAL = "selects several layers: set aggregation to one of: mean, concat, pmeans, routing"
+ROOTS = "other powers of negative numbers are not defined"
+NOT_LAYERS = ["6-2", "2-", "-2", "1,,3", ",1", "1,", "last", "last:0", "last:-1", "last:x", "last:2,3", "2:6", ""]
+NOT_POWERS = ["0.5", "2.0", "0", "-1", "-3", "nan", "1/3", "x", "1,,2", "100", "1e2"]
+NOT_SCALES = [0, -1, 1e-45, 9e-7, 2e6, 1e300, math.nan, math.inf, "nan", "warm", "", True]
+REFUSED: list[tuple[str, list[Any], str]] = [
+    ("output", ["F1"], "precision, recall, f1"),
+    ("special", ["both"], "one of cls (the first only), none, all, or partners"),
+    ("centering", ["mean", "batch:3", "background:"], "dimension, sentence, batch, corpus, background, or background:"),
+    ("layer", [*NOT_LAYERS, -1, 2.5, "1.5", True, [1, 3], "1 0", "2 4", "1 -2 4"], LAYERS),
+    ("aggregation", ["mean:3", "routing:box", "concat:", "sum", ""], "single (one layer), mean, concat"),
+    ("aggregation", [f"pmeans:{power}" for power in NOT_POWERS], ROOTS),
+    ("ngram", [0, -1, 1.5, "0", "phrase", True], "a whole number from 1, or 'sentence'"),
+    ("idf", ["corpus:0123456789ab", "background", "background:", "yes", "predictions"], "none, corpus"),
+    ("subwords", ["merge"], "one of keep, drop"),
+    ("punctuation", ["no"], "one of keep, drop, drop-ascii"),
+    ("unknown", ["drop"], "one of keep, apart"),
+    ("temperature", NOT_SCALES, "a number from 1e-6 to 1e6"),
+    ("iterations", [0, "many"], "a whole number from 1, or 'converged'"),
+    ("normalize", ["maybe"], "yes or no"),
+    ("multiref", ["min"], "max, mean"),
+    ("truncation", ["cut:0", "window:9", "window:8/9", "window:8/0"], "cut:N tokens, or window:N/S"),
+    ("dtype", ["int8"], "float32, bfloat16, float16"),
+    ("model", ["  ", 7], "a Hub id"),
+]
+"""Keys, impossible values, and what the message offers."""
+
+NEUTRAL: dict[str, Any] = {
+    "aggregation": "single",
+    "unknown": "keep",
+    "subwords": "keep",
+    "punctuation": "keep",
+    "stopwords": "none",
+    "ngram": 1,
+    "idf": "none",
+    "distance": "similarity",
+    "transform": "linear",
+}
 
 
-@pytest.mark.parametrize(("metric", "key"), [("twmd", "temperature"), ("stsscore", "scale")])
-@pytest.mark.parametrize("value", [0, -1, 1e-45, 9e-7, 2e6, 1e300, math.nan, math.inf, "nan", "warm", "", True])
-def test_temperatures_and_scales_out_of_range_are_refused(metric: str, key: str, value: Any) -> None:
-    with pytest.raises(SpecError, match=f"{key}=.*expected a number from 1e-6 to 1e6"):
-        make_spec(metric, **{key: value})
+def spec(**keys: Any) -> MetricSpec:
+    return make_spec("moverscore", "wmd", **{"layer": 4, "unknown": "keep"} | keys)
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "menu"),
+    ("metric", "key", "value", "menu"),
     [
-        ("output", "F1", "precision, recall, f1"),
-        ("special", "both", "one of cls (the first only), none, all, or partners"),
-        ("centering", "mean", "dimension, sentence, batch, corpus, background"),
-        ("centering", "batch:3", "background:HASH"),
-        ("centering", "background:", "background:HASH"),
-        ("layer", -1, "a whole number from 0"),
-        ("layer", 2.5, "a whole number from 0"),
-        ("layer", True, "a whole number from 0"),
-        ("iterations", 0, "a whole number from 1, or 'converged'"),
-        ("iterations", "many", "a whole number from 1, or 'converged'"),
-        ("normalize", "maybe", "yes or no"),
-        ("multiref", "min", "max, mean"),
-        ("truncation", "cut:0", "cut:N"),
-        ("truncation", "window:9", "window:N/S"),
-        ("truncation", "window:8/9", "window:N/S"),
-        ("truncation", "window:8/0", "window:N/S"),
-        ("dtype", "int8", "float32, bfloat16, float16"),
-        ("model", "  ", "a Hub id"),
-        ("model", 7, "a Hub id"),
+        *(("twmd", key, value, menu) for key, values, menu in REFUSED for value in values),
+        *(("stsscore", "scale", value, "a number from 1e-6 to 1e6") for value in NOT_SCALES),
+        ("moverscore", "distance", "manhattan", "one of similarity, sqeuclidean, euclidean"),
+        ("moverscore", "transform", "log", "one of linear, inverse"),
     ],
 )
-def test_impossible_value_is_refused_with_the_menu(key: str, value: Any, menu: str) -> None:
-    with pytest.raises(SpecError, match=f"{key}=") as caught:
-        make_spec("twmd", **{key: value})
+def test_impossible_value_is_refused_with_the_menu(metric: str, key: str, value: Any, menu: str) -> None:
+    with pytest.raises(SpecError, match=f"{key}=.* is not possible: expected ") as caught:
+        make_spec(metric, **{key: value})
     assert menu in str(caught.value)
 
 
-def test_empty_revision_is_refused() -> None:
-    with pytest.raises(SpecError, match="revision='' is not possible: expected a branch, tag or commit"):
-        make_spec("twmd", model="org/name@")
+@pytest.mark.parametrize(
+    ("key", "written", "wanted"),
+    [
+        ("layer", "2-6", "2-6"),
+        ("layer", "1,3,6", "1,3,6"),
+        ("layer", "6,3,1", "1,3,6"),
+        ("layer", "2,3,4", "2-4"),
+        ("layer", "1-3,5", "1,2,3,5"),
+        ("layer", "2-4,3-6", "2-6"),
+        ("layer", " 1, 3 ,6 ", "1,3,6"),
+        ("layer", "last:5", "last:5"),
+        ("layer", "0-1", "0-1"),
+        ("aggregation", "pmeans", "pmeans:-inf,1,inf"),
+        ("aggregation", "pmeans:1, 3,+INF", "pmeans:1,3,inf"),
+        ("aggregation", "pmeans:99", "pmeans:99"),
+        ("aggregation", "routing", "routing:gaussian"),
+        ("aggregation", "routing:epanechnikov", "routing:epanechnikov"),
+        ("aggregation", "concat", "concat"),
+        ("stopwords", Path("a/b"), "a/b"),
+    ],
+)
+def test_value_has_one_canonical_form(key: str, written: Any, wanted: str) -> None:
+    assert getattr(spec(**{"layer": "2-6", "aggregation": "mean"} | {key: written}), key) == wanted
+
+
+@pytest.mark.parametrize(("written", "layers"), [("2-6", (2, 3, 4, 5, 6)), ("1,3,6", (1, 3, 6)), ("last:5", ())])
+def test_specification_lists_its_layers_unless_only_the_model_knows(written: str, layers: tuple[int, ...]) -> None:
+    assert spec(layer=written, aggregation="concat").layers == layers
+
+
+@pytest.mark.parametrize(("written", "number"), [("4-4", 4), ("3,3", 3), (5, 5), ("5", 5)])
+def test_single_layer_is_read_as_a_number(written: Any, number: int) -> None:
+    assert spec(layer=written).layer == number
+
+
+def test_value_none_means_that_the_key_is_not_given() -> None:
+    assert make_spec("moverscore", layer=None) == make_spec("moverscore")
+
+
+def test_text_and_python_values_mean_the_same() -> None:
+    by_text = make_spec("twmd", layer="3", temperature="0.5", normalize="no", iterations="7")
+    assert by_text == make_spec("twmd", layer=3, temperature=0.5, normalize=False, iterations=7)
+
+
+@pytest.mark.parametrize(
+    ("metric", "keys", "words"),
+    [
+        *(
+            ("moverscore", {"layer": layer, "aggregation": aggregation}, f"layer={layer} {SEVERAL}")
+            for layer in ("2-6", "1,3,6", "last:5")
+            for aggregation in (None, "single")
+        ),
+        *(
+            ("moverscore", {"layer": layer, "aggregation": "mean"}, "aggregation=mean needs several layers")
+            for layer in (4, "last:1", "3-3")
+        ),
+        ("bertscore_centered", {"special": "partners", "ngram": 2}, "special=partners is a way of matching tokens"),
+        ("sbert", {"vectors": "raw", "centering": "sentence"}, "mean of raw vectors zero"),
+        *(
+            ("twmd", {"centering": centering, "centering_side": "joint"}, "centering_side has no meaning")
+            for centering in set(Centering) - {Centering.BATCH, Centering.CORPUS}
+        ),
+        ("twmd", {"centering": "corpus", "centering_size": 3}, "centering_size has no meaning"),
+        ("twmd", {"model": "org/name@"}, "revision='' is not possible: expected a branch, tag or commit"),
+    ],
+)
+def test_values_that_exclude_each_other_are_refused(metric: str, keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        make_spec(metric, **keys)
 
 
 def test_unknown_names_are_refused_with_the_closest_match() -> None:
-    with pytest.raises(SpecError, match="no metric 'twdm'; did you mean 'twmd'"):
-        make_spec("twdm")
+    for word, meant in (("bertscore", "bertscore_centered"), ("cka", "wordset_cka"), ("twdm", "twmd")):
+        with pytest.raises(SpecError, match=f"no metric '{word}'; did you mean '{meant}'"):
+            make_spec(word)
     with pytest.raises(SpecError, match="no preset 'embeded'; did you mean 'embedded'"):
         make_spec("twmd", "embeded")
     with pytest.raises(SpecError, match="no key 'temprature'; did you mean 'temperature'"):
         make_spec("twmd", temprature=1)
 
 
-def test_key_of_another_metric_is_refused() -> None:
-    with pytest.raises(SpecError, match="moverscore does not use the key 'temperature'"):
-        make_spec("moverscore", temperature=0.1)
-    with pytest.raises(SpecError, match="stsscore does not use the key 'layer'"):
-        make_spec("stsscore", layer=3)
+@pytest.mark.parametrize(
+    ("metric", "key"),
+    [
+        ("moverscore", "temperature"),
+        *((metric, "distance") for metric in MetricName if metric is not MetricName.MOVERSCORE),
+        *(("stsscore", key) for key in ("layer", "aggregation", "unknown", "subwords", "punctuation", "stopwords")),
+        *(("stsscore", key) for key in ("ngram", "idf")),
+    ],
+)
+def test_key_of_another_metric_is_refused(metric: str, key: str) -> None:
+    with pytest.raises(SpecError, match=f"{metric} does not use the key '{key}'"):
+        make_spec(metric, **{key: 1})
 
 
 def test_centering_keys_follow_the_centering() -> None:
@@ -76,21 +176,38 @@ def test_centering_keys_follow_the_centering() -> None:
     corpus = make_spec("twmd", centering="corpus")
     assert (corpus.centering_size, corpus.centering_side) == (None, "joint")
     assert make_spec("twmd", "roberta-base", centering="none").centering_size is None
-    for centering in set(Centering) - {Centering.BATCH, Centering.CORPUS}:
-        with pytest.raises(SpecError, match="centering_side has no meaning"):
-            make_spec("twmd", centering=centering, centering_side="joint")
-    with pytest.raises(SpecError, match="centering_size has no meaning"):
-        make_spec("twmd", centering="corpus", centering_size=3)
 
 
-def test_raw_vectors_that_centering_makes_zero_are_refused() -> None:
-    with pytest.raises(SpecError, match="mean of raw vectors zero"):
-        make_spec("sbert", vectors="raw", centering="sentence")
+@pytest.mark.parametrize("key", NEUTRAL)
+def test_value_that_does_nothing_is_left_out(key: str) -> None:
+    assert spec(**{key: NEUTRAL[key]}) == spec()
+    assert getattr(spec(**{key: NEUTRAL[key]}), key) is None
 
 
-def test_text_and_python_values_mean_the_same() -> None:
-    by_text = make_spec("twmd", layer="3", temperature="0.5", normalize="no", iterations="7")
-    assert by_text == make_spec("twmd", layer=3, temperature=0.5, normalize=False, iterations=7)
+def test_signatures_do_not_say_that_nothing_is_done() -> None:
+    with (
+        twmd_registry.scorer("moverscore", "wmd", unknown="keep") as plain,
+        twmd_registry.scorer("moverscore", "wmd", **NEUTRAL) as neutral,
+    ):
+        assert plain.signature == neutral.signature
+        assert not [key for key in NEUTRAL if f"|{key}:" in plain.signature]
+
+
+def test_last_layers_are_settled_by_the_model() -> None:
+    with twmd_registry.scorer("moverscore", layer="last:5", aggregation="mean") as one:
+        assert one.spec.layer == "2-6"
+        assert "layer:2-6" in one.signature
+    with twmd_registry.scorer("moverscore", layer="last:1") as one:
+        assert one.spec.layer == 6
+
+
+@pytest.mark.parametrize(
+    ("layer", "why"),
+    [("last:7", "layer=last:7 is out of range: this model has 6 layers"), ("2-9", "layer=9 is out of range")],
+)
+def test_layers_that_the_model_does_not_have_are_refused(layer: str, why: str) -> None:
+    with pytest.raises(SpecError, match=why):
+        twmd_registry.scorer("moverscore", layer=layer, aggregation="mean").score(["a"], ["a"])
 
 
 def test_without_a_preset_the_one_tuned_for_the_model_is_taken() -> None:
@@ -100,17 +217,14 @@ def test_without_a_preset_the_one_tuned_for_the_model_is_taken() -> None:
     unknown = make_spec("twmd", model="a/model-nobody-tuned")
     assert (unknown.layer, unknown.centering) == (None, Centering.BATCH)
     assert default_preset(MetricName.TWMD, "a/model-nobody-tuned").name == "paper"
+    with pytest.raises(SpecError, match="names no model"):
+        make_spec("twmd", "paper")
 
 
 def test_revision_can_be_part_of_the_model() -> None:
-    spec = make_spec("twmd", model="org/name@v1.2")
-    assert (spec.model, spec.revision) == ("org/name", "v1.2")
-    assert spec == make_spec("twmd", model="org/name", revision="v1.2")
-
-
-def test_paper_preset_needs_a_model() -> None:
-    with pytest.raises(SpecError, match="names no model"):
-        make_spec("twmd", "paper")
+    named = make_spec("twmd", model="org/name@v1.2")
+    assert (named.model, named.revision) == ("org/name", "v1.2")
+    assert named == make_spec("twmd", model="org/name", revision="v1.2")
 
 
 @pytest.mark.parametrize("metric", MetricName)
@@ -120,24 +234,12 @@ def test_every_metric_has_an_embedded_preset_that_comes_first(metric: MetricName
 
 
 def test_options_and_keys_are_split() -> None:
-    options, keys = split_options({"device": "cpu", "layer": 3, "batch_tokens": None}, ("layer",))
-    assert (options, keys) == (RunOptions(device="cpu"), {"layer": 3})
+    options, keys = split_options({"device": "cpu", "layer": 3, "output": "f1", "batch_tokens": None}, ("layer",))
+    assert (options, keys) == (RunOptions(device="cpu"), {"layer": 3, "output": "f1"})
     with pytest.raises(SpecError, match="unknown key 'devise'; did you mean 'device'"):
         split_options({"devise": "cpu"}, ("layer",))
+    with pytest.raises(SpecError, match="a preset is no key: name it in scorer"):
+        split_options({"preset": "embedded"}, ("layer",))
     for wrong in (0, -5, 1.5, True):
         with pytest.raises(SpecError, match="batch_tokens"):
             RunOptions(batch_tokens=wrong)  # type: ignore[arg-type]
-
-
-def test_preset_among_keys_is_refused() -> None:
-    with pytest.raises(SpecError, match="a preset is no key: name it in scorer"):
-        split_options({"preset": "embedded"}, ("layer",))
-    assert split_options({"output": "f1"}, ("layer",))[1] == {"output": "f1"}
-
-
-@pytest.mark.parametrize(
-    ("word", "meant"), [("bertscore", "bertscore_centered"), ("cka", "wordset_cka"), ("twdm", "twmd")]
-)
-def test_word_that_is_part_of_a_name_means_that_name(word: str, meant: str) -> None:
-    with pytest.raises(SpecError, match=f"did you mean '{meant}'"):
-        make_spec(word)
