@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.registry.test_signature import OTHER, whole
+from tests.registry.test_signature import VALUES, whole
 from twmd_registry.cli import main
 from twmd_registry.errors import SignatureError, TwmdWarning
 from twmd_registry.registry.diff import compare
@@ -37,7 +37,7 @@ def test_every_key_that_differs_is_named_and_forbids_comparing(metric: MetricNam
     for key in CATALOGUE[metric].keys:
         if key == "revision":
             continue
-        changes = {key: OTHER[key]} | ({"fingerprint": "ffffffffffff"} if key == "model" else {})
+        changes = {key: VALUES[key][1]} | ({"fingerprint": "ffffffffffff"} if key == "model" else {})
         found = compare(signature, changed(signature, **changes))
         assert [difference.what.partition(":")[0] for difference in found.differences] == [key]
         assert not found.comparable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import pytest
 
@@ -97,7 +98,7 @@ def test_preset_may_be_named() -> None:
 
 
 def test_written_members_are_read_as_they_are() -> None:
-    keys = {"layer": "1,3", "aggregation": "mean", "ngram": 1, "transform": "linear"}
+    keys: dict[str, Any] = {"layer": "1,3", "aggregation": "mean", "ngram": 1, "transform": "linear"}
     specs = [make_spec("moverscore", **keys), make_spec("twmd", dtype="bfloat16")]
     members = "moverscore;layer=1%2C3;aggregation=mean;ngram=1;transform=linear,twmd;dtype=bfloat16"
     assert [one for _, one in member_specs(make_spec("ensemble", members=members))] == specs

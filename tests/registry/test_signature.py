@@ -31,111 +31,54 @@ from twmd_registry.registry.signature import Signature, canonical, parse_signatu
 from twmd_registry.registry.spec import MetricSpec, make_spec
 from twmd_registry.version import __version__
 
-OTHER: dict[str, Any] = {
-    "output": "recall",
-    "members": "sbert;model=a/b@0123456789ab;layer=1",
-    "model": "some/other-model",
-    "revision": "v2",
-    "adapter": "other@0123456789ab",
-    "layer": 3,
-    "aggregation": "routing:gaussian",
-    "special": "all",
-    "unknown": None,
-    "subwords": None,
-    "punctuation": None,
-    "stopwords": "ba9876543210",
-    "ngram": 2,
-    "idf": "corpus",
-    "centering": "dimension",
-    "centering_size": 7,
-    "centering_side": "joint",
-    "temperature": 0.123,
-    "iterations": 5,
-    "objective": "entropic",
-    "distance": "euclidean",
-    "transform": None,
-    "vectors": "raw",
-    "normalize": False,
-    "scale": 4.0,
-    "first": None,
-    "symmetric": None,
-    "clip": None,
-    "baseline": "ba9876543210",
-    "multiref": "mean",
-    "truncation": "cut:99",
-    "dtype": "bfloat16",
+R = random.Random(1)
+HASH = "0123456789ab"
+LENGTHS = [*range(1, 13)] * 3
+VALUES: dict[str, list[Any]] = {
+    "output": [*Output],
+    "members": [make_spec("ensemble").members, f"sbert;model=a/b@{HASH};layer=1"],
+    "model": [
+        "a/b",
+        "c",
+        *("".join(R.choices("ab/|:@%?#\u00e9 .-_~\u4e2d", k=length)).strip("~ ?") or "m" for length in LENGTHS),
+    ],
+    "revision": ["main", "v2", None, "v1|2:3%", "refs/pr/1"],
+    "adapter": ["name@ba9876543210", f"a@{HASH}", None, f"./dir|x@{HASH}"],
+    "layer": ["2-6", 3, "1,3,7", "0,1,5", *range(49)],
+    "aggregation": ["mean", "concat", "pmeans:-inf,1,inf", "pmeans:3", "routing:gaussian", "routing:epanechnikov"],
+    "special": [special for special in Special if special is not Special.PARTNERS],
+    "unknown": ["apart", None],
+    "subwords": ["drop", None],
+    "punctuation": ["drop", None, "drop-ascii"],
+    "stopwords": [HASH, None],
+    "ngram": [2, None, 999, "sentence"],
+    "idf": ["corpus", None, "references", f"background:{HASH}"],
+    "centering": ["batch", *(kind for kind in Centering if kind not in {"batch", "sentence"}), f"background:{HASH}"],
+    "centering_size": [32, 7, 10**6],
+    "centering_side": [*get_args(Side)],
+    "temperature": [0.15, *(10 ** R.uniform(-5.9, 5.9) for _ in range(30))],
+    "iterations": [1, 2, 20, 10**6, "converged"],
+    "objective": [*Objective],
+    "distance": ["sqeuclidean", None, "euclidean"],
+    "transform": ["inverse", None],
+    "vectors": [*Vectors],
+    "normalize": [True, False],
+    "scale": [5.0, *(R.uniform(1e-6, 100) for _ in range(30))],
+    "first": ["reference", None],
+    "symmetric": [True, None],
+    "clip": [True, None],
+    "baseline": [HASH, None],
+    "multiref": [*Multiref],
+    "truncation": ["cut", "cut:99", "cut:100000000", "window:50/50", "window:999/1"],
+    "dtype": [*Dtype],
 }
-"""For every key a value that `whole` does not have; None is the one that does nothing."""
-
-NOT_NEUTRAL: dict[str, Any] = {
-    "aggregation": "mean",
-    "unknown": "apart",
-    "subwords": "drop",
-    "punctuation": "drop",
-    "stopwords": "0123456789ab",
-    "ngram": 3,
-    "idf": "references",
-    "distance": "sqeuclidean",
-    "transform": "inverse",
-    "first": "reference",
-    "symmetric": True,
-    "clip": True,
-    "baseline": "0123456789ab",
-}
-"""For every key that may do nothing a value that does something."""
+"""Values of every key; None is the one that does nothing."""
 
 
 def whole(metric: MetricName) -> MetricSpec:
-    """Return a specification in which every key of the metric is set."""
-    if metric is MetricName.ENSEMBLE:
-        return make_spec(metric)
-    keys: dict[str, Any] = {"centering": "batch"} if "centering" in CATALOGUE[metric].keys else {}
-    spec = make_spec(metric, model="a/b", revision="main", **keys).replace(
-        fingerprint="0123456789ab", adapter="name@ba9876543210"
-    )
-    spec = spec.replace(layer="2-6") if "layer" in CATALOGUE[metric].keys else spec
-    return spec.replace(**{name: value for name, value in NOT_NEUTRAL.items() if name in CATALOGUE[metric].keys})
-
-
-CHOICES: dict[str, Callable[[random.Random], Any]] = {
-    "output": lambda r: r.choice(list(Output)),
-    "model": lambda r: (
-        "".join(r.choice("ab/|:@%?#\u00e9 .-_~\u4e2d") for _ in range(r.randint(1, 12))).strip("~ ?") or "m"
-    ),
-    "revision": lambda r: r.choice([None, "main", "v1|2:3%", "refs/pr/1"]),
-    "adapter": lambda r: r.choice([None, "a@0123456789ab", "./dir|x@ba9876543210"]),
-    "layer": lambda r: r.choice([r.randint(0, 48), "2-6", "1,3,7", "0,1,5"]),
-    "aggregation": lambda r: r.choice(
-        ["mean", "concat", "pmeans:-inf,1,inf", "pmeans:3", "routing:gaussian", "routing:epanechnikov"]
-    ),
-    "unknown": lambda r: r.choice([None, "apart"]),
-    "subwords": lambda r: r.choice([None, "drop"]),
-    "punctuation": lambda r: r.choice([None, "drop", "drop-ascii"]),
-    "stopwords": lambda r: r.choice([None, "0123456789ab"]),
-    "ngram": lambda r: r.choice([None, 2, 999, "sentence"]),
-    "idf": lambda r: r.choice([None, "corpus", "references", "background:0123456789ab"]),
-    "special": lambda r: r.choice([one for one in Special if one is not Special.PARTNERS]),
-    "centering": lambda r: r.choice(
-        [*(one for one in Centering if one is not Centering.SENTENCE), "background:0123456789ab"]
-    ),
-    "temperature": lambda r: 10 ** r.uniform(-5.9, 5.9),
-    "iterations": lambda r: r.choice([1, 2, 20, 10**6, "converged"]),
-    "objective": lambda r: r.choice(list(Objective)),
-    "distance": lambda r: r.choice([None, "sqeuclidean", "euclidean"]),
-    "transform": lambda r: r.choice([None, "inverse"]),
-    "vectors": lambda r: r.choice(list(Vectors)),
-    "normalize": lambda r: r.random() < 0.5,
-    "scale": lambda r: r.uniform(1e-6, 100),
-    "first": lambda r: r.choice([None, "reference"]),
-    "symmetric": lambda r: r.choice([None, True]),
-    "clip": lambda r: r.choice([None, True]),
-    "baseline": lambda r: r.choice([None, "0123456789ab"]),
-    "multiref": lambda r: r.choice(list(Multiref)),
-    "truncation": lambda r: r.choice(
-        ["cut", f"cut:{r.randint(1, 10**8)}", f"window:{r.randint(50, 999)}/{r.randint(1, 50)}"]
-    ),
-    "dtype": lambda r: r.choice(list(Dtype)),
-}
+    """Return a specification in which every key of the metric has its first value."""
+    keys: dict[str, Any] = {name: VALUES[name][0] for name in CATALOGUE[metric].keys}
+    return MetricSpec(metric=metric, fingerprint=HASH if "model" in keys else None, **keys)
 
 
 SINGLE = [metric for metric in MetricName if metric is not MetricName.ENSEMBLE]
@@ -150,8 +93,8 @@ def random_spec(r: random.Random, *, single: bool = False) -> MetricSpec:
         ]
         return MetricSpec(metric=metric, members=write_members(members))
     spec = MetricSpec(metric=metric, fingerprint=r.choice([None, f"{r.getrandbits(48):012x}"]))
-    keys = [name for name in CATALOGUE[metric].keys if name in CHOICES]
-    spec = spec.replace(**{name: CHOICES[name](r) for name in keys})
+    keys = set(CATALOGUE[metric].keys) - {"centering_size", "centering_side"}
+    spec = spec.replace(**{name: r.choice(VALUES[name]) for name in sorted(keys)})
     if isinstance(spec.layer, int):
         spec = spec.replace(aggregation=None)
     if spec.symmetric:
@@ -159,7 +102,7 @@ def random_spec(r: random.Random, *, single: bool = False) -> MetricSpec:
     if metric is MetricName.STSSCORE and spec.stride:
         spec = spec.replace(truncation="cut")
     if spec.centering_kind in {Centering.BATCH, Centering.CORPUS}:
-        spec = spec.replace(centering_side=r.choice(get_args(Side)))
+        spec = spec.replace(centering_side=r.choice(VALUES["centering_side"]))
     if spec.centering_kind is Centering.BATCH:
         spec = spec.replace(centering_size=r.randint(1, 10**6))
     return spec
@@ -223,7 +166,7 @@ def test_every_key_is_in_the_signature_and_changes_it(metric: MetricName) -> Non
     spec = whole(metric)
     assert set(spec.values()) == set(CATALOGUE[metric].keys)
     for key in (*CATALOGUE[metric].keys, *(["fingerprint"] if spec.model else [])):
-        other = spec.replace(**{key: OTHER.get(key, "ffffffffffff")})
+        other = spec.replace(**{key: VALUES[key][1] if key in VALUES else "ffffffffffff"})
         assert other != spec
         assert str(Signature(other)) != str(Signature(spec)), key
 
@@ -231,8 +174,9 @@ def test_every_key_is_in_the_signature_and_changes_it(metric: MetricName) -> Non
 def test_every_field_of_a_specification_is_a_key() -> None:
     fields = {field.name for field in dataclasses.fields(MetricSpec)}
     assert fields == set(KEYS) | {"metric", "fingerprint"}
-    assert set(OTHER) == set(KEYS)
-    assert set(NOT_NEUTRAL) == {name for name, key in KEYS.items() if key.neutral is not None}
+    assert set(VALUES) == set(KEYS)
+    may_be_none = {name for name, values in VALUES.items() if None in values} - {"revision", "adapter"}
+    assert may_be_none == {name for name, key in KEYS.items() if key.neutral is not None} - {"aggregation"}
     assert {key for entry in CATALOGUE.values() for key in entry.keys} == set(KEYS)
 
 

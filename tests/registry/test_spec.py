@@ -166,8 +166,9 @@ def test_unknown_names_are_refused_with_the_closest_match() -> None:
     ],
 )
 def test_key_of_another_metric_is_refused(metric: str, key: str) -> None:
+    given: dict[str, Any] = {key: 1}
     with pytest.raises(SpecError, match=f"{metric} does not use the key '{key}'"):
-        make_spec(metric, **{key: 1})
+        make_spec(metric, **given)
 
 
 def test_centering_keys_follow_the_centering() -> None:
