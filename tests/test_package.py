@@ -22,6 +22,7 @@ from twmd_registry.plugins.evaluate.hook import METRICS
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = {"embedded", "multilingual", "ray", "train", "demo", "plots", "dev", "torchmetrics", "bench", "rouge", "trl"}
+EXTRAS |= {"lm_eval"}
 LARGEST = {".safetensors": 6 << 20}
 """Bytes of a file, by suffix; half a megabyte for every other. An adapter of all twelve layers has 5.4 million."""
 
@@ -136,7 +137,7 @@ def test_metadata_is_what_pypi_wants(dist: Path) -> None:
 def test_metadata_names_version_licence_extras_and_the_command(metadata: Message, wheel: Mapping[str, bytes]) -> None:
     assert (metadata["Name"], metadata["Version"]) == ("twmd-registry", twmd_registry.__version__)
     assert (metadata["License-Expression"], metadata["Requires-Python"]) == ("MIT", ">=3.11")
-    assert set(metadata.get_all("Provides-Extra", [])) == EXTRAS
+    assert {name.replace("-", "_") for name in metadata.get_all("Provides-Extra", [])} == EXTRAS
     commands = next(content for name, content in wheel.items() if name.endswith("entry_points.txt"))
     assert b"twmd = twmd_registry.cli:main" in commands
 

@@ -1,0 +1,137 @@
+"""Tasks of lm-evaluation-harness: the scores of the command line, all pairs in one call, errors in place of nonsense."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("lm_eval", reason="tasks of lm-evaluation-harness need the extra lm_eval")
+
+import datasets
+import evaluate
+import yaml
+from lm_eval import simple_evaluate
+from lm_eval.models.dummy import DummyLM
+from lm_eval.tasks import TaskManager
+
+import twmd_registry
+from tests.conftest import Texts
+from twmd_registry.cli import main
+from twmd_registry.errors import InputError
+from twmd_registry.plugins.lm_eval import corpus_score, references_in, task_metrics
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
+TRANSLATION, SUMMARY = re.findall(r"^```yaml\n(task: .*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+ROWS = [json.loads(line) for line in re.findall(r"^({.*})$", PAGE, flags=re.MULTILINE)]
+OUTPUTS = ["the dog barked all night", "the ferry was cancelled because of fog", "a new library opens"]
+
+
+class Echo(DummyLM):  # type: ignore[misc]
+    """A model that gives the outputs above, in order."""
+
+    def generate_until(self, requests: Sequence[Any], **_: object) -> list[str]:
+        return [OUTPUTS[number % len(OUTPUTS)] for number in range(len(requests))]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """Return a function that runs a task, given as YAML, over rows of the page."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISABLE_MULTIPROC", "1")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+
+    def run_task(text: str, **settings: Any) -> dict[str, Any]:
+        task = yaml.load(re.sub("!function ", "", text), yaml.SafeLoader)
+        file = task["dataset_kwargs"]["data_files"]["test"]
+        rows = [row for row in ROWS if ("german" in row) == (file == "translations.jsonl")]
+        (tmp_path / file).write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+        (tmp_path / "task.yaml").write_text(text, encoding="utf-8")
+        manager = TaskManager(include_path=str(tmp_path), include_defaults=False)
+        found = simple_evaluate(Echo(), tasks=[task["task"]], task_manager=manager, bootstrap_iters=1000, **settings)
+        results: dict[str, Any] = found["results"][task["task"]]
+        return results | {"rows": rows, "samples": found["samples"][task["task"]]}
+
+    return run_task
+
+
+def command_line_score(
+    predictions: Sequence[str], references: Sequence[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> float:
+    for name, lines in (("ref", references), ("out", predictions)):
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    capsys.readouterr()
+    assert main(["score", str(folder / "ref.txt"), "-i", str(folder / "out.txt"), "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    return float(row["score"])
+
+
+def test_task_of_the_page_gives_the_command_lines_score_stderr_and_signature(
+    run: Callable[..., dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run(TRANSLATION)
+    references = [row["english"] for row in found["rows"]]
+    predictions = OUTPUTS[: len(references)]
+    expected = twmd_registry.score(predictions, references)
+    assert found["twmd,none"] == pytest.approx(command_line_score(predictions, references, tmp_path, capsys), abs=1e-6)
+    assert found["twmd_signature,none"] == str(expected.signature)
+    spread = sum((value - expected.score) ** 2 for value in expected.scores) ** 0.5 / len(references)
+    assert found["twmd_stderr,none"] == pytest.approx(spread, rel=0.15)
+    assert found["twmd_signature_stderr,none"] == "N/A"
+    assert [float(str(sample["twmd"])) for sample in found["samples"]] == pytest.approx(expected.scores)
+
+
+def test_task_of_the_page_with_several_references_scores_against_all_of_them(
+    run: Callable[..., dict[str, Any]],
+) -> None:
+    found = run(SUMMARY)
+    references = [row["references"] for row in found["rows"]]
+    expected = twmd_registry.score(OUTPUTS[: len(references)], references)
+    assert {len(texts) for texts in references} > {1}
+    assert found["twmd,none"] == pytest.approx(expected.score, abs=1e-6)
+    assert found["twmd_signature,none"] == str(expected.signature)
+
+
+def test_all_pairs_are_scored_in_one_call_with_the_keys_of_the_task(
+    run: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def counted(*arguments: Any, **keys: Any) -> Any:
+        calls.append((len(arguments[0]), keys))
+        return twmd_registry.score(*arguments, **keys)
+
+    monkeypatch.setattr(task_metrics, "score", counted)
+    found = run(TRANSLATION.replace("- metric: twmd\n", "- metric: trwmd\n    temperature: 0.5\n"))
+    assert calls == [(len(found["rows"]), {"temperature": 0.5})]
+    assert "temperature:0.5" in found["trwmd_signature,none"]
+
+
+def test_several_targets_without_process_results_are_refused(run: Callable[..., dict[str, Any]]) -> None:
+    with pytest.raises(InputError, match="0 or 1 of a score against several targets: set process_results"):
+        run(re.sub("process_results: .*\n", "", SUMMARY).replace("{{references[0]}}", "{{references}}"))
+
+
+def test_signature_that_process_results_gives_must_be_listed(run: Callable[..., dict[str, Any]]) -> None:
+    with pytest.raises(InputError, match="add '- metric: twmd_signature'"):
+        run(SUMMARY.replace("  - metric: twmd_signature\n", ""))
+
+
+def test_metric_loaded_from_evaluate_by_lm_eval_is_refused_with_the_import_it_needs(
+    run: Callable[..., dict[str, Any]],
+) -> None:
+    with pytest.raises(InputError, match="import twmd_registry.plugins.lm_eval before"):
+        run(TRANSLATION.replace("- metric: twmd\n", "- metric: twmd\n    hf_evaluate: true\n"))
+    assert evaluate.load("twmd").compute(predictions=["a"], references=["a"])["twmd"] == pytest.approx(1)
+
+
+def test_keys_of_references_in_reach_the_scores(texts: Texts) -> None:
+    process = references_in("targets", "sbert", layer=3)
+    kept = [process({"targets": [r]}, [p]) for p, r in zip(texts.predictions, texts.references, strict=True)]
+    expected = twmd_registry.score(texts.predictions, texts.references, "sbert", layer=3)
+    assert corpus_score([row["sbert"] for row in kept]) == pytest.approx(expected.score, abs=1e-6)
+    assert corpus_score([row["sbert_signature"] for row in kept]) == str(expected.signature)

@@ -1,0 +1,113 @@
+"""Metrics of lm-evaluation-harness that keep the pairs of texts, and an aggregation that scores all of them at once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twmd_registry.engine.scorer import score
+from twmd_registry.errors import InputError, MissingExtraError
+from twmd_registry.registry.names import MetricName
+
+try:
+    from lm_eval import evaluator_utils
+    from lm_eval.api.metrics import bootstrap_stderr, mean
+    from lm_eval.api.registry import register_aggregation, register_metric
+except ImportError as error:
+    raise MissingExtraError("metrics for lm_eval need it: pip install 'twmd-registry[lm_eval]'") from error
+
+AGGREGATION = "twmd_registry"
+RESAMPLES = 1000
+"""Most resamples of a standard error; lm_eval's default of 100,000 takes longer than the scores."""
+
+
+@dataclass
+class PendingPair:
+    """A prediction and its references; `corpus_score` fills in score and signature."""
+
+    metric: str
+    keys: Mapping[str, Any]
+    prediction: str
+    references: Sequence[str]
+    score: float | None = None
+    signature: str = ""
+
+    def __str__(self) -> str:
+        """Return the score, which is what lm_eval writes into its samples."""
+        return str(self.score)
+
+    def __bool__(self) -> bool:
+        """Refuse: lm_eval reduces several targets to whether any of them is true."""
+        raise InputError(
+            "lm_eval makes 0 or 1 of a score against several targets: set process_results to "
+            "!function twmd_registry.plugins.lm_eval.references (column 'references'), or to references_in(COLUMN)."
+        )
+
+
+@dataclass
+class PendingSignature:
+    """The signature of a pair that is scored later."""
+
+    pair: PendingPair
+
+    def __radd__(self, _other: object) -> object:
+        """Refuse: lm_eval takes the mean of whatever it has no aggregation for."""
+        name = self.pair.metric
+        raise InputError(f"a task with process_results lists the signature, too: add '- metric: {name}_signature'.")
+
+
+def _pending(metric: str, keys: Mapping[str, Any], prediction: str, references: str | Sequence[str]) -> dict[str, Any]:
+    pair = PendingPair(metric, keys, prediction, [references] if isinstance(references, str) else list(references))
+    return {metric: pair, f"{metric}_signature": PendingSignature(pair)}
+
+
+def corpus_score(items: Sequence[PendingPair] | Sequence[PendingSignature]) -> float | str:
+    """Score all pairs of a task in one call; return the corpus score or, of signatures, the signature.
+
+    Raises:
+        TwmdError: As for `twmd_registry.score`.
+    """
+    pairs = [item.pair if isinstance(item, PendingSignature) else item for item in items]
+    if pairs[0].score is None:
+        scores = score([p.prediction for p in pairs], [p.references for p in pairs], pairs[0].metric, **pairs[0].keys)
+        for pair, value in zip(pairs, scores.scores, strict=True):
+            pair.score, pair.signature = value, str(scores.signature)
+    return pairs[0].signature if isinstance(items[0], PendingSignature) else float(mean([pair.score for pair in pairs]))
+
+
+def references_in(
+    column: str, metric: str = "twmd", **keys: Any
+) -> Callable[[Mapping[str, Any], Sequence[str]], dict[str, Any]]:
+    """Make a task's ``process_results``: it scores by a metric and keys against a column's references.
+
+    The task's ``metric_list`` names METRIC and METRIC_signature.
+    """
+    return lambda document, results: _pending(metric, keys, results[0], document[column])
+
+
+references = references_in("references")
+"""`references_in` of the column ``references``, for twmd."""
+
+
+def _stderr(original: Callable[..., Any], metric: Any, bootstrap_iters: int) -> Any:
+    """Return lm_eval's standard error; for ours its bootstrap, which it has for metrics of its own only."""
+    if metric is not corpus_score or bootstrap_iters <= 0:
+        return original(metric, bootstrap_iters)
+    draws = min(bootstrap_iters, RESAMPLES)
+    return lambda items: (
+        "N/A" if isinstance(items[0], PendingSignature) else bootstrap_stderr(mean, [p.score for p in items], draws)
+    )
+
+
+def _keep(metric: str, *, references: Sequence[str], predictions: Sequence[str], **keys: Any) -> dict[str, Any]:
+    return _pending(metric, keys, predictions[0], references[0])
+
+
+register_aggregation(AGGREGATION)(corpus_score)
+for _name in map(str, MetricName):
+    register_metric(metric=_name, higher_is_better=True, aggregation=AGGREGATION)(functools.partial(_keep, _name))
+    # A signature in metric_list keeps nothing: its metric keeps it, or process_results does.
+    register_metric(metric=f"{_name}_signature", higher_is_better=True, aggregation=AGGREGATION)(lambda **_: {})
+evaluator_utils.stderr_for_metric = functools.partial(_stderr, evaluator_utils.stderr_for_metric)
