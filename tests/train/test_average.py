@@ -26,7 +26,7 @@ from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.train.average import average
 from twmd_registry.train.finetune import FinetunePlan, finetune
-from twmd_registry.train.recipe import Recipe, Weights
+from twmd_registry.train.recipe import Recipe
 
 CPU = RunOptions(device="cpu")
 
@@ -177,7 +177,7 @@ def test_adapters_without_a_mean_are_refused(tiny: str, members: list[Path], tmp
     output = tmp_path / "mean"
     shutil.copytree(members[0], tmp_path / "copy")
     other = train(tiny, tmp_path / "other", Recipe(rank=2, epochs=1), temperature=0.5)
-    whole = train(tiny, tmp_path / "whole", Recipe(weights=Weights.FULL, epochs=1))
+    whole = train(tiny, tmp_path / "whole", Recipe(full=True, epochs=1))
     cases: list[tuple[list[Path], type[Exception], str]] = [
         (members[:1], SpecError, "averaging needs two or more adapters; got 1"),
         ([*members, tmp_path / "copy"], SpecError, "copy and .*seed1 hold the same adapter: train each with a seed of"),

@@ -46,7 +46,7 @@ def tiny(tiny_encoder: Any) -> str:
 def done(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Return a run of some epochs on words whose value the encoder has to learn."""
     spec = make_spec("twmd", model=tiny, layer=LAYER, centering="none", temperature=0.1)
-    recipe = Recipe(rank=4, epochs=4, learning_rate=2e-2)
+    recipe = Recipe(rank=4, epochs=4, learning_rate=1e-2)
     plan = FinetunePlan(spec, (named_words(96, 1),), (named_words(48, 2),), (named_words(20, 3),), recipe)
     output = tmp_path_factory.mktemp("runs") / "adapter"
     return output, finetune(plan, output, options=CPU, name="words"), plan

@@ -17,7 +17,7 @@ from twmd_registry.judgments.sets import content_of, read_all_rated, title_of
 from twmd_registry.registry.names import Dtype, MetricName
 from twmd_registry.registry.presets import name_preset
 from twmd_registry.registry.spec import keys_to_set, make_spec
-from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target, Weights, check_trainable
+from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target, check_trainable
 
 if TYPE_CHECKING:
     from twmd_registry.train.finetune import FinetunePlan
@@ -271,10 +271,9 @@ def _finetune(arguments: Arguments, complete: Callable[[FinetunePlan], FinetuneP
     if arguments.full and arguments.rank is not None:
         raise SpecError("--rank sets the rank of an adapter, but --full trains no adapter: remove one of the options.")
     (scorer,) = make_scorers(arguments.asked, options)
-    keys = ("epochs", "learning_rate", "batch", "seed", "bf16", "dropout", "save_steps")
+    keys = ("full", "epochs", "learning_rate", "batch", "seed", "bf16", "dropout", "save_steps")
     given = {key: getattr(arguments, key) for key in keys} | ({"rank": arguments.rank} if arguments.rank else {})
-    weights = Weights.FULL if arguments.full else Weights.LORA
-    recipe = Recipe(weights=weights, target=Target(arguments.target), loss=Loss(arguments.loss), **given)
+    recipe = Recipe(target=Target(arguments.target), loss=Loss(arguments.loss), **given)
     from twmd_registry.train.data import TrainingData
     from twmd_registry.train.finetune import FinetunePlan, check_output, finetune
 

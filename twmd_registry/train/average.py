@@ -45,7 +45,6 @@ def average(
         output: The output folder: the adapter, ``preset.toml``, ``README.md``, ``signature.txt`` and hashes of the
             training data.
         dtype: Number format of the adapter; float16 and bfloat16 halve the file, and round the weights.
-        rank: The rank of the mean, for a smaller file, which rounds, too; None for the sum of the ranks, exact.
         rank: The rank of the mean, which makes a smaller file and rounds, too; None for the sum of the ranks, exact.
         options: Device and batch size.
         name: The name of the preset.

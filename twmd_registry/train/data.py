@@ -26,13 +26,7 @@ Example = tuple[str, list[str], float, tuple[str, str]]
 
 
 class TrainingData(NamedTuple):
-    """A rated data set.
-
-    Attributes:
-        name: Its name in a model card.
-        rated: Its segments.
-        teacher: The signature of the metric that rated them; None for people.
-    """
+    """A rated data set, by its name in a model card; `teacher` is the signature of the metric that rated it, if any."""
 
     name: str
     rated: RatedSegments
@@ -45,11 +39,7 @@ class TrainingData(NamedTuple):
 
 
 def rating_scale(data: TrainingData) -> tuple[float, float]:
-    """Return the mean and the standard deviation (divided by N, above 0) of a data set's ratings.
-
-    Raises:
-        InputError: A rating is not finite (the message names the row), or the ratings do not vary.
-    """
+    """Return the mean and the standard deviation (divided by N, above 0) of a data set's ratings."""
     ratings = np.asarray(data.rated.ratings, dtype=np.float64)
     missing = np.flatnonzero(~np.isfinite(ratings))
     if len(missing):
@@ -63,11 +53,7 @@ def rating_scale(data: TrainingData) -> tuple[float, float]:
 
 
 def make_examples(data: Sequence[TrainingData]) -> list[Example]:
-    """Return the segments of all data sets with ``z = (rating - mean) / sd``, standardised within each set.
-
-    Raises:
-        InputError: As for `rating_scale` and `segments_of`.
-    """
+    """Return the segments of all data sets with ``z = (rating - mean) / sd``, standardised within each set."""
     examples: list[Example] = []
     for source in data:
         mean, sd = rating_scale(source)
@@ -78,11 +64,7 @@ def make_examples(data: Sequence[TrainingData]) -> list[Example]:
 
 
 def segments_of(data: TrainingData) -> Segments:
-    """Return the texts of a data set, checked.
-
-    Raises:
-        InputError: A text cannot be scored; the message names data set and row.
-    """
+    """Return the texts of a data set, checked; an error names data set and row."""
     try:
         return check_segments(data.rated.predictions, data.rated.references)
     except InputError as error:
@@ -94,9 +76,6 @@ def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]
 
     Two segments are the same if they share a reference, whatever the prediction: a model that was trained on ratings
     of translations of a sentence knows the sentence. White space is normalised, and case does not count.
-
-    Raises:
-        InputError: They do; the message counts them per data set.
     """
     held_out = _references(holdout)
     counts = [(source, _count_shared(source, held_out)) for source in data]
@@ -139,14 +118,7 @@ class Batches(BatchSampler):
     """
 
     def __init__(self, pools: Sequence[np.ndarray], lengths: np.ndarray, size: int, seed: int) -> None:
-        """Store the pools.
-
-        Args:
-            pools: Numbers of rows; each of shape (rows of the pool,).
-            lengths: The length of every row, in any unit; shape (rows,).
-            size: The largest batch, in rows.
-            seed: Seeds the draw, together with the number of the epoch.
-        """
+        """Store pools of row numbers, the length of every row (in any unit; shape (rows,)), and the largest batch."""
         self._pools, self._lengths, self._seed, self._epoch = list(pools), lengths, seed, 0
         self._counts = [math.ceil(len(pool) / size) for pool in self._pools]
         self.batch_size, self.drop_last = size, False
@@ -171,10 +143,8 @@ class Batches(BatchSampler):
 
 
 def make_batches(examples: Sequence[Example], recipe: Recipe) -> Batches:
-    """Return the batches of a recipe. With ``loss=pearson``, each batch holds a single group of a single data set.
-
-    Raises:
-        InputError: A group has no correlation: it has too few segments, or constant ratings.
+    """Return the batches of a recipe. With ``loss=pearson``, each batch holds a single group of a single data set; a
+    group with too few segments or constant ratings is refused: it has no correlation.
     """
     lengths = np.array([max(len(text.encode()) for text in (prediction, *own)) for prediction, own, *_ in examples])
     if recipe.loss is Loss.MSE:

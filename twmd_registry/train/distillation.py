@@ -26,18 +26,10 @@ EDITED = 4
 
 
 def read_pairs(path: Path, columns: Columns = Columns()) -> RatedSegments:  # noqa: B008 (immutable)
-    """Read pairs of texts without ratings from a table.
+    """Read pairs of texts from a table, with NaN for ratings.
 
-    Args:
-        path: JSON lines, CSV, TSV or Parquet, maybe compressed. A column ``group`` names groups (language pairs), in
-            which a loss correlates scores; without it the file is one group.
-        columns: The columns of the texts.
-
-    Returns:
-        The pairs; their ratings are NaN.
-
-    Raises:
-        FileError: The file is no table, has no row, or a row without a text; the message names the row.
+    A column ``group`` names groups (language pairs), in which a loss correlates scores; without it the file is one
+    group.
     """
     rows = read_table_rows(path)
     if not rows:
@@ -50,18 +42,8 @@ def read_pairs(path: Path, columns: Columns = Columns()) -> RatedSegments:  # no
 def rate_pairs(
     teacher: Scorer, name: str, pairs: RatedSegments, folder: Path, *, progress: Progress | None = None
 ) -> TrainingData:
-    """Rate pairs by a teacher's scores; those of an earlier, interrupted run are read again.
-
-    Args:
-        teacher: The teacher.
-        name: The name of the pairs.
-        pairs: The pairs.
-        folder: Where the ratings are kept until training is done.
-        progress: As for `score_all`.
-
-    Raises:
-        FileError: The ratings cannot be written.
-        TwmdError: As for `score_all`.
+    """Rate pairs by a teacher's scores, which are kept in a folder until training is done; those of an earlier,
+    interrupted run are read again.
     """
     signature = teacher.signature
     digest = hashlib.sha256(f"{signature}|{content_of(pairs)}".encode()).hexdigest()[:DIGITS]
@@ -80,13 +62,8 @@ def add_edits(data: TrainingData, kinds: Sequence[str], margin: float, seed: int
     """Add edited predictions to rated pairs, rated below what they were made from.
 
     A teacher that overlooks a changed number cannot teach it: the rating of an edit is that of its pair less `margin`
-    standard deviations of all ratings, whatever the teacher would say. One pair in `EDITED` is edited, if it can be.
-
-    Args:
-        data: Rated pairs.
-        kinds: Names of `EDITS`.
-        margin: Standard deviations.
-        seed: Seeds the draw.
+    standard deviations of all ratings, whatever the teacher would say. One pair in `EDITED` is edited, if it can be, in
+    ways that are named by `EDITS`.
     """
     rated = data.rated
     references = [own if isinstance(own, str) else own[0] for own in rated.references]
@@ -110,13 +87,6 @@ def check_texts_held_out(pairs: Sequence[tuple[str, RatedSegments]], holdout: Se
 
     A student learns what its teacher says of a text, not only of a reference. White space is normalised, and case does
     not count.
-
-    Args:
-        pairs: Names and pairs.
-        holdout: The held-out data.
-
-    Raises:
-        InputError: They do; the message counts them and names the first row.
     """
     held_out = {text for source in holdout for texts in _texts(source.rated) for text in texts}
     for name, own in pairs:

@@ -106,16 +106,8 @@ EDITS: dict[str, Edit] = {
 def edit_pairs(
     predictions: Sequence[str], references: Sequence[str], kinds: Sequence[str], seed: int
 ) -> list[tuple[int, str]]:
-    """Edit every prediction that can be edited, each in a way drawn from those that can be.
-
-    Args:
-        predictions: Texts.
-        references: One text each.
-        kinds: Names of `EDITS`.
-        seed: Seeds the draw.
-
-    Returns:
-        The number of each edited prediction, and the edited text.
+    """Edit every prediction that can be edited, in a way drawn from those `EDITS` that can edit it; return its number
+    and the edited text.
     """
     draw = random.Random(seed)  # noqa: S311 (no secret)
     names = sorted({name for text in references for name in NAME.findall(text)})

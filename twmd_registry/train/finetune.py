@@ -19,7 +19,6 @@ from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, SpecError, warn
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
-from twmd_registry.models.load import pick_device
 from twmd_registry.registry.names import Centering, Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.paths import write_atomically
@@ -27,7 +26,7 @@ from twmd_registry.registry.spec import MetricSpec, keys_to_set
 from twmd_registry.train import data, trained_files
 from twmd_registry.train.data import Example, TrainingData
 from twmd_registry.train.model import TrainedMetric, add_lora, lora_modules, require_training, set_dropout, unfreeze
-from twmd_registry.train.recipe import MSE_SHARE, Loss, Recipe, Weights, check_trainable
+from twmd_registry.train.recipe import MSE_SHARE, Loss, Recipe, check_trainable
 from twmd_registry.version import __version__
 
 CHECKPOINTS, LOG, SETTINGS = "checkpoints", "log.jsonl", "settings.json"
@@ -39,14 +38,11 @@ LOSSES = {Loss.MSE: _MSE, Loss.PEARSON: f"{MSE_SHARE} times {_MSE}, less {_PEARS
 
 
 class FinetunePlan(NamedTuple):
-    """A metric, its data and its recipe.
+    """A requested metric, its data and its recipe.
 
     Attributes:
-        spec: The requested metric.
-        train: Data to learn from.
         dev: Data to choose the epoch by; without them the last epoch is kept.
         holdout: Data that must not be among the others.
-        recipe: The settings of training.
     """
 
     spec: MetricSpec
@@ -83,13 +79,11 @@ class FinetuneResult(NamedTuple):
     """The result of fine-tuning.
 
     Attributes:
-        signature: The signature of the trained metric.
-        keys: The keys to set for it.
+        keys: The keys to set for the trained metric.
         before: Agreement of the untrained metric with dev, ``pearson`` and ``kendall``; None without dev.
         best: Agreement of the saved weights, and their ``epoch``; None without dev.
         loss: Mean squared error of the trained metric on up to `START_ROWS` training segments, without dropout, in
             squared standard deviations of the ratings.
-        steps: The number of training steps.
     """
 
     signature: str
@@ -140,7 +134,9 @@ def finetune(
         _check_same_plan(folder, plan.settings)
     examples = data.make_examples(plan.train)
     batches = data.make_batches(examples, recipe)
-    arguments = _training_arguments(plan, folder, len(batches), options)
+    from twmd_registry.train.trainer import training_arguments
+
+    arguments = training_arguments(recipe, folder, len(batches), evaluate=bool(plan.dev), device_option=options.device)
     backend = TokenAlignmentBackend(plan.spec, options)
     model, wrapped = _make_model(backend, recipe, torch.device(arguments.device), options)
     model.start_line(*_similarities(model, examples, recipe))
@@ -153,9 +149,7 @@ def finetune(
         loss = model.error(*_similarities(model, examples, recipe))
         write_atomically(output / LOG, "".join(json.dumps(line) + "\n" for line in log).encode())
         scorer = _save_metric(plan, backend, wrapped, output, options)
-        if before and best and best["pearson"] <= before["pearson"]:
-            values = f"Pearson {best['pearson']:.4f}, untrained {before['pearson']:.4f}"
-            warn(f"on dev the trained metric is no better than the untrained one: {values}.")
+        _warn_if_no_better(before, best)
         done = FinetuneResult(scorer.signature, keys_to_set(scorer.requested), before, best, loss, steps)
         _save_documents(plan, done, scorer, backend, output, name=name)
         shutil.rmtree(folder)
@@ -163,11 +157,8 @@ def finetune(
 
 
 def check_output(output: Path, *, resume: bool) -> None:
-    """Check the output folder of `finetune`.
-
-    Raises:
-        SpecError: There is nothing to resume; or there is an interrupted run, and `resume` is not set.
-        FileError: The folder holds something else than a teacher's ratings.
+    """Refuse a folder with nothing to resume, with an interrupted run that is not resumed, or with anything but a
+    teacher's ratings.
     """
     folder = output / CHECKPOINTS
     interrupted = (folder / SETTINGS).is_file()
@@ -196,17 +187,11 @@ def _warn_about_population(spec: MetricSpec, recipe: Recipe) -> None:
         warn(f"centering=batch: trained in batches of {recipe.batch}, and {scored}.")
 
 
-def _training_arguments(plan: FinetunePlan, folder: Path, batches: int, options: RunOptions) -> Any:
-    """Return the settings of transformers' Trainer; refuse a device that it would not use."""
-    from twmd_registry.train.trainer import training_arguments
-
-    wanted = pick_device(options.device)
-    arguments = training_arguments(plan.recipe, folder, batches, evaluate=bool(plan.dev), on_cpu=wanted.type == "cpu")
-    device = torch.device(arguments.device)
-    if device.type != wanted.type or (wanted.index or 0) != (device.index or 0) or arguments.world_size > 1:
-        hint = f"training runs in one process on {device}; choose another by CUDA_VISIBLE_DEVICES"
-        raise SpecError(f"device={options.device}: {hint}.")
-    return arguments
+def _warn_if_no_better(before: dict[str, float] | None, best: dict[str, float] | None) -> None:
+    """Warn if the trained metric agrees no better with dev than the untrained one."""
+    if before and best and best["pearson"] <= before["pearson"]:
+        values = f"Pearson {best['pearson']:.4f}, untrained {before['pearson']:.4f}"
+        warn(f"on dev the trained metric is no better than the untrained one: {values}.")
 
 
 def _make_model(
@@ -223,10 +208,10 @@ def _make_model(
     if recipe.dropout is not None:
         set_dropout(encoder.network, recipe.dropout)
     wrapped = encoder.network
-    if recipe.weights is Weights.LORA:
-        wrapped = add_lora(wrapped, recipe.rank, lora_modules(encoder, layer))
-    else:
+    if recipe.full:
         unfreeze(encoder, layer)
+    else:
+        wrapped = add_lora(wrapped, recipe.rank, lora_modules(encoder, layer))
     backend.close()
     return TrainedMetric(encoder, spec, view, recipe, batch_tokens=options.batch_tokens), wrapped
 
@@ -253,7 +238,7 @@ def _train(
     resume: bool,
 ) -> tuple[dict[str, float] | None, int, list[dict[str, float]]]:
     """Train, and load the weights that agree best with dev; return their agreement, the steps and the log."""
-    from twmd_registry.train.trainer import MetricTrainer, last_checkpoint, load_best
+    from twmd_registry.train.trainer import MetricTrainer, last_checkpoint
 
     trainer = MetricTrainer(
         model,
@@ -265,8 +250,12 @@ def _train(
     )
     checkpoint = last_checkpoint(Path(arguments.output_dir)) if resume else None
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    best = load_best(model, trainer.best_path) if plan.dev else None
-    return best, int(trainer.state.global_step), trainer.state.log_history
+    log = trainer.state.log_history
+    best = None
+    if plan.dev:
+        line = max((line for line in log if "eval_pearson" in line), key=lambda line: line["eval_pearson"])
+        best = {"pearson": line["eval_pearson"], "kendall": line["eval_kendall"], "epoch": line["epoch"]}
+    return best, int(trainer.state.global_step), log
 
 
 def _agreement(model: TrainedMetric, dev: Sequence[TrainingData]) -> dict[str, float]:
@@ -291,12 +280,12 @@ def _save_metric(
 ) -> Scorer:
     """Write weights and mean vectors; return the scorer of the trained metric."""
     folder, spec = str(output.resolve()), plan.spec.replace(layer=backend.spec.layer)
-    if plan.recipe.weights is Weights.LORA:
-        trained_files.save_adapter(wrapped, backend.files.name, output)
-        spec = spec.replace(adapter=folder)
-    else:
+    if plan.recipe.full:
         trained_files.save_network(wrapped, backend.files, output)
         spec = spec.replace(model=folder, fingerprint=None, revision=None, adapter=None)
+    else:
+        trained_files.save_adapter(wrapped, backend.files.name, output)
+        spec = spec.replace(adapter=folder)
     return Scorer(trained_files.save_means(spec, backend.background, output), options)
 
 
@@ -304,9 +293,10 @@ def _save_documents(
     plan: FinetunePlan, done: FinetuneResult, scorer: Scorer, backend: TokenAlignmentBackend, output: Path, *, name: str
 ) -> None:
     """Write preset, model card, signature, and the hashes of all data that the weights were trained on."""
-    files, recipe, lora = backend.files, plan.recipe, plan.recipe.weights is Weights.LORA
-    unused = {"save_steps"} | (set() if lora else {"rank"})
-    applied = dataclasses.asdict(recipe) | {"learning_rate": recipe.rate, "steps": done.steps}
+    files, recipe = backend.files, plan.recipe
+    applied = {"weights": "full" if recipe.full else "lora", **dataclasses.asdict(recipe)}
+    applied |= {"learning_rate": recipe.rate, "steps": done.steps}
+    unused = {"full", "save_steps", *(["rank"] if recipe.full else [])}
     settings = {key: value for key, value in applied.items() if key not in unused and value is not None}
     train = [(source.label, *(f"{value:.6g}" for value in data.rating_scale(source))) for source in plan.train]
     dev, holdout = _describe_dev(plan, done), "No data were named as held out."
@@ -329,7 +319,7 @@ def _save_documents(
         "loss": LOSSES[recipe.loss],
     }
     trained_files.save_documents(
-        scorer, files, output, "finetuned", name=name, provenance=provenance, lora=lora, **shown
+        scorer, files, output, "finetuned", name=name, provenance=provenance, lora=not recipe.full, **shown
     )
     hashes = data.hashes_of([*plan.train, *plan.dev])
     for folder in (files.folder, *([backend.adapter.folder] if backend.adapter else [])):

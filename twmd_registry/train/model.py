@@ -61,14 +61,8 @@ class TrainedMetric(nn.Module):
     def __init__(
         self, encoder: Encoder, spec: MetricSpec, view: TokenView, recipe: Recipe, *, batch_tokens: int | None = None
     ) -> None:
-        """Combine an encoder and a metric.
-
-        Args:
-            encoder: A separate encoder, whose weights will change.
-            spec: The applied specification.
-            view: Its view, with the fitted values.
-            recipe: Target, loss and precision.
-            batch_tokens: Most padded tokens in the encoder at once.
+        """Combine an applied specification, its view with the fitted values, and an encoder of its own, whose weights
+        will change.
         """
         super().__init__()
         self.network: nn.Module = encoder.network
@@ -87,13 +81,8 @@ class TrainedMetric(nn.Module):
     def similarities(self, segments: Segments) -> Tensor:
         """Return the similarity of every segment, differentiable in the weights.
 
-        With ``centering=batch`` and ``corpus``, these segments are the population whose mean is subtracted.
-
-        Args:
-            segments: B segments.
-
-        Returns:
-            Shape (B,). With `Target.OUTPUT`, the scores of the same segments as a single centering batch.
+        With ``centering=batch`` and ``corpus``, these segments are the population whose mean is subtracted. With
+        `Target.OUTPUT`, they are the scores of the same segments as a single centering batch; shape (segments,).
         """
         spec, pairs = self._spec, make_pairs(segments)
         if spec.centering_kind is Centering.BATCH:
@@ -128,9 +117,7 @@ class TrainedMetric(nn.Module):
     def start_line(self, similarities: np.ndarray, targets: np.ndarray) -> None:
         """Set the line to the least-squares fit ``a = r sd(z) / sd(sim)``, with r at least `LEAST_CORRELATION`.
 
-        Args:
-            similarities: Of the untrained model; shape (N,).
-            targets: Standardised ratings; shape (N,).
+        Similarities are those of the untrained model, targets standardised ratings; shape (N,) each.
         """
         scale, sd, spread = 1.0, float(similarities.std()), float(targets.std())
         if sd and spread:
@@ -159,11 +146,7 @@ class TrainedMetric(nn.Module):
         strict: bool = True,  # noqa: FBT002 (torch's signature)
         assign: bool = False,  # noqa: FBT002
     ) -> Any:
-        """Load the trained weights.
-
-        Raises:
-            RuntimeError: With `strict`, `state_dict` does not hold exactly the trained weights.
-        """
+        """Load the trained weights; with `strict`, others or fewer are a RuntimeError, as torch's are."""
         own = {name for name, _ in self.trained()}
         if strict and (odd := set(state_dict) ^ own):
             raise RuntimeError(f"expected exactly the trained weights; these differ: {', '.join(sorted(odd))}")
@@ -173,25 +156,15 @@ class TrainedMetric(nn.Module):
 
 
 def require_training() -> None:
-    """Check that the packages for training are installed.
-
-    Raises:
-        MissingExtraError: `peft` or `accelerate` is not installed.
-    """
+    """Refuse to train without `peft` and `accelerate`."""
     if not all(map(importlib.util.find_spec, ("accelerate", "peft"))):
         raise MissingExtraError("training needs more packages: pip install 'twmd-registry[train]'")
 
 
 def add_lora(network: Any, rank: int, modules: Sequence[str] | str) -> Any:
-    """Add a LoRA adapter to a network, and freeze the network's own weights.
+    """Add a LoRA adapter to a network, and freeze the network's own weights; return the PEFT model.
 
-    Args:
-        network: The network, which is changed.
-        rank: The rank of the adapter; alpha is twice the rank.
-        modules: Names of the linear layers to adapt, or PEFT's name for several.
-
-    Returns:
-        The PEFT model, which can save the adapter.
+    `modules` are names of the linear layers to adapt, or PEFT's name for several. Alpha is twice the rank.
     """
     from peft import LoraConfig, TaskType, get_peft_model
 
@@ -223,12 +196,7 @@ def train_in_bfloat16(network: nn.Module, device: str) -> None:
 
 
 def set_dropout(network: nn.Module, share: float) -> None:
-    """Set the dropout rate of hidden states and attention weights.
-
-    Args:
-        network: The network, which is changed; an adapter has a separate dropout rate.
-        share: The rate, at least 0 and below 1.
-    """
+    """Set a network's dropout rate of hidden states and attention weights; an adapter has one of its own."""
     for module in network.modules():
         if isinstance(module, nn.Dropout):
             module.p = share
@@ -238,11 +206,7 @@ def set_dropout(network: nn.Module, share: float) -> None:
 
 
 def lora_modules(encoder: Encoder, layer: int) -> list[str]:
-    """Return the linear layers that hidden state `layer` depends on.
-
-    Raises:
-        SpecError: There is none.
-    """
+    """Return the linear layers that hidden state `layer` depends on, at least one."""
     from transformers.pytorch_utils import Conv1D
 
     unused = {id(module) for module in _never_run(encoder, layer)}
@@ -255,11 +219,7 @@ def lora_modules(encoder: Encoder, layer: int) -> list[str]:
 
 
 def unfreeze(encoder: Encoder, layer: int) -> None:
-    """Make the weights trainable that hidden state `layer` depends on, and freeze the others.
-
-    Raises:
-        ModelError: The network is the encoder of an encoder-decoder model, which cannot be saved alone.
-    """
+    """Make the weights trainable that hidden state `layer` depends on, and freeze the others."""
     if getattr(encoder.network.config, "is_encoder_decoder", False):
         reason = "the encoder of a model that also decodes cannot be saved alone"
         raise ModelError(f"{encoder.files.name}: {reason}; train an adapter instead.")

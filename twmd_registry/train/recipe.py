@@ -19,13 +19,6 @@ POPULATIONS = frozenset({Centering.BATCH, Centering.CORPUS})
 """Centerings by the mean of the scored texts; in training these are the batch."""
 
 
-class Weights(StrEnum):
-    """The weights that are trained: those of a LoRA adapter, or all that the metric reads."""
-
-    LORA = "lora"
-    FULL = "full"
-
-
 class Target(StrEnum):
     """The value that is fitted to the ratings: the score (``output``), or the mean of precision and recall."""
 
@@ -49,8 +42,8 @@ MSE_SHARE = 0.3
 """Weight of the mean squared error beside a correlation of weight 1; it keeps all groups on the same scale."""
 LEAST_CORRELATED = 3
 """Segments that a correlation needs; of two it is always 1 or -1."""
-RATES = {Weights.LORA: 5e-4, Weights.FULL: 5e-5}
-"""Default learning rates."""
+LORA_RATE, FULL_RATE = 5e-4, 5e-5
+"""Default learning rates, of an adapter and of all weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +51,10 @@ class Recipe:
     """Settings of a training run.
 
     Attributes:
-        weights: The weights that are trained.
+        full: Whether all weights that the metric reads are trained, and not those of a LoRA adapter.
         rank: The rank of the adapter.
         epochs: Passes over the training data.
-        learning_rate: The highest rate, after the warm-up; None for that of `RATES`.
+        learning_rate: The highest rate, after the warm-up; None for `LORA_RATE` or `FULL_RATE`.
         batch: Segments per step.
         seed: Seed of the adapter's initial weights, of the order of segments and of dropout.
         target: The value that is fitted.
@@ -75,7 +68,7 @@ class Recipe:
         SpecError: A number is not possible.
     """
 
-    weights: Weights = Weights.LORA
+    full: bool = False
     rank: int = 16
     epochs: int = 3
     learning_rate: float | None = None
@@ -104,19 +97,13 @@ class Recipe:
     @property
     def rate(self) -> float:
         """The learning rate that applies."""
-        return RATES[self.weights] if self.learning_rate is None else self.learning_rate
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return FULL_RATE if self.full else LORA_RATE
 
 
 def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
-    """Refuse a metric, or a key of it, that cannot be trained by a recipe.
-
-    Args:
-        spec: The requested metric.
-        recipe: The settings of training.
-
-    Raises:
-        SpecError: The metric has no trainable encoder (with the menu), or a key has no meaning in training.
-    """
+    """Refuse a requested metric that has no trainable encoder, or a key of it that has no meaning in training."""
     metric, problem = spec.metric, ""
     if metric not in TRAINABLE:
         problem = f"{metric} cannot be trained: {CATALOGUE[metric].untrainable}; {menu(metric, TRAINABLE)}"
@@ -136,7 +123,7 @@ def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
     elif recipe.target is Target.MEAN and spec.output != Output.F1:
         sides = "has no sides" if spec.output is None else f"is asked for its {spec.output} (output={spec.output})"
         problem = f"target=mean fits the mean of precision and recall, and {metric} {sides}: leave it out"
-    elif spec.adapter is not None and recipe.weights is Weights.LORA:
+    elif spec.adapter is not None and not recipe.full:
         hint = "train without it, or train all weights (--full)"
         problem = f"adapter={spec.adapter}: an adapter cannot stand on another one; {hint}"
     if problem:

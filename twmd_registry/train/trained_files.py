@@ -30,15 +30,9 @@ from twmd_registry.version import __version__
 
 @contextlib.contextmanager
 def writing(folder: Path, hint: str = "", *, whole: bool = False) -> Iterator[None]:
-    """Turn what libraries raise where a file cannot be written into a `FileError` that names the folder.
+    """Turn what libraries raise where a file cannot be written into a `FileError` that names the folder, and `hint`.
 
-    Args:
-        folder: The output folder.
-        hint: What to do, as a sentence after a space.
-        whole: Whether to remove the folder, which was new or empty, if not everything could be written.
-
-    Raises:
-        FileError: A file could not be written; every other error is raised as it is.
+    With `whole`, the folder, which was new or empty, is removed if not everything could be written.
     """
     try:
         yield
@@ -54,13 +48,9 @@ def writing(folder: Path, hint: str = "", *, whole: bool = False) -> Iterator[No
 
 
 def save_adapter(wrapped: Any, base: str, folder: Path, dtype: Dtype = Dtype.FLOAT32) -> None:
-    """Write a PEFT adapter as safetensors; the same weights give the same bytes.
+    """Write the adapter "default" of a PEFT model as safetensors; the same weights give the same bytes.
 
-    Args:
-        wrapped: The PEFT model, with one adapter, "default"; its weights are rounded, too.
-        base: The public name of its base model.
-        folder: The output folder.
-        dtype: Number format of the file; float16 and bfloat16 halve it, and round the weights.
+    The weights of the model are rounded to `dtype`, too. `base` is the public name of the base model.
     """
     import torch
 
@@ -96,15 +86,8 @@ def _make_readable(folder: Path) -> None:
 
 
 def save_means(spec: MetricSpec, background: MeanVectors | None, folder: Path) -> MetricSpec:
-    """Write the mean vectors of the untrained metric for the trained metric.
-
-    Args:
-        spec: The trained metric.
-        background: The mean vectors; None if the metric subtracts none.
-        folder: The output folder.
-
-    Returns:
-        The specification with these mean vectors.
+    """Write the mean vectors of the untrained metric, if it subtracts any, for the trained metric `spec`; return the
+    specification with them.
     """
     if background is None:
         return spec
@@ -123,10 +106,10 @@ def save_documents(
         scorer: The trained metric.
         files: The base model.
         folder: The output folder.
-        template: The name of the card's template.
+        template: As for `write_card`.
         name: The name of the preset.
         provenance: The data and settings of training, as text for the preset.
-        values: More values for the template.
+        values: As for `write_card`.
     """
     requested = scorer.requested
     preset = Preset(name, requested.metric, requested.values(), provenance, scorer.spec.fingerprint)
@@ -143,15 +126,9 @@ def save_documents(
 def write_card(
     folder: Path, template: str, base: str, signature: str, values: Mapping[str, Any], *, library: str = "peft"
 ) -> None:
-    """Render a template of ``train/templates`` to ``README.md``, and write ``signature.txt``.
+    """Render a template of ``train/templates`` with values to ``README.md``, and write ``signature.txt``.
 
-    Args:
-        folder: The output folder.
-        template: The name of the template.
-        base: The base model: name, and content if known.
-        signature: The signature of the trained metric.
-        values: More values for the template.
-        library: The library that loads the weights.
+    `base` is the name of the base model, with its content if known; `library` loads the weights.
     """
     from huggingface_hub import ModelCard, ModelCardData
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save
 from torch.utils.data import DataLoader
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
-from twmd_registry.errors import ModelError, NotFiniteError
-from twmd_registry.registry.paths import write_atomically
+from twmd_registry.errors import ModelError, NotFiniteError, SpecError
+from twmd_registry.models.load import pick_device
 from twmd_registry.train.data import Batches, Example
 from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import Recipe
@@ -26,13 +25,12 @@ WARM_UP = 0.1
 """Share of the steps in which the learning rate rises."""
 LOG_STEPS = 10
 """Steps between two log entries; fewer in a shorter run."""
-BEST = "best.safetensors"
 WEIGHTS, STATE = "model.safetensors", "trainer_state.json"
 """The first and the last file that Trainer writes into a checkpoint."""
 
 
 class MetricTrainer(Trainer):  # type: ignore[misc]
-    """Trains a `TrainedMetric`, and saves the weights that agree best with the development data."""
+    """Trains a `TrainedMetric`, by batches and an agreement with the development data of its own."""
 
     control: Any
     optimizer: Any
@@ -45,11 +43,6 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
         super().__init__(model=model, data_collator=collate, **settings)
         self.remove_callback(PrinterCallback)  # it prints dictionaries that the log has, too
 
-    @property
-    def best_path(self) -> Path:
-        """The file of the best weights."""
-        return Path(self.args.output_dir) / BEST
-
     def get_train_dataloader(self) -> Any:
         """Return the data loader of our batches."""
         return self.accelerator.prepare(
@@ -59,21 +52,15 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """Measure the agreement with dev, log it, and save the weights if they are the best so far."""
+        """Measure and log the agreement with dev."""
         del eval_dataset, ignore_keys
-        found = self._agreement() | {"epoch": float(self.state.epoch or 0.0)}
-        path = self.best_path
-        if self.is_world_process_zero() and (not path.is_file() or found["pearson"] > _read_best(path)["pearson"]):
-            weights = {name: weight.cpu() for name, weight in self.model.state_dict().items()}
-            # A single metadata entry: the order of several is random, and the same weights must be the same bytes.
-            write_atomically(path, save(weights, metadata={"twmd": json.dumps(found)}))
-        metrics = {f"{metric_key_prefix}_{name}": found[name] for name in ("pearson", "kendall")}
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in self._agreement().items()}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
     def training_step(self, *args: Any, **settings: Any) -> Any:
-        """Do a training step.
+        """Do a training step, and have it saved where a checkpoint is due.
 
         Raises:
             ModelError: The loss or the weights are not finite.
@@ -86,6 +73,9 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
             raise ModelError(diverged) from error
         if not torch.isfinite(loss):
             raise ModelError(diverged)
+        if self.args.save_steps and step % self.args.save_steps == 0:
+            # Beside those of the epochs: Trainer's "steps" does not go with evaluations of epochs.
+            self.control.should_save = True
         return loss
 
     def create_optimizer(self, model: Any = None) -> Any:
@@ -107,18 +97,15 @@ def collate(rows: Sequence[Example]) -> dict[str, Any]:
 
 
 def training_arguments(
-    recipe: Recipe, folder: Path, batches: int, *, evaluate: bool, on_cpu: bool
+    recipe: Recipe, folder: Path, batches: int, *, evaluate: bool, device_option: str
 ) -> TrainingArguments:
-    """Return Trainer's settings.
+    """Return Trainer's settings for checkpoints in `folder` and epochs of some batches; with `evaluate`, the weights of
+    the epoch that agrees best with dev are loaded at the end.
 
-    Args:
-        recipe: Our settings.
-        folder: The folder of the checkpoints.
-        batches: Steps of an epoch.
-        evaluate: Whether to measure the agreement with dev after every epoch.
-        on_cpu: Whether to use no accelerator.
+    Raises:
+        SpecError: Trainer would use another device than that of the run option.
     """
-    steps = recipe.epochs * batches
+    steps, wanted = recipe.epochs * batches, pick_device(device_option)
     arguments = TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=recipe.epochs,
@@ -127,17 +114,23 @@ def training_arguments(
         warmup_steps=int(WARM_UP * steps),
         seed=recipe.seed,
         eval_strategy="epoch" if evaluate else "no",
-        save_strategy="steps" if recipe.save_steps else "epoch",
-        save_steps=recipe.save_steps or 500,
+        load_best_model_at_end=evaluate,
+        metric_for_best_model="pearson" if evaluate else None,
+        save_strategy="epoch",
+        save_steps=recipe.save_steps or 0,
         save_total_limit=2,
         logging_steps=min(LOG_STEPS, steps),
         logging_nan_inf_filter=False,
         remove_unused_columns=False,
         report_to=[],
-        use_cpu=on_cpu,
+        use_cpu=wanted.type == "cpu",
         dataloader_pin_memory=False,
         disable_tqdm=not sys.stderr.isatty(),
     )
+    device = torch.device(arguments.device)
+    if device.type != wanted.type or (wanted.index or 0) != (device.index or 0) or arguments.world_size > 1:
+        hint = f"training runs in one process on {device}; choose another by CUDA_VISIBLE_DEVICES"
+        raise SpecError(f"device={device_option}: {hint}.")
     if arguments.n_gpu > 1:
         # Trainer would split a batch over several devices, and it cannot split lists of texts.
         arguments._n_gpu = 1  # noqa: SLF001 (there is no public way)
@@ -157,15 +150,3 @@ def _is_complete(checkpoint: Path) -> bool:
             return bool(file.keys())
     except (OSError, ValueError, SafetensorError):
         return False
-
-
-def _read_best(path: Path) -> dict[str, float]:
-    with safe_open(path, framework="pt") as file:
-        agreement: dict[str, float] = json.loads(file.metadata()["twmd"])
-        return agreement
-
-
-def load_best(model: TrainedMetric, path: Path) -> dict[str, float]:
-    """Load the best weights into a model, and return their agreement with dev: pearson, kendall and epoch."""
-    model.load_state_dict(load_file(path))
-    return _read_best(path)
