@@ -106,11 +106,6 @@ def check_resampling(resampling: Resampling, systems: int, segments: int) -> Non
     """Refuse a test of a single system, a test or interval of a single segment, and two numbers of resamples for one
     bootstrap; warn where there are few segments.
 
-    Args:
-        resampling: Test and intervals.
-        systems: Number of systems.
-        segments: Number of segments of each of them.
-
     Raises:
         SpecError: A test of a single system, or two numbers of resamples.
         InputError: A single segment.

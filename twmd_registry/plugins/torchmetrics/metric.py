@@ -203,15 +203,8 @@ def _corpus_values(value: Any) -> Any:
 def make_rows(
     predictions: object, references: object, positions: torch.Tensor | Sequence[int] | int | None
 ) -> list[Row]:
-    """Check segments and number them.
-
-    Args:
-        predictions: As for `check_segments`.
-        references: As for `check_segments`.
-        positions: One whole number from 0 per segment; a number alone for a single one; or None.
-
-    Raises:
-        InputError: The texts cannot be scored, or a position is invalid; the message names the row.
+    """Return checked segments with their positions: a whole number from 0 each, a number alone for a single segment, or
+    None. An error names the row.
     """
     segments = check_segments(predictions, references)
     if positions is None:
@@ -231,25 +224,16 @@ def make_rows(
 
 
 def write_rows(rows: Sequence[Row], device: torch.device) -> torch.Tensor:
-    """Write segments as lines of JSON in UTF-8, which can be cut and joined anywhere between lines.
-
-    Args:
-        rows: The segments.
-        device: The tensor's device.
-
-    Returns:
-        Shape (bytes,), uint8.
+    """Return segments as lines of JSON in UTF-8, which can be cut and joined anywhere between lines; shape (bytes,),
+    uint8.
     """
     lines = "".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows)
     return torch.from_numpy(np.array(bytearray(lines.encode()), dtype=np.uint8)).to(device)
 
 
 def read_rows(content: torch.Tensor) -> list[Row]:
-    """Read segments that `write_rows` wrote.
-
-    Args:
-        content: Shape (bytes,); of any type, for a byte is exact in all of them (torchmetrics' ``set_dtype`` converts
-            states).
+    """Read segments that `write_rows` wrote; of any type, for a byte is exact in all of them (torchmetrics'
+    ``set_dtype`` converts states).
 
     >>> row = (None, "it rains", ["rain"])
     >>> read_rows(write_rows([row], torch.device("cpu")).bfloat16()) == [row]
@@ -260,11 +244,7 @@ def read_rows(content: torch.Tensor) -> list[Row]:
 
 
 def order_rows(rows: Sequence[Row]) -> Segments:
-    """Put segments in the order of the data, each position once; without positions the order stays.
-
-    Raises:
-        InputError: There are no segments; only some have positions; or one position has different texts.
-    """
+    """Return segments in the order of the data, each position once; without positions the order stays."""
     if not rows:
         raise InputError("there is nothing to score: update() with predictions and references first.")
     positioned = {row[0]: row for row in rows if row[0] is not None}

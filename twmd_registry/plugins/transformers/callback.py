@@ -13,14 +13,8 @@ from transformers import TrainerCallback
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, SpecError, menu, warn
 from twmd_registry.plugins.transformers.evaluation_rows import EvaluationRows, References, decode_texts
-from twmd_registry.plugins.transformers.outputs import (
-    Evaluation,
-    describe,
-    write_evidence,
-    write_results,
-    write_signatures,
-)
-from twmd_registry.plugins.transformers.panel import MetricPanel, PanelScores, make_panel
+from twmd_registry.plugins.transformers.outputs import write_evidence, write_results, write_signatures
+from twmd_registry.plugins.transformers.panel import Evaluation, make_panel
 
 KEPT = "256MB"
 """Memory for encoded references: some 6,000 sentences in one layer of 384 dimensions."""
@@ -36,47 +30,10 @@ OFFLOAD: dict[str, Callable[[Scorer], None]] = {"cpu": Scorer.park, "close": Sco
 """Ways to free the metrics' models between evaluations."""
 
 
-def make_compute_metrics(
-    tokenizer: Any,
-    metrics: Iterable[Any] | Mapping[str, Any] = ("twmd",),
-    references: References = None,
-    prefix: str | None = "",
-    *,
-    offload: str | None = None,
-    keep_references: int | str = KEPT,
-) -> RegistryCallback:
-    """Make what `Trainer` takes as ``compute_metrics=`` and, being the same object, in ``callbacks=[...]``.
-
-    In one process it also works without being a callback: then it writes no files, and cannot distinguish evaluation
-    sets.
-
-    Args:
-        tokenizer: Decodes the generated token ids and the labels.
-        metrics: A list, or a dict by the names of the scores: metrics of the catalogue (``"twmd"``,
-            ``"ensemble(stsscore,sbert)"``), signatures, scorers (``scorer("twmd", layer=6, device="cpu")``),
-            SacreBLEU's ``"bleu"``, ``"chrf"`` and ``"ter"`` (to 100), and modules of `evaluate`, loaded or by name.
-        references: Per row of the evaluation set a text or a list of texts; for several sets a dict of such lists by
-            split (``dataset.split``), or a function from the set to its list. None for the decoded labels.
-        prefix: Precedes the name of every score. `Trainer` adds ``eval_`` before it.
-        offload: Where the metrics' models are between evaluations: ``"cpu"`` moves them there, ``"close"`` frees them,
-            None leaves them where they are.
-        keep_references: Most main memory for encoded references, so that every evaluation after the first encodes
-            predictions only; 0 for none. Scorers that are given have their own setting. ``offload="close"`` forgets
-            them.
-
-    Raises:
-        SpecError: An unknown metric or setting, or two metrics of one name.
-    """
-    return RegistryCallback(tokenizer, make_panel(metrics, keep_references), references, prefix=prefix, offload=offload)
-
-
 @contextlib.contextmanager
 def _training_goes_on(lost: str) -> Iterator[None]:
-    """Turn the error of a file that cannot be written or read into a warning: a full disk does not end hours of
-    training.
-
-    Args:
-        lost: The lost output, for the warning.
+    """Turn the error of a file that cannot be written or read into a warning, which begins with what is lost: a full
+    disk does not end hours of training.
     """
     try:
         yield
@@ -87,41 +44,50 @@ def _training_goes_on(lost: str) -> Iterator[None]:
 class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     """Scores every evaluation of a `Trainer`, and writes signatures and records that make the scores verifiable.
 
-    As a callback it writes ``metric_signatures.json`` into the output folder; beside every evaluated checkpoint a
-    record and its texts, for ``twmd verify eval_record.json -i eval_texts.jsonl``; and at the end the results into the
-    model card.
+    `Trainer` takes the same object as ``compute_metrics=`` and in ``callbacks=[...]``. As a callback it writes
+    ``metric_signatures.json`` into the output folder; beside every evaluated checkpoint a record and its texts, for
+    ``twmd verify eval_record.json -i eval_texts.jsonl``; and at the end the results into the model card. In one process
+    it also works without being a callback: then it writes no files, and cannot distinguish evaluation sets.
     """
 
     def __init__(
         self,
         tokenizer: Any,
-        panel: MetricPanel,
+        metrics: Iterable[Any] | Mapping[str, Any] = ("twmd",),
         references: References = None,
-        *,
         prefix: str | None = "",
+        *,
         offload: str | None = None,
+        keep_references: int | str = KEPT,
     ) -> None:
         """Store the settings; no model is loaded yet.
 
         Args:
-            tokenizer: As for `make_compute_metrics`.
-            panel: The metrics.
-            references: As for `make_compute_metrics`.
-            prefix: As for `make_compute_metrics`.
-            offload: As for `make_compute_metrics`.
+            tokenizer: Decodes the generated token ids and the labels.
+            metrics: A list, or a dict by the names of the scores: metrics of the catalogue (``"twmd"``,
+                ``"ensemble(stsscore,sbert)"``), signatures, scorers (``scorer("twmd", layer=6, device="cpu")``),
+                SacreBLEU's ``"bleu"``, ``"chrf"`` and ``"ter"`` (to 100), and modules of `evaluate`, loaded or by name.
+            references: Per row of the evaluation set a text or a list of texts; for several sets a dict of such lists
+                by split (``dataset.split``), or a function from the set to its list. None for the decoded labels.
+            prefix: Precedes the name of every score. `Trainer` adds ``eval_`` before it.
+            offload: Where the metrics' models are between evaluations: ``"cpu"`` moves them there, ``"close"`` frees
+                them, None leaves them where they are.
+            keep_references: Most main memory for encoded references, so that every evaluation after the first encodes
+                predictions only; 0 for none. Scorers that are given have their own setting. ``offload="close"`` forgets
+                them.
 
         Raises:
-            SpecError: Impossible references or an impossible setting.
+            SpecError: An unknown metric or setting, impossible references, or two metrics of one name.
         """
         if offload is not None and offload not in OFFLOAD:
             raise SpecError(f"offload={offload!r} is not possible; {menu(str(offload), OFFLOAD)}, or None.")
-        self.panel, self.prefix = panel, prefix or ""
+        self.panel, self.prefix = make_panel(metrics, keep_references), prefix or ""
         self._tokenizer, self._rows = tokenizer, EvaluationRows(references)
         self._offload = None if offload is None else OFFLOAD[offload]
         self._predictions: list[str] = []
         self._labels: list[str] = []
         self._loader: Any = None
-        self._latest: PanelScores | None = None
+        self._latest: Evaluation | None = None
         self._evaluations: dict[int, dict[str, Evaluation]] = {}
         self._current: dict[str, Evaluation] = {}
         self._restored: int | None = None  # the step of the best checkpoint, once training has ended with it
@@ -189,7 +155,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **_: Any
     ) -> None:
-        """Keep the evaluation, and write its signatures.
+        """Keep what `Trainer.evaluate` or `predict` scored, and write its signatures.
 
         Warns:
             TwmdWarning: The file of signatures cannot be written.
@@ -197,32 +163,31 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         del control
         if self._latest is None or not state.is_world_process_zero:
             return
-        name = next((key.removesuffix(TIMED) for key in metrics or {} if key.endswith(TIMED)), "eval")
         step = state.global_step if self._restored is None else self._restored
-        found = describe(name, self._rows.dataset, step, self._latest)
+        dataset = self._rows.dataset
+        split, info = getattr(dataset, "split", None), getattr(dataset, "info", None)
+        found = self._latest._replace(
+            name=next((key.removesuffix(TIMED) for key in metrics or {} if key.endswith(TIMED)), "eval"),
+            split=None if split is None else str(split),
+            dataset=getattr(info, "dataset_name", None),
+            step=step,
+        )
         self._latest = None
-        for old in set(self._evaluations) - {step}:
+        for old in set(self._evaluations) - {step}:  # without texts and segments' scores
             self._evaluations[old] = {
-                key: evaluation.without_texts() for key, evaluation in self._evaluations[old].items()
+                key: evaluation._replace(score_sets=(), segments=None)
+                for key, evaluation in self._evaluations[old].items()
             }
         if any(evaluation.step != step for evaluation in self._current.values()):
             self._current = {}
-        self._evaluations.setdefault(step, {})[name] = self._current[name] = found
+        self._evaluations.setdefault(step, {})[found.name] = self._current[found.name] = found
         self._sign(Path(args.output_dir), state, found)
 
-    def on_predict(
-        self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **others: Any
-    ) -> None:
-        """Keep what `Trainer.predict` scored, as after an evaluation.
-
-        Warns:
-            TwmdWarning: As for `on_evaluate`.
-        """
-        self.on_evaluate(args, state, control, metrics, **others)
+    on_predict = on_evaluate
 
     def _sign(self, folder: Path, state: Any, found: Evaluation) -> None:
         """Write the signatures where they are new: into a file, and once into Trainer's log, which checkpoints hold."""
-        own = {f"{self.prefix}{metric}": signature for metric, signature in found.scored.signatures.items()}
+        own = {f"{self.prefix}{metric}": signature for metric, signature in found.signatures.items()}
         if self._signatures.get(found.name) != own:
             self._signatures[found.name] = own
             self._unwritten = True
@@ -273,30 +238,22 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     def write_card(self, folder: Path | str) -> None:
         """Put the results of the weights that were evaluated last into the metadata of a folder's model card.
 
-        Args:
-            folder: The model's; a card is made where there is none, and nothing is done where nothing was evaluated.
+        A card is made where there is none, and nothing is done where nothing was evaluated.
 
         Raises:
             FileError: The card cannot be read or written.
         """
         if self._current:
-            write_results(
-                Path(folder), (found._replace(scored=self._named(found.scored)) for found in self._current.values())
-            )
+            write_results(Path(folder), map(self._with_prefix, self._current.values()))
 
-    def _named(self, scored: PanelScores) -> PanelScores:
-        """Return scores by the keys that the user sees."""
-        values = {f"{self.prefix}{key}": value for key, value in scored.values.items()}
-        return scored._replace(
-            values=values, signatures={f"{self.prefix}{key}": value for key, value in scored.signatures.items()}
-        )
+    def _with_prefix(self, found: Evaluation) -> Evaluation:
+        """Return an evaluation by the keys that the user sees."""
+        values = {f"{self.prefix}{key}": value for key, value in found.values.items()}
+        signatures = {f"{self.prefix}{key}": value for key, value in found.signatures.items()}
+        return found._replace(values=values, signatures=signatures)
 
     def follow(self, trainer: Any) -> None:
-        """Add the results to every card that a trainer writes from now on (``push_to_hub`` writes one).
-
-        Args:
-            trainer: The trainer that this object is a callback of.
-        """
+        """Add the results to every card that the trainer of this callback writes from now on, as `push_to_hub` does."""
         create = trainer.create_model_card
 
         @functools.wraps(create)
@@ -307,3 +264,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
                     self.write_card(trainer.args.output_dir)
 
         trainer.create_model_card = create_with_results
+
+
+make_compute_metrics = RegistryCallback
+"""Named as the argument that `Trainer` takes it by."""

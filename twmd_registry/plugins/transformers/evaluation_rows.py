@@ -21,21 +21,10 @@ _SEVERAL = "For several evaluation sets give a dict {split: references}, or a fu
 
 
 class EvaluationRows:
-    """The data set under evaluation and its references.
-
-    Attributes:
-        dataset: The data set under evaluation; None before `watch`.
-    """
+    """The data set under evaluation (None before `watch`) and its references."""
 
     def __init__(self, references: References) -> None:
-        """Keep the references; they are looked up when there are rows.
-
-        Args:
-            references: As for `make_compute_metrics`.
-
-        Raises:
-            SpecError: The references have an unsupported type.
-        """
+        """Keep the references, as for `RegistryCallback`; refuse other types."""
         if isinstance(references, (str, bytes)) or not (
             references is None or callable(references) or hasattr(references, "__len__")
         ):
@@ -48,15 +37,7 @@ class EvaluationRows:
         self.dataset: Any = None
 
     def watch(self, dataset: Any, *, in_order: bool) -> None:
-        """Set the data set that is evaluated.
-
-        Args:
-            dataset: The data set.
-            in_order: Whether the rows are evaluated in the order of the data set.
-
-        Raises:
-            SpecError: The rows come in another order, but references are matched to rows by position.
-        """
+        """Set the data set that is evaluated; refuse rows in another order than its own, where references go by it."""
         if not in_order and self._references is not None:
             raise SpecError(
                 "grouping by length evaluates rows in another order than the data set's: turn it off, or give "
@@ -67,15 +48,7 @@ class EvaluationRows:
     def count(self, received: int) -> int:
         """Return how many received rows belong to the data set; the others are repeats that fill the last batches.
 
-        Args:
-            received: Number of rows received.
-
-        Raises:
-            SpecError: Several processes evaluate, and `watch` has set no data set.
-            InputError: A single process received more rows than the data set has.
-
-        Warns:
-            TwmdWarning: Rows are missing, or several processes evaluate a data set without a length.
+        Several processes need the data set for that. Missing rows bring a warning.
         """
         several = world_size() > 1
         if self.dataset is None and several:
@@ -100,14 +73,8 @@ class EvaluationRows:
         return min(received, size)
 
     def references_of(self, labels: Sequence[str]) -> Rows:
-        """Return the references of the rows.
-
-        Args:
-            labels: The decoded labels, one per row.
-
-        Raises:
-            SpecError: The evaluation set is unknown.
-            InputError: The numbers of rows and references differ, or one split has two sets of labels.
+        """Return the references of the rows, of which there are as many as decoded labels; refuse those of an unknown
+        evaluation set, of another number of rows, or of a split with other labels before.
         """
         if self._references is None:
             return labels
@@ -160,9 +127,6 @@ def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
         tokenizer: A tokenizer, or a processor that holds one.
         what: Name of the ids in error messages.
 
-    Returns:
-        One text per row, without special tokens and without leading or trailing whitespace.
-
     Raises:
         InputError: The values are not token ids (most likely logits).
         SpecError: The tokenizer has no token to pad with.
@@ -182,11 +146,7 @@ def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
 
 
 def padding_of(tokenizer: Any) -> int:
-    """Return the id of a special token that decoding leaves out: padding, or else the end of a text.
-
-    Raises:
-        SpecError: There is neither.
-    """
+    """Return the id of a special token that decoding leaves out: padding, or else the end of a text."""
     inner = getattr(tokenizer, "tokenizer", tokenizer)
     for token in (inner.pad_token_id, inner.eos_token_id):
         if token is not None:

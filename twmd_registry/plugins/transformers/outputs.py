@@ -6,12 +6,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.errors import FileError
-from twmd_registry.plugins.transformers.panel import BESIDE, PanelScores
+from twmd_registry.plugins.transformers.panel import BESIDE, Evaluation
 from twmd_registry.record.content import InputFile, SystemComparison, column_of, make_record
 from twmd_registry.record.file import write_record
 from twmd_registry.registry.paths import write_atomically
@@ -19,34 +19,6 @@ from twmd_registry.registry.paths import write_atomically
 SIGNATURES = "metric_signatures.json"
 """The file beside the checkpoints with the signature of every score."""
 CARD = "README.md"
-
-
-class Evaluation(NamedTuple):
-    """One evaluation of one set.
-
-    Attributes:
-        name: The prefix of its scores in `Trainer`: ``eval``, ``eval_news``, ``test``.
-        split: The split that the data set names, if it does.
-        dataset: The data set's own name, if it has one.
-        step: Training steps that its weights had.
-        scored: The scores.
-    """
-
-    name: str
-    split: str | None
-    dataset: str | None
-    step: int
-    scored: PanelScores
-
-    def without_texts(self) -> Evaluation:
-        """Return the evaluation without its texts and segments' scores."""
-        return self._replace(scored=self.scored._replace(score_sets=(), segments=None))
-
-
-def describe(name: str, dataset: Any, step: int, scored: PanelScores) -> Evaluation:
-    """Make an evaluation with the split and the name of its data set."""
-    split, info = getattr(dataset, "split", None), getattr(dataset, "info", None)
-    return Evaluation(name, None if split is None else str(split), getattr(info, "dataset_name", None), step, scored)
 
 
 def write_signatures(folder: Path, signatures: Mapping[str, Mapping[str, str]]) -> None:
@@ -59,7 +31,7 @@ def write_signatures(folder: Path, signatures: Mapping[str, Mapping[str, str]]) 
 
 
 def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
-    """Write the record of our metrics' and SacreBLEU's scores, and their texts.
+    """Write the record of our metrics' and SacreBLEU's scores, and their texts, into a checkpoint's folder.
 
     ``twmd verify NAME_record.json -i NAME_texts.jsonl`` scores them again.
 
@@ -71,19 +43,18 @@ def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
     Raises:
         FileError: A file cannot be written; then neither is there.
     """
-    scored, name = evaluation.scored, quote(evaluation.name, safe="")
-    if scored.segments is None or not scored.score_sets:
+    if evaluation.segments is None or not evaluation.score_sets:
         return
-    texts = _json_lines(scored.segments)
+    name, texts = quote(evaluation.name, safe=""), _json_lines(evaluation.segments)
     source = InputFile("predictions", f"{name}_texts.jsonl", hashlib.sha256(texts.encode()).hexdigest())
-    comparison = SystemComparison((source.name,), (*map(column_of, scored.score_sets), *scored.lexical))
+    columns = (*map(column_of, evaluation.score_sets), *evaluation.lexical)
     record = make_record(
-        [(source.name, scored.score_sets)],
+        [(source.name, evaluation.score_sets)],
         inputs=[source],
-        references=scored.segments.references,
-        seconds=scored.seconds,
+        references=evaluation.segments.references,
+        seconds=evaluation.seconds,
         device=device,
-        comparison=comparison,
+        comparison=SystemComparison((source.name,), columns),
     )
     write_record(record, folder / f"{name}_record.json")
     try:
@@ -101,9 +72,7 @@ def _json_lines(segments: Segments) -> str:
 def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
     """Write scores and signatures into a model card's metadata (``model-index``); they replace those of the same sets.
 
-    Args:
-        folder: The model's; a card is made where there is none.
-        evaluations: Evaluations of these weights.
+    A card is made where the folder has none.
 
     Raises:
         FileError: The card cannot be read or written.
@@ -130,9 +99,8 @@ def _results(evaluation: Evaluation) -> list[Any]:
     """Return an `EvalResult` per score; precision, recall, F1 and counts stay in the log: they have no signature."""
     from huggingface_hub import EvalResult
 
-    scored = evaluation.scored
-    dataset = evaluation.dataset or evaluation.name
-    beside = {f"{metric}_{key}" for metric in scored.signatures for key in BESIDE}
+    dataset, signatures = evaluation.dataset or evaluation.name, evaluation.signatures
+    beside = {f"{metric}_{key}" for metric in signatures for key in BESIDE}
     return [
         EvalResult(
             task_type="text2text-generation",
@@ -142,9 +110,9 @@ def _results(evaluation: Evaluation) -> list[Any]:
             metric_type=key,
             metric_name=f"{key} ({evaluation.name})",
             metric_value=value,
-            metric_args={"signature": scored.signatures[key]} if key in scored.signatures else None,
+            metric_args={"signature": signatures[key]} if key in signatures else None,
         )
-        for key, value in scored.values.items()
+        for key, value in evaluation.values.items()
         if key not in beside
     ]
 

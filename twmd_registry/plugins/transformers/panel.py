@@ -28,62 +28,51 @@ BESIDE = (*Output, *COUNTS)
 T = TypeVar("T")
 
 
-class PanelScores(NamedTuple):
-    """The scores of one evaluation.
+class Evaluation(NamedTuple):
+    """The scores of one evaluation of one set.
 
     Attributes:
         values: Finite numbers by key: a metric's name for its score, ``NAME_precision``, ``NAME_truncated`` and the
             like for what else it gives.
         signatures: By metric, of those that have one.
         score_sets: Of our metrics.
+        lexical: SacreBLEU's metrics, as a record takes them.
         segments: The scored texts; None if they were not kept.
         seconds: Wall time.
-        lexical: SacreBLEU's metrics, as a record takes them.
+        name: The prefix of its scores in `Trainer`: ``eval``, ``eval_news``, ``test``.
+        split: The split that the data set names, if it does.
+        dataset: The data set's own name, if it has one.
+        step: Training steps that its weights had.
     """
 
     values: dict[str, float]
     signatures: dict[str, str]
     score_sets: tuple[ScoreSet, ...]
+    lexical: tuple[MetricColumn, ...]
     segments: Segments | None
     seconds: float
-    lexical: tuple[MetricColumn, ...]
+    name: str = "eval"
+    split: str | None = None
+    dataset: str | None = None
+    step: int = 0
 
 
 class MetricPanel(NamedTuple):
-    """Metrics by the names of their scores.
-
-    Attributes:
-        ours: Scorers.
-        lexical: SacreBLEU's, by the names of its command line.
-        modules: Loaded `evaluate` modules, or anything with such a ``compute``.
+    """Metrics by the names of their scores: scorers, SacreBLEU's by the names of its command line, and `evaluate`
+    modules or anything with such a ``compute``.
     """
 
     ours: dict[str, Scorer]
     lexical: dict[str, str]
     modules: dict[str, Any]
 
-    def score(self, predictions: Sequence[str], references: Any) -> PanelScores:
+    def score(self, predictions: Sequence[str], references: Any) -> Evaluation:
         """Score one evaluation, every text encoded once per model.
 
         `Trainer` calls every process with all texts, and each needs the same numbers: to choose the best checkpoint, or
         to stop. Each process scores its share by our metrics. The other metrics cannot be shared: the first process
-        computes them.
-
-        Args:
-            predictions: One text per row; the same in every process.
-            references: As for `Scorer.score`; likewise.
-
-        Returns:
-            What every metric gives: ours to 1, SacreBLEU's to 100, others on their own scale.
-
-        Raises:
-            InputError: The texts cannot be scored; names the row, or the metric that refused them.
-            ModelError: As for `Scorer.score`.
-            SpecError: Two scores have one key.
-            TwmdError: As for `score_over_ranks`.
-
-        Warns:
-            TwmdWarning: A number that is not finite, which is left out.
+        computes them. Ours are up to 1, SacreBLEU's to 100, others on their own scale; a number that is not finite is
+        left out with a warning.
         """
         started, segments = time.perf_counter(), check_segments(predictions, references)
         sets = tuple(score_over_ranks(list(self.ours.values()), *segments)) if self.ours else ()
@@ -93,7 +82,7 @@ class MetricPanel(NamedTuple):
         pairs = [*_ours(ours), *((name, column.cells[0].score) for name, column in lexical.items()), *others]
         signatures = {name: str(scores.signature) for name, scores in ours.items()}
         signatures |= {name: column.signature for name, column in lexical.items()}
-        return PanelScores(_finite(pairs), signatures, sets, segments, time.perf_counter() - started, columns)
+        return Evaluation(_finite(pairs), signatures, sets, columns, segments, time.perf_counter() - started)
 
     def _score_others(self, segments: Segments) -> tuple[tuple[MetricColumn, ...], list[tuple[str, float]]]:
         """Return the columns of SacreBLEU's metrics, and the scores of `evaluate` modules by key."""
@@ -104,10 +93,8 @@ class MetricPanel(NamedTuple):
 
 
 def _on_first_process(work: Callable[[], T]) -> T:
-    """Call a function in the first process and return its result in every process.
-
-    Raises:
-        InputError: The first process failed; it raises its own error.
+    """Call a function in the first process and return its result in every process; if it fails there, every other
+    process raises an `InputError`.
     """
     if world_size() == 1:
         return work()
@@ -126,13 +113,7 @@ def _on_first_process(work: Callable[[], T]) -> T:
 
 
 def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int | str = 0) -> MetricPanel:
-    """Sort metrics by the library that computes them.
-
-    Args:
-        metrics: Metrics, or metrics by the names that their scores shall have. One of the catalogue (``"twmd"``,
-            ``"ensemble(stsscore,sbert)"``), a signature, a scorer, one of SacreBLEU (``"bleu"``), or one of `evaluate`,
-            loaded or by name.
-        keep_references: As in `RunOptions`, for the scorers that are made here.
+    """Sort metrics, as for `RegistryCallback`, by the library that computes them.
 
     Raises:
         SpecError: No metric, something that is none, or two of one name.
@@ -219,9 +200,6 @@ def _references_for(name: str, module: Any, segments: Segments) -> list[Any]:
     """Return references in the form that a module takes: a text per row, or a list of texts.
 
     A module without declared features gets texts if every row has one reference.
-
-    Raises:
-        SpecError: It takes one reference per row, and a row has several.
     """
     single = all(len(texts) == 1 for texts in segments.references)
     forms = getattr(module, "features", None) or []
