@@ -52,9 +52,6 @@ class PartitionScorer:
     Models are loaded with the first part, so that their errors are results.
 
     Attributes:
-        plan: The plan.
-        scorers: The scorers of its metrics.
-        folder: The output folder.
         strict: Whether a row that cannot be scored is an error.
         sums: Whether this is the first pass, which computes `CorpusTotals`; otherwise parts are scored.
         totals: The totals of the corpus; None if no score depends on all rows, and in the first pass.
@@ -82,19 +79,9 @@ class PartitionScorer:
         return results
 
     def run(self, part: int) -> bytes:
-        """Process a part, unless several workers crashed on it: Ray Data would start new workers forever.
+        """Return `CorpusTotals`, or the summary (JSON) of a part that is written now or was before.
 
-        Returns:
-            `CorpusTotals`, or the summary (JSON) of a part that is written now or was before: ``part`` and the hash of
-            its ``plan``; the numbers of ``rows`` scored and ``rejected``; ``texts``, their sha256 (empty for no rows);
-            ``references``, their columns; ``warnings``; ``environment``; and ``metrics`` (empty for no rows): for each
-            metric ``nrefs`` (or ``var``), the sum ``score``, the sums ``sides``, and ``counts``.
-
-        Raises:
-            FileError: A file cannot be read, or has changed; the part cannot be written.
-            InputError: A row cannot be scored, and `strict` is set.
-            ModelError: A model is not available, or is another; its memory does not suffice.
-            TwmdError: Workers died.
+        A part on which several workers crashed is refused: Ray Data would start new workers forever.
         """
         folder, note = OutputFolder(self.folder), f"{part_name(part)}{TRIES}"
         tries = int(folder.read(note)) if folder.has(note) else 0
@@ -129,7 +116,7 @@ class PartitionScorer:
         segments, places, rejects, references = self._read(part)
         with collect_warnings() as held:
             scores = self._score_rows(segments, places, part) if places else []
-        summary = {
+        summary = {  # `texts` is empty, and so are `metrics`, where no row could be scored
             "plan": self.plan.hash,
             "part": part,
             "rows": len(places),
@@ -280,11 +267,8 @@ def names_of(scorers: Iterable[Scorer]) -> list[str]:
 
 
 def columns_of(scorers: Sequence[Scorer], scores: Sequence[ScoreSet]) -> dict[str, list[float]]:
-    """Return scores as columns: ``NAME``, and ``NAME_SIDE`` for each side of a two-sided metric.
-
-    Args:
-        scorers: The scorers.
-        scores: Their scores; empty for no rows, which have the same columns.
+    """Return scores as columns, ``NAME``, and ``NAME_SIDE`` for each side of a two-sided metric; without scores, the
+    same columns without rows.
     """
     columns: dict[str, list[float]] = {}
     for i, (name, scorer) in enumerate(zip(names_of(scorers), scorers, strict=True)):

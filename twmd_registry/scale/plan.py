@@ -33,12 +33,10 @@ class ScalePlan:
     """Data, metrics and parts of a run.
 
     Attributes:
-        signatures: The signatures of the metrics, without the number of references.
-        columns: The columns that hold texts.
+        signatures: Of the metrics, without the number of references.
         part_rows: Rows of every part but the last: a multiple of every centering batch.
         tables: The input files, in the order of their rows.
-        parts: The slices of every part, which are scored together and written to a single file; empty until the rows
-            are counted.
+        parts: The slices of every part; empty until the rows are counted.
     """
 
     signatures: tuple[str, ...]
@@ -63,11 +61,7 @@ class ScalePlan:
 
     @classmethod
     def from_json(cls, text: str) -> ScalePlan:
-        """Read a plan.
-
-        Raises:
-            FileError: The text is not a plan.
-        """
+        """Read a plan; other text is a `FileError`."""
         try:
             content: dict[str, Any] = json.loads(text)
             prediction, references = content["columns"]
@@ -88,12 +82,7 @@ def part_name(number: int) -> str:
 
 
 def list_tables(inputs: Sequence[str]) -> tuple[InputTable, ...]:
-    """List the input files of every path, pattern or folder, in the order given, sorted by name within each.
-
-    Raises:
-        FileError: There is no file, a file is named twice, or it has an unknown format.
-        MissingExtraError: A file system needs a package.
-    """
+    """Return the input files of every path, pattern or folder, in the order given, sorted by name within each."""
     files: list[FileVersion] = []
     for given in inputs:
         known = [file for file in find_files(given) if form_of(file[0]) in TABLE_SUFFIXES]
@@ -116,12 +105,10 @@ def align_part_rows(rows: int, step: int) -> int:
 
 
 def cut_into_parts(plan: ScalePlan) -> ScalePlan:
-    """Count all rows and cut them into parts.
+    """Return a plan with its rows counted and cut into parts.
 
-    Text files are read once; of Parquet files, only the end is read.
-
-    Raises:
-        FileError: A file cannot be read; there is no row; none of the first rows of a file can be scored.
+    Text files are read once; of Parquet files, only the end is read. A file of which none of the first rows can be
+    scored is refused.
     """
     tables: list[InputTable] = []
     parts: list[list[TableSlice]] = []
@@ -164,11 +151,7 @@ def _try_rows(url: str, opened: OpenTable, rows: int, offset: int, columns: Colu
 
 
 def check_same(plan: ScalePlan, asked: ScalePlan) -> None:
-    """Refuse to resume by another plan than that of the finished parts; the rows of `asked` are not counted.
-
-    Raises:
-        SpecError: The plans differ; the message names the difference.
-    """
+    """Refuse to resume by another plan than that of the finished parts; the rows of `asked` are not counted."""
     urls = [[file[0] for file, _, _ in own.tables] for own in (plan, asked)]
     differing: dict[str, tuple[object, object]] = {
         "the metrics": (plan.signatures, asked.signatures),

@@ -129,11 +129,7 @@ class ScoredDataset:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ScoredDataset:
-        """Read a record.
-
-        Raises:
-            FileError: The text is not a record, or was edited.
-        """
+        """Read a record; other or edited text is a `FileError`."""
         try:
             content = json.loads(text)
             if content["sha256"] != digest_of(content):

@@ -28,12 +28,7 @@ FileVersion = tuple[str, int, str]
 
 
 def _resolve(url: str) -> tuple[Any, str]:
-    """Return the file system of a path or URL, and its path there.
-
-    Raises:
-        MissingExtraError: The file system needs a package.
-        FileError: The protocol is unknown.
-    """
+    """Return the file system of a path or URL, and its path there."""
     import fsspec
 
     try:
@@ -61,13 +56,9 @@ def _file_errors(task: str, hint: str = "") -> Iterator[None]:
 
 
 def find_files(pattern: str) -> list[FileVersion]:
-    """List the files of a path, a pattern, or a folder with everything below it, sorted by name.
+    """Return the files of a path, a pattern, or a folder with everything below it, sorted by name.
 
     In a folder, names that begin with a dot or an underscore are skipped.
-
-    Raises:
-        FileError: There is no file, or the folder cannot be listed.
-        MissingExtraError: The file system needs a package.
     """
     fs, path = _resolve(pattern)
     with _file_errors(f"cannot read {pattern}"):
@@ -96,13 +87,7 @@ def _is_local(fs: Any) -> bool:
 def open_table(url: str, version: FileVersion | None = None) -> Iterator[OpenTable]:
     """Open a file with columns, decompressed; errors while it is open name the file.
 
-    Args:
-        url: The file.
-        version: The file as it was listed when its rows were counted.
-
-    Raises:
-        FileError: It cannot be read, or has changed since.
-        MissingExtraError: The file system needs a package.
+    With a `version`, the file as it was listed when its rows were counted, a file that has changed since is refused.
     """
     fs, path = _resolve(url)
     with _file_errors(f"cannot read {url}"):

@@ -38,11 +38,7 @@ class WorkerOptions(NamedTuple):
 
 
 def import_ray() -> Any:
-    """Import Ray with Ray Data.
-
-    Raises:
-        MissingExtraError: Ray or Ray Data is not installed.
-    """
+    """Import Ray with Ray Data, or raise a `MissingExtraError`."""
     try:
         import ray
         import ray.data
@@ -55,7 +51,6 @@ def share_resources(workers: WorkerOptions, device: str = "auto") -> tuple[int, 
     """Return the number of workers, and GPUs per worker, for a device as in `RunOptions`.
 
     Raises:
-        MissingExtraError: Ray is not installed.
         SpecError: A worker needs more GPUs than Ray has.
     """
     resources = import_ray().cluster_resources()
@@ -78,15 +73,7 @@ def map_batches(
     """Map a data set of Ray Data lazily, with a pool of actors of a class.
 
     With `tasks`, the number of batches, all workers are started at once. Without it, they are started as rows arrive:
-    for a data set without a row, Ray would wait forever for the second worker.
-
-    Args:
-        dataset: The data set.
-        worker: A callable class.
-        arguments: The arguments of its constructor.
-        workers: Number and GPUs, from `share_resources`.
-        tasks: The number of batches.
-        options: Options of Ray's `map_batches`.
+    for a data set without a row, Ray would wait forever for the second worker. `workers` come from `share_resources`.
     """
     number = min(workers.number or 1, tasks or workers.number or 1)
     return dataset.map_batches(
@@ -102,8 +89,7 @@ def map_batches(
 def run_parts(workers: WorkerOptions, scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
     """Score or count parts in workers; yield each part's number and result as soon as it is finished.
 
-    Raises:
-        TwmdError: The error of a worker, of its class; or workers died repeatedly.
+    A worker's error is raised here, by its class.
     """
     ray = import_ray()
     blocks = min(len(parts), _MAX_BLOCKS)
@@ -163,9 +149,6 @@ def on_ray() -> Iterator[None]:
     """Use the Ray that this process is connected to, or connect to this machine's cluster, or start a cluster.
 
     At the end, Ray is shut down if it was started or connected by this function. Ray Data prints no progress.
-
-    Raises:
-        MissingExtraError: Ray is not installed.
     """
     ray = import_ray()
     begun = not ray.is_initialized()
