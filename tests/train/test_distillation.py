@@ -16,8 +16,8 @@ from twmd_registry.cli import main
 from twmd_registry.errors import FileError, InputError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.train.data import TrainingData
-from twmd_registry.train.distillation import EDITED, add_edits, check_texts_held_out, read_pairs
+from twmd_registry.train.data import TrainingData, check_held_out
+from twmd_registry.train.distillation import EDITED, add_edits, read_pairs
 from twmd_registry.train.edits import EDITS, edit_pairs
 
 KEYS: dict[str, Any] = {"layer": 2, "centering": "none", "temperature": 0.1}
@@ -104,13 +104,11 @@ def test_pairs_that_cannot_be_read_are_refused(
 
 @pytest.mark.parametrize("role", ["predictions", "references"])
 def test_pairs_with_a_held_out_text_are_refused(role: str) -> None:
-    pairs, held_out = rated_words(6, 1), rated_words(6, 2)
-    check_texts_held_out([("pairs", pairs)], [TrainingData("test", held_out)])
-    held_out.predictions[4] = getattr(pairs, role)[2].upper().replace(" ", "  ")
-    with pytest.raises(
-        InputError, match=r"pairs: 1 of 6 pairs hold a text of the held-out data \(test\), the first in"
-    ):
-        check_texts_held_out([("pairs", pairs)], [TrainingData("test", held_out)])
+    pairs, held_out = TrainingData("pairs", rated_words(6, 1)), TrainingData("test", rated_words(6, 2))
+    check_held_out([pairs], [held_out], predictions=True)
+    held_out.rated.predictions[4] = getattr(pairs.rated, role)[2].upper().replace(" ", "  ")
+    with pytest.raises(InputError, match=r"a text that is held out \(test\): pairs 1 of 6 \(the first: 3\); take them"):
+        check_held_out([pairs], [held_out], predictions=True)
 
 
 def test_run_that_cannot_be_resumed_is_refused_before_the_teacher_rates(

@@ -156,7 +156,7 @@ def test_full_training_changes_the_network_and_transfers_mean_vectors(
 
 def test_plan_with_held_out_segments_or_without_data_is_refused() -> None:
     spec, data = make_spec("twmd"), (named_words(20, 1),)
-    with pytest.raises(InputError, match=r"held out \(words1\): words1 20 of 20;"):
+    with pytest.raises(InputError, match=r"held out \(words1\): words1 20 of 20 \(the first: 1\);"):
         FinetunePlan(spec, data, holdout=data).check()
     with pytest.raises(SpecError, match="nothing to train on"):
         FinetunePlan(spec, ()).check()

@@ -250,13 +250,14 @@ def distill_command(arguments: Arguments) -> int:
     (teacher,) = make_scorers(parse_metrics([arguments.teacher], alone), options_of(arguments))
 
     def add_pairs(plan: FinetunePlan) -> FinetunePlan:
-        from twmd_registry.train.distillation import add_edits, check_texts_held_out, rate_pairs, read_pairs
+        from twmd_registry.train.data import TrainingData, check_held_out
+        from twmd_registry.train.distillation import add_edits, rate_pairs, read_pairs
         from twmd_registry.train.finetune import CHECKPOINTS
 
-        pairs = [(path.name, read_pairs(path, columns_of(arguments))) for path in arguments.pairs]
-        check_texts_held_out(pairs, plan.holdout)
-        with progress_bar("pairs", sum(len(own.predictions) for _, own in pairs)) as progress, teacher:
-            rated = [rate_pairs(teacher, *own, arguments.output / CHECKPOINTS, progress=progress) for own in pairs]
+        pairs = [TrainingData(path.name, read_pairs(path, columns_of(arguments))) for path in arguments.pairs]
+        check_held_out(pairs, plan.holdout, predictions=True)
+        with progress_bar("pairs", sum(len(own.rated.predictions) for own in pairs)) as progress, teacher:
+            rated = [rate_pairs(teacher, own, arguments.output / CHECKPOINTS, progress=progress) for own in pairs]
         if arguments.edits:
             rated = [add_edits(data, arguments.edits, arguments.margin, plan.recipe.seed) for data in rated]
         return plan._replace(train=(*rated, *plan.train))

@@ -71,37 +71,50 @@ def segments_of(data: TrainingData) -> Segments:
         raise InputError(f"{data.name}: {error}") from error
 
 
-def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]) -> None:
+def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData], *, predictions: bool = False) -> None:
     """Refuse training and development data that contain segments of the held-out data.
 
     Two segments are the same if they share a reference, whatever the prediction: a model that was trained on ratings
-    of translations of a sentence knows the sentence. White space is normalised, and case does not count.
+    of translations of a sentence knows the sentence. With `predictions`, they are the same if they share any text: a
+    student learns what its teacher says of a text. White space is normalised, and case does not count.
     """
-    held_out = _references(holdout)
-    counts = [(source, _count_shared(source, held_out)) for source in data]
-    if shared := ", ".join(
-        f"{source.name} {count} of {len(source.rated.ratings)}" for source, count in counts if count
-    ):
+    held_out = _normalised_texts(holdout, predictions=predictions)
+    shared = [
+        f"{source.name} {len(rows)} of {len(source.rated.ratings)} (the first: {rows[0]})"
+        for source in data
+        if (rows := _rows_with(source, held_out, predictions=predictions))
+    ]
+    if shared:
         names = ", ".join(source.name for source in holdout)
+        what = "segments with a text that is held out" if predictions else "segments whose reference is held out"
         hint = "take them out of the data, or the test means nothing"
-        raise InputError(f"segments whose reference is held out ({names}): {shared}; {hint}.")
+        raise InputError(f"{what} ({names}): {', '.join(shared)}; {hint}.")
 
 
 def warn_about_overlap(train: Sequence[TrainingData], dev: Sequence[TrainingData]) -> None:
     """Warn about development segments whose reference is in the training data."""
-    known = _references(train)
+    known = _normalised_texts(train)
     for source in dev:
-        if count := _count_shared(source, known):
-            shared = f"{count} of {len(source.rated.ratings)}; dev flatters the model"
+        if rows := _rows_with(source, known):
+            shared = f"{len(rows)} of {len(source.rated.ratings)}; dev flatters the model"
             warn(f"{source.name}: segments whose reference is in the training data, too: {shared}.")
 
 
-def _count_shared(data: TrainingData, references: set[str]) -> int:
-    return sum(not references.isdisjoint(map(normalise, texts)) for texts in segments_of(data).references)
+def _rows_with(source: TrainingData, texts: set[str], *, predictions: bool = False) -> list[int]:
+    """Return the segments, from 1, with one of some normalised texts."""
+    segments = zip(*segments_of(source), strict=True)
+    own = ([prediction, *references] if predictions else references for prediction, references in segments)
+    return [row for row, given in enumerate(own, 1) if not texts.isdisjoint(map(normalise, given))]
 
 
-def _references(data: Iterable[TrainingData]) -> set[str]:
-    return {normalise(text) for source in data for texts in segments_of(source).references for text in texts}
+def _normalised_texts(data: Iterable[TrainingData], *, predictions: bool = False) -> set[str]:
+    """Return all references, and with `predictions` all predictions, normalised."""
+    found = set[str]()
+    for source in data:
+        segments = segments_of(source)
+        found.update(normalise(text) for own in segments.references for text in own)
+        found.update(map(normalise, segments.predictions if predictions else []))
+    return found
 
 
 def hashes_of(data: Iterable[TrainingData]) -> Hashes:

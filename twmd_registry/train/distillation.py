@@ -10,11 +10,10 @@ import numpy as np
 from safetensors.numpy import load_file, save
 
 from twmd_registry.engine.scorer import Scorer, score_all
-from twmd_registry.errors import FileError, InputError
+from twmd_registry.errors import FileError
 from twmd_registry.judgments.rated import RatedSegments, read_table_rows, select
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.judgments.sets import DIGITS, content_of
-from twmd_registry.metaeval.overlap import normalise
 from twmd_registry.progress import Progress
 from twmd_registry.registry.paths import write_atomically
 from twmd_registry.train.data import TrainingData
@@ -39,13 +38,11 @@ def read_pairs(path: Path, columns: Columns = Columns()) -> RatedSegments:  # no
     return RatedSegments(groups, predictions, references, np.full(len(rows), np.nan), 0)
 
 
-def rate_pairs(
-    teacher: Scorer, name: str, pairs: RatedSegments, folder: Path, *, progress: Progress | None = None
-) -> TrainingData:
+def rate_pairs(teacher: Scorer, data: TrainingData, folder: Path, *, progress: Progress | None = None) -> TrainingData:
     """Rate pairs by a teacher's scores, which are kept in a folder until training is done; those of an earlier,
     interrupted run are read again.
     """
-    signature = teacher.signature
+    signature, pairs = teacher.signature, data.rated
     digest = hashlib.sha256(f"{signature}|{content_of(pairs)}".encode()).hexdigest()[:DIGITS]
     kept = folder / f"ratings-{digest}.safetensors"
     if kept.is_file():
@@ -55,7 +52,7 @@ def rate_pairs(
         ratings = np.array(scored.scores)
         with writing(folder):
             write_atomically(kept, save({"ratings": ratings}))
-    return TrainingData(name, pairs._replace(ratings=ratings), signature)
+    return data._replace(rated=pairs._replace(ratings=ratings), teacher=signature)
 
 
 def add_edits(data: TrainingData, kinds: Sequence[str], margin: float, seed: int) -> TrainingData:
@@ -80,26 +77,3 @@ def add_edits(data: TrainingData, kinds: Sequence[str], margin: float, seed: int
     )
     name = f"{data.name} with edits ({', '.join(kinds)}; margin {margin:g})"
     return data._replace(name=name, rated=both)
-
-
-def check_texts_held_out(pairs: Sequence[tuple[str, RatedSegments]], holdout: Sequence[TrainingData]) -> None:
-    """Refuse pairs that contain a text of the held-out data, as a prediction or as a reference.
-
-    A student learns what its teacher says of a text, not only of a reference. White space is normalised, and case does
-    not count.
-    """
-    held_out = {text for source in holdout for texts in _texts(source.rated) for text in texts}
-    for name, own in pairs:
-        shared = [row for row, texts in enumerate(_texts(own), 1) if texts & held_out]
-        if shared:
-            held = ", ".join(source.name for source in holdout)
-            raise InputError(
-                f"{name}: {len(shared)} of {len(own.predictions)} pairs hold a text of the held-out data ({held}), the "
-                f"first in pair {shared[0]}: take them out, or the test means nothing."
-            )
-
-
-def _texts(rated: RatedSegments) -> list[set[str]]:
-    """Return the normalised texts of every segment."""
-    lists = ([own] if isinstance(own, str) else own for own in rated.references)
-    return [{*map(normalise, (text, *own))} for text, own in zip(rated.predictions, lists, strict=True)]

@@ -146,12 +146,11 @@ class TrainedMetric(nn.Module):
         strict: bool = True,  # noqa: FBT002 (torch's signature)
         assign: bool = False,  # noqa: FBT002
     ) -> Any:
-        """Load the trained weights; with `strict`, others or fewer are a RuntimeError, as torch's are."""
-        own = {name for name, _ in self.trained()}
-        if strict and (odd := set(state_dict) ^ own):
-            raise RuntimeError(f"expected exactly the trained weights; these differ: {', '.join(sorted(odd))}")
+        """Load trained weights; the encoder's own, which no checkpoint holds, are not missing."""
+        del strict
         found = super().load_state_dict(state_dict, strict=False, assign=assign)
-        found.missing_keys[:] = [name for name in found.missing_keys if name in own]
+        trained = {name for name, _ in self.trained()}
+        found.missing_keys[:] = [name for name in found.missing_keys if name in trained]
         return found
 
 
