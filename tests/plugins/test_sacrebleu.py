@@ -130,17 +130,30 @@ class TestScores:
 
 
 class TestInput:
-    def test_streams_of_different_length_are_refused(self) -> None:
-        with pytest.raises(
-            InputError, match=r"reference streams of different length \(3, 1\). SacreBLEU takes streams"
-        ):
-            TWMD().corpus_score(HYPOTHESES, [STREAMS[0], ["x"]])
+    @pytest.mark.parametrize(
+        ("hypotheses", "references", "error", "message"),
+        [
+            (HYPOTHESES, [STREAMS[0], ["x"]], InputError, r"streams of different length \(3, 1\). SacreBLEU takes st"),
+            (
+                HYPOTHESES[:2],
+                STREAMS,
+                InputError,
+                "2 hypotheses, but 3 texts in each reference stream. SacreBLEU takes",
+            ),
+            (HYPOTHESES, NO_SECOND, InputError, r"references\[1\] is an empty list"),
+            ([], [[]], InputError, "there are no hypotheses: give at least one"),
+            (HYPOTHESES, None, SpecError, "no references: give them here, or to the metric"),
+        ],
+    )
+    def test_streams_that_cannot_be_scored_are_refused(
+        self, hypotheses: list[str], references: Any, error: type[Exception], message: str
+    ) -> None:
+        with pytest.raises(error, match=message):
+            TWMD().corpus_score(hypotheses, references)
 
-    def test_streams_and_hypotheses_of_different_length_are_refused(self) -> None:
-        with pytest.raises(
-            InputError, match="there are 2 hypotheses, but 3 texts in each reference stream. SacreBLEU takes streams"
-        ):
-            TWMD().corpus_score(HYPOTHESES[:2], STREAMS)
+    def test_segment_without_references_is_refused(self) -> None:
+        with pytest.raises(InputError, match="a segment needs at least one reference"):
+            TWMD().sentence_score("x", [])
 
     @pytest.mark.parametrize(
         "references",
@@ -161,20 +174,6 @@ class TestInput:
                 in str(caught.value)
             )
             assert "one list per prediction" not in str(caught.value)
-
-    def test_segment_without_a_reference_is_refused(self) -> None:
-        with pytest.raises(InputError, match=r"references\[1\] is an empty list"):
-            TWMD().corpus_score(HYPOTHESES, NO_SECOND)
-
-    def test_nothing_to_score_is_refused(self) -> None:
-        with pytest.raises(InputError, match="there are no hypotheses: give at least one"):
-            TWMD().corpus_score([], [[]])
-        with pytest.raises(InputError, match="a segment needs at least one reference"):
-            TWMD().sentence_score("x", [])
-
-    def test_missing_references_are_refused(self) -> None:
-        with pytest.raises(SpecError, match="no references: give them here, or to the metric"):
-            TWMD().corpus_score(HYPOTHESES, None)
 
 
 def paired(metrics: dict[str, Metric], kind: str, texts: Texts, samples: int = 200) -> tuple[Any, Any]:

@@ -10,11 +10,8 @@ T = TypeVar("T")
 
 
 def metric_classes(base: type[T], module: str) -> dict[MetricName, type[T]]:
-    """Make a framework's class for every metric, called by the name that the metric declares.
-
-    Args:
-        base: The class of all metrics in that framework; its attribute ``METRIC`` is set.
-        module: The module that the classes belong to.
+    """Return a class per metric for a module of a framework: a subclass of `base`, with ``METRIC`` set, under the name
+    that the metric declares.
     """
     from twmd_registry.registry.metrics import CATALOGUE
 

@@ -36,14 +36,7 @@ class EmbeddingScore(Score):
     """A corpus score times 100, with a confidence interval also for negative scores."""
 
     def format(self, width: int = 2, score_only: bool = False, signature: str = "", is_json: bool = False) -> str:  # noqa: FBT002
-        """Write the score as SacreBLEU does: one line, the number alone, or JSON.
-
-        Args:
-            width: Digits after the point.
-            score_only: Leave name and signature out.
-            signature: The text between name and number.
-            is_json: Write JSON.
-        """
+        """Write the score as SacreBLEU's `Score.format` does: one line, the number alone, or JSON."""
         number = f"{self.score:.{width}f}"
         fields = {"name": self.name, "score": float(number), "signature": signature}
         if self._ci >= 0:
@@ -66,10 +59,7 @@ class EmbeddingSignature(BaseSignature):
     """Our signature, without the metric's name, which SacreBLEU writes before it."""
 
     def __init__(self, args: dict[str, Any]) -> None:
-        """Read the scorer's applied specification.
-
-        Args:
-            args: The metric's attributes.
+        """Read the scorer's applied specification from the metric's attributes.
 
         Raises:
             ValueError: Nothing has been scored yet, so that the number of references is not known.
