@@ -115,7 +115,7 @@ tuned-base: $(VENV)/.dev
 	$(BIN)/twmd average $(BASE_OUT)/seed1 $(BASE_OUT)/seed2 --rank 16 --dtype float16 -o $(BASE_OUT)/mean
 	$(BIN)/twmd train stsb --data stsb:$(STSB) --model $(BASE) --epochs 2 --bf16 --dtype float16 -o $(BASE_OUT)/stsscore
 
-BENCHES := growth significance references cache finetune scale
+BENCHES := growth significance references cache finetune scale serve
 # Progress is printed as it goes; make bench QUICK=1 takes at most 3 minutes.
 bench: export PYTHONUNBUFFERED := 1
 bench: $(VENV)/.bench

@@ -55,6 +55,7 @@ NOT_RUN = frozenset(
         "fit-accuracy",
         "preset",
         "reproduce",
+        "serve",
         "study",
         "submit",
         "train",
@@ -194,7 +195,10 @@ def test_every_command_that_a_page_names_exists(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_program_of_a_page_is_known(page: str) -> None:
-    assert {program for program, *_ in shell_lines(PAGES[page])} <= {"make", "pip", "ray", "source", "twmd"}
+    assert {program for program, *_ in shell_lines(PAGES[page])} <= {
+        *("make", "pip", "ray", "source", "twmd"),
+        *(["curl"] if page == "docs/serve.md" else []),  # tests/serve/test_http.py
+    }
 
 
 def make_targets(text: str) -> set[str]:
@@ -215,6 +219,7 @@ def test_every_block_is_of_a_language_that_a_test_reads() -> None:
         | {page: {"bash", "python"} for page in PAGES}
         | {page: {"bash", "python", "yaml"} for page in ("docs/scale.md", "docs/score.md")}
         | {"docs/frameworks.md": {"bash", "python", "yaml", "json"}}  # tests/plugins/test_lm_eval.py
+        | {"docs/serve.md": {"bash", "json"}}  # tests/serve/test_http.py
         | {"twmd_registry/hub/templates/metric_card.md": {"bash", "python", "bibtex"}}  # tests/hub/test_card.py
     )
     for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "twmd_registry").rglob("*.md")]:

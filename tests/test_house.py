@@ -31,7 +31,7 @@ LAYERS = (
     {"train"},
     {"report"},
     {"papers"},
-    {"hub", "demo"},
+    {"hub", "demo", "serve"},
     {"cli"},
 )
 """Layers from the bottom up: a top-level package imports from lower layers only, never from its own layer."""

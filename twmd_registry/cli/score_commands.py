@@ -359,18 +359,14 @@ def align_command(arguments: Arguments) -> int:
     (scorer,) = make_scorers(arguments.asked, options_of(arguments))
     scores = scorer.score([arguments.hypothesis], [[arguments.reference]])
     alignment = scores.explain(0)
-    tokens = alignment.hypothesis, alignment.reference
-    links = {
-        side: [(tokens[0][i], tokens[1][j], amount, similarity) for i, j, amount, similarity in alignment.links(side)]
-        for side in alignment.sides
-    }
+    shown = alignment.as_dict()
     if arguments.format == "json":
-        sides = {side: [dict(zip(COLUMNS, link, strict=True)) for link in own] for side, own in links.items()}
-        print(as_json({"signature": str(scores.signature), "score": scores.score, "sides": sides}))
+        print(as_json(shown))
     else:
         print(scores)
-        for side, own in links.items():
-            rows = [(*pair, f"{amount:.4f}", f"{similarity:.4f}") for *pair, amount, similarity in own]
+        for side, links in shown["sides"].items():
+            values = [tuple(link.values()) for link in links]
+            rows = [(*pair, f"{amount:.4f}", f"{similarity:.4f}") for *pair, amount, similarity in values]
             print(f"\n{side}:\n{format_table(COLUMNS, rows[:SHOWN_LINKS], 'text')}")
             if len(rows) > SHOWN_LINKS:
                 print(f"... and {len(rows) - SHOWN_LINKS} more")

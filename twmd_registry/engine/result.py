@@ -80,6 +80,22 @@ class Alignment:
         ]
         return sorted(found, key=lambda link: (-link.amount, link.hypothesis, link.reference))
 
+    def as_dict(self, most: int | None = None) -> dict[str, Any]:
+        """Return the signature, the score, and by side the `most` largest links (all, for None) with their tokens."""
+        sides = {
+            side: [
+                {
+                    "hypothesis": self.hypothesis[link.hypothesis],
+                    "reference": self.reference[link.reference],
+                    "carries": link.amount,
+                    "similarity": link.similarity,
+                }
+                for link in self.links(side)[:most]
+            ]
+            for side in self.sides
+        }
+        return {"signature": str(self.signature), "score": self.score, "sides": sides}
+
 
 SIDE: dict[str | None, int] = {None: 0} | {output: row for row, output in enumerate(Output)}
 """By output, the row of *the* scores in scores by side: an array of shape (3, pairs) or (3, segments) with precision,

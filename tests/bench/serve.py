@@ -1,0 +1,108 @@
+"""Pairs per second, latency and memory of ``twmd serve`` with 64 clients at once, beside the command line on the same
+texts.
+
+Run by ``make bench``, or alone: ``python -m tests.bench.serve ROUNDS TRIALS``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from tabulate import tabulate
+
+from tests.bench.texts import benchmark_pairs
+from tests.serve.serving import count_passes, serving_process
+
+CLIENTS, PAIRS = 64, 10
+ROUNDS, TRIALS = map(int, sys.argv[1:3] or (6, 2))
+"""Requests that each client sends, one after the other; and how often all is measured."""
+
+
+def measure_command_line(folder: Path, predictions: list[str], references: list[str]) -> tuple[float, float]:
+    """Return the seconds of scoring by ``twmd score``, without its start and the loading of the model; and the seconds
+    of the processor, with them."""
+    for name, lines in (("ref.txt", references), ("system.txt", predictions)):
+        (folder / name).write_text("\n".join(line.replace("\n", " ") for line in lines) + "\n", encoding="utf-8")
+    command = [sys.executable, "-m", "twmd_registry.cli", "score", "ref.txt", "-i", "system.txt", "--record", "r.json"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return float(json.loads((folder / "r.json").read_text(encoding="utf-8"))["seconds"]), busy
+
+
+def look_at(process: int) -> tuple[float, float]:
+    """Return the most memory that a process has had, in MB, and its seconds of the processor."""
+    folder = Path(f"/proc/{process}")
+    lines = (folder / "status").read_text(encoding="utf-8").splitlines()
+    times = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[11:13]
+    megabytes = next(int(line.split()[1]) / 1000 for line in lines if line.startswith("VmHWM"))
+    return megabytes, sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+
+async def use(port: int, bodies: list[bytes]) -> list[tuple[bytes, float]]:
+    """Send requests over one connection, one after the other; return status lines and seconds."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    answers = []
+    for body in bodies:
+        head = (
+            f"POST /score HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        started = time.perf_counter()
+        writer.write(head.encode() + body)
+        lines = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
+        (length,) = (int(line.split()[1]) for line in lines if line.lower().startswith(b"content-length:"))
+        await reader.readexactly(length)
+        answers.append((lines[0], time.perf_counter() - started))
+    writer.close()
+    return answers
+
+
+async def use_all(port: int, bodies: list[bytes]) -> list[tuple[bytes, float]]:
+    """Send all requests, each client its share."""
+    answers = await asyncio.gather(*(use(port, bodies[client::CLIENTS]) for client in range(CLIENTS)))
+    return [one for own in answers for one in own]
+
+
+def main() -> None:
+    """Measure the command line and the service in turn; print the table."""
+    name, predictions, references = benchmark_pairs(CLIENTS * PAIRS * ROUNDS)
+    print(f"{name}; {CLIENTS} clients, {ROUNDS} requests of {PAIRS} pairs each; embedded model, twmd", flush=True)
+    bodies = [
+        json.dumps({"predictions": predictions[i : i + PAIRS], "references": references[i : i + PAIRS]}).encode()
+        for i in range(0, len(predictions), PAIRS)
+    ]
+    rows = []
+    for _ in range(TRIALS):
+        with tempfile.TemporaryDirectory() as folder:
+            seconds, busy = measure_command_line(Path(folder), predictions, references)
+            with serving_process(Path(folder), "--timeout", "600") as served:
+                loaded, start = look_at(served.process.pid)
+                rows.append(["twmd score", f"{len(predictions) / seconds:.0f}", f"{busy - start:.1f}", *[""] * 5])
+                started = time.perf_counter()
+                answers = asyncio.run(use_all(served.port, bodies))
+                seconds = time.perf_counter() - started
+                largest, busy = look_at(served.process.pid)
+                passes = count_passes(served.port)
+        p50, p99 = np.quantile([late for _, late in answers], [0.5, 0.99])
+        lost = sum(not status.startswith(b"HTTP/1.1 200") for status, _ in answers)
+        numbers = [f"{len(predictions) / seconds:.0f}", f"{busy - start:.1f}", f"{p50:.2f}", f"{p99:.2f}"]
+        rows.append(
+            ["twmd serve", *numbers, f"{loaded:.0f} -> {largest:.0f}", f"{passes:.0f}/{len(answers)}", str(lost)]
+        )
+        print(*rows[-2:], sep="\n", flush=True)
+    headers = ["", "pairs/s", "CPU s", "p50 s", "p99 s", "MB loaded -> most", "passes/requests", "lost"]
+    print(tabulate(rows, headers=headers, disable_numparse=True))
+
+
+if __name__ == "__main__":
+    main()

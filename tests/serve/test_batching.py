@@ -1,0 +1,112 @@
+"""Requests that share a pass get what they get alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.conftest import Texts
+from twmd_registry.engine.backends import TokenAlignmentBackend
+from twmd_registry.engine.pairs import Pairs, Segments, check_segments
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.scorer import Scorer, make_scorer, score_segments
+from twmd_registry.errors import InputError, NotFiniteError, TwmdError, collect_warnings
+from twmd_registry.registry.spec import spec_with_keys
+from twmd_registry.serve.batching import depends_on_neighbours, score_together
+
+RUSSIAN = "Быстрая коричневая лиса прыгает через ленивую собаку, и никто её не видит."
+
+
+@pytest.fixture
+def tasks(texts: Texts) -> list[Segments]:
+    """Return requests with texts in common, several references, an empty text, unknown tokens and a long text."""
+    first, second = texts.predictions[:3], texts.references[:3]
+    return [
+        check_segments(first, second),
+        check_segments(second, [[one, other] for one, other in zip(first, second, strict=True)]),
+        check_segments(["", "☃ ☃ ☃ snow", first[0]], [second[0], "☂ ☂ ☂ snow", " ".join(second * 40)]),
+        check_segments(texts.predictions[3:], texts.references[3:]),
+    ]
+
+
+def alone(scorer: Scorer, task: Segments) -> tuple[ScoreSet | TwmdError, list[str]]:
+    with collect_warnings() as notices:
+        return score_segments([scorer], task)[0], notices
+
+
+@pytest.mark.parametrize(
+    "metric",
+    ["twmd", "moverscore;ngram=2", "bertscore_centered;punctuation=drop", "stsscore", "ensemble(stsscore,twmd,sbert)"],
+)
+def test_requests_that_share_a_pass_get_what_they_get_alone(metric: str, tasks: list[Segments]) -> None:
+    from twmd_registry import scorer as scorer_of
+
+    with scorer_of(metric) if "(" in metric else make_scorer(spec_with_keys(metric)) as scorer:
+        for (found, notices), task in zip(score_together(scorer, tasks), tasks, strict=True):
+            expected, warned = alone(scorer, task)
+            assert isinstance(found, ScoreSet)
+            assert isinstance(expected, ScoreSet)
+            np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+            np.testing.assert_allclose(found.precision or 0.0, expected.precision or 0.0, atol=1e-6)
+            assert (found.signature, found.counts, found.texts) == (expected.signature, expected.counts, expected.texts)
+            assert notices == warned
+
+
+def test_refused_texts_do_not_hurt_neighbours(tasks: list[Segments]) -> None:
+    with make_scorer(spec_with_keys("twmd")) as scorer:
+        first, refused, last = score_together(scorer, [tasks[0], check_segments([RUSSIAN], [RUSSIAN]), tasks[1]])
+    assert isinstance(refused[0], InputError)
+    assert isinstance(first[0], ScoreSet)
+    assert isinstance(last[0], ScoreSet)
+
+
+@pytest.mark.parametrize("error", [NotFiniteError("inf"), MemoryError(), RuntimeError("CUDA out of memory")])
+def test_pass_that_fails_is_made_again_for_each_request(
+    error: Exception, tasks: list[Segments], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    score_group, sizes = TokenAlignmentBackend.score_group, list[int]()
+
+    def fail_together(backend: TokenAlignmentBackend, group: object, pairs: Pairs, *others: object) -> object:
+        sizes.append(len(pairs.counts))
+        if len(pairs.counts) > 3:
+            raise error
+        return score_group(backend, group, pairs, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(TokenAlignmentBackend, "score_group", fail_together)
+    with make_scorer(spec_with_keys("twmd")) as scorer:
+        outcomes = score_together(scorer, tasks[:3])
+    assert sizes == [9, 3, 3, 3]
+    assert all(isinstance(result, ScoreSet) for result, _ in outcomes)
+
+
+def test_other_errors_of_a_pass_are_raised(tasks: list[Segments], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(TokenAlignmentBackend, "score_group", fail)
+    with make_scorer(spec_with_keys("twmd")) as scorer, pytest.raises(RuntimeError, match="a mistake"):
+        score_together(scorer, tasks)
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("twmd", False),
+        ("stsscore", False),
+        ("twmd;centering=sentence", False),
+        ("bertscore_centered", False),
+        ("twmd;centering=batch", True),
+        ("twmd;centering=corpus", True),
+        ("moverscore;idf=corpus", True),
+        ("moverscore;idf=references", True),
+    ],
+)
+def test_metrics_whose_scores_depend_on_neighbours_are_known(metric: str, *, expected: bool) -> None:
+    assert depends_on_neighbours(make_scorer(spec_with_keys(metric))) is expected
+
+
+def test_ensemble_depends_on_neighbours_as_its_members_do() -> None:
+    from twmd_registry import scorer
+
+    assert depends_on_neighbours(scorer("ensemble(sbert,twmd;centering=batch)"))
+    assert not depends_on_neighbours(scorer("ensemble(sbert,twmd)"))

@@ -1,0 +1,390 @@
+"""The service over HTTP: a process of its own, whose clients send nonsense, die, or read nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shlex
+import signal
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp")
+pytest.importorskip("prometheus_client")
+
+import twmd_registry
+from tests.conftest import Texts
+from tests.processes import PATIENCE
+from tests.serve.serving import (
+    JSON,
+    Answered,
+    ServingProcess,
+    ask,
+    body_of,
+    count_passes,
+    serving_process,
+    serving_thread,
+    wait_until,
+)
+from twmd_registry.cli import main
+from twmd_registry.serve.service import Limits, Service
+
+ONE = {"predictions": ["it rains"], "references": ["it is raining"]}
+BODIES = int(os.environ.get("TWMD_RANDOM_BODIES", "500"))
+KEY = "0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingProcess]:
+    """Yield a service; after all tests it must be alive, and its log must be free of tracebacks."""
+    with serving_process(tmp_path_factory.mktemp("serve"), "-m", "twmd", "twmd;centering=corpus") as served:
+        yield served
+        assert ask(served.port, "/score", ONE).status == 200
+        assert "Traceback" not in served.log.read_text()
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(PATIENCE) == 0
+
+
+@pytest.fixture
+def quick() -> Iterator[tuple[int, Service, threading.Event]]:
+    """Yield a service with small limits, in this process, whose passes wait for an event; that is set at first."""
+    service, go = Service({"twmd": twmd_registry.scorer("twmd")}, Limits(waiting=2, transfer=1)), threading.Event()
+    compute = service._compute
+
+    def wait_and_compute(jobs: Any) -> Any:
+        go.wait(PATIENCE)
+        return compute(jobs)
+
+    service._compute = wait_and_compute  # type: ignore[method-assign]
+    go.set()
+    with serving_thread(service) as port:
+        yield port, service, go
+        go.set()
+
+
+def connect(port: int, data: bytes) -> socket.socket:
+    """Connect, and send some bytes."""
+    connection = socket.create_connection(("127.0.0.1", port), PATIENCE)
+    connection.sendall(data)
+    return connection
+
+
+def request_of(body: bytes, path: str = "/score") -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+class TestScores:
+    def test_sixty_four_clients_at_once_get_the_scores_of_the_command_line(
+        self, served: ServingProcess, texts: Texts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for name, lines in (("ref.txt", texts.references), ("system.txt", texts.predictions)):
+            (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        words = ["score", str(tmp_path / "ref.txt"), "-i", str(tmp_path / "system.txt"), "-sl", "--format", "json"]
+        assert main(words) == 0
+        (metric,) = json.loads(capsys.readouterr().out)
+        expected = metric["scores"]
+        before = count_passes(served.port)
+        with ThreadPoolExecutor(64) as pool:
+            answers = list(pool.map(lambda i: ask(served.port, "/score", body_of(texts, i)), range(64)))
+        assert {answer.status for answer in answers} == {200}
+        for i, answer in enumerate(answers):
+            own = [expected[k % len(expected)] for k in range(i, i + 10)]
+            assert answer.body["scores"] == pytest.approx(own, abs=1e-6)
+            assert answer.body["signature"] == metric["signature"]
+        assert count_passes(served.port) - before <= 16
+
+    def test_metric_with_corpus_centering_gets_the_score_of_its_own_corpus(
+        self, served: ServingProcess, texts: Texts
+    ) -> None:
+        def score(i: int) -> Answered:
+            return ask(served.port, "/score", body_of(texts, i, 4) | {"metric": "twmd;centering=corpus"})
+
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(score, range(4)))
+        for i, answer in enumerate(answers):
+            body = body_of(texts, i, 4)
+            own = twmd_registry.score(body["predictions"], body["references"], "twmd", centering="corpus")
+            assert answer.body["scores"] == pytest.approx(own.scores, abs=1e-6)
+
+    def test_alignment_is_that_of_the_command_line(
+        self, served: ServingProcess, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        status = main(["align", "twmd", "it rains", "it is raining", "--format", "json"])
+        answer = ask(served.port, "/align", {"prediction": "it rains", "reference": "it is raining"})
+        expected = json.loads(capsys.readouterr().out)
+        assert (status, answer.status) == (0, 200)
+        assert answer.body["signature"] == expected["signature"]
+        assert answer.body["score"] == pytest.approx(expected["score"], abs=1e-6)
+        for side, links in expected["sides"].items():
+            assert [link["hypothesis"] for link in answer.body["sides"][side]] == [link["hypothesis"] for link in links]
+
+    def test_what_is_served_is_told(self, served: ServingProcess) -> None:
+        listed = ask(served.port, "/metrics").body
+        assert [metric["metric"] for metric in listed] == ["twmd", "twmd;centering=corpus"]
+        assert ask(served.port, "/signature").body["signature"] == listed[0]["signature"]
+        named = ask(served.port, "/signature?metric=twmd%3Bcentering%3Dcorpus").body
+        assert named["signature"] == listed[1]["signature"]
+        assert ask(served.port, "/health").body == {"status": "ok", "version": twmd_registry.__version__}
+        assert 'twmd_answers_total{status="200"}' in ask(served.port, "/prometheus").body
+
+    def test_page_of_the_openapi_document_names_all_routes_and_loads_nothing(self, served: ServingProcess) -> None:
+        document, page = ask(served.port, "/openapi.json").body, ask(served.port, "/docs").body
+        assert set(document["paths"]) == {"/score", "/align", "/metrics", "/signature", "/prometheus", "/health"}
+        assert all(f" {path}</code>" in page for path in document["paths"])
+        assert not re.search(r"<script|<link|\bsrc=|https?:", page)
+
+    def test_commands_of_the_page_give_the_answers_that_it_shows(self, served: ServingProcess) -> None:
+        page = (Path(__file__).resolve().parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+        blocks = re.findall(r"^```bash\ncurl (.*?)^```\n+```json\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+        assert len(blocks) == page.count("curl http") == 2
+        for command, expected in blocks:
+            url, _, header, _, body = shlex.split(command.replace("\\\n", ""))
+            assert header == "Content-Type: application/json"
+            answer = ask(served.port, url.removeprefix("http://127.0.0.1:8080"), body.encode())
+            for key, value in json.loads(expected).items():
+                if isinstance(value, str) and value.endswith("..."):
+                    assert answer.body[key].startswith(value[:-3])
+                else:
+                    assert answer.body[key] == (value if isinstance(value, str) else pytest.approx(value, abs=5e-5))
+
+
+DEEP = b"[" * 200_000
+MANY = json.dumps({"predictions": ["a"] * 1001, "references": ["a"] * 1001}).encode()
+LONG = json.dumps({"predictions": ["a"], "references": ["a" * 20_001]}).encode()
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("body", "status", "words"),
+        [
+            (b"", 400, "the body is not JSON in UTF-8: EOF"),
+            (b"{", 400, "the body is not JSON in UTF-8: EOF"),
+            (DEEP, 400, "recursion limit exceeded"),
+            (b'{"predictions":[' + DEEP, 400, "recursion limit exceeded"),
+            (b'{"predictions": ["\xff"], "references": ["a"]}', 400, "invalid unicode"),
+            ('{"predictions": ["ä"], "references": ["a"]}'.encode("utf-16"), 400, "not JSON in UTF-8"),
+            (b'{"predictions": ["\\ud800"], "references": ["a"]}', 400, "hex escape"),
+            (b'{"predictions": [' + b"9" * 100_000 + b'], "references": ["a"]}', 400, "number out of range"),
+            (b'{"predictions": [NaN], "references": ["a"]}', 422, "predictions[0] must be a text; got float nan"),
+            (b'{"predictions": [1e999], "references": ["a"]}', 422, "predictions[0] must be a text; got float inf"),
+            (b"[]", 422, "the body: Input should be an object"),
+            (b"null", 422, "the body: Input should be an object"),
+            (b"{}", 422, "predictions is missing; the fields are predictions, references, metric."),
+            (b'{"predictions": ["a"]}', 422, "references is missing"),
+            (b'{"predictions": ["a"], "references": ["a"], "x": 1}', 422, "x is unknown; the fields are"),
+            (b'{"predictions": "a", "references": ["a"]}', 422, "predictions: Input should be a valid array"),
+            (b'{"predictions": ["a"], "references": {"0": "a"}}', 422, "references: Input should be a valid array"),
+            (
+                b'{"predictions": ["a"], "references": ["a"], "metric": 5}',
+                422,
+                "metric: Input should be a valid string",
+            ),
+            (b'{"predictions": ["a"], "references": ["a"], "metric": "bleu"}', 422, "metric 'bleu' is not served here"),
+            (b'{"predictions": [], "references": []}', 422, "there is nothing to score"),
+            (b'{"predictions": ["a", "b"], "references": ["a"]}', 422, "there are 2 predictions but 1 references"),
+            (b'{"predictions": ["a", "b"], "references": ["a", 7]}', 422, "references[1] must be a text or a list"),
+            (b'{"predictions": ["a", "b"], "references": [["a"], []]}', 422, "references[1] is an empty list"),
+            (MANY, 413, "the request has 1,001 pairs: send at most 1,000"),
+            (LONG, 413, "row 0 has a text of 20,001 letters"),
+            (b" " * 1_000_001, 413, "the body is too large: send at most 1,000,000 bytes"),
+            (b" " * 30_000_000, 413, "the body is too large"),
+        ],
+    )
+    def test_wrong_body_gets_a_clear_answer(self, served: ServingProcess, body: bytes, status: int, words: str) -> None:
+        answer = ask(served.port, "/score", body)
+        assert (answer.status, set(answer.body)) == (status, {"error"})
+        assert words in answer.body["error"]
+        assert "\n" not in answer.body["error"]
+        assert len(answer.body["error"]) < 300
+
+    @pytest.mark.parametrize(
+        ("path", "asked", "status", "words"),
+        [
+            ("/score", (b"{}", {}), 415, "Content-Type: application/json"),
+            ("/score", (b"{}", {"Content-Type": "text/plain"}), 415, "Content-Type: application/json"),
+            ("/align", ({"prediction": "a"},), 422, "reference is missing; the fields are prediction, reference"),
+            ("/align", ({"prediction": 5, "reference": "a"},), 422, "prediction: Input should be a valid string"),
+            ("/score", (), 405, "Method Not Allowed"),
+            ("/nothing", (), 404, "Not Found"),
+            ("/signature?metric=bleu", (), 422, "metric 'bleu' is not served here"),
+        ],
+    )
+    def test_wrong_request_gets_a_clear_answer(
+        self, served: ServingProcess, path: str, asked: tuple[Any, ...], status: int, words: str
+    ) -> None:
+        answer = ask(served.port, path, *asked)
+        assert (answer.status, words in answer.body["error"]) == (status, True)
+
+    def test_random_bodies_get_an_answer_of_one_line(self, served: ServingProcess) -> None:
+        draw = random.Random(5)
+        connection = HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
+        statuses = set()
+        for number in range(BODIES):
+            body = random_body(draw)
+            connection.request("POST", draw.choice(["/score", "/align"]), body, JSON)
+            answer = connection.getresponse()
+            found = json.loads(answer.read())
+            statuses.add(answer.status)
+            assert answer.status in {200, 400, 413, 422}, (number, body[:200], found)
+            assert answer.status == 200 or (set(found) == {"error"} and "\n" not in found["error"])
+        connection.close()
+        assert statuses >= {400, 422}
+
+
+def random_value(draw: random.Random, depth: int = 0) -> Any:
+    """Return a random value of JSON, often one that has a part in a request."""
+    simple = [None, True, 0, -1, 1e308, 10**30, "", "it rains", "\0", "\u202e", "☃", "a" * draw.randrange(300)]
+    if depth > 3 or draw.random() < 0.5:
+        return draw.choice(simple)
+    if draw.random() < 0.5:
+        return [random_value(draw, depth + 1) for _ in range(draw.randrange(4))]
+    keys = ["predictions", "references", "metric", "prediction", "reference", "x"]
+    return {draw.choice(keys): random_value(draw, depth + 1) for _ in range(draw.randrange(4))}
+
+
+def random_body(draw: random.Random) -> bytes:
+    """Return random bytes, random JSON, a request of random parts, or a request with damaged bytes."""
+    kind = draw.randrange(4)
+    if kind == 0:
+        return draw.randbytes(draw.randrange(200))
+    if kind == 1:
+        return json.dumps(random_value(draw)).encode()
+    parts = {"predictions": random_value(draw, 1), "references": random_value(draw, 1), "metric": random_value(draw, 4)}
+    body = bytearray(json.dumps(parts if kind == 2 else ONE).encode())
+    for _ in range(draw.randrange(1, 4) if kind == 3 else 0):
+        body[draw.randrange(len(body))] = draw.randrange(256)
+    return bytes(body)
+
+
+class TestClients:
+    def test_killed_clients_do_not_hurt_others(self, served: ServingProcess, texts: Texts) -> None:
+        body = json.dumps(body_of(texts)).encode()
+        for data in (request_of(body), request_of(body)[:-20], b"POST /score HTT", b"\0\xff\r\n\r\n"):
+            for _ in range(10):
+                connection = connect(served.port, data)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close by a reset
+                connection.close()
+        assert ask(served.port, "/score", body_of(texts)).status == 200
+        wait_until(lambda: "twmd_waiting_requests 0.0" in ask(served.port, "/prometheus").body)
+
+    def test_request_of_a_client_that_has_gone_is_not_scored(self, quick: tuple[int, Service, threading.Event]) -> None:
+        port, service, go = quick
+        go.clear()
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(ask, port, "/score", ONE)
+            wait_until(lambda: service._taken)
+            second = connect(port, request_of(json.dumps(ONE).encode()))
+            wait_until(lambda: service._queue)
+            second.close()
+            wait_until(lambda: not service._queue)
+            go.set()
+            assert first.result().status == 200
+        assert 'twmd_answers_total{status="499"} 1.0' in ask(port, "/prometheus").body
+
+    @pytest.mark.parametrize("data", [b"", b"POST /sc", b"POST /score HTTP/1.1\r\nX-Slow: "])
+    def test_connection_without_a_whole_head_is_closed_in_time(
+        self, quick: tuple[int, Service, threading.Event], data: bytes
+    ) -> None:
+        slow, started = connect(quick[0], data), time.monotonic()
+        slow.settimeout(0.1)
+        with pytest.raises(ConnectionError):  # noqa: PT012 (a byte at a time, until the other side has closed)
+            while time.monotonic() - started < PATIENCE:
+                slow.sendall(b"x" if data else b"")
+                try:
+                    if slow.recv(1) == b"":
+                        raise ConnectionError
+                except TimeoutError:
+                    assert ask(quick[0], "/health").status == 200
+        assert time.monotonic() - started < 30
+
+    def test_body_that_is_too_slow_is_refused(self, quick: tuple[int, Service, threading.Event]) -> None:
+        slow = connect(quick[0], request_of(b"x" * 100)[:-50])
+        assert ask(quick[0], "/score", ONE).status == 200
+        answer = slow.makefile("rb").read()
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b"the body did not arrive within 1 seconds" in answer
+
+    def test_client_that_does_not_read_is_cut_off_and_does_not_hurt_others(
+        self, quick: tuple[int, Service, threading.Event], texts: Texts
+    ) -> None:
+        words = " ".join(texts.predictions[:4])
+        body = json.dumps({"prediction": words, "reference": words[::-1]}).encode()
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.connect(("127.0.0.1", quick[0]))
+            deaf.sendall(request_of(body, "/align"))
+            wait_until(lambda: 'twmd_answers_total{status="200"} 1.0' in ask(quick[0], "/prometheus").body)
+            assert ask(quick[0], "/score", ONE).status == 200
+            time.sleep(2)
+            with pytest.raises(ConnectionResetError):  # noqa: PT012 (what the kernel has is read first)
+                while deaf.recv(65_536):
+                    pass
+
+
+class TestStopping:
+    def test_full_queue_answers_429_and_stopping_503_and_what_waits_is_answered(
+        self, quick: tuple[int, Service, threading.Event]
+    ) -> None:
+        port, service, go = quick
+        go.clear()
+        with ThreadPoolExecutor(3) as pool:
+            waiting = [pool.submit(ask, port, "/score", ONE)]
+            wait_until(lambda: service._taken)
+            waiting += [pool.submit(ask, port, "/score", ONE) for _ in range(2)]
+            wait_until(lambda: len(service._queue) == 2)
+            refused = ask(port, "/score", ONE)
+            assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+            service.stopping = True
+            assert ask(port, "/score", ONE).status == 503
+            assert ask(port, "/health").status == 503
+            go.set()
+            assert [one.result().status for one in waiting] == [200] * 3
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    def test_signal_lets_requests_finish(self, number: signal.Signals, texts: Texts, tmp_path: Path) -> None:
+        with serving_process(tmp_path) as served, ThreadPoolExecutor(8) as pool:
+            running = [pool.submit(ask, served.port, "/score", body_of(texts, i, 60)) for i in range(8)]
+            wait_until(lambda: "twmd_waiting_requests 0.0" not in ask(served.port, "/prometheus").body)
+            served.process.send_signal(number)
+            assert [one.result().status for one in running] == [200] * 8
+            assert served.process.wait(PATIENCE) == 0
+            assert served.log.read_text() == ""
+
+    def test_late_answer_is_a_504(self, quick: tuple[int, Service, threading.Event]) -> None:
+        port, service, go = quick
+        service.limits = service.limits._replace(seconds=1)
+        go.clear()
+        answer = ask(port, "/score", ONE)
+        assert (answer.status, answer.body["error"]) == (504, "there was no answer within 1 seconds.")
+        go.set()
+        assert ask(port, "/score", ONE).status == 200
+
+
+class TestKey:
+    def test_requests_need_the_key(self) -> None:
+        with serving_thread(Service({"twmd": twmd_registry.scorer("twmd")}), KEY) as port:
+            for path in ("/metrics", "/signature", "/prometheus"):
+                assert ask(port, path, headers={}).status == 401
+                assert ask(port, path, headers={"Authorization": f"Bearer {KEY}"}).status == 200
+            for given in (
+                {},
+                {"Authorization": "Bearer wrong"},
+                {"Authorization": KEY},
+                {"Authorization": "Bearer \xff"},
+            ):
+                answer = ask(port, "/score", ONE, JSON | given)
+                assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+            assert ask(port, "/score", ONE, JSON | {"Authorization": f"Bearer {KEY}"}).status == 200
+            assert {ask(port, path).status for path in ("/health", "/docs", "/openapi.json")} == {200}

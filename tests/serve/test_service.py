@@ -1,0 +1,232 @@
+"""The queue: which requests share a pass, which are refused, and when a request is given up."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("prometheus_client")
+
+import twmd_registry
+from tests.conftest import Texts
+from twmd_registry.errors import InputError, SpecError
+from twmd_registry.registry.spec import spec_with_keys
+from twmd_registry.serve.service import Limits, Service, ServiceError
+
+CORPUS = "twmd;centering=corpus"
+ONE = ("it rains", "it is raining")
+
+
+def run(service: Service, *calls: Coroutine[Any, Any, Any]) -> list[Any]:
+    """Answer some requests at once; an error is returned."""
+
+    async def answer() -> list[Any]:
+        async with service.running():
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+    return asyncio.run(answer())
+
+
+def service_of(*metrics: str, **limits: Any) -> Service:
+    scorers = {metric: twmd_registry.scorer(spec_with_keys(metric)) for metric in metrics or ("twmd",)}
+    return Service(scorers, Limits(**limits))
+
+
+def passes(service: Service, metric: str = "twmd") -> float:
+    return service.registry.get_sample_value("twmd_pass_seconds_count", {"metric": metric}) or 0.0
+
+
+@pytest.fixture
+def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Service, threading.Event]]:
+    """Yield a service whose passes wait for an event."""
+    service, go = service_of(waiting=2, seconds=1), threading.Event()
+    compute = service._compute
+
+    def wait_and_compute(jobs: Any) -> Any:
+        go.wait(60)
+        return compute(jobs)
+
+    monkeypatch.setattr(service, "_compute", wait_and_compute)
+    yield service, go
+    go.set()
+
+
+def test_waiting_requests_of_a_metric_share_a_pass_and_get_their_own_scores(texts: Texts) -> None:
+    service, rows = service_of("twmd", "sbert"), range(len(texts.predictions))
+    metrics = ["twmd", "sbert"]
+    calls = [
+        service.score([texts.predictions[i]], [texts.references[i]], metric=metric) for i in rows for metric in metrics
+    ]
+    answers = run(service, *calls)
+    for k, metric in enumerate(metrics):
+        expected = twmd_registry.score(texts.predictions, texts.references, metric)
+        assert [answer["scores"][0] for answer in answers[k::2]] == pytest.approx(expected.scores, abs=1e-6)
+        assert {answer["signature"] for answer in answers[k::2]} == {str(expected.signature)}
+        assert passes(service, metric) == 1
+
+
+def test_pass_has_a_bounded_number_of_letters(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twmd_registry.serve.service.PASS_LETTERS", 3 * sum(map(len, ONE)))
+    service = service_of()
+    answers = run(service, *(service.score([ONE[0]], [ONE[1]]) for _ in range(7)))
+    assert len({answer["score"] for answer in answers}) == 1
+    assert passes(service) == 3
+
+
+def test_requests_whose_scores_depend_on_neighbours_are_scored_alone(texts: Texts) -> None:
+    service, half = service_of(CORPUS), len(texts.predictions) // 2
+    parts = [(texts.predictions[:half], texts.references[:half]), (texts.predictions[half:], texts.references[half:])]
+    answers = run(service, *(service.score(*part) for part in parts))
+    for answer, part in zip(answers, parts, strict=True):
+        assert answer["scores"] == list(twmd_registry.score(*part, "twmd", centering="corpus").scores)
+    assert passes(service, CORPUS) == 2
+
+
+def test_answer_is_that_of_python_with_notices(texts: Texts) -> None:
+    service = service_of()
+    (answer,) = run(service, service.score(["it rains", ""], [["it is raining", "rain"], ["it snows"]]))
+    expected = twmd_registry.score(["it rains", ""], [["it is raining", "rain"], ["it snows"]])
+    assert answer == {"metric": "twmd", "score": expected.score, "notices": answer["notices"]} | expected.as_dict()
+    assert [notice[:22] for notice in answer["notices"]] == ["texts without a token:"]
+
+
+def test_alignment_is_that_of_python_cut_to_its_largest_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    service, expected = service_of(), twmd_registry.score([ONE[0]], [ONE[1]]).explain(0)
+    (answer,) = run(service, service.align(*ONE))
+    assert answer == {"metric": "twmd", "notices": []} | expected.as_dict()
+    monkeypatch.setattr("twmd_registry.serve.service.MOST_LINKS", 2)
+    service = service_of()
+    (answer,) = run(service, service.align(*ONE))
+    assert answer["sides"] == expected.as_dict(2)["sides"]
+    assert all(len(links) == 2 for links in answer["sides"].values())
+
+
+def test_metric_that_aligns_nothing_is_refused() -> None:
+    service = service_of("stsscore")
+    (error,) = run(service, service.align(*ONE))
+    assert isinstance(error, SpecError)
+    assert "has no alignment to show" in str(error)
+
+
+def test_metrics_are_listed_with_their_signatures() -> None:
+    service = service_of("twmd", CORPUS)
+    listed = service.list_metrics()
+    assert [(metric["metric"], metric["batched"]) for metric in listed] == [("twmd", True), (CORPUS, False)]
+    assert [metric["signature"] for metric in listed] == [
+        service.signature(name)["signature"] for name in service.scorers
+    ]
+    assert service.signature(None) == service.signature("twmd")
+    with pytest.raises(SpecError, match="metric 'tvmd' is not served here; did you mean 'twmd'"):
+        service.signature("tvmd")
+
+
+@pytest.mark.parametrize(
+    ("predictions", "references", "kind", "words"),
+    [
+        ([], [], InputError, "there is nothing to score"),
+        (["a"], ["a", "b"], InputError, "there are 1 predictions but 2 references"),
+        (["a", 5], ["a", "b"], InputError, r"predictions\[1\] must be a text; got int 5"),
+        (["a", "b"], [["a"], []], InputError, r"references\[1\] is an empty list"),
+        (["a"] * 9, ["b"] * 9, ServiceError, "the request has 9 pairs: send at most 8"),
+        (["a"], [["b"] * 9], ServiceError, "the request has 9 pairs"),
+        (["a", "b"], ["a", "b" * 101], ServiceError, "row 1 has a text of 101 letters: send texts of at most 100"),
+    ],
+)
+def test_wrong_or_large_texts_are_refused(predictions: Any, references: Any, kind: type[Exception], words: str) -> None:
+    service = service_of(pairs=8, letters=100)
+    with pytest.raises(kind, match=words) as caught:
+        asyncio.run(service.score(predictions, references))
+    assert getattr(caught.value, "status", 413) == 413
+    assert service.idle
+
+
+def test_full_queue_refuses_and_late_requests_are_given_up(blocked: tuple[Service, threading.Event]) -> None:
+    service, go = blocked
+
+    async def ask() -> list[BaseException | dict[str, Any]]:
+        async with service.running():
+            first = asyncio.create_task(service.score([ONE[0]], [ONE[1]]))
+            await asyncio.sleep(0.2)  # its pass has begun
+            others = await asyncio.gather(
+                *(service.score([ONE[0]], [ONE[1]]) for _ in range(3)), return_exceptions=True
+            )
+            assert len(service._queue) == 0
+            go.set()
+            return [
+                *others,
+                *await asyncio.gather(first, return_exceptions=True),
+                await service.score([ONE[0]], [ONE[1]]),
+            ]
+
+    *refused, late, after = asyncio.run(ask())
+    assert [getattr(error, "status", None) for error in refused] == [504, 504, 429]
+    assert "there was no answer within 1 seconds" in str(refused[0])
+    assert "2 requests wait already" in str(refused[2])
+    assert getattr(late, "status", None) == 504
+    assert isinstance(after, dict)
+
+
+def test_request_that_is_cancelled_leaves_the_queue(blocked: tuple[Service, threading.Event]) -> None:
+    service, go = blocked
+
+    async def ask() -> None:
+        async with service.running():
+            first = asyncio.create_task(service.score([ONE[0]], [ONE[1]]))
+            await asyncio.sleep(0.1)
+            second = asyncio.create_task(service.score([ONE[0]], [ONE[1]]))
+            await asyncio.sleep(0.1)
+            assert len(service._queue) == 1
+            second.cancel()
+            await asyncio.sleep(0.1)
+            assert len(service._queue) == 0
+            go.set()
+            assert (await first)["scores"]
+
+    asyncio.run(ask())
+    assert passes(service) == 1
+
+
+def test_service_that_stops_answers_what_waits_and_refuses_the_rest(blocked: tuple[Service, threading.Event]) -> None:
+    service, go = blocked
+
+    async def ask() -> None:
+        async with service.running():
+            waiting = [asyncio.create_task(service.score([ONE[0]], [ONE[1]])) for _ in range(2)]
+            await asyncio.sleep(0.1)
+            service.stopping = True
+            assert not service.idle
+            with pytest.raises(ServiceError, match="the service is stopping") as caught:
+                await service.score([ONE[0]], [ONE[1]])
+            assert caught.value.status == 503
+            go.set()
+            assert all(answer["scores"] for answer in await asyncio.gather(*waiting))
+
+    asyncio.run(ask())
+
+
+def test_mistake_of_the_program_is_an_answer_and_the_service_lives_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = service_of()
+    compute, mistakes = service._compute, iter([ValueError("a mistake")])
+
+    def fail_once(jobs: Any) -> Any:
+        for error in mistakes:
+            raise error
+        return compute(jobs)
+
+    monkeypatch.setattr(service, "_compute", fail_once)
+
+    async def ask() -> None:
+        async with service.running():
+            with pytest.raises(ServiceError, match="internal error") as caught:
+                await service.score([ONE[0]], [ONE[1]])
+            assert caught.value.status == 500
+            assert (await service.score([ONE[0]], [ONE[1]]))["scores"]
+
+    asyncio.run(ask())
+    assert "a mistake" in caplog.text

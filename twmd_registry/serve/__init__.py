@@ -1,0 +1,1 @@
+"""A service: scores over HTTP, or as tools of an MCP server."""

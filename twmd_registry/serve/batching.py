@@ -1,0 +1,95 @@
+"""Several requests in one pass of the encoder, each with the scores, counts and warnings that it has alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate, chain, pairwise
+from typing import Any
+
+import numpy as np
+
+from twmd_registry.engine.backends import Backend, Scored
+from twmd_registry.engine.pairs import Pairs, Segments, make_pairs
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.scorer import GroupScore, Scorer, score_segments
+from twmd_registry.errors import TwmdError, collect_warnings, is_out_of_memory
+from twmd_registry.progress import Progress
+from twmd_registry.registry.names import Centering, Idf
+from twmd_registry.tensors import TextFlags
+
+
+def depends_on_neighbours(scorer: Scorer) -> bool:
+    """Return whether the score of a pair depends on the other pairs of a call: by a batch or corpus mean, or by idf."""
+    specs = [member.requested for member in scorer.members]
+    return any(
+        spec.centering_kind in {Centering.BATCH, Centering.CORPUS} or spec.idf in {Idf.CORPUS, Idf.REFERENCES}
+        for spec in specs
+    )
+
+
+def _spans(sizes: Sequence[int]) -> list[slice]:
+    """Return where values of these sizes are, one after the other."""
+    return [slice(start, end) for start, end in pairwise([0, *accumulate(sizes)])]
+
+
+def _share_pass(tasks: Sequence[Pairs]) -> Callable[[int], GroupScore]:
+    """Return, by the number of a request, what scores its pairs in place of `Backend.score_group`: by a pass over the
+    pairs of all requests, which is made once per group of backends.
+
+    Equal texts of two requests stay two texts, so that no flag of one gets into the counts of the other.
+    """
+    texts, segments, places = (
+        _spans(sizes) for sizes in zip(*((len(own.texts), len(own.counts), len(own.hyp)) for own in tasks), strict=True)
+    )
+    merged = Pairs(
+        texts=[*chain.from_iterable(own.texts for own in tasks)],
+        hyp=np.concatenate([own.hyp + span.start for own, span in zip(tasks, texts, strict=True)]),
+        ref=np.concatenate([own.ref + span.start for own, span in zip(tasks, texts, strict=True)]),
+        segment=np.concatenate([own.segment + span.start for own, span in zip(tasks, segments, strict=True)]),
+        counts=np.concatenate([own.counts for own in tasks]),
+    )
+    scored: dict[tuple[int, ...], Scored | None] = {}
+
+    def score_group(number: int, group: Sequence[Backend], own: Pairs, progress: Progress | None) -> Scored:
+        key = tuple(map(id, group))
+        if key not in scored:
+            try:
+                scored[key] = group[0].score_group(group, merged, None)
+            except (TwmdError, MemoryError, RuntimeError) as error:
+                if not isinstance(error, TwmdError) and not is_out_of_memory(error):
+                    raise
+                scored[key] = None
+        result = scored[key]
+        if result is None:  # a request makes the pass fail: each is scored alone, so that the others have their scores
+            return group[0].score_group(group, own, progress)
+        (scores, flags), span = result, texts[number]
+        missing = {text - span.start: words for text, words in flags.missing.items() if span.start <= text < span.stop}
+        return [sides[:, places[number]] for sides in scores], TextFlags._make(
+            [*(f[span] for f in flags[:-1]), missing]
+        )
+
+    return lambda number: lambda group, own, progress: score_group(number, group, own, progress)
+
+
+def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[tuple[ScoreSet | TwmdError, list[str]]]:
+    """Score the texts of several requests in one pass of the encoder.
+
+    Args:
+        scorer: A scorer; with several requests one of which no score depends on its neighbours.
+        tasks: The texts of every request, checked.
+
+    Returns:
+        For every request its scores, or the error that refuses its texts, and the warnings about them: what it gets
+        alone, up to rounding (1e-6).
+    """
+    score_group = _share_pass([make_pairs(task) for task in tasks]) if len(tasks) > 1 else None
+    outcomes: list[tuple[ScoreSet | TwmdError, list[str]]] = []
+    for number, task in enumerate(tasks):
+        with collect_warnings() as notices:
+            result: Any
+            try:
+                (result,) = score_segments([scorer], task, score_group=score_group and score_group(number))
+            except TwmdError as error:
+                result = error
+        outcomes.append((result, list(dict.fromkeys(notices))))
+    return outcomes

@@ -1,0 +1,150 @@
+"""The processes: an HTTP server that stops gracefully, and an MCP server on standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import re
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from twmd_registry.errors import FileError, SpecError
+from twmd_registry.serve.app import make_app
+from twmd_registry.serve.mcp_tools import make_mcp_server
+from twmd_registry.serve.service import Service
+
+KEY_VARIABLE = "TWMD_API_KEY"
+SPARE_CONNECTIONS = 64
+"""Connections beside those whose requests wait; more are answered 503 at once."""
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP/1.1 on a connection that is closed where no whole head of a request arrives in time: at its begin, and after
+    an answer, which must have been taken by then.
+    """
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._limit_wait()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        self._limit_wait()
+
+    def _limit_wait(self) -> None:
+        self.loop.call_later(self.timeout_keep_alive, self._close_without_request, self.cycle)
+
+    def _close_without_request(self, before: Any) -> None:
+        if self.cycle is before and (before is None or before.response_complete):
+            self.transport.abort()
+
+
+class DrainingServer(uvicorn.Server):
+    """On the first SIGTERM or SIGINT refuses new requests, answers those that wait, and ends; on the second, ends."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        """Make it; `run` serves."""
+        super().__init__(config)
+        self._service = service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop gracefully, or at once where that was asked for before."""
+        if self._service.stopping:
+            super().handle_exit(sig, frame)
+        self._service.stopping = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """End when all requests are answered."""
+        done = await super().on_tick(counter)
+        return done or (self._service.stopping and self._service.idle)
+
+
+def read_key(file: Path | None) -> str | None:
+    """Read the API key from a file, or from the environment; None if there is none.
+
+    Raises:
+        FileError: The file cannot be read, or the text is no key. No message shows it.
+    """
+    if file is None:
+        key, source = os.environ.get(KEY_VARIABLE), KEY_VARIABLE
+    else:
+        try:
+            key, source = file.read_text(encoding="utf-8").strip(), str(file)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not UTF-8"
+            raise FileError(f"cannot read the API key {file}: {reason}.") from error
+    if key is not None and not re.fullmatch(r"[!-~]{16,}", key):
+        raise FileError(f"{source} has no API key: expected 16 or more ASCII characters without blanks.")
+    return key
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def serve_http(service: Service, host: str, port: int, key: str | None, announce: Callable[[str], None]) -> None:
+    """Serve over HTTP until a signal ends it.
+
+    Args:
+        service: The service.
+        host: The address to listen on.
+        port: The port; 0 for one that is free.
+        key: The API key that requests must have; None for none.
+        announce: Called with the URL when connections are taken.
+
+    Raises:
+        SpecError: The address is not of this machine alone, and there is no API key.
+        FileError: The address or port cannot be listened on.
+        TwmdError: As for `Service.load`.
+    """
+    if key is None and not _is_loopback(host):
+        how = f"--api-key-file FILE or {KEY_VARIABLE}"
+        raise SpecError(f"{host} can be reached from other machines: set an API key by {how}, or use 127.0.0.1.")
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=service.limits.waiting)
+    except OSError as error:
+        raise FileError(f"cannot listen on {host}, port {port}: {str(error.strerror).partition(' (')[0]}.") from error
+    with listener:
+        service.load()
+        config = uvicorn.Config(
+            make_app(service, key),
+            http=TimedProtocol,
+            ws="none",
+            timeout_keep_alive=service.limits.transfer,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            limit_concurrency=service.limits.waiting + SPARE_CONNECTIONS,
+            timeout_graceful_shutdown=service.limits.seconds + 1,
+        )
+        name = f"[{host}]" if ":" in host else host
+        announce(f"http://{name}:{listener.getsockname()[1]}")
+        DrainingServer(config, service).run([listener])
+
+
+def serve_mcp(service: Service) -> None:
+    """Serve MCP on standard input and output until the client closes them.
+
+    Raises:
+        TwmdError: As for `Service.load`.
+    """
+    service.load()
+
+    async def serve() -> None:
+        async with service.running():
+            await make_mcp_server(service).run_stdio_async()
+
+    asyncio.run(serve())
