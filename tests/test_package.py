@@ -22,7 +22,7 @@ from twmd_registry.plugins.evaluate.hook import METRICS
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = {"embedded", "multilingual", "ray", "train", "demo", "plots", "dev", "torchmetrics", "bench", "rouge", "trl"}
-EXTRAS |= {"lm_eval"}
+EXTRAS |= {"lm_eval", "serve"}
 LARGEST = {".safetensors": 6 << 20}
 """Bytes of a file, by suffix; half a megabyte for every other. An adapter of all twelve layers has 5.4 million."""
 
@@ -159,7 +159,18 @@ def test_every_install_line_names_an_extra_that_exists() -> None:
         for names in re.findall(r"(?:twmd-registry|'\.)\[([\w,]+)\]", text)
         for extra in names.split(",")
     }
-    assert named >= {"embedded", "multilingual", "ray", "train", "demo", "plots", "torchmetrics", "rouge", "trl"}
+    assert named >= {
+        "embedded",
+        "multilingual",
+        "ray",
+        "train",
+        "demo",
+        "plots",
+        "torchmetrics",
+        "rouge",
+        "serve",
+        "trl",
+    }
     assert named <= set(PROJECT["optional-dependencies"]) == EXTRAS
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -316,7 +317,7 @@ class TestClients:
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert b"the body did not arrive within 1 seconds" in answer
 
-    def test_client_that_does_not_read_is_cut_off_and_does_not_hurt_others(
+    def test_connection_of_a_client_that_does_not_read_is_closed_and_others_are_answered(
         self, quick: tuple[int, Service, threading.Event], texts: Texts
     ) -> None:
         words = " ".join(texts.predictions[:4])
@@ -328,7 +329,8 @@ class TestClients:
             wait_until(lambda: 'twmd_answers_total{status="200"} 1.0' in ask(quick[0], "/prometheus").body)
             assert ask(quick[0], "/score", ONE).status == 200
             time.sleep(2)
-            with pytest.raises(ConnectionResetError):  # noqa: PT012 (what the kernel has is read first)
+            deaf.settimeout(PATIENCE)
+            with contextlib.suppress(ConnectionResetError):  # if the kernel did not have all of the answer
                 while deaf.recv(65_536):
                     pass
 
@@ -354,8 +356,9 @@ class TestStopping:
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     def test_signal_lets_requests_finish(self, number: signal.Signals, texts: Texts, tmp_path: Path) -> None:
-        with serving_process(tmp_path) as served, ThreadPoolExecutor(8) as pool:
-            running = [pool.submit(ask, served.port, "/score", body_of(texts, i, 60)) for i in range(8)]
+        one_by_one = serving_process(tmp_path, "-m", "twmd;centering=corpus")
+        with one_by_one as served, ThreadPoolExecutor(8) as pool:
+            running = [pool.submit(ask, served.port, "/score", body_of(texts, i, 30)) for i in range(8)]
             wait_until(lambda: "twmd_waiting_requests 0.0" not in ask(served.port, "/prometheus").body)
             served.process.send_signal(number)
             assert [one.result().status for one in running] == [200] * 8

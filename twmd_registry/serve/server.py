@@ -57,9 +57,10 @@ class DrainingServer(uvicorn.Server):
         self._service = service
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop gracefully, or at once where that was asked for before."""
+        """Stop gracefully; where that was asked for before, after the pass that runs."""
         if self._service.stopping:
             super().handle_exit(sig, frame)
+            self.force_exit = True
         self._service.stopping = True
 
     async def on_tick(self, counter: int) -> bool:
