@@ -36,10 +36,12 @@ def score(home: Path, run: Run, tiny_encoder: Callable[[str], Path]) -> Callable
 def test_cached_texts_are_listed_by_model(home: Path, run: Run, score: Callable[..., str]) -> None:
     for keys in ("", "layer=1", "layer=1 dtype=bfloat16", "layer=2"):
         score(keys)
-    first, _, _, *rows = run("cache ls")[1].splitlines()
+    first, heads, _, row, *_ = run("cache ls")[1].splitlines()
     assert first.startswith(f"{home / 'cache'}: 20 texts, 0.1 MB (each run brings its own bound")
-    cells = [re.fullmatch(r"(.+?) +(\d+) +(\d+) +([\d.]+) +\d{4}-\S+ \S+", row) for row in rows]
-    named = {re.sub("@[0-9a-f]{12}", "@", row[1]): row.groups()[1:3] for row in cells if row}
+    assert heads.split() == ["model", "texts", "files", "MB", "last", "used"]
+    assert re.fullmatch(r"\S+@[0-9a-f]{12}( float32)? +\d+ +\d+ +[\d.]+ +\d{4}-\S+ \S+", row)
+    rows = [line.split("\t") for line in run("cache ls --format tsv")[1].splitlines()[1:]]
+    named = {re.sub("@[0-9a-f]{12}", "@", row[0]): tuple(row[1:3]) for row in rows}
     assert named == {
         f"{EMBEDDED}@ float32": ("5", "1"),
         "./bert@ float32": ("10", "2"),

@@ -48,7 +48,7 @@ def test_address_is_printed_without_advice_to_publish_it(run: Run, monkeypatch: 
 
 
 def test_without_gradio_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    for name in ("page", "tabs", "api"):
+    for name in ("page", "tabs"):
         monkeypatch.delitem(sys.modules, f"twmd_registry.demo.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "gradio", None)
     assert run("demo") == (1, "", "twmd: the page needs Gradio: pip install 'twmd-registry[demo]'\n")

@@ -12,7 +12,8 @@ import pytest
 import twmd_registry
 from tests.cli.parsing import Run, Terminal
 from twmd_registry.cli import terminal
-from twmd_registry.cli.output import WIDTH, format_table
+from twmd_registry.cli.output import format_table
+from twmd_registry.metaeval.side_by_side import WIDTH
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName
 from twmd_registry.registry.presets import presets, presets_of

@@ -8,7 +8,7 @@ import gradio as gr
 import pytest
 
 import twmd_registry
-from twmd_registry.demo import api
+from twmd_registry.demo import tabs
 from twmd_registry.demo.choices import METRICS, PageSettings
 from twmd_registry.demo.texts import HEADERS, LONGEST, MOST_TOKENS, NOTHING, score_texts
 from twmd_registry.errors import InputError, SpecError
@@ -90,4 +90,4 @@ def test_warnings_and_missing_presets_are_notices() -> None:
 @pytest.mark.parametrize(("hypothesis", "references"), [("a", "the cat"), (None, ["a"]), ("a", None)])
 def test_call_with_texts_of_another_type_is_refused(hypothesis: Any, references: Any) -> None:
     with pytest.raises(gr.Error, match="expected a text as hypothesis and a list of texts as references"):
-        api.score_texts(hypothesis, references)
+        tabs.score_texts(hypothesis, references)

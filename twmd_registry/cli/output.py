@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from twmd_registry.errors import FileError, visible
+from twmd_registry.errors import FileError
 from twmd_registry.metaeval.side_by_side import FORMATS, write_table
 from twmd_registry.registry.paths import write_atomically
 
@@ -16,8 +16,6 @@ SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "tsv": "tsv"}
 """From a word of ``--format`` to the suffix of such a file; json has no tables."""
 STYLES = {word: FORMATS[suffix] for word, suffix in SUFFIXES.items()}
 """From a word of ``--format`` to how a table is written."""
-WIDTH, LEAST_WIDTH = 100, 8
-"""Characters of a printed table at most, and of a column that is wrapped at least."""
 
 
 def as_json(value: object) -> str:
@@ -39,18 +37,7 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]], form:
     """Write a table in one of the formats; as JSON, a list of rows by column."""
     if form == "json":
         return as_json([dict(zip(headers, row, strict=True)) for row in rows])
-    widths = _fit(headers, [[visible(str(cell)) for cell in row] for row in rows]) if form == "text" else None
-    return write_table(headers, rows, STYLES[form], maxcolwidths=widths)
-
-
-def _fit(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int | None]:
-    """Return limits of the columns of a table that would be wider than `WIDTH`: the widest are wrapped."""
-    padded = [f"{header}  " for header in headers]  # tabulate's columns are two characters wider than their heads
-    needed = [max(map(len, column)) for column in zip(padded, *rows, strict=True)]
-    widths, room = list(needed), WIDTH - 2 * (len(needed) - 1)
-    while sum(widths) > room and max(widths) > LEAST_WIDTH:
-        widths[widths.index(max(widths))] -= 1
-    return [width if width < need else None for width, need in zip(widths, needed, strict=True)]
+    return write_table(headers, rows, STYLES[form])
 
 
 def write_file(path: Path, content: bytes) -> None:

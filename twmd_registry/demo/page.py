@@ -19,8 +19,7 @@ from twmd_registry.report.template import render
 try:
     import gradio as gr
 
-    from twmd_registry.demo import api
-    from twmd_registry.demo.tabs import AT_ONCE, add_file_tab, add_signature_tab, add_texts_tab
+    from twmd_registry.demo.tabs import add_file_tab, add_signature_tab, add_texts_tab
 except ImportError as error:
     raise MissingExtraError("the page needs Gradio: pip install 'twmd-registry[demo]'") from error
 
@@ -96,9 +95,6 @@ def build_page(metric: str | None = None) -> Page:
                 add_file_tab(chosen)
             with gr.Tab("A signature"):
                 add_signature_tab()
-        gr.api(api.score_texts, api_name="score_texts", concurrency_limit=AT_ONCE)
-        gr.api(api.score_table, api_name="score_table", concurrency_limit=1, concurrency_id=api.FILES)
-        gr.api(api.explain_signature, api_name="explain_signature", concurrency_limit=AT_ONCE)
     page.queue(max_size=WAITING)
     return page
 

@@ -1,12 +1,15 @@
-"""The tabs of the page: their inputs, the functions that answer them, and where the answers are shown.
+"""The tabs of the page: inputs, functions that answer them, where the answers are shown, and an endpoint each.
 
-An error is an answer like any other: a line above the results, and no results.
+An error is an answer like any other: a line above the results, and no results. Names and docstrings of the endpoints
+are the documentation under "Use via API".
 """
 
 from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,6 @@ from typing import Any
 import gradio as gr
 
 from twmd_registry.demo import signature_tab, table_scores, texts
-from twmd_registry.demo.api import FILES
 from twmd_registry.demo.choices import (
     AS_PRESET,
     CENTERINGS,
@@ -25,13 +27,15 @@ from twmd_registry.demo.choices import (
     offered_presets,
 )
 from twmd_registry.demo.table_scores import LARGEST, MOST_ROWS, SUFFIXES, read_pasted, read_upload
-from twmd_registry.errors import TwmdError
+from twmd_registry.errors import InputError, TwmdError
 from twmd_registry.report.template import render
 
 HYPOTHESIS = "A small boat drifts past the old lighthouse."
 REFERENCES = "The little boat floats by an old lighthouse.\nA boat is passing the lighthouse."
 AT_ONCE = 4
-"""Visitors whose texts are scored at the same time; files are scored one after another."""
+"""Visitors whose texts are scored at the same time."""
+FILES = "files"
+"""The queue of files, of the page and of programs: they are scored one after another."""
 ROW_WIDTHS, SCORE_WIDTH = (60, 340, 340), 130
 """In pixels, of a row's number and texts, and of a score."""
 PRIVATE: dict[str, Any] = {"api_visibility": "private"}
@@ -40,6 +44,49 @@ HIDE = "() => ['', '', '', {__type__: 'update', visible: false}]"
 _Output = partial(gr.Textbox, buttons=["copy"], interactive=False, lines=2, max_lines=8)
 _messages = partial(render, "messages.html", "demo")
 _table = partial(render, "table.html", "demo")
+
+
+@contextmanager
+def _as_gradio_error() -> Iterator[None]:
+    try:
+        yield
+    except TwmdError as error:
+        raise gr.Error(str(error), print_exception=False) from error
+
+
+def _by_header(headers: tuple[str, ...], rows: Any) -> list[dict[str, str]]:
+    return [dict(zip(headers, row, strict=True)) for row in rows]
+
+
+@_as_gradio_error()
+def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
+    hypothesis: str,
+    references: list[str],
+    metric: str = METRICS[0],
+    preset: str = "embedded",
+    temperature: float = 0.0,
+    iterations: str = AS_PRESET,
+    centering: str = AS_PRESET,
+) -> dict[str, Any]:
+    """Score a text against its references by every metric. Returns the scores, one metric's signature, and notices.
+
+    Args:
+        hypothesis: The text; its first 2,000 characters are read.
+        references: One or more texts; line breaks in them count as blanks, and their first 2,000 characters together
+            are read.
+        metric: The metric whose signature is given.
+        preset: A preset; metrics that have none of this name take their default.
+        temperature: T of twmd and trwmd; 0 for the preset's.
+        iterations: Sinkhorn sweeps of twmd: preset, 1, 2, 5, 10 or converged.
+        centering: What is subtracted from token vectors: preset, none, dimension, sentence, batch, corpus or
+            background.
+    """
+    if not isinstance(hypothesis, str) or not isinstance(references, list):
+        raise InputError("expected a text as hypothesis and a list of texts as references, as in ['the cat', 'a cat'].")
+    lines = "\n".join(" ".join(text.split("\n")) for text in references)
+    settings = PageSettings(preset, temperature, iterations, centering)
+    rows, _, signature, notices = texts.score_texts(hypothesis, lines, metric, settings)
+    return {"scores": _by_header(texts.HEADERS, rows), "signature": signature, "notices": notices}
 
 
 def answer_texts(hypothesis: str, references: str, metric: str, *settings: Any) -> tuple[str, str, str, str]:
@@ -88,6 +135,20 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
     refused = _messages(error="Nothing was scored: choose from the lists, and try again."), "", "", ""
     scored.failure(lambda: refused, None, outputs, **QUIET)  # Gradio refuses an input by itself
     page.load(answer_texts, **options)
+    gr.api(score_texts, api_name="score_texts", concurrency_limit=AT_ONCE)
+
+
+@_as_gradio_error()
+def score_table(table: str, metrics: list[str], preset: str = "embedded") -> dict[str, Any]:
+    """Score a table of predictions and references. Returns the scores of the whole and of every row, signatures, and
+    the record.
+
+    Args:
+        table: CSV, TSV or JSON lines with a column prediction and columns whose names begin with reference.
+        metrics: Names of metrics.
+        preset: A preset; metrics that have none of this name take their default.
+    """
+    return table_scores.score_file(read_pasted(table), metrics, preset)
 
 
 def add_file_tab(metric: str) -> None:
@@ -118,6 +179,7 @@ def add_file_tab(metric: str) -> None:
     scored.failure(lambda: _show_error(problem), None, outputs, **QUIET)
     # In the browser: a change that waits in the server's queue could clear the scores of a later request.
     gr.on([field.change for field in inputs], None, None, shown, js=HIDE, **QUIET)
+    gr.api(score_table, api_name="score_table", concurrency_limit=1, concurrency_id=FILES)
 
 
 def answer_file(cache: Path, upload: str | None, pasted: str, metrics: list[str], preset: str) -> tuple[Any, ...]:
@@ -163,6 +225,19 @@ def write_downloads(scores: str, record: str, cache: Path) -> tuple[list[str] | 
     return [str(folder / "scores.tsv"), str(folder / "record.json")], []
 
 
+@_as_gradio_error()
+def explain_signature(text: str) -> dict[str, Any]:
+    """Explain a signature. Returns its fields (key, value, meaning, default), the command that scores by it again, and
+    notices.
+
+    Args:
+        text: A signature, long or short.
+    """
+    fields, command, notices = signature_tab.explain_signature(text)
+    headers = ("key", "value", "meaning", "default")
+    return {"fields": _by_header(headers, fields), "command": command, "notices": notices}
+
+
 def answer_signature(text: str) -> tuple[str, str, str]:
     """Explain a signature: notices or the error, the table of its fields, the command."""
     try:
@@ -180,3 +255,4 @@ def add_signature_tab() -> None:
     outputs = [gr.HTML(elem_id="signature-notices"), gr.HTML(elem_id="fields")]
     outputs.append(_Output(label="The command that scores by it again", elem_id="command"))
     gr.on([button.click, text.submit], answer_signature, text, outputs, concurrency_limit=AT_ONCE, **PRIVATE)
+    gr.api(explain_signature, api_name="explain_signature", concurrency_limit=AT_ONCE)

@@ -26,6 +26,8 @@ MISSING = "-"
 """The cell of a data set that is not available, or of an undefined number."""
 FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv"}
 """How tables are written, by suffix."""
+WIDTH, LEAST_WIDTH = 100, 8
+"""Characters of a plain table at most, and of a column that is wrapped at least."""
 _LATEX = str.maketrans({"μ": r"$\mu$", "±": r"$\pm$", "|": r"\textbar{}"})
 """Characters that `tabulate` leaves as they are, which not every LaTeX sets right."""
 
@@ -47,16 +49,33 @@ class TextTable(NamedTuple):
 
 
 def write_table(header: Sequence[object], rows: Iterable[Sequence[object]], form: str, **settings: Any) -> str:
-    """Write a table in a form of `FORMATS`; no character of a cell can break its row. `settings` are of `tabulate`."""
+    """Write a table in a form of `FORMATS`; no character of a cell can break its row.
+
+    A plain text is at most `WIDTH` characters wide where wrapping its widest columns can do that. `settings` are of
+    `tabulate`.
+    """
     cells = [[visible(str(cell)) for cell in row] for row in (header, *rows)]
     if form == FORMATS["tsv"]:
         return "\n".join("\t".join(row) for row in cells)
     from tabulate import tabulate
 
+    if form == FORMATS["txt"]:
+        settings = {"maxcolwidths": _fit(cells)} | settings
     if form == FORMATS["md"]:
         cells = [[cell.replace("|", r"\|") for cell in row] for row in cells]
     table = tabulate(cells[1:], headers=cells[0], tablefmt=form, disable_numparse=True, **settings)
     return table.translate(_LATEX) if form == FORMATS["tex"] else table
+
+
+def _fit(cells: Sequence[Sequence[str]]) -> list[int | None] | None:
+    """Return limits of the columns of a table that is wider than `WIDTH`, of which the widest are wrapped."""
+    heads = [f"{head}  " for head in cells[0]]  # tabulate's columns are two characters wider than their heads
+    needed = [max(map(len, column)) for column in zip(heads, *cells[1:], strict=True)]
+    widths, room = list(needed), WIDTH - 2 * (len(needed) - 1)
+    while sum(widths) > room and max(widths) > LEAST_WIDTH:
+        widths[widths.index(max(widths))] -= 1
+    limits = [width if width < need else None for width, need in zip(widths, needed, strict=True)]
+    return limits if sum(widths) <= room else None
 
 
 def as_text(table: TextTable, form: str) -> str:

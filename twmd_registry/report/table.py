@@ -8,14 +8,12 @@ from collections.abc import Sequence
 
 from twmd_registry.engine.result import COUNTS
 from twmd_registry.errors import visible
-from twmd_registry.metaeval.side_by_side import FORMATS, write_table
+from twmd_registry.metaeval.side_by_side import FORMATS, WIDTH, write_table
 from twmd_registry.record.content import MetricColumn, SystemComparison, SystemScore
 from twmd_registry.registry.names import Output
 from twmd_registry.report.template import escape_latex
 
 SIGNIFICANT = 0.05
-WIDTH = 100
-"""Columns of a terminal."""
 TEST_NAMES = {"bs": "paired bootstrap resampling", "ar": "paired approximate randomisation"}
 
 
@@ -76,7 +74,7 @@ def _side_by_side(comparison: SystemComparison, columns: Sequence[MetricColumn],
     rows = [[name, *(_score(column, column.cells[i], digits) for column in columns)] for i, name in enumerate(names)]
     heads = [column.name + " (μ ± 95% CI)" * (column.cells[0].ci is not None) for column in columns]
     align = ("left", *("right",) * len(columns))
-    return write_table(["system", *heads], rows, style, colalign=align)
+    return write_table(["system", *heads], rows, style, colalign=align, maxcolwidths=None)
 
 
 def _score(column: MetricColumn, cell: SystemScore, digits: int | None) -> str:
