@@ -150,6 +150,31 @@ def _draw(result: StudyResult, rated: RatedSegments, folder: Path) -> None:
         warn(f"no pictures: {error}")
 
 
+def report_agreement(arguments: Arguments) -> int:
+    """Write the page of ``twmd report --agreement``: Pearson, Kendall, and ``acc_eq`` where the data name items."""
+    from twmd_registry.metaeval.study import Study, run_study
+    from twmd_registry.report.agreement_page import agreement_page
+    from twmd_registry.report.figures import require_matplotlib
+
+    require_matplotlib()
+    data, options = read_all_rated(arguments.agreement), options_of(arguments)
+    metrics = tuple(metric.spec or metric.name for metric in arguments.asked)
+    measured = []
+    first = "loading the model" if any(metric.spec for metric in arguments.asked) else ""
+    total = sum(len(rated.ratings) for rated in data.values())
+    with progress_bar(total=total, first=first) as progress:
+        for text, rated in data.items():
+            statistics = (Statistic.PEARSON, Statistic.KENDALL, *([Statistic.ACC_EQ] if rated.item else []))
+            if text.startswith("demetr:"):
+                statistics = (Statistic.ACCURACY,)
+            study = Study(title_of(text), content_of(rated), metrics, statistics, seed=arguments.seed)
+            measured.append((run_study(study, rated, options, progress), rated))
+    with printed("\n\n".join(result.as_text(STYLES["text"]) for result, _ in measured)):
+        write_file(arguments.output, agreement_page(measured).encode())
+    print(f"wrote {arguments.output}")
+    return 0
+
+
 TEXTS = f"Texts, one per line, or a table. {declare.RATED}"
 UNDEFINED = "undefined"
 WORDS = {True: "pass", False: "fail", None: UNDEFINED}

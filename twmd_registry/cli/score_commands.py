@@ -393,7 +393,10 @@ def _html_file(value: str) -> Path:
     "report", lexical=tuple(LEXICAL_NAMES), example="twmd report ref.txt -i system_a.txt system_b.txt -o report.html"
 )
 @declare.argument("references", nargs=-1, type=declare.INPUT, metavar="[REF]...")
-@declare.many("-i --input", "HYP", "One file per system, the baseline first.", type=declare.INPUT, required=True)
+@declare.many("-i --input", "HYP", "One file per system, the baseline first.", type=declare.INPUT)
+@declare.many(
+    "--agreement", "DATA", f"Report agreement with people in place of systems. {declare.RATED}", type=declare.DATA
+)
 @declare.output("The HTML file to write.", "FILE", type=declare.CheckedPath(_html_file), required=True)
 @declare.metrics(LEXICAL_NAMES, f"As for score (default: {' '.join(REPORTED)}).", default=list(map(str, REPORTED)))
 @declare.columns
@@ -405,9 +408,18 @@ def report_command(arguments: Arguments) -> int:
     """Compare systems in one HTML file: scores with intervals and tests, distributions, correlations, alignments, every
     segment, the record.
 
-    REF are reference files, one per reference stream.
+    REF are reference files, one per reference stream. With --agreement, the page has the metrics' agreement with people
+    on every data set, with intervals and pictures.
     """
     asked = arguments.asked
+    if arguments.agreement:
+        if arguments.references or arguments.input or arguments.prediction_column or arguments.reference_column:
+            raise SpecError("--agreement reports on rated data: leave out the reference files, -i, and their columns.")
+        from twmd_registry.cli.agreement_commands import report_agreement
+
+        return report_agreement(arguments)
+    if not arguments.input:
+        raise SpecError("Missing option '-i' / '--input': name a file per system, or rated data by --agreement.")
     if not any(metric.spec for metric in asked):
         raise SpecError("a report keeps a record of this package's metrics: name one of them in -m.")
     _check_output(arguments.output, arguments)

@@ -1,0 +1,75 @@
+"""``twmd report --agreement``: tables with intervals, pictures, and what a difference means, in one file."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from twmd_registry.cli import main
+
+TEXTS = ["The cat sat on the mat.", "It rained all day.", "Nobody came home.", "She bought three apples."]
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Write two rated sets: outputs of five systems, and pairs of sentences without items."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+    rows = [
+        {"prediction": text[: 4 + 3 * k + i], "reference": text, "rating": k, "item": str(i), "system": f"<s{k}>"}
+        for k in range(5)
+        for i, text in enumerate(TEXTS)
+    ]
+    lines = {"systems": rows, "pairs": [{name: row[name] for name in [*row][:3]} for row in rows]}
+    for name, own in lines.items():
+        Path(f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own), encoding="utf-8")
+    return [f"table:{name}.jsonl" for name in lines]
+
+
+def test_page_has_intervals_pictures_and_what_a_difference_means(
+    data: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit-accuracy", "sbert", "--data", data[0], "-q"]) == 0
+    assert main(["report", "--agreement", *data, "-m", "sbert", "chrf", "-o", "page.html", "-q"]) == 0
+    assert "wrote page.html" in capsys.readouterr().out
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert re.findall("<h2>(.*)</h2>", page) == [
+        "systems.jsonl",
+        "pairs.jsonl",
+        "What a difference means",
+        "Signatures",
+    ]
+    captions = re.findall("<caption><span>(.*)</span>", page)
+    assert captions[:-1] == ["pearson", "kendall", "acc_eq", "spa (of systems)", "pearson", "kendall"]
+    assert "on 1000 segments that people agree with" in captions[-1]
+    assert re.findall('alt="([^"]*)"', page) == [
+        "scatter of systems.jsonl",
+        "spa-systems of systems.jsonl",
+        "scatter of pairs.jsonl",
+    ]
+    assert re.search(r'<th scope="row">sbert</th><td>(0|1)\.\d{3}<br><small>\d\.\d{3} \.\. \d\.\d{3}</small>', page)
+    meaning = page[page.index("What a difference means") :]
+    assert re.search(
+        r'<th scope="row">sbert</th>(<td>\d\.\d{4}<br><small>\d\.\d{4} \.\. \d\.\d{4}</small></td>){3}', meaning
+    )
+    assert "chrf</th>" not in meaning  # it has no fitted accuracy
+    assert "<s0>" not in page
+    assert "https:" not in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["ref.txt", "--agreement", "table:pairs.jsonl"], "leave out the reference files, -i, and their columns"),
+        (["ref.txt"], "name a file per system, or rated data by --agreement"),
+    ],
+)
+def test_files_of_systems_and_rated_data_are_told_apart(
+    arguments: list[str], words: str, data: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("ref.txt").write_text("A cat.\n", encoding="utf-8")
+    assert main(["report", *arguments, "-m", "chrf", "-o", "page.html"]) == 2
+    assert words in capsys.readouterr().err

@@ -1,0 +1,94 @@
+"""One HTML page of how metrics agree with people: values with intervals, pictures, and what a difference means."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import ndtri
+
+from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.metaeval.agreement import Agreement, system_agreement
+from twmd_registry.metaeval.delta_accuracy import LEVEL, find_delta_accuracy
+from twmd_registry.metaeval.side_by_side import TextTable, between
+from twmd_registry.metaeval.study import SYSTEM, StudyResult
+from twmd_registry.registry.names import Statistic
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.report.agreement_pictures import draw_agreement
+from twmd_registry.report.template import render
+
+SHARES, SEGMENTS = (0.75, 0.9, 0.95), 1000
+"""Shares of comparisons in which people agree with a difference of scores on so many segments."""
+
+
+def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str:
+    """Write the page of several data sets, each measured at the level of segments.
+
+    Where the data name items and systems, the soft pairwise accuracy of systems is added, and its pictures.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    sections = []
+    for result, rated in measured:
+        by_statistic = [(str(name), [own[name] for own in result.agreements]) for name in result.study.statistics]
+        drawn = [draw_agreement(result, rated, ".png")]
+        if rated.item is not None and rated.system is not None:
+            study = replace(result.study, level=SYSTEM, statistics=(Statistic.SPA,))
+            spa = [
+                system_agreement("spa", metric.scores, rated, resamples=study.resamples, seed=study.seed)[0]
+                for metric in result.scored
+            ]
+            by_statistic.append(("spa (of systems)", spa))
+            drawn.append(draw_agreement(replace(result, study=study), rated, ".png"))
+        labels = [metric.label for metric in result.scored]
+        sections.append(
+            {
+                "data": result.study.data,
+                "about": f"{len(rated.ratings)} segments",
+                "tables": [_table(name, labels, own) for name, own in by_statistic],
+                "pictures": [(name, base64.b64encode(png).decode()) for own in drawn for name, png in own.items()],
+                "notes": [*result.overlaps, result.study.name],
+            }
+        )
+    first = measured[0][0]
+    meanings = TextTable(
+        f"Difference of two systems' scores on {SEGMENTS} segments that people agree with in a share of comparisons",
+        ("metric", *(f"{share:.0%}" for share in SHARES)),
+        list(_meanings(first)),
+    )
+    signatures = [f"{metric.label}: {metric.signature}" for metric in first.scored]
+    return render("agreement.html", sections=sections, meanings=meanings, signatures=signatures)
+
+
+def _table(statistic: str, labels: Sequence[str], agreements: Sequence[Agreement]) -> TextTable:
+    """Lay out the average of every metric, and its value in every group, with their intervals."""
+    groups = sorted({name for own in agreements for name in own.groups})
+    columns = groups if len(groups) > 1 else []
+    rows = [
+        (label, _cell(own), *(_cell(own.groups.get(name)) for name in columns))
+        for label, own in zip(labels, agreements, strict=True)
+    ]
+    return TextTable(statistic, ("metric", "mean" if columns else "value", *columns), rows)
+
+
+def _cell(own: Agreement | None) -> str:
+    if own is None:
+        return "undefined"
+    return f"{own.value:.3f}\n{between(own.low, own.high) or ''}".strip()
+
+
+def _meanings(result: StudyResult) -> Iterator[tuple[str, ...]]:
+    """Yield a row for every metric with a fitted accuracy: the difference for each of `SHARES`, with its interval."""
+    for metric, own in zip(result.study.metrics, result.scored, strict=True):
+        if isinstance(metric, MetricSpec) and (part := find_delta_accuracy(metric)):
+            s, t = part.content.T
+            spread = np.sqrt(s * s + t * t / SEGMENTS)  # (1 + resamples,), the estimate first
+            cells = []
+            for share in SHARES:
+                difference, *resampled = ndtri(share) * spread
+                low, high = np.percentile(resampled, LEVEL)
+                cells.append(f"{difference:.4f}\n{between(low, high, 4)}")
+            yield (own.label, *cells)
