@@ -143,7 +143,8 @@ def test_every_python_block_gives_what_it_shows(page: str) -> None:
 
 
 def can_run(arguments: list[str]) -> bool:
-    return arguments[0] not in NOT_RUN and "ray" not in arguments and not any("tuned/" in word for word in arguments)
+    needs_more = {"ray", "--agreement"} & {*arguments} or any("tuned/" in word for word in arguments)
+    return arguments[0] not in NOT_RUN and not needs_more
 
 
 COMMANDS = list(
