@@ -163,17 +163,26 @@ class TestTampering:
         reference = Segments(PREDICTIONS, [REFERENCES[0], ["it is raining", "sun"], REFERENCES[2]])
         assert "texts: they are not the ones that were scored" in problems(record, reference)
 
-    def test_flipped_byte_in_the_weights_is_named(self, tmp_path: Path) -> None:
-        folder = tiny.save_encoder("bert", tmp_path / "bert")
-        record = record_of(twmd_registry.scorer("twmd", model=str(folder), layer=2))
-        assert twmd_registry.verify_record(record, [TEXTS], parts=Parts(model=str(folder))).agrees
-        weights = folder / "model.safetensors"
+    @pytest.mark.parametrize("part", ["model", "adapter"])
+    def test_flipped_byte_in_weights_is_named(self, tmp_path: Path, part: str) -> None:
+        folder = tmp_path / "mine"
+        if part == "model":
+            scorer = twmd_registry.scorer("twmd", model=str(tiny.save_encoder("bert", folder)), layer=2)
+        else:
+            shutil.copytree(packaged_adapters() / "stsb-siamese", folder)
+            scorer = twmd_registry.scorer("stsscore")
+        parts = Parts(model=str(folder)) if part == "model" else Parts(adapter=str(folder))
+        record = record_of(scorer)
+        assert twmd_registry.verify_record(record, [TEXTS], parts=parts).agrees
+        (weights,) = folder.glob("*model.safetensors")
         before = weights.stat()
         flip_last_byte(weights)
         os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))  # behind the back of any remembered hash
-        (problem,) = problems(record, parts=Parts(model=str(folder)))
-        assert problem.startswith("model content: model ")
-        assert f"not @{record.systems[0].results[0].keys['fingerprint']} as asked for" in problem
+        (problem,) = problems(record, parts=parts)
+        assert problem.startswith(f"model content: {part} ")
+        keys = record.systems[0].results[0].keys
+        content = keys["fingerprint"] if part == "model" else keys["adapter"].rpartition("@")[2]
+        assert f"{content} as asked for" in problem
 
     def test_flipped_byte_in_the_mean_vector_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
@@ -190,15 +199,6 @@ class TestTampering:
         flip_last_byte(path)
         (problem,) = problems(record)
         assert problem.startswith(f"model content: mean-{digest}.safetensors does not hold what its name says")
-
-    def test_flipped_byte_in_the_adapter_is_named(self, tmp_path: Path) -> None:
-        folder = tmp_path / "mine"
-        shutil.copytree(packaged_adapters() / "stsb-siamese", folder)
-        record = record_of(twmd_registry.scorer("stsscore"))
-        assert twmd_registry.verify_record(record, [TEXTS], parts=Parts(adapter=str(folder))).agrees
-        flip_last_byte(folder / "adapter_model.safetensors")
-        (problem,) = problems(record, parts=Parts(adapter=str(folder)))
-        assert problem.startswith(f"model content: adapter {folder} has the content ")
 
 
 def flip_last_byte(path: Path) -> None:

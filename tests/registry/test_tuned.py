@@ -48,10 +48,6 @@ def test_packaged_adapter_is_small_and_has_card_and_signature_of_its_preset(name
     assert str(signature) in (folder / "README.md").read_text(encoding="utf-8")
 
 
-def test_tuned_preset_is_not_a_default() -> None:
-    assert twmd_registry.scorer("twmd").spec.adapter is None
-
-
 @pytest.mark.parametrize(("preset", "row"), [("embedded", "`twmd`"), ("multilingual", "TWMD, preset `multilingual`")])
 def test_tuned_preset_agrees_better_with_ratings_of_an_unseen_year(preset: str, row: str) -> None:
     rated = read_wmt(shared("data/wmt/wmt17.jsonl"))

@@ -12,6 +12,7 @@ from twmd_registry.engine.input_warnings import check_sample
 from twmd_registry.errors import InputError, warn
 from twmd_registry.record.content import Record, RecordedSystem, SystemComparison, SystemScore
 from twmd_registry.registry.signature import parse_signature
+from twmd_registry.registry.spec import MetricSpec
 
 TRIALS = 10_000
 """Of the paired randomisation."""
@@ -63,8 +64,8 @@ def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -
     checks = list[Check]()
     for system in record.systems:
         before = _find_system(system, baseline)
-        old = {_settings(own): own for own in before.results if not own.is_lexical}
-        pairs = [(own, old[_settings(own)]) for own in system.results if not own.is_lexical and _settings(own) in old]
+        old, new = _by_settings(before), _by_settings(system)
+        pairs = [(own, old[settings]) for settings, own in new.items() if settings in old]
         if not pairs:
             raise InputError(f"the baseline has none of the metrics of {system.name} with the same settings.")
         for own, other in pairs:
@@ -86,10 +87,10 @@ def _find_system(system: RecordedSystem, baseline: Record) -> RecordedSystem:
     raise InputError(f"the baseline has no system {system.name}: it has {', '.join(by_name)}.")
 
 
-def _settings(scores: SystemScore) -> str:
-    """Return a signature without the tests and intervals beside it."""
-    signature = parse_signature(scores.signature)
-    return f"{signature.spec}|{signature.nrefs}"
+def _by_settings(system: RecordedSystem) -> dict[tuple[MetricSpec, str | None], SystemScore]:
+    """Return our results by their signature without the tests and intervals beside it."""
+    results = [(parse_signature(own.signature), own) for own in system.results if not own.is_lexical]
+    return {(signature.spec, signature.nrefs): own for signature, own in results}
 
 
 def _randomise(own: Sequence[float], other: Sequence[float], seed: int) -> float:

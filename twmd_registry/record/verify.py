@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +13,7 @@ import numpy as np
 from twmd_registry.engine.pairs import Segments, check_segments, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, make_scorer, score_all
-from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError, TwmdWarning
+from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError, collect_warnings
 from twmd_registry.progress import Progress
 from twmd_registry.record.content import (
     InputFile,
@@ -82,7 +80,7 @@ class VerifiedEntry(NamedTuple):
     off: int
     worst: tuple[DifferingSegment, ...]
     problems: tuple[str, ...]
-    resampled: Mapping[str, float] = MappingProxyType({})
+    resampled: dict[str, float]
 
     @property
     def agrees(self) -> bool:
@@ -131,7 +129,8 @@ def check_record(
             f"the record holds {len(names)} systems ({', '.join(names)}), but texts of {len(systems)} were given."
         )
     options = replace(options or RunOptions(), any_language=True)  # what was scored can be scored again
-    parts = check_parts(parts or Parts(), [signature.spec for _, signature in _readable(record)])
+    signatures = [signature for _, signature in _readable(record)]
+    parts = check_parts(parts or Parts(), [signature.spec for signature in signatures])
     texts = [check_segments(*own) for own in systems]
     with reread():
         rescored = [
@@ -152,24 +151,23 @@ def check_record(
             elif result.is_lexical or result.tested:
                 problems = [f"{result.head}, its tests and intervals: {trouble}"]
             checks.append(entry._replace(problems=(*entry.problems, *problems)))
-    older = [signature for _, signature in _readable(record) if signature.version != __version__]
-    differences = [f"versions: {own.version}; {describe_changes(own.spec, own.version)}" for own in older]
+    differences = [
+        f"versions: {own.version}; {describe_changes(own.spec, own.version)}"
+        for own in signatures
+        if own.version != __version__
+    ]
     differences += _input_differences(record.inputs, inputs)
     differences += _environment_differences(record.environment, environment(options.device))
     return Verification(tuple(checks), record.edited, tuple(dict.fromkeys(differences)))
 
 
-def _parse_silently(text: str) -> Signature:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TwmdWarning)
-        return parse_signature(text)
-
-
-def _readable(record: Record) -> Iterator[tuple[SystemScore, Signature]]:
-    """Return our results whose signature can be read."""
+def _readable(record: Record) -> list[tuple[SystemScore, Signature]]:
+    """Return our results whose signature can be read; what its version means is reported, not warned of."""
+    found = []
     for result in (result for system in record.systems for result in system.results if not result.is_lexical):
-        with contextlib.suppress(SignatureError):
-            yield result, _parse_silently(result.signature)
+        with collect_warnings(), contextlib.suppress(SignatureError):
+            found.append((result, parse_signature(result.signature)))
+    return found
 
 
 def _tolerance(signature: Signature, scores: Sequence[float]) -> float:
@@ -193,9 +191,8 @@ def _rescore(
         if result.is_lexical:
             continue
         try:
-            signature = _parse_silently(result.signature)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", TwmdWarning)
+            with collect_warnings():
+                signature = parse_signature(result.signature)
                 scorer = make_scorer(signature.spec, options, parts)
                 _ = scorer.spec  # finds the model and checks its content
             scorers[place] = signature, scorer

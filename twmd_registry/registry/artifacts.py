@@ -40,11 +40,7 @@ class Parts:
 
 
 def check_parts(parts: Parts, specs: Iterable[MetricSpec]) -> Parts:
-    """Return the parts for all of some signed specifications.
-
-    Raises:
-        SpecError: No specification has a part of that name: it would change nothing.
-    """
+    """Return the parts for all of some signed specifications; raises SpecError for a part that none of them has."""
     known: dict[str, set[str]] = {name: set() for name in PART_NAMES}
     for own in (member for spec in specs for member in members_or_self(spec)):
         values = (

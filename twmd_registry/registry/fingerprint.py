@@ -41,13 +41,10 @@ _reread: ContextVar[set[str] | None] = ContextVar("reread", default=None)
 
 
 def sha256_of(path: Path) -> str:
-    """Return the sha256 of a file.
+    """Return the sha256 of a file; raises ModelError if it cannot be read.
 
     A large file is read again only when its size or time has changed; a file in the Hub's cache is not read at all when
     its name there is its sha256. Under `reread` every file is read, once.
-
-    Raises:
-        ModelError: The file cannot be read.
     """
     try:
         real = path.resolve()
@@ -116,12 +113,9 @@ def weight_files(folder: Path) -> list[Path]:
 def tokenizer_files(folder: Path) -> list[Path]:
     """List the files of a folder's tokenizer: ``tokenizer.json``, or without one the older vocabulary files.
 
-    Older vocabularies come with added and special tokens in files of their own; ``tokenizer.json`` holds its own. Files
-    for certain versions of transformers, as ``tokenizer.4.0.json``, come first; the library reads the one that fits its
-    own version.
-
-    Raises:
-        ModelError: ``tokenizer_config.json`` names a file for versions that is not in the folder.
+    Older vocabularies come with added and special tokens in files of their own. Files for certain versions of
+    transformers, as ``tokenizer.4.0.json``, come first (ModelError if one is named and not there); the library reads
+    the one that fits its own version.
     """
     versioned = _versioned_tokenizers(folder)
     fast = folder / "tokenizer.json"
@@ -154,9 +148,6 @@ def model_files(folder: Path) -> list[Path]:
     The fingerprint covers these files, and a model is loaded from nothing else (`twmd_registry.models.files.isolate`).
     Where there is a ``tokenizer.json`` the older vocabulary files beside it are left out, so that a partial Hub
     download and a whole copy agree.
-
-    Raises:
-        ModelError: The index of shards is not an index, or a tokenizer's file is missing.
     """
     settings = [folder / "config.json", folder / "tokenizer_config.json"]
     return [*weight_files(folder), *(path for path in settings if path.is_file()), *tokenizer_files(folder)]

@@ -28,9 +28,6 @@ def split_name(text: str) -> tuple[str, str | None]:
 
     >>> split_name("ensemble(stsscore,sbert)"), split_name("twmd")
     (('ensemble', 'stsscore,sbert'), ('twmd', None))
-
-    Raises:
-        SpecError: The parenthesis is not closed at the end.
     """
     name, opened, rest = text.partition("(")
     if opened and not rest.endswith(")"):
@@ -39,11 +36,7 @@ def split_name(text: str) -> tuple[str, str | None]:
 
 
 def merge_members(text: str, keys: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return a metric's name without members in parentheses, and its keys with these as ``members``.
-
-    Raises:
-        SpecError: There are members in parentheses and among the keys.
-    """
+    """Return a metric's name without members in parentheses, and its keys with these as ``members``."""
     name, members = split_name(text)
     if members is None:
         return name, dict(keys)
@@ -53,11 +46,7 @@ def merge_members(text: str, keys: Mapping[str, Any]) -> tuple[str, dict[str, An
 
 
 def read_members(text: str) -> tuple[EnsembleMember, ...]:
-    """Split a list of members; keys and values are not checked.
-
-    Raises:
-        SpecError: The text is not a list of members; the message names the malformed one.
-    """
+    """Split a list of members (SpecError names the malformed one); keys and values are not checked."""
     return tuple(_read_member(part.strip(), number) for number, part in enumerate(text.split(","), 1))
 
 

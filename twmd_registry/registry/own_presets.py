@@ -32,12 +32,8 @@ _LEARNED = (
 def add_preset(path: Path, name: str | None = None) -> list[Preset]:
     """Check a TOML file with one preset; copy it, and the hashes of its tuning data if they are beside it.
 
-    Args:
-        path: The file; its form is that of this package's own presets (see `twmd_registry.registry.presets`).
-        name: The preset's name on this machine; None for its name in the file.
-
     Returns:
-        The preset, once per metric that it sets.
+        The preset, once per metric that it sets, under `name` or, without one, its name in the file.
 
     Raises:
         FileError: The file cannot be read, or the copy not be written.
@@ -94,12 +90,7 @@ def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
 
 
 def remove_preset(name: str) -> None:
-    """Remove a preset that `add_preset` added.
-
-    Raises:
-        SpecError: There is none of that name among the user's own.
-        FileError: It cannot be removed.
-    """
+    """Remove a preset that `add_preset` added; raises SpecError if there is none, FileError if it cannot be removed."""
     own = sorted(path.stem for path in _kept("x").parent.glob("*.toml"))
     if name not in own:
         raise SpecError(f"no preset {name!r} was added here; {menu(name, own) if own else 'nor was any other'}.")

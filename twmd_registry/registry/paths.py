@@ -16,12 +16,9 @@ def home() -> Path:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file through a temporary one beside it, so that no reader sees a partial file.
+    """Write a file through a temporary one beside it, so that no reader sees a partial file; raises OSError.
 
     A link stays a link, and an existing file keeps its permissions.
-
-    Raises:
-        OSError: The folder cannot be made or written.
     """
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)

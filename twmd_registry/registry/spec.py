@@ -91,11 +91,7 @@ class MetricSpec(KeyValues):
 
 
 def read_keys(metric: str, keys: dict[str, object]) -> dict[str, Value]:
-    """Read the values of the keys that a user gave for a metric; None means "not given".
-
-    Raises:
-        SpecError: An unknown key, one the metric does not use, or a value that is not possible.
-    """
+    """Read the values of the keys that a user gave for a metric; None means "not given"."""
     allowed = entry(metric).keys
     given = {name: key(name, allowed, str(metric)).parse(value) for name, value in keys.items() if value is not None}
     model = given.get("model")
@@ -138,9 +134,6 @@ def apply_preset(preset: Preset, given: dict[str, Value], preset_of_members: str
     """Return the specification of a preset with some keys set otherwise.
 
     Members of an ensemble that are given take the keys that they do not set from `preset_of_members`.
-
-    Raises:
-        SpecError: Keys that exclude each other, or one that neither sets.
     """
     facts = entry(preset.metric)
     own = {name: KEYS[name].parse(value) for name, value in preset.keys.items() if name in facts.keys}
@@ -188,11 +181,7 @@ def _expand(members: str, usual: str | None) -> str:
 
 
 def member_specs(spec: MetricSpec) -> tuple[tuple[float, MetricSpec], ...]:
-    """Return the members of an ensemble, with their weights.
-
-    Raises:
-        SpecError: A member has an unknown key, an impossible value, or values that exclude each other.
-    """
+    """Return the members of an ensemble, checked, with their weights."""
     specs = []
     for weight, metric, content, keys in read_members(spec.members or ""):
         allowed = entry(metric).keys
@@ -204,11 +193,7 @@ def member_specs(spec: MetricSpec) -> tuple[tuple[float, MetricSpec], ...]:
 
 
 def spec_with_keys(metric: str) -> MetricSpec:
-    """Read the specification of one metric with keys, written as a member of an ensemble is.
-
-    Raises:
-        SpecError: It is none, or several.
-    """
+    """Read the specification of one metric with keys, written as a member of an ensemble is."""
     specs = member_specs(make_spec(MetricName.ENSEMBLE, members=metric))
     if len(specs) != 1:
         raise SpecError(f"expected one metric with its keys, not {len(specs)}: {metric}.")

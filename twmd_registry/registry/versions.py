@@ -17,9 +17,7 @@ metrics that it concerns, and the line of CHANGELOG.md.
 
 
 def changes_between(spec: MetricSpec, one: str, other: str) -> list[str]:
-    """Return what moved the scores of a specification (of an ensemble: those of its members) between two versions, in
-    either order.
-    """
+    """Return what moved the scores of a specification, or of its members, between two versions in either order."""
     old, new = sorted((VERSIONS.index(one), VERSIONS.index(other)))
     metrics = {own.metric for own in members_or_self(spec)}
     return [

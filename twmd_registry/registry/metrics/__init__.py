@@ -76,11 +76,7 @@ CATALOGUE: dict[MetricName, Metric] = {
 
 
 def entry(metric: str) -> Metric:
-    """Return the declaration of a metric.
-
-    Raises:
-        SpecError: There is no such metric; the message lists the available metrics.
-    """
+    """Return the declaration of a metric; raises SpecError, with the menu of metrics, if there is none."""
     if not isinstance(metric, str) or metric not in set(MetricName):
         raise SpecError(f"there is no metric {metric!r}; {menu(str(metric), MetricName)}.")
     return CATALOGUE[MetricName(metric)]
