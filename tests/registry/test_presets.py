@@ -101,6 +101,8 @@ def test_preset_of_a_user_is_never_a_default(house: Path) -> None:
         (HOUSE, "", "holds no preset"),
         (HOUSE, "not toml", "is not TOML"),
         (HOUSE, "house = 3", r"\[house\]: no \[house.metrics.METRIC\] table"),
+        (HOUSE, HOUSE.partition("[house.sh")[0] + "metrics.twmd = 3", r"expected tables, .* \[house.metrics.twmd\]"),
+        (HOUSE, HOUSE.partition("[house.sh")[0] + "shared = 3\nmetrics.twmd.layer = 3", r"expected tables, \[house.sh"),
         ("[house]\n", "[house]\ncolour = 1\n", r"\[house\]: unknown: colour\. Expected provenance"),
         ('provenance = "', 'provenance = " " #', r"\[house\]: no provenance"),
         ("metrics.twmd", "metrics.twdm", "metrics.twdm: there is no metric 'twdm'; did you mean 'twmd'"),

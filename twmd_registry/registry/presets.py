@@ -154,9 +154,8 @@ def name_preset(given: str | None, origin: str) -> str:
         return check_name(given, f"--name {given!r}")
     name = re.sub(r"[^A-Za-z0-9_.-]", "-", origin.strip("/.").rpartition("/")[2])
     taken = {preset.name for preset in presets().values()}
-    free = next(
-        one for number in itertools.count(1) if (one := name if number == 1 else f"{name}-{number}") not in taken
-    )
+    numbered = (f"{name}-{number}" for number in itertools.count(2))
+    free = next(one for one in itertools.chain([name], numbered) if one not in taken)
     return check_name(free, f"--name {free!r}")
 
 
@@ -177,7 +176,9 @@ def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
         raise SpecError(f"{where}: strict={strict!r}: expected true or false.")
     shared = table.get("shared", {})
     for metric, own in metrics.items():
-        keys = {**shared, **own}
+        if not isinstance(shared, dict) or not isinstance(own, dict):
+            raise SpecError(f"{where}: expected tables, [{name}.shared] and [{name}.metrics.{metric}], not values.")
+        keys = shared | own
         provenance = keys.pop("provenance", table.get("provenance"))
         if not isinstance(provenance, str) or not provenance.strip():
             raise SpecError(f"{where}: no provenance: say in a sentence how the values were chosen.")
