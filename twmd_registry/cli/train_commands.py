@@ -172,7 +172,9 @@ finetuning = declare.all_of(
     declare.option("--batch", "N", "Segments per step (default: 16).", default=16, **RECIPE),
     declare.option("--learning-rate", "X", "Default: 5e-4, and 5e-5 with --full.", type=float, **RECIPE),
     declare.seed("Seed of the batch order and of dropout"),
-    declare.option("--save-steps", "N", "Steps between two checkpoints (default: one per epoch).", **RECIPE),
+    declare.option(
+        "--save-steps", "N", "Steps between two checkpoints, beside one per epoch (default: none).", **RECIPE
+    ),
     declare.flag("--resume", "Continue the interrupted run in DIR."),
     preset_name,
     declare.settings,

@@ -17,6 +17,7 @@ from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, SpecError, warn
+from twmd_registry.judgments.rated import select
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
 from twmd_registry.registry.names import Centering, Dtype
@@ -262,14 +263,13 @@ def _agreement(model: TrainedMetric, dev: Sequence[TrainingData]) -> dict[str, f
     """Score and correlate every group separately; return means over the groups of all data sets."""
     found: dict[str, list[float]] = {"pearson": [], "kendall": []}
     for source in dev:
-        groups, segments = np.asarray(source.rated.group), data.segments_of(source)
+        groups = np.asarray(source.rated.group)
         for name in np.unique(groups).tolist():
-            rows = np.flatnonzero(groups == name)
-            own = Segments([segments.predictions[i] for i in rows], [segments.references[i] for i in rows])
-            scores = model.score(own)
+            own = source._replace(rated=select(source.rated, np.flatnonzero(groups == name)))
+            scores = model.score(data.segments_of(own))
             try:
                 for statistic, values in found.items():
-                    values.append(correlate(statistic, scores, source.rated.ratings[rows]))
+                    values.append(correlate(statistic, scores, own.rated.ratings))
             except InputError as error:
                 raise InputError(f"{source.name}, group {name}: {error}") from error
     return {statistic: float(np.mean(values)) for statistic, values in found.items()}

@@ -62,7 +62,7 @@ class Recipe:
         bf16: Whether matrix products of the encoder are in bfloat16 during training; weights, losses and evaluation
             stay in float32.
         dropout: Dropout rate of hidden states and attention weights; None for that of the model's configuration.
-        save_steps: Steps between two checkpoints; None for a checkpoint per epoch.
+        save_steps: Steps between two checkpoints, beside one per epoch; None for these alone.
 
     Raises:
         SpecError: A number is not possible.
