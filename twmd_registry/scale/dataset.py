@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from twmd_registry.engine.scorer import Scorer, check_scorers, make_scorer, score_all, scorer
+from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, scorer
 from twmd_registry.errors import InputError, SpecError, TwmdError, no_column
 from twmd_registry.judgments.reader import USUAL_REFERENCES
 from twmd_registry.registry.names import Centering
@@ -75,9 +75,7 @@ def score_dataset(
 
 
 def _scorers(metrics: Metrics) -> list[Scorer]:
-    if isinstance(metrics, MetricSpec):
-        return [make_scorer(metrics)]
-    if isinstance(metrics, str):
+    if isinstance(metrics, str | MetricSpec):
         return [scorer(metrics)]
     scorers = list(metrics) if isinstance(metrics, Iterable) else [metrics]
     check_scorers(scorers)
