@@ -173,9 +173,10 @@ class PipelineRun:
             for view, specs in self._views.items():
                 items = make_items(view, self._pairs, chunk, texts, rows)
                 layers, weightless, wordless = select(view, encoded, items, self._encoder)
-                _, units = make_units(
-                    view, layers, items, sums.get(view), unknown=encoded.unknown, weightless=weightless
-                )
+                units = make_units(view, layers, items, sums.get(view), unknown=encoded.unknown, weightless=weightless)[
+                    1
+                ]
+                del layers  # copies of all vectors
                 sides, vanished = align_pairs(units, items, empty[items.row], specs)
                 for flag, gone in (
                     (self.flags.vanished, items.row[vanished & ~empty[items.row]]),

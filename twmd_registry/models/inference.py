@@ -268,7 +268,7 @@ class FileEmbedding(nn.Embedding):
     """``nn.Embedding`` that reads the rows at hand from the model's file, until its weights are trained or changed.
 
     Its weights are mapped from the file, and every row that is read from them would keep up to 64 KB of the file in
-    memory. This module maps the file for the time of a look-up only.
+    memory.
 
     Attributes:
         file: A safetensors file that is never written.
@@ -285,8 +285,13 @@ class FileEmbedding(nn.Embedding):
         weight = self.weight
         if not self.in_file or weight.requires_grad or weight.dtype != torch.float32 or weight.device.type != "cpu":
             return super().forward(input)
-        rows = np.memmap(self.file, "<f4", "r", self.offset, tuple(weight.shape))
-        return torch.from_numpy(np.take(rows, input.numpy(), axis=0))
+        ids, places = np.unique(input.numpy().ravel(), return_inverse=True)
+        rows = np.empty((len(ids), weight.shape[1]), dtype="<f4")
+        with self.file.open("rb", buffering=0) as file:
+            for row, number in zip(rows, ids.tolist(), strict=True):
+                file.seek(self.offset + number * row.nbytes)
+                file.readinto(row)
+        return torch.from_numpy(rows[places].reshape(*input.shape, -1))
 
 
 @contextlib.contextmanager
