@@ -20,22 +20,17 @@ from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.inference import LoadedModel, check_finite
-from twmd_registry.models.load import check_limit, check_vocabulary, length_limit, load_encoder, load_tokenizer
+from twmd_registry.models.load import check_vocabulary, length_limit, load_encoder, load_tokenizer
 from twmd_registry.models.vectors import is_static, load_static
 from twmd_registry.tensors import EncodedTexts
-
-SHORTEST_LIMIT = 3
-"""One token of the text, and two special tokens."""
 
 
 class Encoder(LoadedModel):
     """An encoder on a device.
 
     Attributes:
-        files: The model's files.
         depth: Number of its layers; hidden states run from 0 to `depth`.
         width: Dimensions of a token vector.
-        limit: Most tokens it can read, special tokens included; None for no limit.
         dtype: Name of its number format.
         lock: Held while the model is used: hidden states are read by hooks, which threads would share.
         adapter: Name of its adapter; None without one.
@@ -44,14 +39,10 @@ class Encoder(LoadedModel):
         texts_encoded: Number of texts encoded so far.
     """
 
-    def __init__(self, files: ModelFiles, adapter: AdapterFiles | None, dtype: str, device: torch.device) -> None:
-        """Load the model.
+    shortest = 3  # a token of the text, and two special tokens
 
-        Args:
-            files: Its files.
-            adapter: A PEFT adapter to merge.
-            dtype: Name of a torch dtype.
-            device: Its device.
+    def __init__(self, files: ModelFiles, adapter: AdapterFiles | None, dtype: str, device: torch.device) -> None:
+        """Load the model, and merge an adapter.
 
         Raises:
             ModelError: It cannot be loaded.
@@ -91,14 +82,6 @@ class Encoder(LoadedModel):
             token if token.startswith("##") or not text or "\ufffd" in text else text
             for token, text in zip(tokens, texts, strict=True)
         ]
-
-    def check_limit(self, limit: int | None) -> int | None:
-        """Settle the length limit that applies: the one asked for, or the model's own.
-
-        Raises:
-            SpecError: More than the model can read, or no room for a token of the text.
-        """
-        return check_limit(limit, self.limit, least=SHORTEST_LIMIT, name=self.files.name)
 
     def check_windows(self, limit: int, stride: int) -> None:
         """Check that windows leave no token between them out.

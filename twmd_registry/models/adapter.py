@@ -101,7 +101,7 @@ def _check_base(adapter: AdapterFiles, files: ModelFiles) -> None:
 
 
 def merge(network: Any, adapter: AdapterFiles, files: ModelFiles) -> Any:
-    """Merge an adapter into a network and return the network.
+    """Return a network with an adapter merged into it.
 
     Raises:
         ModelError: The adapter was made for another model, or does not fit the network.

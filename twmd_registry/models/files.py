@@ -118,17 +118,11 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
 
 @contextlib.contextmanager
 def isolate(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield a temporary folder that holds some files and nothing else.
+    """Yield a temporary folder that holds links to some files (copies where links are not allowed) and nothing else.
 
     Libraries read every file that they know in a model's folder: added tokens, special tokens, a PEFT adapter. A file
     outside the fingerprint must not change a score, so models are loaded from a folder with the fingerprinted files
     only.
-
-    Args:
-        paths: Existing files with different names.
-
-    Yields:
-        The folder: links to the files, or copies where links are not allowed.
     """
     with tempfile.TemporaryDirectory(prefix="twmd-") as name:
         folder = Path(name)
@@ -141,12 +135,7 @@ def isolate(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> Path:
-    """Fetch what is needed of a Hub repository, or take it from the Hub cache.
-
-    Args:
-        repo: Its id.
-        revision: A revision.
-        what: Its name in messages.
+    """Fetch what is needed of a Hub repository, or take it from the Hub cache; return its folder.
 
     Raises:
         ModelError: Not a Hub id, not there, no access, or no network and not in the cache.

@@ -69,11 +69,6 @@ def save(kind: FittedKind, content: bytes, folder: Path) -> Path:
 def locate(kind: FittedKind, wanted: str, digest: Callable[[bytes], str] = hash_of) -> Path:
     """Find a file by its hash (packaged, in the user's home, in the working folder) or by its path.
 
-    Args:
-        kind: The kind of file.
-        wanted: Hash or path.
-        digest: The hash of a file's content.
-
     Raises:
         ModelError: It is not here, or does not hold what its name says.
     """
@@ -113,13 +108,7 @@ class FittedPart(NamedTuple, Generic[Content]):
 def find_signed(
     find: Callable[[str], FittedPart[Content]], asked: str, parts: Parts | None, kind: FittedKind
 ) -> FittedPart[Content]:
-    """Find a part by its name in the specification, or in the place that the user names for a signature.
-
-    Args:
-        find: Finds it by name or path.
-        asked: Its name in the specification.
-        parts: The places that the user names.
-        kind: The kind of part.
+    """Find a part by its name in the specification (`asked`), or in the place that the user names for a signature.
 
     Raises:
         ModelError: It is not here, or does not have the signed content.

@@ -21,7 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from twmd_registry.errors import ModelError, NotFiniteError, is_out_of_memory
+from twmd_registry.errors import ModelError, NotFiniteError, SpecError, is_out_of_memory
+from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.pool import empty_device_cache
 
 Value = TypeVar("Value")
@@ -376,6 +377,9 @@ class LoadedModel:
         network: The network.
         device: Its device.
         lock: To be held while it is used.
+        files: The model's files.
+        limit: Most tokens it can read, special tokens included; None for no limit.
+        shortest: The smallest limit that leaves room for text beside special tokens.
         parked: Whether it waits in the CPU's memory.
         static: Whether it is a table of word vectors; words without one are then left out.
     """
@@ -383,8 +387,30 @@ class LoadedModel:
     network: Any
     device: torch.device
     lock: Any
+    files: ModelFiles
+    limit: int | None
+    shortest: int
     parked = False
     static = False
+
+    def check_limit(self, asked: int | None) -> int | None:
+        """Settle the length limit that applies: the one asked for, or the model's own.
+
+        Raises:
+            SpecError: More than the model can read, or no room for text.
+        """
+        if asked is None:
+            return self.limit
+        if self.limit is not None and asked > self.limit:
+            raise SpecError(
+                f"truncation to {asked} tokens is out of range: {self.files.name} reads at most {self.limit} tokens."
+            )
+        if asked < self.shortest:
+            raise SpecError(
+                f"truncation to {asked} tokens leaves no room for text beside special tokens: expected at least "
+                f"{self.shortest}."
+            )
+        return asked
 
     def park(self) -> None:
         """Move the network to the CPU and free device memory; the next use moves it back."""

@@ -104,13 +104,7 @@ def _loading_dtype(dtype: str) -> dict[str, torch.dtype]:
 
 
 def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> Any:
-    """Load a network in evaluation mode on the CPU.
-
-    Args:
-        kind: A transformers auto class.
-        files: The model's files.
-        dtype: Name of a torch dtype.
-        settings: More arguments for ``from_pretrained``.
+    """Load a network of a transformers auto class in evaluation mode on the CPU; ``from_pretrained`` gets the settings.
 
     Raises:
         ModelError: The architecture needs remote code or is unknown, the files are broken, or weights of the encoder
@@ -231,16 +225,7 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
 
 
 def check_vocabulary(tokenizer: PreTrainedTokenizerFast, network: Any, label: str) -> None:
-    """Refuse a tokenizer with token ids that the network has no embedding of; reading them kills a GPU's process.
-
-    Args:
-        tokenizer: The tokenizer, with all added tokens.
-        network: The network.
-        label: The model's name, for messages.
-
-    Raises:
-        ModelError: There is such an id.
-    """
+    """Refuse a tokenizer with token ids that the network has no embedding of; reading them kills a GPU's process."""
     rows = network.get_input_embeddings().weight.shape[0]
     pair = tokenizer("a", "b")  # a template may give its special tokens other ids than the vocabulary does
     entries = (*tokenizer.get_vocab().items(), *zip(pair.tokens(), pair["input_ids"], strict=True))
@@ -253,16 +238,7 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerFast, network: Any, label: st
 
 
 def check_token_types(tokenizer: PreTrainedTokenizerFast, network: Any, label: str) -> None:
-    """Refuse a tokenizer with token types that the network, which reads pairs, has no embedding of.
-
-    Args:
-        tokenizer: The tokenizer.
-        network: The network.
-        label: The model's name, for messages.
-
-    Raises:
-        ModelError: There is such a type.
-    """
+    """Refuse a tokenizer with token types that the network, which reads pairs, has no embedding of."""
     highest = max(tokenizer("a", "b").get("token_type_ids", [0]))
     for name, module in network.named_modules():
         if name.endswith("token_type_embeddings") and highest >= module.weight.shape[0]:
@@ -287,26 +263,3 @@ def length_limit(network: Any, tokenizer: PreTrainedTokenizerFast) -> int | None
         limits.append(rows if padding is None else rows - padding - 1)
     known = [int(limit) for limit in limits if limit and limit < NO_LIMIT]
     return min(known) if known else None
-
-
-def check_limit(asked: int | None, own: int | None, *, least: int, name: str) -> int | None:
-    """Settle the length limit that applies: the one asked for, or the model's own.
-
-    Args:
-        asked: The limit asked for, None for the model's own.
-        own: The model's own, None when it has none.
-        least: The smallest limit that leaves room for text beside special tokens.
-        name: The model's name, for messages.
-
-    Raises:
-        SpecError: More than the model can read, or less than `least`.
-    """
-    if asked is None:
-        return own
-    if own is not None and asked > own:
-        raise SpecError(f"truncation to {asked} tokens is out of range: {name} reads at most {own} tokens.")
-    if asked < least:
-        raise SpecError(
-            f"truncation to {asked} tokens leaves no room for text beside special tokens: expected at least {least}."
-        )
-    return asked

@@ -19,12 +19,7 @@ def claim_model(owner: object, key: Hashable, load: Callable[[], Any]) -> Any:
 
     A claim ends by `release_model`, or when its owner is garbage-collected. Adapters are merged here, so number formats
     of a surrounding training loop are overridden. transformers draws random weights before it reads the file; the
-    caller's random state is restored.
-
-    Args:
-        owner: An object that uses the model; it has one claim at a time.
-        key: Identifies the model, device and dtype included.
-        load: Loads it.
+    caller's random state is restored. The key identifies the model, device and dtype included.
     """
     import torch
 

@@ -19,12 +19,13 @@ the first 16 numbers and whose high halves are those of the others; a number is 
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import struct
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from filelock import FileLock
 from safetensors import SafetensorError
@@ -122,39 +123,32 @@ def _data_file() -> Path:
 
 
 def write_model(source: Path, folder: Path) -> None:
-    """Write a data file as a folder of transformers: weights in float32, configuration, tokenizer.
-
-    Args:
-        source: The data file.
-        folder: An empty folder.
-
-    Raises:
-        OSError: The folder cannot be written.
-    """
+    """Write a data file as a folder of transformers: weights in float32, configuration, tokenizer."""
     import numpy as np
     from safetensors.numpy import save_file
 
-    content = np.memmap(source, np.uint8, "r").data
-    reader = _Reader(content)
-    reader.take("4sI")
-    width, layers, heads, inner, rows, positions, types, epsilon, _ = reader.take("7ifi")
-    pieces, *special, size = reader.take("5iQ")
-    starts, scores = reader.array("<u4", pieces + 1), reader.array("<f4", pieces)
-    text = reader.array("u1", size).tobytes()
+    with source.open("rb") as file:
+        _read(file, "4sI")
+        width, layers, heads, inner, rows, positions, types, epsilon, _ = _read(file, "7ifi")
+        pieces, *special, size = _read(file, "5iQ")
+        starts, scores = np.fromfile(file, "<u4", pieces + 1), np.fromfile(file, "<f4", pieces)
+        text = file.read(size)
+        file.seek(_read(file, "iI")[1], io.SEEK_CUR)
+        shapes = {"emb.word": (rows, width), "emb.pos": (positions, width), "emb.type": (types, width)}
+        shapes |= {f"l{layer}.fi.w": (inner, width) for layer in range(layers)}
+        shapes |= {f"l{layer}.fo.w": (width, inner) for layer in range(layers)}
+        tensors = {}
+        for _ in range(_read(file, "i")[0]):
+            name = file.read(_read(file, "H")[0]).decode()
+            form, numbers, offset, _ = _read(file, "BIQQ")
+            values = (
+                _dequantise(source, offset, numbers) if form else np.fromfile(source, "<f4", numbers, offset=offset)
+            )
+            shape = shapes.get(name, (width, width) if form else (numbers,))
+            tensors[_name_in_transformers(name)] = values.astype(np.float32, copy=False).reshape(shape)
     vocabulary = [
         (text[start:end].decode(), float(score)) for start, end, score in zip(starts, starts[1:], scores, strict=False)
     ]
-    reader.array("u1", reader.take("iI")[1])
-    shapes = {"emb.word": (rows, width), "emb.pos": (positions, width), "emb.type": (types, width)}
-    shapes |= {f"l{layer}.fi.w": (inner, width) for layer in range(layers)}
-    shapes |= {f"l{layer}.fo.w": (width, inner) for layer in range(layers)}
-    tensors = {}
-    for _ in range(reader.take("i")[0]):
-        name = reader.array("u1", reader.take("H")[0]).tobytes().decode()
-        form, numbers, offset, _ = reader.take("BIQQ")
-        values = _dequantise(content, offset, numbers) if form else np.frombuffer(content, "<f4", numbers, offset)
-        shape = shapes.get(name, (width, width) if form else (numbers,))
-        tensors[_name_in_transformers(name)] = np.ascontiguousarray(values, dtype=np.float32).reshape(shape)
     config = {
         "architectures": ["BertModel"],
         "model_type": "bert",
@@ -176,34 +170,17 @@ def write_model(source: Path, folder: Path) -> None:
     shutil.copymode(folder / "config.json", folder / "model.safetensors")  # the library writes it for its owner only
 
 
-class _Reader:
-    """Reads numbers of a buffer, one after the other."""
-
-    def __init__(self, content: memoryview) -> None:
-        """Begin at the start."""
-        self._content, self._place = content, 0
-
-    def take(self, form: str) -> tuple[Any, ...]:
-        """Return numbers of the form of `struct`."""
-        values = struct.unpack_from(f"<{form}", self._content, self._place)
-        self._place += struct.calcsize(f"<{form}")
-        return values
-
-    def array(self, dtype: str, numbers: int) -> np.ndarray:
-        """Return an array of numbers."""
-        import numpy as np
-
-        values = np.frombuffer(self._content, dtype, numbers, self._place)
-        self._place += values.nbytes
-        return values
+def _read(file: BinaryIO, form: str) -> tuple[Any, ...]:
+    """Return the next numbers of a file, of the form of `struct`."""
+    return struct.unpack(f"<{form}", file.read(struct.calcsize(f"<{form}")))
 
 
-def _dequantise(content: memoryview, offset: int, numbers: int) -> np.ndarray:
+def _dequantise(source: Path, offset: int, numbers: int) -> np.ndarray:
     """Return the numbers of blocks of four-bit codes; shape (numbers,), float32."""
     import numpy as np
 
     form = np.dtype([("scale", "<f2"), ("codes", "u1", BLOCK // 2)])
-    blocks = np.frombuffer(content, form, numbers // BLOCK, offset)
+    blocks = np.fromfile(source, form, numbers // BLOCK, offset=offset)
     values = np.empty((len(blocks), 2, BLOCK // 2), dtype=np.float32)
     for start in range(0, len(blocks), ROWS_AT_ONCE):
         part = blocks[start : start + ROWS_AT_ONCE]
@@ -242,11 +219,8 @@ def tokenizer(vocabulary: list[tuple[str, float]], special: list[int]) -> dict[s
     Its normalisation is SentencePiece's ``nmt_nfkc``, of an older Unicode: NFKC that keeps the full-width tilde. It
     differs from the original's in three characters (U+0344, U+F8FF, U+1F23B), in text in which combining marks are not
     in Unicode's order or follow a compatibility character (full-width, a ligature), and in decomposed Hangul: here they
-    are composed.
-
-    Args:
-        vocabulary: Every piece and its log-probability, by id.
-        special: Ids of ``<s> </s> <pad> <unk>``.
+    are composed. The vocabulary is every piece and its log-probability, by id; `special`, the ids of ``<s> </s> <pad>
+    <unk>``.
     """
     bos, eos, _, unknown = special
     normalizers: list[dict[str, Any]] = [

@@ -17,7 +17,6 @@ from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, read_ad
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.inference import LoadedModel, check_finite
 from twmd_registry.models.load import (
-    check_limit,
     check_token_types,
     check_vocabulary,
     length_limit,
@@ -31,8 +30,6 @@ from twmd_registry.registry.fingerprint import SHARD_INDEX, weight_files
 from twmd_registry.registry.names import UNKNOWN_SHARE
 from twmd_registry.tensors import TextFlags
 
-SHORTEST_LIMIT = 5
-"""Two texts of one token each and three special tokens."""
 _TEXTS_AT_ONCE = 4096
 
 
@@ -40,22 +37,16 @@ class Regressor(LoadedModel):
     """A regression model on a device: a cross-encoder, or a siamese one.
 
     Attributes:
-        files: The model's files.
-        limit: Most tokens of a pair, special tokens included; None for no limit.
         dtype: Name of the encoder's number format.
         lock: Held while the model is used: its tokenizer has state.
         reads_apart: Whether it encodes each text alone, so that their order has no effect.
     """
 
-    def __init__(self, files: ModelFiles, adapter: AdapterFiles | None, dtype: str, device: torch.device) -> None:
-        """Load the model.
+    shortest = 5  # two texts of one token each and three special tokens
 
-        Args:
-            files: Its files.
-            adapter: A PEFT adapter to merge, head included: of a cross-encoder in its weights, of a siamese model in a
-                file of its own.
-            dtype: Name of a torch dtype.
-            device: Its device.
+    def __init__(self, files: ModelFiles, adapter: AdapterFiles | None, dtype: str, device: torch.device) -> None:
+        """Load the model, and merge an adapter: of a cross-encoder with the head in its weights, of a siamese model
+        with the head in a file of its own.
 
         Raises:
             ModelError: It cannot be loaded, has no trained regression head, or a head with several outputs.
@@ -91,14 +82,6 @@ class Regressor(LoadedModel):
         self.device = device
         self.dtype = dtype
         self.lock = RLock()
-
-    def check_limit(self, limit: int | None) -> int | None:
-        """Settle the length limit that applies: the one asked for, or the model's own.
-
-        Raises:
-            SpecError: More than the model can read, or too little for two tokens.
-        """
-        return check_limit(limit, self.limit, least=SHORTEST_LIMIT, name=self.files.name)
 
     def flag_texts(self, texts: Sequence[str]) -> TextFlags:
         """Return which texts have no token (blank, or every character dropped), and which have unknown ones."""
@@ -192,11 +175,7 @@ def _keep_head_exact(network: Any) -> None:
 
 
 def _check_architecture(files: ModelFiles) -> None:
-    """Check that the configuration names a model with a head for sequences (before missing weights are reported).
-
-    Raises:
-        ModelError: It names another architecture, such as one for masked words.
-    """
+    """Refuse a configuration of an architecture without a head for sequences, such as one for masked words."""
     named = json.loads((files.folder / "config.json").read_text(encoding="utf-8")).get("architectures") or []
     if named and not any(str(architecture).endswith("ForSequenceClassification") for architecture in named):
         raise ModelError(
@@ -206,11 +185,7 @@ def _check_architecture(files: ModelFiles) -> None:
 
 
 def _check_head(files: ModelFiles, network: Any) -> None:
-    """Check that the head is in the weights (it would be random otherwise) and has one output.
-
-    Raises:
-        ModelError: The head is missing, or is a classifier's.
-    """
+    """Refuse a head that is not in the weights (it would be random) or has several outputs, as a classifier's."""
     inside = f"{network.base_model_prefix}."
     head = {name for name in network.state_dict() if not name.startswith(inside)}
     stored = {name for path in weight_files(files.folder) if path.name != SHARD_INDEX for name in _tensor_names(path)}

@@ -26,11 +26,8 @@ BASE = "base"
 
 
 def mark_second_texts(tokenizer: Any, name: str) -> None:
-    """Make a tokenizer write pairs as `take_apart` reads them, in the format of BERT.
-
-    Args:
-        tokenizer: A fast tokenizer that pads on the right. One without token types, such as XLM-RoBERTa's, gets them.
-        name: The model's name, for the error.
+    """Make a fast tokenizer write pairs as `take_apart` reads them, in the format of BERT; a tokenizer without token
+    types, such as XLM-RoBERTa's, gets them.
 
     Raises:
         ModelError: It has no special token at the beginning or at the end of a text.
@@ -108,11 +105,7 @@ def save_line(line: torch.nn.Linear, folder: Path, base: str) -> None:
 
 
 def load_line(path: Path, base: str) -> torch.nn.Linear:
-    """Read a line.
-
-    Args:
-        path: The file.
-        base: The content of the model that is to be read.
+    """Read a line that was trained on a base model of this content.
 
     Raises:
         ModelError: The file is damaged, holds something else, or was trained on another base model.

@@ -44,10 +44,6 @@ def is_static(files: ModelFiles) -> bool:
 def load_static(files: ModelFiles, dtype: str) -> tuple[Any, PreTrainedTokenizerFast]:
     """Load a table or a folder of static vectors as a network without layers, and its tokenizer.
 
-    Args:
-        files: A table, or a folder.
-        dtype: Name of a torch dtype.
-
     Raises:
         ModelError: It is damaged; names the line of a table.
     """
