@@ -291,7 +291,7 @@ class FileEmbedding(nn.Embedding):
         with self.file.open("rb", buffering=0) as file:
             for row, number in zip(rows, ids.tolist(), strict=True):
                 file.seek(self.offset + number * row.nbytes)
-                file.readinto(row)
+                file.readinto(row.data)
         return torch.from_numpy(rows[places].reshape(*input.shape, -1))
 
 
