@@ -131,32 +131,36 @@ def test_damage_is_named_in_one_line_with_the_users_folder(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("metric", ["sbert", "stsscore"])
-def test_tokenizer_of_a_larger_vocabulary_is_an_error(tmp_path: Path, metric: str) -> None:
-    folder = save_model(tmp_path, metric)
+def enlarge_vocabulary(folder: Path) -> None:
     tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     tokenizer["model"]["vocab"]["cat"] = 99
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
-    with pytest.raises(ModelError, match=r"gives token id 99 \('cat'\), but its network has ids 0 to 23"):
-        _ = twmd_registry.scorer(metric, model=str(folder)).signature
+    change_json(folder / "tokenizer.json", **tokenizer)
 
 
-@pytest.mark.parametrize("key", ["cls_token", "pad_token"])
-def test_special_token_beyond_the_embeddings_is_an_error_at_loading(tmp_path: Path, key: str) -> None:
-    folder = save_model(tmp_path)
-    change_json(folder / "tokenizer_config.json", **{key: "[NEW]"})
-    with pytest.raises(ModelError, match=r"gives token id 24 \('\[NEW\]'\), but its network has ids 0 to 23"):
-        _ = twmd_registry.scorer("twmd", model=str(folder)).signature
-
-
-def test_template_with_a_token_id_beyond_the_embeddings_is_an_error_at_loading(tmp_path: Path) -> None:
-    folder = save_model(tmp_path)
+def change_template(folder: Path) -> None:
     tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     for special in tokenizer["post_processor"]["special_tokens"].values():
         special["ids"] = [40_000]
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
-    with pytest.raises(ModelError, match="gives token id 40000 .*, but its network has ids 0 to 23"):
-        _ = twmd_registry.scorer("twmd", model=str(folder)).signature
+    change_json(folder / "tokenizer.json", **tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("metric", "alter", "token"),
+    [
+        ("sbert", enlarge_vocabulary, r"99 \('cat'\)"),
+        ("stsscore", enlarge_vocabulary, r"99 \('cat'\)"),
+        ("twmd", lambda folder: change_json(folder / "tokenizer_config.json", cls_token="[NEW]"), r"24 \('\[NEW\]'\)"),
+        ("twmd", lambda folder: change_json(folder / "tokenizer_config.json", pad_token="[NEW]"), r"24 \('\[NEW\]'\)"),
+        ("twmd", change_template, "40000 .*"),
+    ],
+)
+def test_token_id_beyond_the_embeddings_is_an_error_at_loading(
+    tmp_path: Path, metric: str, alter: Callable[[Path], None], token: str
+) -> None:
+    folder = save_model(tmp_path, metric)
+    alter(folder)
+    with pytest.raises(ModelError, match=f"gives token id {token}, but its network has ids 0 to 23"):
+        _ = twmd_registry.scorer(metric, model=str(folder)).signature
 
 
 def test_token_type_beyond_the_embeddings_is_an_error_at_loading(tmp_path: Path) -> None:

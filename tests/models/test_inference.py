@@ -105,17 +105,11 @@ def test_weights_that_change_afterwards_count(layouts: list[int]) -> None:
 
 
 @needs_onednn
-def test_cpu_without_bfloat16_leaves_it_to_torch(products: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_formats_that_the_cpu_does_not_multiply_are_left_to_torch(
+    dtype: torch.dtype, products: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
-    layer, x = nn.Linear(8, 4).to(torch.bfloat16), torch.randn(3, 8, dtype=torch.bfloat16)
-    with torch.inference_mode():
-        assert torch.equal(quick(layer)(x), layer(x))
-    assert not products
-
-
-@needs_onednn
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
-def test_other_formats_are_left_to_torch(dtype: torch.dtype, products: list[int]) -> None:
     layer, x = nn.Linear(8, 4).to(dtype), torch.randn(3, 8, dtype=dtype)
     with torch.inference_mode():
         assert torch.equal(quick(layer)(x), layer(x))
@@ -134,7 +128,7 @@ def test_training_is_left_to_torch(products: list[int]) -> None:
 
 
 @needs_onednn
-def test_who_switches_onednn_off_goes_without(products: list[int]) -> None:
+def test_onednn_that_the_caller_switched_off_is_not_used(products: list[int]) -> None:
     with torch.inference_mode(), torch.backends.mkldnn.flags(enabled=False):
         quick(nn.Linear(8, 4))(torch.randn(3, 8))
     assert not products
