@@ -73,7 +73,7 @@ score ref.txt -i hyp.txt -m bleu chrf ter
 score ref.txt -i hyp.txt hyp.txt -m bleu --paired-bs --format json"""
 
 
-def started(folder: Path, lines: str) -> list[tuple[str, int, list[str]]]:
+def started(folder: Path, lines: str, code: str = CODE) -> list[tuple[str, int, list[str]]]:
     """Run lines in one new process; return status and imported libraries after each."""
     rows = ({"prediction": text, "reference": "it", "rating": i} for i, text in enumerate(("a", "it is", "it")))
     for name, content in (
@@ -86,11 +86,16 @@ def started(folder: Path, lines: str) -> list[tuple[str, int, list[str]]]:
         (folder / name).write_text(content, encoding="utf-8")
     path = os.pathsep.join([str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": path}
-    command = [sys.executable, "-c", CODE]
+    command = [sys.executable, "-c", code]
     done = subprocess.run(
         command, input=lines, stdout=subprocess.PIPE, text=True, check=True, cwd=folder, env=environment
     )
     return [(line, status, modules) for line, status, modules in json.loads(done.stdout)]
+
+
+def test_help_imports_nothing_that_a_command_needs_first(tmp_path: Path) -> None:
+    code = CODE.replace("heavy = {", "heavy = {'jinja2', 'filelock', 'rich.progress', ")
+    assert started(tmp_path, "--help", code) == [("--help", 0, [])]
 
 
 def test_bad_line_is_refused_before_numpy_and_torch_are_imported(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from twmd_registry.record.file import read_record
 from twmd_registry.registry.diff import compare
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import is_pinned
-from twmd_registry.report.citation import cite
 
 if TYPE_CHECKING:
     from twmd_registry.record.verify import Verification
@@ -232,6 +231,8 @@ def cite_command(arguments: Arguments) -> int:
 
     RECORD is a file that 'twmd score --record' wrote.
     """
+    from twmd_registry.report.citation import cite
+
     record = read_record(arguments.record)
     digits = arguments.width or DIGITS
     print(cite(record, arguments.format, digits=digits, task=arguments.task, dataset=arguments.dataset))

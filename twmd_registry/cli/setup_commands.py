@@ -30,7 +30,6 @@ from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import BAD, GOOD, matches, progress_bar, say
 from twmd_registry.errors import FileError, SpecError, TwmdError, menu
 from twmd_registry.hub import metrics_with_card
-from twmd_registry.models.files import HUB_ID, PACKAGED
 from twmd_registry.plugins.evaluate import module_cache
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import CATALOGUE, entry
@@ -87,6 +86,8 @@ def _availability(preset: Preset) -> str:
         model = EMBEDDED_MODEL
     if model is None:
         return "depends on model="
+    from twmd_registry.models.files import HUB_ID, PACKAGED
+
     if model in PACKAGED and importlib.util.find_spec(PACKAGED[model][0]) is not None:
         return "yes (installed)"
     if Path(model).is_dir():
