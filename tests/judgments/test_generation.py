@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from twmd_registry.judgments.generation import (
     read_summeval,
     read_tac,
 )
+from twmd_registry.judgments.rated import RatedSegments
 
 
 def lines(folder: Path, *rows: dict[str, Any], name: str = "made.jsonl") -> Path:
@@ -80,29 +82,37 @@ def test_reference_of_a_summary_may_be_a_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "words"),
+    ("read", "row", "words"),
     [
-        (utterance(quality="good"), "row 1, quality: expected a rating, a finite number, not 'good'"),
-        (utterance(references=[]), r"row 1: expected a text or a list of texts as references, not \[\]"),
-        ({"id": "0", "quality": 1}, "row 1: no column 'prediction'; Choices: id, quality"),
+        (
+            read_data_to_text,
+            utterance(quality="good"),
+            "row 1, quality: expected a rating, a finite number, not 'good'",
+        ),
+        (
+            read_data_to_text,
+            utterance(references=[]),
+            r"row 1: expected a text or a list of texts as references, not \[\]",
+        ),
+        (read_data_to_text, {"id": "0", "quality": 1}, "row 1: no column 'prediction'; Choices: id, quality"),
+        (
+            read_summeval,
+            summary({"relevance": 3}, {"fluency": 3}),
+            "row 1, expert 2: no column 'relevance'; Choices: fluency",
+        ),
+        (
+            read_summeval,
+            summary(expert_annotations=3),
+            "row 1: expected a list of ratings by name as expert_annotations, not 3",
+        ),
+        (read_summeval, summary(expert(3), model_id=None), "row 1: expected a name as model_id, not None"),
     ],
 )
-def test_damaged_data_to_text_is_refused_with_its_row(row: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_damaged_row_is_refused_with_its_number(
+    read: Callable[[Path], RatedSegments], row: dict[str, Any], words: str, tmp_path: Path
+) -> None:
     with pytest.raises(FileError, match=words):
-        read_data_to_text(lines(tmp_path, row))
-
-
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        (summary({"relevance": 3}, {"fluency": 3}), "row 1, expert 2: no column 'relevance'; Choices: fluency"),
-        (summary(expert_annotations=3), "row 1: expected a list of ratings by name as expert_annotations, not 3"),
-        (summary(expert(3), model_id=None), "row 1: expected a name as model_id, not None"),
-    ],
-)
-def test_damaged_summary_is_refused_with_its_row(row: dict[str, Any], words: str, tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=words):
-        read_summeval(lines(tmp_path, row))
+        read(lines(tmp_path, row))
 
 
 def test_error_of_an_unknown_rating_lists_the_ratings(tmp_path: Path) -> None:

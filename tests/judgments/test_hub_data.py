@@ -89,36 +89,35 @@ def test_data_set_is_read_with_its_own_columns(name: str, hub: list[tuple[str, s
     assert (result.group, result.item, result.system) == (group or [name] * len(ratings), item, system)
 
 
-def test_row_with_fewer_ratings_than_texts_is_refused(
-    hub: list[tuple[str, str | None, str]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("asked", "row", "words"),
+    [
+        (
+            ("mteb/summeval/fluency",),
+            {**ROWS["mteb/summeval None"][0], "fluency": [1.0]},
+            "mteb/summeval/fluency on the Hub has a row of 2 texts and 1 ratings",
+        ),
+        (("glue/stsb", "test"), ROWS["nyu-mll/glue stsb"][1], "glue/stsb, split test holds no rated segment"),
+        (("glue/stsb",), {"text1": "a", "label": 1.0}, "glue/stsb on the Hub has no column 'sentence1'"),
+    ],
+)
+def test_damaged_data_set_is_refused(
+    asked: tuple[str, ...],
+    row: dict[str, Any],
+    words: str,
+    hub: list[tuple[str, str | None, str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    row = {**ROWS["mteb/summeval None"][0], "fluency": [1.0]}
-    monkeypatch.setitem(ROWS, "mteb/summeval None", [row])
-    with pytest.raises(FileError, match="mteb/summeval/fluency on the Hub has a row of 2 texts and 1 ratings"):
-        read_hub("mteb/summeval/fluency")
-    assert hub
+    name, *split = asked
+    repo, config, usual = HUB[name][:3]
+    monkeypatch.setitem(ROWS, f"{repo} {config}", [row])
+    with pytest.raises(FileError, match=words):
+        read_hub(*asked)
+    assert hub == [(repo, config, *(split or [usual]))]
 
 
 def test_every_data_set_of_the_study_is_on_the_hub() -> None:
     assert {source["hub"] for source in read_experiment("stsscore-table1").data.values()} <= set(HUB)
-
-
-def test_split_without_ratings_is_refused(
-    hub: list[tuple[str, str | None, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(ROWS, "nyu-mll/glue stsb", [ROWS["nyu-mll/glue stsb"][1]])
-    with pytest.raises(FileError, match="glue/stsb, split test holds no rated segment"):
-        read_hub("glue/stsb", "test")
-    assert hub == [("nyu-mll/glue", "stsb", "test")]
-
-
-def test_data_set_without_a_column_is_refused(
-    hub: list[tuple[str, str | None, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(ROWS, "nyu-mll/glue stsb", [{"text1": "a", "text2": "b", "label": 1.0}])
-    with pytest.raises(FileError, match="glue/stsb on the Hub has no column 'sentence1'"):
-        read_hub("glue/stsb")
-    assert hub
 
 
 def test_error_of_an_unknown_name_lists_the_names() -> None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from twmd_registry.errors import InputError, ModelError, warn
 from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.metaeval.agreement import LEVEL
 from twmd_registry.metaeval.correlation import place_systems
 from twmd_registry.metaeval.side_by_side import names_of
 from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of
@@ -32,8 +33,6 @@ SIZES = (50, 100, 200, 400, 800, 1600)
 DRAWS, RESAMPLES = 20, 200
 """Draws of segments of every size; resamples of systems for the interval."""
 LEAST_SYSTEMS = 5
-LEVEL = (2.5, 97.5)
-"""Percentiles of the resamples that bound a 95% interval."""
 
 
 COMPARISON = np.dtype(

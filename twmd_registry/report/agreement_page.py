@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval.agreement import Agreement, system_agreement
-from twmd_registry.metaeval.delta_accuracy import LEVEL, find_delta_accuracy
+from twmd_registry.metaeval.agreement import LEVEL, Agreement, system_agreement
+from twmd_registry.metaeval.delta_accuracy import find_delta_accuracy
 from twmd_registry.metaeval.side_by_side import TextTable, between
 from twmd_registry.metaeval.study import SYSTEM, StudyResult
 from twmd_registry.registry.names import Statistic
