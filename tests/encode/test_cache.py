@@ -156,6 +156,7 @@ def some_text(tokens: int) -> CachedText:
         np.zeros((1, tokens, 4), np.float32),
         np.zeros(tokens, np.uint8),
         np.zeros(tokens, np.int64),
+        np.zeros(tokens, np.int64),
         empty=False,
         truncated=False,
         unknown=False,
@@ -165,25 +166,25 @@ def some_text(tokens: int) -> CachedText:
 def test_full_cache_evicts_the_least_recently_used_entry() -> None:
     cache = TextCache()
     cache.begin(10**6)
-    cache.put(key("a"), some_text(5))
+    cache.keep({key("a"): some_text(5)})
     size = cache.held_bytes
     assert size >= 5 * (4 * 4 + 1 + 8)
     cache = TextCache()
     cache.begin(3 * size)
     for name in "abc":
-        cache.put(key(name), some_text(5))
+        cache.keep({key(name): some_text(5)})
     cache.begin(0)
-    assert cache.get(key("a")) is not None
-    cache.put(key("d"), some_text(5))
-    assert [name for name in "abcd" if cache.get(key(name)) is not None] == ["a", "c", "d"]
+    assert cache.find([key("a")])
+    cache.keep({key("d"): some_text(5)})
+    assert [name for name in "abcd" if cache.find([key(name)])] == ["a", "c", "d"]
     assert cache.held_bytes == 3 * size
     # All three entries were used in this call, so no new entry is added; in the next call they can be evicted.
-    cache.put(key("e"), some_text(5))
-    assert cache.get(key("e")) is None
+    cache.keep({key("e"): some_text(5)})
+    assert not cache.find([key("e")])
     cache.begin(0)
-    cache.put(key("e"), some_text(12))
-    assert [name for name in "acde" if cache.get(key(name)) is not None] == ["d", "e"]
-    cache.put(key("f"), some_text(1000))
+    cache.keep({key("e"): some_text(12)})
+    assert [name for name in "acde" if cache.find([key(name)])] == ["d", "e"]
+    cache.keep({key("f"): some_text(1000)})
     assert len(cache) == 2
 
 

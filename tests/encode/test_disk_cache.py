@@ -234,7 +234,7 @@ def flip(path: Path, place: int) -> None:
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "truncated": lambda path: os.truncate(path, path.stat().st_size - 1),
     "emptied": lambda path: os.truncate(path, 0),
-    "one bit": lambda path: flip(path, path.stat().st_size - 500),
+    "one bit": lambda path: flip(path, path.stat().st_size - 200),  # of the vectors
     "header": lambda path: flip(path, 9),
 }
 

@@ -58,8 +58,8 @@ def test_length_limit_is_the_networks_where_the_tokenizer_has_none(family: str, 
     assert encoder.limit == tiny.POSITIONS
     long = " ".join(["cat"] * 100)
     tokens = encoder.tokenise([long, "cat"])
-    assert tokens.truncated.tolist() == [True, False]
-    assert (len(tokens.ids[0]), tokens.ids[0][0], tokens.ids[0][-1]) == (tiny.POSITIONS, 0, 2)
+    assert [text.truncated for text in tokens] == [True, False]
+    assert (len(tokens[0].ids), tokens[0].ids[0], tokens[0].ids[-1]) == (tiny.POSITIONS, 0, 2)
     assert encode(encoder, [long], [1]).lengths.tolist() == [tiny.POSITIONS]
 
 

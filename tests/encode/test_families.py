@@ -25,14 +25,16 @@ def test_every_hidden_state_is_the_librarys_own_padded_or_alone(family: str, tmp
     together = encode(encoder, SENTENCES, layers)
     assert encoder.depth == tiny.DEPTH
     start = 0
-    for text, ids in zip(SENTENCES, encoder.tokenise(SENTENCES).ids, strict=True):
+    for text, tokens in zip(SENTENCES, encoder.tokenise(SENTENCES), strict=True):
         alone = encode(encoder, [text], layers)
         with torch.inference_mode():
-            expected = reference(input_ids=torch.from_numpy(ids)[None], output_hidden_states=True).hidden_states
+            expected = reference(input_ids=torch.from_numpy(tokens.ids)[None], output_hidden_states=True).hidden_states
         for k in layers:
             torch.testing.assert_close(alone.layers[k], expected[k][0], atol=2e-6, rtol=0)
-            torch.testing.assert_close(together.layers[k][start : start + len(ids)], expected[k][0], atol=2e-6, rtol=0)
-        start += len(ids)
+            torch.testing.assert_close(
+                together.layers[k][start : start + len(tokens.ids)], expected[k][0], atol=2e-6, rtol=0
+            )
+        start += len(tokens.ids)
 
 
 def test_classifiers_checkpoint_gives_the_encoder_inside(tmp_path: Path) -> None:
@@ -46,7 +48,7 @@ def test_classifiers_checkpoint_gives_the_encoder_inside(tmp_path: Path) -> None
     found = encode(encoder, SENTENCES[:1], [tiny.DEPTH]).layers[tiny.DEPTH]
     with torch.inference_mode():
         expected = classifier.bert(
-            input_ids=torch.from_numpy(encoder.tokenise(SENTENCES[:1]).ids[0])[None]
+            input_ids=torch.from_numpy(encoder.tokenise(SENTENCES[:1])[0].ids)[None]
         ).last_hidden_state[0]
     torch.testing.assert_close(found, expected, atol=2e-6, rtol=0)
 

@@ -15,47 +15,29 @@ from transformers import AutoModel
 import twmd_registry
 from tests import tiny
 from tests.encode.test_encoder import load
-from twmd_registry.encode.tokenization import TokenIds, split_into_windows
+from twmd_registry.encode.encoder import TextTokens, split_into_windows
 from twmd_registry.errors import SpecError
 
 LONG = " ".join(["the cat sat on the mat and a dog ran over the hill in rain"] * 9)
 SHORT = "we saw it again today ."
 
 
-def tokens_of(lengths: list[int]) -> TokenIds:
-    """Return texts of so many own tokens between an opening and a closing special token; every token is its own number."""
-    ids = [np.arange(n + 2) for n in lengths]
-    special = [np.r_[1, np.zeros(n, dtype=np.int64), 2] for n in lengths]
-    return TokenIds(ids, special, *np.zeros((3, len(lengths)), dtype=bool))
+def tokens_of(length: int) -> TextTokens:
+    """Return a text of so many own tokens between an opening and a closing special token; each is its own number."""
+    special, ids = np.r_[1, np.zeros(length, dtype=np.int64), 2], np.arange(length + 2)
+    return TextTokens(special, ids, np.zeros_like(ids), empty=False, truncated=False, unknown=False)
 
 
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(3, 20), st.data())
-def test_every_token_is_in_a_window_and_no_window_is_too_long(
-    lengths: list[int], size: int, data: st.DataObject
-) -> None:
+@given(st.integers(1, 60), st.integers(3, 20), st.data())
+def test_every_token_is_in_a_window_and_no_window_is_too_long(length: int, size: int, data: st.DataObject) -> None:
     stride = data.draw(st.integers(1, size - 2))
-    windows, places_of, repeats = split_into_windows(tokens_of(lengths), size, stride)
-    assert max(map(len, windows)) <= max(size, 2)
-    assert set(np.concatenate(places_of).tolist()) == set(range(sum(lengths) + 2 * len(lengths)))
-    starts = np.cumsum([0, *(n + 2 for n in lengths)])
-    for ids, places in zip(windows, places_of, strict=True):
-        text = int(np.searchsorted(starts, places[0], side="right")) - 1
-        assert (ids == places - starts[text]).all()
-        assert (ids[0], ids[-1]) == (0, lengths[text] + 1), "the special tokens are in every window"
-        assert (np.diff(ids[1:-1]) == 1).all(), "and between them a stretch of the text"
-    wanted = sum(1 if n + 2 <= size else math.ceil((n - (size - 2)) / stride) + 1 for n in lengths)
-    assert len(windows) == wanted
-    if repeats is not None:
-        assert repeats.min() >= 1
-        assert repeats.sum() == sum(map(len, windows))
-
-
-def test_whole_texts_are_left_as_they_are() -> None:
-    tokens = tokens_of([3, 7])
-    for size, stride in ((None, None), (9, 4)):
-        windows, _, repeats = split_into_windows(tokens, size, stride)
-        assert [row.tolist() for row in windows] == [row.tolist() for row in tokens.ids]
-        assert repeats is None
+    windows = split_into_windows(tokens_of(length), size, stride)
+    assert max(map(len, windows)) <= size
+    assert set(np.concatenate(windows).tolist()) == set(range(length + 2))
+    for places in windows:
+        assert (places[0], places[-1]) == (0, length + 1), "the special tokens are in every window"
+        assert (np.diff(places[1:-1]) == 1).all(), "and between them a stretch of the text"
+    assert len(windows) == (1 if length + 2 <= size else math.ceil((length - (size - 2)) / stride) + 1)
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 64, 100_000])
@@ -65,12 +47,13 @@ def test_tokens_vector_is_the_mean_over_its_windows(tmp_path: Path, batch_tokens
     tokens = encoder.tokenise([SHORT, LONG], 16, 5)
     with torch.inference_mode():
         found = encoder.encode(tokens, [2], 16, 5, batch_tokens=batch_tokens)
-        sums = torch.zeros(int(tokens.lengths.sum()), tiny.WIDTH)
+        sums = torch.zeros(sum(len(text.ids) for text in tokens), tiny.WIDTH)
         times = torch.zeros(len(sums))
-        for ids, places in zip(*split_into_windows(tokens, 16, 5)[:2], strict=True):
-            states = network(input_ids=torch.from_numpy(ids)[None], output_hidden_states=True).hidden_states[2][0]
-            sums[places] += states
-            times[places] += 1
+        for text, start in zip(tokens, (0, len(tokens[0].ids)), strict=True):
+            for places in split_into_windows(text, 16, 5):
+                ids = torch.from_numpy(text.ids[places])[None]
+                sums[start + places] += network(input_ids=ids, output_hidden_states=True).hidden_states[2][0]
+                times[start + places] += 1
     assert found.lengths.tolist() == [8, len(LONG.split()) + 2]
     assert times.max() > 2
     torch.testing.assert_close(found.layers[2], sums / times[:, None], atol=2e-6, rtol=0)

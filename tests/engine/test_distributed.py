@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +18,7 @@ import torch.distributed as dist
 import twmd_registry
 from tests import tiny
 from tests.processes import CONTEXT, PATIENCE
-from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.tokenization import TokenIds
+from twmd_registry.encode.encoder import Encoder, TextTokens
 from twmd_registry.engine.distributed import score_over_ranks
 from twmd_registry.engine.pairs import check_segments, make_pairs, take_share
 from twmd_registry.engine.result import ScoreSet
@@ -149,8 +148,8 @@ def run(case: Case, folder: Path, rank: int | None, patch: pytest.MonkeyPatch) -
     found: list[ScoreSet] = []
     error, done, encode = None, list[int](), Encoder.encode
 
-    def count(encoder: Encoder, tokens: TokenIds, *rest: Any, **more: Any) -> EncodedTexts:
-        done.append(len(tokens.lengths))
+    def count(encoder: Encoder, tokens: Sequence[TextTokens], *rest: Any, **more: Any) -> EncodedTexts:
+        done.append(len(tokens))
         return encode(encoder, tokens, *rest, **more)
 
     patch.setattr(Encoder, "encode", count)

@@ -57,8 +57,8 @@ class Oracle:
         with torch.inference_mode():
             for text in texts:
                 tokens = encoder.tokenise([text])
-                own = tokens.special[0] == 0
-                self.ids.append(tokens.ids[0][own].tolist())
+                own = tokens[0].special == 0
+                self.ids.append(tokens[0].ids[own].tolist())
                 for k, vectors in encoder.encode(tokens, range(self.depth + 1)).layers.items():
                     self.vectors[k].append(vectors.double().numpy()[own])
         background = find_background(None, files.fingerprint, None) if name == EMBEDDED_MODEL else None

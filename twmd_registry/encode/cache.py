@@ -33,17 +33,13 @@ class CachedText(NamedTuple):
 
     Attributes:
         vectors: One matrix per hidden state; shape (layers, t, D), float32.
-        special: As in `EncodedTexts`; shape (t,), uint8.
-        ids: Token ids; shape (t,), int64.
-        empty: Whether it has no token of its own.
-        truncated: Whether it was cut.
-        unknown: Whether it has a large share of unknown tokens, as in `TokenIds`.
-        missing: Its out-of-vocabulary strings, as in `TokenIds`.
+        special: This and all others as in `TextTokens`.
     """
 
     vectors: np.ndarray
     special: np.ndarray
     ids: np.ndarray
+    codes: np.ndarray
     empty: bool
     truncated: bool
     unknown: bool
@@ -88,32 +84,28 @@ class TextCache:
 
     def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
         """Return those of some texts that are held."""
-        found = {key: self.get(key) for key in keys}
-        return {key: kept for key, kept in found.items() if kept is not None}
+        found = {}
+        for key in keys:
+            if key in self._entries:
+                found[key], size, _ = self._entries[key]
+                self._entries[key] = found[key], size, self._turn
+                self._entries.move_to_end(key)
+        return found
 
     def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
-        """Keep texts, as far as there is room."""
-        for key, kept in texts.items():
-            self.put(key, kept)
+        """Keep texts that are not held, as far as there is room or older ones make it."""
+        for key, text in texts.items():
+            size = sum(map(sys.getsizeof, (*text[:4], key.text, *text.missing)))
+            if size <= self.most_bytes and self._make_room(size):
+                self._entries[key] = text, size, self._turn
+                self.held_bytes += size
 
-    def get(self, key: TextKey) -> CachedText | None:
-        """Return a text that is held; None for one that is not."""
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        text, size, _ = entry
-        self._entries[key] = text, size, self._turn
-        self._entries.move_to_end(key)
-        return text
-
-    def put(self, key: TextKey, kept: CachedText) -> None:
-        """Keep a text that is not held, if there is room or older ones make it."""
-        size = sum(map(sys.getsizeof, (kept.vectors, kept.special, kept.ids, key.text, *kept.missing)))
+    def _make_room(self, size: int) -> bool:
+        """Drop the least recently used texts of earlier turns; return whether that was enough."""
         while self.held_bytes + size > self.most_bytes:
             oldest = next(iter(self._entries.items()), None)
-            if size > self.most_bytes or oldest is None or oldest[1][2] == self._turn:
-                return
+            if oldest is None or oldest[1][2] == self._turn:
+                return False
             del self._entries[oldest[0]]
             self.held_bytes -= oldest[1][1]
-        self._entries[key] = kept, size, self._turn
-        self.held_bytes += size
+        return True

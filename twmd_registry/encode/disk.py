@@ -28,7 +28,7 @@ SHARD_BYTES, SHARES = 32_000_000, 8
 """The largest shard, in bytes and as a part of the bound: eviction must not empty the cache."""
 WAIT_SECONDS = 60.0
 """Longest wait for the lock; another process writes a shard in a fraction of a second."""
-FORMAT = "4"
+FORMAT = "5"
 """The version of the shard's format."""
 DAMAGED = (SafetensorError, ValueError, TypeError, KeyError)
 """Errors that reading a damaged file raises."""
@@ -203,7 +203,7 @@ def _split(texts: dict[str, CachedText], most_bytes: int) -> Iterator[dict[str, 
     part: dict[str, CachedText] = {}
     size = 0
     for key, text in texts.items():
-        own = text.vectors.nbytes + 2 * text.ids.nbytes + 600  # of JSON
+        own = text.vectors.nbytes + 3 * text.ids.nbytes + 600  # of JSON
         if part and size + own > most_bytes:
             yield part
             part, size = {}, 0
@@ -217,9 +217,9 @@ def _pack(texts: Mapping[str, CachedText], model: str) -> bytes:
     """Return the content of a shard: per text, vectors, token ids with special tokens, and the rest as JSON bytes."""
     arrays: dict[str, np.ndarray] = {}
     for key, text in texts.items():
-        facts = json.dumps([_checksum(key, text), *text[3:]]).encode()
+        facts = json.dumps([_checksum(key, text), *text[4:]]).encode()
         arrays[f"{key}.vectors"], arrays[f"{key}.facts"] = text.vectors, np.frombuffer(facts, dtype=np.uint8)
-        arrays[f"{key}.ids"] = np.stack([text.ids, text.special.astype(np.int64)])
+        arrays[f"{key}.ids"] = np.stack([text.special, text.ids, text.codes])
     return save(arrays, {"model": model})
 
 
@@ -242,9 +242,12 @@ def _read(path: Path, keys: Set[str]) -> dict[str, CachedText]:
     if wanted:
         with safe_open(path, framework="np") as file:
             for key in wanted:
-                vectors, ids, content = (file.get_tensor(f"{key}.{name}") for name in ("vectors", "ids", "facts"))
+                vectors, tokens, content = (file.get_tensor(f"{key}.{name}") for name in ("vectors", "ids", "facts"))
                 checksum, empty, truncated, unknown, missing = json.loads(content.tobytes())
-                text = CachedText(vectors, ids[1].astype(np.uint8), ids[0], empty, truncated, unknown, tuple(missing))
+                special, ids, codes = tokens
+                text = CachedText(
+                    vectors, special.astype(np.uint8), ids, codes, empty, truncated, unknown, tuple(missing)
+                )
                 if _checksum(key, text) != checksum:
                     raise ValueError(f"{path}: checksum")
                 texts[key] = text
@@ -253,7 +256,7 @@ def _read(path: Path, keys: Set[str]) -> dict[str, CachedText]:
 
 def _checksum(key: str, text: CachedText) -> str:
     """Return the SHA-256 of everything that is known of a text."""
-    arrays, facts = text[:3], text[3:]
+    arrays, facts = text[:4], text[4:]
     digest = hashlib.sha256(json.dumps([key, *((array.shape, array.dtype.str) for array in arrays), *facts]).encode())
     for array in arrays:
         digest.update(np.ascontiguousarray(array).data)

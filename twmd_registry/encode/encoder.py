@@ -1,28 +1,59 @@
-"""`Encoder`: one loaded model, from texts to token vectors of the layers asked for."""
+"""`Encoder`: a loaded model, from texts to tokens, and to token vectors of the layers asked for."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from itertools import chain
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import regex
 import torch
 from torch import Tensor, nn
 
 from twmd_registry.encode.cache import TextCache
 from twmd_registry.encode.pieces import Vocabulary, pieces_of
-from twmd_registry.encode.tokenization import TokenIds, split_into_windows, tokenise
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.inference import LoadedModel, check_finite
 from twmd_registry.models.load import check_vocabulary, length_limit, load_encoder, load_tokenizer
 from twmd_registry.models.vectors import is_static, load_static
+from twmd_registry.registry.names import UNKNOWN_SHARE
 from twmd_registry.tensors import EncodedTexts
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+BLANK = regex.compile(r"[\s\p{Default_Ignorable_Code_Point}]*")
+"""A text of white space, marks of direction, soft hyphens and the like; a tokenizer may make tokens of it."""
+LEFT_OUT = 3
+"""The mark of a word that has no vector."""
+
+
+class TextTokens(NamedTuple):
+    """The tokens of a text.
+
+    Attributes:
+        special: 0 for a token of the text, 1 for the special token that opens it, 2 for any other special token,
+            `LEFT_OUT` for a word that is left out because the vocabulary does not hold it; shape (t,), uint8.
+        ids: Token ids, special tokens included; shape (t,), int64.
+        codes: As `EncodedTexts.unknown`; shape (t,), int64.
+        empty: Whether the text is blank, or has no token of its own, left out or not.
+        truncated: Whether it was cut.
+        unknown: Whether more than `UNKNOWN_SHARE` of its own tokens are unknown, where such are kept.
+        missing: Surface strings of its out-of-vocabulary tokens, or of the words that are dropped.
+    """
+
+    special: np.ndarray
+    ids: np.ndarray
+    codes: np.ndarray
+    empty: bool
+    truncated: bool
+    unknown: bool
+    missing: tuple[str, ...] = ()
 
 
 class Encoder(LoadedModel):
@@ -96,13 +127,16 @@ class Encoder(LoadedModel):
                 "special tokens."
             )
 
-    def tokenise(self, texts: Sequence[str], limit: int | None = None, stride: int | None = None) -> TokenIds:
-        """Return the token ids of texts, cut at `limit` or the model's own limit; with a stride, whole."""
+    def tokenise(self, texts: Sequence[str], limit: int | None = None, stride: int | None = None) -> list[TextTokens]:
+        """Return the tokens of texts, cut at `limit` or the model's own limit; with a stride, whole.
+
+        A text that is too long loses tokens at its end, before the special tokens that close it.
+        """
         return tokenise(self.tokenizer, texts, None if stride else limit or self.limit, drop_unknown=self.static)
 
     def encode(
         self,
-        tokens: TokenIds,
+        tokens: Sequence[TextTokens],
         layers: Iterable[int],
         limit: int | None = None,
         stride: int | None = None,
@@ -110,40 +144,39 @@ class Encoder(LoadedModel):
         batch_tokens: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> EncodedTexts:
-        """Run the encoder over tokenised texts, each once, longest first.
-
-        Args:
-            tokens: The texts, at least one.
-            layers: The hidden states to return.
-            limit: Most tokens of a window.
-            stride: Tokens between the beginnings of two windows; None where texts are cut.
-            batch_tokens: Most padded tokens at once; None picks a number for the device.
-            progress: Called after every batch with the number of texts (or windows) in it.
-
-        Returns:
-            The texts in their own order: float32 vectors on the encoder's device.
-
-        Raises:
-            ModelError: Out of memory with a single text, or vectors that are not finite.
+        """Return the vectors of tokenised texts (at least one) by hidden state, float32 on the encoder's device; runs
+        the longest texts first. A text of more than `limit` tokens is read in windows that begin `stride` tokens apart,
+        None where texts are cut. `progress` is called with the number of texts (or windows) of every batch. Raises
+        `ModelError`: out of memory with a single text, or vectors that are not finite.
         """
-        lengths, wanted = tokens.lengths, sorted(set(layers))
-        rows, places, repeats = split_into_windows(tokens, limit, stride)
+        lengths, wanted = np.array([len(text.ids) for text in tokens]), sorted(set(layers))
+        rows = np.split(np.arange(lengths.sum()), np.cumsum(lengths)[:-1])  # of a text, or of a window
+        repeats = None
+        if limit is not None and stride is not None and lengths.max() > limit:
+            rows = [
+                row[part]
+                for row, text in zip(rows, tokens, strict=True)
+                for part in split_into_windows(text, limit, stride)
+            ]
+            repeats = np.bincount(np.concatenate(rows), minlength=int(lengths.sum()))
+        special, ids, codes = (np.concatenate(side) for side in list(zip(*tokens, strict=True))[:3])
         widths = np.array([len(row) for row in rows])
         vectors = {
             k: torch.zeros(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device) for k in wanted
         }
 
         def forward(batch: np.ndarray) -> None:
-            ids = np.full((len(batch), int(widths[batch].max())), self.tokenizer.pad_token_id or 0, dtype=np.int64)
-            mask = np.arange(ids.shape[1]) < widths[batch, None]
-            ids[mask] = np.concatenate([rows[i] for i in batch])
-            inputs = {"input_ids": torch.from_numpy(ids).to(self.device)}
-            if padded := not mask.all():  # without a mask, attention takes a faster path
+            here = np.concatenate([rows[i] for i in batch])
+            padded = np.full((len(batch), int(widths[batch].max())), self.tokenizer.pad_token_id or 0, dtype=np.int64)
+            mask = np.arange(padded.shape[1]) < widths[batch, None]
+            padded[mask] = ids[here]
+            inputs = {"input_ids": torch.from_numpy(padded).to(self.device)}
+            if has_padding := not mask.all():  # without a mask, attention takes a faster path
                 inputs["attention_mask"] = torch.from_numpy(mask.astype(np.int64)).to(self.device)
-            where = torch.from_numpy(np.concatenate([places[i] for i in batch])).to(self.device)
+            where = torch.from_numpy(here).to(self.device)
             present = torch.from_numpy(np.flatnonzero(mask)).to(self.device)
             for k, state in hidden_states(self.network, self.blocks, wanted, inputs).items():
-                flat = state.flatten(0, 1).index_select(0, present) if padded else state.flatten(0, 1)  # (T, D)
+                flat = state.flatten(0, 1).index_select(0, present) if has_padding else state.flatten(0, 1)  # (T, D)
                 check_finite(flat, self.files.label, self.dtype)
                 write = vectors[k].index_copy_ if repeats is None else vectors[k].index_add_
                 write(0, where, flat.to(torch.float32))
@@ -155,28 +188,9 @@ class Encoder(LoadedModel):
             times = torch.from_numpy(repeats).to(self.device, torch.float32)
             vectors = {k: sums / times[:, None] for k, sums in vectors.items()}
         self.texts_encoded += len(lengths)
-        special, ids = np.concatenate(tokens.special), np.concatenate(tokens.ids)
-        sides = lengths, special, ids, self.unknown_codes(ids, special, chain.from_iterable(tokens.missing))
-        return EncodedTexts(vectors, *(torch.from_numpy(side).to(self.device) for side in sides))
-
-    def unknown_codes(self, ids: np.ndarray, special: np.ndarray, missing: Iterable[str]) -> np.ndarray:
-        """Return the codes of unknown tokens, see `EncodedTexts.unknown`; strings that the tokenizer normalises alike
-        have the same code.
-
-        Args:
-            ids: Token ids of many texts in a row; shape (T,).
-            special: Their marks; see `EncodedTexts.special`.
-            missing: The surface strings of their unknown tokens, in order; none for a static model, which drops them.
-        """
-        codes = np.zeros(len(ids), dtype=np.int64)
-        if not self.static:
-            normalizer = self.tokenizer.backend_tokenizer.normalizer
-            alike = (normalizer.normalize_str(word) if normalizer else word for word in missing)
-            hashes = [hashlib.blake2b(word.strip().encode(), digest_size=8).digest() for word in alike]
-            codes[(special == 0) & (ids == self.tokenizer.unk_token_id)] = [
-                int.from_bytes(digest, signed=True) | 1 for digest in hashes
-            ]
-        return codes
+        return EncodedTexts(
+            vectors, *(torch.from_numpy(side).to(self.device) for side in (lengths, special, ids, codes))
+        )
 
     @cached_property
     def pieces(self) -> Vocabulary:
@@ -186,6 +200,63 @@ class Encoder(LoadedModel):
             SpecError: Its way of marking words is not supported.
         """
         return pieces_of(self.tokenizer)
+
+
+def tokenise(
+    tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], limit: int | None, *, drop_unknown: bool = False
+) -> list[TextTokens]:
+    """Return the tokens of texts, as `Encoder.tokenise`; words that the vocabulary does not hold may be left out.
+
+    The tokenizer's own truncation and padding (some published ``tokenizer.json`` files carry both) are switched off.
+    Unknown tokens whose strings the tokenizer normalises alike have the same code.
+    """
+    backend = tokenizer.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
+    found: list[TextTokens] = []
+    odd: list[int] = []
+    for text, encoding in zip(texts, backend.encode_batch_fast(list(texts)), strict=True):
+        ids = np.array(encoding.ids, dtype=np.int64)
+        special = np.array(encoding.special_tokens_mask, dtype=np.uint8) * 2
+        special[:1] //= 2  # the token that opens the text has the mark 1
+        truncated = limit is not None and len(ids) > limit
+        if limit is not None and truncated:
+            own = np.flatnonzero(special == 0)
+            closing = len(ids) - 1 - int(own[-1]) if len(own) else 0
+            kept = np.r_[0 : limit - closing, len(ids) - closing : len(ids)]
+            ids, special = ids[kept], special[kept]
+        empty = BLANK.fullmatch(text) is not None or bool(special.all())
+        if ((special == 0) & (ids == tokenizer.unk_token_id)).any():
+            odd.append(len(found))
+        found.append(TextTokens(special, ids, np.zeros_like(ids), empty, truncated, unknown=False))
+    # Only the slower call gives the character offsets of a token.
+    for i, encoding in zip(odd, backend.encode_batch([texts[i] for i in odd]), strict=True):
+        special, ids, codes, *_ = found[i]
+        places = np.flatnonzero((special == 0) & (ids == tokenizer.unk_token_id))
+        words = tuple(texts[i][slice(*encoding.offsets[place])] for place in places)
+        if drop_unknown:
+            special[places] = LEFT_OUT
+        else:
+            alike = (backend.normalizer.normalize_str(word) if backend.normalizer else word for word in words)
+            hashes = [hashlib.blake2b(word.strip().encode(), digest_size=8).digest() for word in alike]
+            codes[places] = [int.from_bytes(digest, signed=True) | 1 for digest in hashes]
+        unknown = not drop_unknown and len(places) > UNKNOWN_SHARE * int((special == 0).sum())
+        found[i] = found[i]._replace(unknown=unknown, missing=words)
+    return found
+
+
+def split_into_windows(text: TextTokens, size: int, stride: int) -> list[np.ndarray]:
+    """Return the places of every window's tokens within its text; each has the special tokens that open and close the
+    text. The last window ends where the text does, so that every token is in at least one.
+    """
+    if len(text.ids) <= size:
+        return [np.arange(len(text.ids))]
+    own = np.flatnonzero(np.isin(text.special, (0, LEFT_OUT)))
+    first, last = int(own[0]), int(own[-1]) + 1
+    opening, closing = np.arange(first), np.arange(last, len(text.ids))
+    room = size - len(opening) - len(closing)
+    begins = [*range(first, last - room, stride), last - room]
+    return [np.r_[opening, begin : begin + room, closing] for begin in begins]
 
 
 class _StopForward(Exception):  # noqa: N818 - not an error: the signal that no further layer has to run

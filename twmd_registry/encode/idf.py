@@ -71,9 +71,9 @@ def count_documents(
     expect(progress, len(texts))
     counts = np.zeros(vocabulary_size(encoder.tokenizer), dtype=np.int64)
     for start in range(0, len(texts), _AT_ONCE):
-        rows = encoder.tokenise(texts[start : start + _AT_ONCE], spec.limit, spec.stride).ids
-        for ids, often in zip(rows, times[start : start + _AT_ONCE].tolist(), strict=True):
-            counts[np.unique(ids)] += often
+        rows = encoder.tokenise(texts[start : start + _AT_ONCE], spec.limit, spec.stride)
+        for text, often in zip(rows, times[start : start + _AT_ONCE].tolist(), strict=True):
+            counts[np.unique(text.ids)] += often
         if progress is not None:
             progress(len(rows))
     return DocumentFrequencies(int(times.sum()), counts)

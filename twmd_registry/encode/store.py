@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
 
 from twmd_registry.encode.cache import CachedText, EncodingCache, TextKey
-from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.encoder import Encoder, TextTokens
 from twmd_registry.tensors import EncodedTexts, TextFlags, span_indices
 
 
@@ -49,8 +48,8 @@ class TextStore:
         self._uses, self._flags, self._caches = uses, flags, caches
         none = torch.zeros(0, dtype=torch.int64, device=encoder.device)
         no_vectors = torch.zeros(0, encoder.width, dtype=torch.float32, device=encoder.device)
-        self._nothing = EncodedTexts(dict.fromkeys(self._layers, no_vectors), none, none.to(torch.uint8), none, none)
-        self._held_texts, self._held = np.zeros(0, dtype=np.int64), self._nothing
+        self._held = EncodedTexts(dict.fromkeys(self._layers, no_vectors), none, none.to(torch.uint8), none, none)
+        self._nothing, self._held_texts = self._held, np.zeros(0, dtype=np.int64)
 
     def fetch(
         self, texts: np.ndarray, *, batch_tokens: int | None, progress: Callable[[int], None] | None
@@ -65,17 +64,39 @@ class TextStore:
         Returns:
             All held texts, and for each of `texts` its row in them. A text without a token of its own has length 0.
         """
-        new = np.setdiff1d(texts, self._held_texts)
+        new, parts = np.setdiff1d(texts, self._held_texts), [self._held]
         if self._caches and (cached := self._find_cached(new)):
-            self._hold(np.array(list(cached)), self._load(cached))
-            new = np.setdiff1d(new, self._held_texts)
+            parts.append(self._load(cached))
+            self._held_texts = np.r_[self._held_texts, list(cached)]
+            new = np.setdiff1d(new, list(cached))
         if len(new):
-            fresh = self._encode(new, batch_tokens, progress)
-            self._hold(new, fresh)
+            tokens = self._encoder.tokenise([self._texts[i] for i in new], *self._reading)
+            self._flag(new, tokens)
+            full, encoded = [text for text in tokens if not text.empty], self._nothing
+            if full:
+                encoded = self._encoder.encode(
+                    full, self._layers, *self._reading, batch_tokens=batch_tokens, progress=progress
+                )
+            lengths = torch.tensor([0 if text.empty else len(text.ids) for text in tokens])
+            parts.append(encoded._replace(lengths=lengths.to(self._encoder.device)))
+            self._held_texts = np.r_[self._held_texts, new]
             if self._caches:
-                self._cache(self._unload(new, fresh), self._caches)
+                self._cache(self._unload(new, tokens, parts[-1]), self._caches)
+        self._held, *others = [part for part in parts if len(part.lengths)] or parts
+        if others:
+            layers = {k: torch.cat([self._held.layers[k], *(part.layers[k] for part in others)]) for k in self._layers}
+            sides = zip(*(part[1:] for part in (self._held, *others)), strict=True)
+            self._held = EncodedTexts(layers, *map(torch.cat, sides))
         order = np.argsort(self._held_texts)
         return self._held, order[np.searchsorted(self._held_texts, texts, sorter=order)]
+
+    def _flag(self, texts: Iterable[int], facts: Iterable[TextTokens | CachedText]) -> None:
+        """Set the flags of some texts."""
+        for i, text in zip(texts, facts, strict=True):
+            self._flags.empty[i], self._flags.truncated[i] = text.empty, text.truncated
+            self._flags.unknown[i] = text.unknown
+            if text.missing:
+                self._flags.missing[int(i)] = text.missing
 
     def forget(self, chunk: int, most_tokens: int) -> None:
         """Hold only texts that a chunk after `chunk` needs, the soonest needed first, up to a number of tokens."""
@@ -93,29 +114,6 @@ class TextStore:
         layers = {k: vectors.index_select(0, places) for k, vectors in self._held.layers.items()}
         self._held = EncodedTexts(layers, all_lengths[kept], *(side[places] for side in self._held[2:]))
         self._held_texts = self._held_texts[rows]
-
-    def _hold(self, texts: np.ndarray, fresh: EncodedTexts) -> None:
-        held = self._held
-        if len(self._held_texts):
-            layers = {k: torch.cat([held.layers[k], fresh.layers[k]]) for k in self._layers}
-            fresh = EncodedTexts(layers, *(torch.cat(both) for both in zip(held[1:], fresh[1:], strict=True)))
-        self._held, self._held_texts = fresh, np.r_[self._held_texts, texts]
-
-    def _encode(
-        self, texts: np.ndarray, batch_tokens: int | None, progress: Callable[[int], None] | None
-    ) -> EncodedTexts:
-        tokens = self._encoder.tokenise([self._texts[i] for i in texts], *self._reading)
-        self._flags.empty[texts], self._flags.truncated[texts] = tokens.empty, tokens.truncated
-        self._flags.unknown[texts] = tokens.unknown
-        self._flags.missing.update({int(i): words for i, words in zip(texts, tokens.missing, strict=False) if words})
-        full, encoded = np.flatnonzero(~tokens.empty), self._nothing
-        lengths = torch.zeros(len(texts), dtype=torch.int64, device=self._encoder.device)
-        if len(full):
-            encoded = self._encoder.encode(
-                tokens.select(full), self._layers, *self._reading, batch_tokens=batch_tokens, progress=progress
-            )
-            lengths[torch.from_numpy(full).to(lengths.device)] = encoded.lengths
-        return encoded._replace(lengths=lengths)
 
     def _find_cached(self, texts: np.ndarray) -> dict[int, CachedText]:
         """Return cached texts by their numbers, and copy those of a slower cache to the faster caches."""
@@ -137,38 +135,25 @@ class TextStore:
 
     def _load(self, cached: dict[int, CachedText]) -> EncodedTexts:
         """Copy cached texts to the encoder's device, and set their flags."""
-        for i, text in cached.items():
-            self._flags.empty[i], self._flags.truncated[i] = text.empty, text.truncated
-            self._flags.unknown[i] = text.unknown
-        self._flags.missing.update({i: text.missing for i, text in cached.items() if text.missing})
-        device, rows = self._encoder.device, list(cached.values())
+        self._flag(cached, cached.values())
+        vectors, *sides = list(zip(*cached.values(), strict=True))[:4]
         layers = {
-            k: torch.from_numpy(np.concatenate([text.vectors[j] for text in rows])).to(device)
+            k: torch.from_numpy(np.concatenate([text[j] for text in vectors])).to(self._encoder.device)
             for j, k in enumerate(self._layers)
         }
-        special, ids = (np.concatenate([text[part] for text in rows]) for part in (1, 2))
-        unknown = self._encoder.unknown_codes(ids, special, chain.from_iterable(text.missing for text in rows))
-        lengths = np.array([len(text.ids) for text in rows])
-        return EncodedTexts(layers, *(torch.from_numpy(side).to(device) for side in (lengths, special, ids, unknown)))
+        lengths = np.array([len(ids) for ids in sides[1]])
+        arrays = (lengths, *map(np.concatenate, sides))
+        return EncodedTexts(layers, *(torch.from_numpy(side).to(self._encoder.device) for side in arrays))
 
-    def _unload(self, texts: np.ndarray, fresh: EncodedTexts) -> dict[int, CachedText]:
-        """Copy the texts that a cache may keep to main memory."""
+    def _unload(self, texts: np.ndarray, tokens: Sequence[TextTokens], fresh: EncodedTexts) -> dict[int, CachedText]:
+        """Copy the texts that a cache may keep to main memory; an empty text has no tokens there."""
         wanted = np.logical_or.reduce([own for _, own in self._caches])
         layers = [fresh.layers[k].cpu().numpy() for k in self._layers]
-        special, tokens = fresh.special.cpu().numpy(), fresh.ids.cpu().numpy()
-        ends = np.cumsum(fresh.lengths.cpu().numpy())
-        copied = {}
-        for i, start, end in zip(texts.tolist(), np.r_[0, ends[:-1]].tolist(), ends.tolist(), strict=True):
+        copied, end = {}, 0
+        for i, text, length in zip(texts.tolist(), tokens, fresh.lengths.tolist(), strict=True):
+            start, end = end, end + length
             if wanted[i]:
+                special, ids, codes = (side[:length] for side in text[:3])
                 vectors = np.stack([layer[start:end] for layer in layers])
-                flags = self._flags
-                copied[i] = CachedText(
-                    vectors,
-                    special[start:end].copy(),
-                    tokens[start:end].copy(),
-                    empty=bool(flags.empty[i]),
-                    truncated=bool(flags.truncated[i]),
-                    unknown=bool(flags.unknown[i]),
-                    missing=flags.missing.get(i, ()),
-                )
+                copied[i] = CachedText(vectors, special, ids, codes, *text[3:])
         return copied

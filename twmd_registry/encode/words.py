@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twmd_registry.encode.encoder import tokenise
 from twmd_registry.encode.pieces import Vocabulary
-from twmd_registry.encode.tokenization import tokenise
 from twmd_registry.errors import ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
 from twmd_registry.registry.names import Punctuation, Subwords
@@ -76,8 +76,8 @@ def as_tokenized(words: frozenset[str], tokenizer: PreTrainedTokenizerFast, piec
     tokens = tokenise(
         tokenizer, sorted({form for word in words for form in (word, word.replace("'", "\u2019"))}), limit=None
     )
-    for row, special in zip(tokens.ids, tokens.special, strict=True):
-        ids = row[special == 0]
+    for text in tokens:
+        ids = text.ids[text.special == 0]
         if len(ids) and tokenizer.unk_token_id not in ids:
             found.add(
                 tuple(

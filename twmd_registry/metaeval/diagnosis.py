@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from scipy import stats
 
-from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.encoder import Encoder, TextTokens
 from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
-from twmd_registry.encode.tokenization import TokenIds
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.engine.pipeline import CHUNK_TOKENS
@@ -174,24 +173,22 @@ def diagnose(
                 means[Centering.BACKGROUND] = mean.expand(len(sampled), -1)
     centerings, estimates = tuple(layers[0][1]), _measure(layers, sampled, list(drawn.values()))
     name = f"{backend.files.name}@{backend.files.fingerprint}"
-    used, truncated = len(tokens.ids), int(tokens.truncated.sum())
+    used, truncated = len(tokens), sum(text.truncated for text in tokens)
     return Diagnosis(name, used, len(ids), truncated, len(texts) - used, centerings, estimates)
 
 
-def _tokenise(encoder: Encoder, texts: Sequence[str]) -> TokenIds:
+def _tokenise(encoder: Encoder, texts: Sequence[str]) -> list[TextTokens]:
     """Return the tokens of the texts that have a word."""
-    tokens = encoder.tokenise(texts)
-    own = np.flatnonzero([bool((special == 0).any()) for special in tokens.special])
-    if len(own) < 2:
+    tokens = [text for text in encoder.tokenise(texts) if (text.special == 0).any()]
+    if len(tokens) < 2:
         raise InputError(
-            f"texts with a word: {len(own)} of {len(texts)}; give 2 texts or more, in a language that the model knows: "
-            "words of different texts are compared."
+            f"texts with a word: {len(tokens)} of {len(texts)}; give 2 texts or more, in a language that the model "
+            "knows: words of different texts are compared."
         )
-    warn_about_small_samples({"": len(own)})
-    tokens = tokens.select(own)
-    if empty := len(texts) - len(own):
+    warn_about_small_samples({"": len(tokens)})
+    if empty := len(texts) - len(tokens):
         warn(f"texts without a word, left out: {empty}.")
-    if truncated := int(tokens.truncated.sum()):
+    if truncated := sum(text.truncated for text in tokens):
         warn(f"texts cut at the model's limit: {truncated}.")
     return tokens
 
@@ -244,9 +241,9 @@ def judge(similarity: Similarity, means: np.ndarray) -> Verdict:
     return holds, f"{ends}; rank correlation with the layer {trend:.2f}; {expected}"
 
 
-def _words_of(tokens: TokenIds) -> tuple[np.ndarray, np.ndarray]:
+def _words_of(tokens: Sequence[TextTokens]) -> tuple[np.ndarray, np.ndarray]:
     """Return the token id of every word of the corpus, and the text that it is in; shape (W,) each."""
-    own = [ids[special == 0] for ids, special in zip(tokens.ids, tokens.special, strict=True)]
+    own = [text.ids[text.special == 0] for text in tokens]
     return np.concatenate(own), np.repeat(np.arange(len(own)), [len(ids) for ids in own])
 
 
@@ -318,7 +315,7 @@ def _runs(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _read_layers(
     encoder: Encoder,
-    tokens: TokenIds,
+    tokens: Sequence[TextTokens],
     words: tuple[np.ndarray, np.ndarray],
     batch_tokens: int | None,
     progress: Progress | None,
@@ -328,13 +325,13 @@ def _read_layers(
     `words` are the text of every word, shape (W,), and the places of the words to return, ascending, shape (U,).
     """
     layers, (text, sampled) = range(encoder.depth + 1), words
-    expect(progress, len(tokens.lengths))
+    expect(progress, len(tokens))
     chosen = np.unique(text[sampled])
     parts: list[list[tuple[torch.Tensor, ...]]] = [[] for _ in layers]  # vectors, sentence means, batch means
     corpus: dict[int, GroupSums] = {}
-    for start, stop in _pieces(tokens.lengths, CHUNK_TOKENS // len(layers)):
-        piece = tokens.select(np.arange(start, stop))
-        encoded = encoder.encode(piece, layers, batch_tokens=batch_tokens, progress=progress)
+    lengths = np.array([len(text.ids) for text in tokens])
+    for start, stop in _pieces(lengths, CHUNK_TOKENS // len(layers)):
+        encoded = encoder.encode(tokens[start:stop], layers, batch_tokens=batch_tokens, progress=progress)
         own = encoded.special <= SPECIAL_LEVEL[Special.NONE]
         is_here = (text[sampled] >= start) & (text[sampled] < stop)
         places = torch.from_numpy(sampled[is_here] - np.searchsorted(text, start))

@@ -8,6 +8,7 @@ are overridden in the scoring thread only. The precision of float32 products is 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import os
 import platform
@@ -44,57 +45,40 @@ class ProcessSetting(Generic[Value]):
     """
 
     def __init__(
-        self, read: Callable[[], Value], write: Callable[[Value], object], peek: Callable[[], object] | None = None
+        self, read: Callable[[], Value], write: Callable[[Value], object], want: Callable[[], Value | None]
     ) -> None:
-        """Define the setting; nothing is changed yet.
-
-        Args:
-            read: Returns the present value.
-            write: Sets a value that `read` returned, or the one that is wanted.
-            peek: Returns what tells whether the value has changed, without a lock and in about a microsecond; by
-                default `read`.
+        """Define the setting by functions that read the present value, set a value, and return the value to hold; they
+        return None where the present value can stay, in about a microsecond. Nothing is changed yet.
         """
-        self._read, self._write, self._peek = read, write, peek or read
-        self._expected: object = None
+        self._read, self._write, self._want = read, write, want
         self._loans: dict[object, int] = {}
         self._before: tuple[Value, Value] | None = None
         os.register_at_fork(after_in_child=self._release_other_threads)
 
     @contextlib.contextmanager
-    def at(self, wanted: Value, fits: Callable[[], bool] | None = None) -> Iterator[None]:
-        """Hold the setting at a value.
-
-        Args:
-            wanted: The value.
-            fits: Returns whether the present value can stay; by default, whether it is `wanted`.
-        """
+    def held(self) -> Iterator[None]:
+        """Hold the setting at the wanted value."""
         loan = object()
         try:
             with _LOCK:
                 self._loans[loan] = threading.get_ident()
-                if not (fits() if fits else self._read() == wanted):
-                    present = self._read()
-                    self._write(wanted)
-                    self._before = present, self._read()
-                self._expected = self._peek()
+                self.renew()
             yield
         finally:
             with _LOCK:
                 self._loans.pop(loan, None)
                 self._put_back()
 
-    @property
-    def has_changed(self) -> bool:
-        """Whether the caller has changed the setting while a thread holds it."""
-        return bool(self._loans) and self._peek() != self._expected
-
-    def renew(self, wanted: Value) -> None:
-        """Set the value again where the caller has changed it; the caller's new value is put back at the end."""
-        with _LOCK:
-            if self.has_changed:
-                present = self._read()
-                self._write(wanted)
-                self._before, self._expected = (present, self._read()), self._peek()
+    def renew(self) -> None:
+        """Set the value again where the caller has changed it while a thread holds it; the caller's new value is put
+        back at the end.
+        """
+        if self._loans and self._want() is not None:
+            with _LOCK:
+                if (wanted := self._want()) is not None:
+                    present = self._read()
+                    self._write(wanted)
+                    self._before = present, self._read()
 
     def _put_back(self) -> None:
         if self._loans or self._before is None:
@@ -149,19 +133,17 @@ def _own(backend: str, operator: str) -> str:
     return "none" if follows else precision
 
 
-def _applied() -> Precisions:
-    """Return the precisions that apply; torch's old interface refuses to name one where the caller uses the new one."""
-    legacy: str | None
+def _legacy() -> str | None:
+    """Return the precision by torch's old interface; None where the caller uses the new one, and torch refuses."""
     try:
-        legacy = torch.get_float32_matmul_precision()
+        return torch.get_float32_matmul_precision()
     except RuntimeError:
-        legacy = None
-    return legacy, *(_get(*operator) for operator in _OPERATORS)
+        return None
 
 
 def _read_precisions() -> Precisions:
     """Read all settings; only with the lock held, since `_own` changes one for a moment."""
-    return _applied()[0], *(_own(*operator) for operator in _OPERATORS)
+    return _legacy(), *(_own(*operator) for operator in _OPERATORS)
 
 
 def _write_precisions(precisions: Precisions) -> None:
@@ -172,14 +154,14 @@ def _write_precisions(precisions: Precisions) -> None:
         _set(*operator, str(precision))
 
 
-def _are_exact() -> bool:
-    legacy, *operators = _applied()
-    return legacy in {None, "highest"} and set(operators) <= EXACT
-
-
-def _exact_precisions() -> Precisions:
-    """Return the exact settings in the interface that the caller uses, since torch refuses to mix its two."""
-    return (None if _applied()[0] is None else "highest", *("ieee" for _ in _OPERATORS))
+def _want_precisions() -> Precisions | None:
+    """Return the exact settings in the interface that the caller uses, since torch refuses to mix its two; None where
+    products are exact.
+    """
+    legacy = _legacy()
+    if legacy in {None, "highest"} and all(_get(*operator) in EXACT for operator in _OPERATORS):
+        return None
+    return (None if legacy is None else "highest", *("ieee" for _ in _OPERATORS))
 
 
 _FACTORIES = {torch.tensor, torch.zeros, torch.ones, torch.full, torch.empty, torch.arange, torch.linspace, torch.eye}
@@ -209,14 +191,14 @@ class _Float32Default(TorchFunctionMode):
         return result
 
 
-_PRODUCTS = ProcessSetting(_read_precisions, _write_precisions, _applied)
+_PRODUCTS = ProcessSetting(_read_precisions, _write_precisions, _want_precisions)
 
 
 @contextlib.contextmanager
 def exact_arithmetic() -> Iterator[None]:
     """Compute float32 in float32: no TF32, no bfloat16, no autocast, no other default dtype or device of the caller."""
     with (
-        _PRODUCTS.at(_exact_precisions(), _are_exact),
+        _PRODUCTS.held(),
         contextlib.nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"),
         contextlib.nullcontext() if torch.get_default_dtype() is torch.float32 else _Float32Default(),
         torch.autocast("cuda", enabled=False),
@@ -225,14 +207,10 @@ def exact_arithmetic() -> Iterator[None]:
         yield
 
 
-def keep_exact() -> None:
-    """Set the precision of products again where another thread has changed it since `exact_arithmetic` began; before a
-    product.
-
-    Costs about a microsecond. Only a product that is under way when the change is made can be less exact.
-    """
-    if _PRODUCTS.has_changed:
-        _PRODUCTS.renew(_exact_precisions())
+keep_exact = _PRODUCTS.renew
+"""Sets the precision of products again where another thread has changed it since `exact_arithmetic` began; before a
+product. Only a product that is under way when the change is made can be less exact.
+"""
 
 
 class OneDnnLinear(nn.Linear):
@@ -311,6 +289,7 @@ def onednn_layout(network: nn.Module) -> Iterator[None]:
             layer.keeps, layer.kept = False, None
 
 
+@functools.cache
 def multiplies(dtype: torch.dtype) -> bool:
     """Return whether oneDNN multiplies a number format well on this CPU."""
     if dtype == torch.bfloat16:

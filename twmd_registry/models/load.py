@@ -67,7 +67,7 @@ def _opened(files: ModelFiles, what: str) -> Iterator[Path]:
 def _quiet_library() -> Iterator[None]:
     """Silence transformers' load reports and progress bars."""
     verbosity, bars = _library_settings()
-    with verbosity.at(logging.ERROR), bars.at(False):  # noqa: FBT003 (the setting's value)
+    with verbosity.held(), bars.held():
         yield
 
 
@@ -81,9 +81,13 @@ def _library_settings() -> tuple[ProcessSetting[int], ProcessSetting[bool]]:
     def show_bars(shown: bool) -> None:
         (library.enable_progress_bar if shown else library.disable_progress_bar)()
 
-    return ProcessSetting(library.get_verbosity, library.set_verbosity), ProcessSetting(
-        library.is_progress_bar_enabled, show_bars
+    verbosity = ProcessSetting(
+        library.get_verbosity,
+        library.set_verbosity,
+        lambda: None if library.get_verbosity() == logging.ERROR else logging.ERROR,
     )
+    shown = library.is_progress_bar_enabled
+    return verbosity, ProcessSetting(shown, show_bars, lambda: False if shown() else None)
 
 
 def _loading_dtype(dtype: str) -> dict[str, torch.dtype]:
