@@ -12,31 +12,21 @@ Progress = Callable[[int], None]
 
 
 def expect(progress: Progress | None, total: int) -> None:
-    """Announce a number of units to a progress bar, by its method `expect`; a plain function, or None, ignores it.
-
-    Args:
-        progress: Receives the reports.
-        total: Units that will be reported from now on, beside those that were announced before.
-    """
+    """Announce more units, by the method `expect` of a progress bar; a plain function, or None, ignores it."""
     if add := getattr(progress, "expect", None):
         add(total)
 
 
-def split_progress(
-    progress: Progress | None, segments: int, stages: int
-) -> Callable[[int], AbstractContextManager[Progress | None]]:
+Stage = Callable[[int], AbstractContextManager[Progress | None]]
+"""Makes a context manager of the next stage, from the units of work in it (at least 1; more than those are not
+counted). It gives what the stage reports its units to.
+"""
+
+
+def split_progress(progress: Progress | None, segments: int, stages: int) -> Stage:
     """Return what reports the work of several stages in segments; each stage has an equal share. Threads may share it.
 
     The reports add up to the number of segments, also when a stage skips work (cached texts) or repeats it.
-
-    Args:
-        progress: Receives the number of finished segments; None to report nothing.
-        segments: Number of segments.
-        stages: Number of stages of each segment.
-
-    Returns:
-        A context manager of the next stage, made from the units of work in it (at least 1; more than those are not
-        counted). It gives what the stage reports its units to.
     """
     finished, reported, lock = 0, 0, Lock()
 

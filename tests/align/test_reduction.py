@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tests.oracles import family as oracle
 from twmd_registry.align import combine_sides
-from twmd_registry.engine.result import over_references
+from twmd_registry.engine.pairs import Segments, make_pairs
 from twmd_registry.registry.names import Multiref
 
 numbers = st.floats(-2, 2, allow_subnormal=False)
@@ -46,9 +46,10 @@ def test_normalising_has_finite_gradients_where_it_is_not_defined() -> None:
 
 @given(st.lists(st.lists(st.floats(-1, 1), min_size=1, max_size=4), min_size=1, max_size=6))
 def test_references_are_reduced_segment_by_segment(segments: list[list[float]]) -> None:
-    flat, counts = np.concatenate([np.array(s) for s in segments]), np.array([len(s) for s in segments])
-    assert over_references(flat, counts, Multiref.MAX).tolist() == [max(s) for s in segments]
-    assert over_references(flat, counts, Multiref.MEAN).tolist() == pytest.approx([sum(s) / len(s) for s in segments])
+    flat = np.concatenate([np.array(s) for s in segments])
+    pairs = make_pairs(Segments(["a"] * len(segments), [["b"] * len(s) for s in segments]))
+    assert pairs.over_references(flat, Multiref.MAX).tolist() == [max(s) for s in segments]
+    assert pairs.over_references(flat, Multiref.MEAN).tolist() == pytest.approx([sum(s) / len(s) for s in segments])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ from tests.conftest import Texts
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import TextStore
 from twmd_registry.engine import pipeline
+from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.pairs import BYTES_PER_TOKEN, COPIES, Pairs, check_segments, make_pairs, plan_chunks
+from twmd_registry.engine.pipeline import PipelineRun
 from twmd_registry.errors import ModelError, collect_warnings, warn
 from twmd_registry.models.files import find_model
 from twmd_registry.tensors import TextFlags
@@ -150,7 +152,8 @@ def test_error_in_a_later_chunk_leaves_the_scorer_usable(texts: Texts, monkeypat
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_chunk_encoded_in_advance_has_no_gradient(mode: Any, texts: Texts) -> None:
     backend = twmd_registry.scorer("twmd", layer=1).backend
-    run = backend.run([backend], make_pairs(check_segments(*texts)), None)  # type: ignore[attr-defined]
+    assert isinstance(backend, TokenAlignmentBackend)
+    run = PipelineRun(backend.model, {backend.spec: backend.view}, make_pairs(check_segments(*texts)))
     with mode():
         found = list(run.align())
     assert len(found) > 2

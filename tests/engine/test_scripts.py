@@ -35,7 +35,7 @@ ENGLISH = ["The heron stood by the old weir all morning", "Nobody saw the boat l
     ],
 )
 def test_letters_are_counted_by_unicode_script(text: str, scripts: dict[str, int]) -> None:
-    assert count_letters([text]) == scripts
+    assert count_letters(text) == scripts
 
 
 def test_character_that_is_no_letter_has_no_script() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, get_args
@@ -27,13 +27,14 @@ from twmd_registry.models.inference import exact_arithmetic
 from twmd_registry.models.load import pick_device
 from twmd_registry.models.pool import claim_model, claims_model, release_model
 from twmd_registry.models.regressor import Regressor
-from twmd_registry.progress import Progress
+from twmd_registry.progress import Progress, Stage
 from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.fingerprint import reread
 from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import Centering, First, Idf, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
+from twmd_registry.registry.presets import describe_model
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import TextFlags
 
@@ -171,14 +172,22 @@ class Backend:
         if claims_model(self):
             self.model.park()
 
-    def score_group(
-        self, group: Sequence[Any], pairs: Pairs, progress: Progress | None, total: AllReduce = single_process
-    ) -> Scored:
-        """Score all pairs by every member of a group that shares a key."""
-        raise NotImplementedError
+    @cached_property
+    def requested_scripts(self) -> tuple[str, ...]:
+        """The scripts that a preset says the requested model reads; none where no preset does."""
+        preset = describe_model(self.requested.model)
+        return preset.scripts if preset else ()
 
-    def work(self, group: Sequence[Any], pairs: Pairs) -> int:
-        """Return the largest number of progress units that scoring this group reports."""
+    @cached_property
+    def scripts(self) -> tuple[str, ...]:
+        """The same of the applied specification, whose model may have another name."""
+        preset = describe_model(self.spec.model)
+        return preset.scripts if preset else ()
+
+    def score_group(
+        self, group: Sequence[Any], pairs: Pairs, stage: Stage, total: AllReduce = single_process
+    ) -> Scored:
+        """Score all pairs by every member of a group that shares a key, as one stage of progress."""
         raise NotImplementedError
 
     def sum_up(self, group: Sequence[Any], pairs: Pairs, total: AllReduce, progress: Progress | None = None) -> None:
@@ -289,24 +298,26 @@ class TokenAlignmentBackend(Backend):
             view = replace(view, weights=(weights, weights))
         return view
 
+    @contextmanager
     def run(
         self,
         group: Sequence[TokenAlignmentBackend],
         pairs: Pairs,
         progress: Progress | None,
         total: AllReduce = single_process,
-    ) -> PipelineRun:
-        """Make the pipeline of a group."""
-        return PipelineRun(
-            self.model,
-            {backend.spec: backend.view for backend in group},
-            pairs,
-            batch_tokens=self.options.batch_tokens,
-            keep=max(backend.options.keep_references for backend in group),
-            disk=max(backend.options.disk_cache for backend in group),
-            total=total,
-            progress=progress,
-        )
+    ) -> Iterator[PipelineRun]:
+        """Hold the model, and yield the pipeline of a group."""
+        with self.model.lock, torch.inference_mode(), exact_arithmetic():
+            yield PipelineRun(
+                self.model,
+                {backend.spec: backend.view for backend in group},
+                pairs,
+                batch_tokens=self.options.batch_tokens,
+                keep=max(backend.options.keep_references for backend in group),
+                disk=max(backend.options.disk_cache for backend in group),
+                total=total,
+                progress=progress,
+            )
 
     def fit_background(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
         """Average the hidden states over a corpus; return the content of a mean-vector file."""
@@ -319,36 +330,26 @@ class TokenAlignmentBackend(Backend):
             return idf.fit_idf(self.model, texts, self.spec, progress)
 
     def score_group(
-        self,
-        group: Sequence[TokenAlignmentBackend],
-        pairs: Pairs,
-        progress: Progress | None,
-        total: AllReduce = single_process,
+        self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, stage: Stage, total: AllReduce = single_process
     ) -> Scored:
         """Score all pairs by every member, each different text encoded once."""
-        with self.model.lock, torch.inference_mode(), exact_arithmetic():
-            run = self.run(group, pairs, progress, total)
+        passes = 2 if any(backend.spec.centering_kind is Centering.CORPUS for backend in group) else 1
+        work = len(pairs.texts) * passes * STEPS_PER_TEXT + len(pairs.hyp) * len(group)
+        with stage(work) as progress, self.run(group, pairs, progress, total) as run:
             scores = run.score()
             return [scores[backend.spec] for backend in group], run.flags
-
-    def work(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs) -> int:
-        """Count every different text, twice if the corpus sums need a separate pass, and every pair by every
-        specification.
-        """
-        passes = 2 if any(backend.spec.centering_kind is Centering.CORPUS for backend in group) else 1
-        return len(pairs.texts) * passes * STEPS_PER_TEXT + len(pairs.hyp) * len(group)
 
     def sum_up(
         self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, total: AllReduce, progress: Progress | None = None
     ) -> None:
         """Add the token vectors and document frequencies of these pairs to the sums over the corpus, by `total`."""
-        with self.model.lock, torch.inference_mode(), exact_arithmetic():
-            self.run(group, pairs, progress, total).sum_up()
+        with self.run(group, pairs, progress, total) as run:
+            run.sum_up()
 
     def explain(self, pairs: Pairs, pair: int) -> dict[str, Any]:
         """Return how a pair among these is aligned, as `PipelineRun.explain`."""
-        with self.model.lock, torch.inference_mode(), exact_arithmetic():
-            return self.run([self], pairs, None).explain(pair)
+        with self.run([self], pairs, None) as run:
+            return run.explain(pair)
 
 
 class RegressionBackend(Backend):
@@ -362,29 +363,24 @@ class RegressionBackend(Backend):
         return settled.replace(first=None, symmetric=None) if self.model.reads_apart else settled
 
     def score_group(
-        self,
-        group: Sequence[RegressionBackend],
-        pairs: Pairs,
-        progress: Progress | None,
-        total: AllReduce = single_process,
+        self, group: Sequence[RegressionBackend], pairs: Pairs, stage: Stage, total: AllReduce = single_process
     ) -> Scored:
         """Score all pairs; each distinct pair is predicted once, independently of the others."""
         del total
-        with self.model.lock:
-            return self._score_group(group, pairs, progress)
+        orders = sorted({first for backend in group for first in backend.orders})
+        with stage(len(pairs.hyp) * len(orders)) as progress, self.model.lock:
+            return self._score_group(group, orders, pairs, progress)
 
-    def work(self, group: Sequence[RegressionBackend], pairs: Pairs) -> int:
-        """Count a unit per pair and order."""
-        return len(pairs.hyp) * len({first for backend in group for first in backend.orders})
-
-    def _score_group(self, group: Sequence[RegressionBackend], pairs: Pairs, progress: Progress | None) -> Scored:
+    def _score_group(
+        self, group: Sequence[RegressionBackend], orders: Sequence[First], pairs: Pairs, progress: Progress | None
+    ) -> Scored:
         flags = self.model.flag_texts(pairs.texts)
         empty = flags.empty
         different, inverse = np.unique(np.stack([pairs.hyp, pairs.ref]), axis=1, return_inverse=True)
         hyp, ref = different
         full = np.flatnonzero(~empty[hyp] & ~empty[ref])
         raw: dict[First, np.ndarray] = {}
-        for first in sorted({first for backend in group for first in backend.orders}) if len(full) else ():
+        for first in orders if len(full) else ():
             before, after = (hyp[full], ref[full]) if first == "prediction" else (ref[full], hyp[full])
             with torch.inference_mode(), exact_arithmetic():
                 raw[first], truncated = self.model.predict(
@@ -414,11 +410,3 @@ class RegressionBackend(Backend):
 def make_backend(spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> Backend:
     """Return the backend of a specification's metric."""
     return (RegressionBackend if spec.metric is MetricName.STSSCORE else TokenAlignmentBackend)(spec, options, parts)
-
-
-def group_by_share_key(backends: Sequence[Backend]) -> list[list[int]]:
-    """Return the numbers of the backends that are scored together, those with one `share_key`, in order."""
-    groups: dict[Hashable, list[int]] = {}
-    for i, backend in enumerate(backends):
-        groups.setdefault(backend.share_key, []).append(i)
-    return list(groups.values())

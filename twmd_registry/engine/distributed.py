@@ -17,7 +17,7 @@ from twmd_registry.engine.pairs import Pairs, Segments, centering_step, check_se
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, score_segments
 from twmd_registry.errors import InputError, SpecError, TwmdError, collect_warnings, warn
-from twmd_registry.progress import Progress
+from twmd_registry.progress import Progress, Stage
 from twmd_registry.tensors import TextFlags
 
 T = TypeVar("T")
@@ -106,10 +106,10 @@ class Ranks:
         """Return the sum of a tensor over all ranks."""
         return torch.from_numpy(np.sum(self.exchange(local().cpu().numpy()), axis=0))
 
-    def score_group(self, group: Sequence[Backend], pairs: Pairs, progress: Progress | None) -> Scored:
+    def score_group(self, group: Sequence[Backend], pairs: Pairs, stage: Stage) -> Scored:
         """Score this rank's share of some pairs, and return the scores of all."""
         share, texts = take_share(pairs, self.rank, self.number, centering_step(backend.spec for backend in group))
-        shares = self.exchange((texts, *group[0].score_group(group, share, progress, self.total)))
+        shares = self.exchange((texts, *group[0].score_group(group, share, stage, self.total)))
         # Shares in the order of ranks are in the order of the data.
         scores = [np.concatenate(parts, axis=1) for parts in zip(*(scores for _, scores, _ in shares), strict=True)]
         flags = TextFlags.none(len(pairs.texts))  # of a text that is in several shares, each share sets them

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +20,8 @@ from twmd_registry.registry.presets import describe_model, presets, presets_of
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import MetricSpec
 
-if TYPE_CHECKING:  # it imports torch, which SacreBLEU's metrics alone do not need
+if TYPE_CHECKING:  # they import torch, which SacreBLEU's metrics alone do not need
+    from twmd_registry.engine.backends import Backend
     from twmd_registry.tensors import TextFlags
 
 SHOWN_WORDS = SHOWN_TEXTS = 5
@@ -38,12 +38,8 @@ def count_empty(pairs: Pairs, empty: np.ndarray) -> int:
 
 
 def name_texts(pairs: Pairs, which: np.ndarray, rows: Sequence[int]) -> str:
-    """Name some texts by their places in the input: ``predictions[0], references[2][1], ...``.
-
-    Args:
-        pairs: All pairs.
-        which: The texts; shape (texts,), bool.
-        rows: The number of every segment.
+    """Name the texts of `which` (texts,), bool, by their places: ``predictions[0], references[2][1], ...``; `rows` has
+    the number of every segment.
     """
     starts = pairs.starts
     hypotheses = np.flatnonzero(which[pairs.hyp[starts]]).tolist()  # segments
@@ -56,77 +52,59 @@ def name_texts(pairs: Pairs, which: np.ndarray, rows: Sequence[int]) -> str:
     return ", ".join([*(name for _, name in sorted(named)[:SHOWN_TEXTS]), *more])
 
 
-def warn_about_texts(pairs: Pairs, flags: TextFlags, truncated: int, rows: Sequence[int]) -> None:
-    """Warn about texts that are empty, truncated, or largely unknown to a model.
+def warn_about_texts(pairs: Pairs, models: Sequence[tuple[TextFlags, bool]], rows: Sequence[int]) -> None:
+    """Warn about texts that are not compared as a user may expect.
 
     Args:
         pairs: All pairs.
-        flags: Flags of the texts, over all models.
-        truncated: Number of different texts that were cut, for the model that cut most.
+        models: By model, its flags of the texts, and whether it is a table of word vectors.
         rows: The number of every segment.
     """
-    if flags.empty.any():
+    for flags, static in models:
+        for which, text, rule in (
+            (
+                flags.vanished,
+                "different texts of which nothing is left to compare (centering, left-out words, or vectors of zeros)",
+                "each scores 1 against itself and 0 against any other",
+            ),
+            (
+                flags.wordless,
+                "different texts of which every word is left out",
+                "only their special tokens are compared (with special=none each scores 1 against itself, else 0)",
+            ),
+            (
+                flags.weightless,
+                "different texts of which every token has the idf 0 (it is in every text)",
+                "their tokens count the same",
+            ),
+        ):
+            if which.any():
+                warn(f"{text}: {which.sum()}; {rule}.")
+        missing = [word for _, words in sorted(flags.missing.items()) for word in words] if static else []
+        if missing:
+            often = Counter(missing)
+            words = [repr(word) for word, _ in often.most_common(SHOWN_WORDS)] + ["..."] * (len(often) > SHOWN_WORDS)
+            warn(
+                f"words without a vector, left out: {len(missing)} in different texts, {len(often)} different "
+                f"({', '.join(words)})."
+            )
+    empty, unknown = (
+        np.logical_or.reduce([getattr(flags, name) for flags, _ in models]) for name in ("empty", "unknown")
+    )
+    if empty.any():
         warn(
-            f"texts without a token: {count_empty(pairs, flags.empty)}; each scores 0 against text and 1 against "
+            f"texts without a token: {count_empty(pairs, empty)}; each scores 0 against text and 1 against "
             "another empty text (before any baseline)."
         )
-    if truncated:
+    if truncated := max(int(flags.truncated.sum()) for flags, _ in models):
         warn(f"different texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
-    if flags.unknown.any():
+    if unknown.any():
         warn(
-            f"different texts of which more than {UNKNOWN_SHARE:.0%} are unknown tokens: {flags.unknown.sum()} "
-            f"({name_texts(pairs, flags.unknown, rows)}). "
+            f"different texts of which more than {UNKNOWN_SHARE:.0%} are unknown tokens: {unknown.sum()} "
+            f"({name_texts(pairs, unknown, rows)}). "
             "With unknown=apart such a token matches the same text only; with unknown=keep, and in stsscore, "
             "the model takes them all for one word."
         )
-
-
-def warn_about_lost_words(flags: TextFlags, *, static: bool) -> None:
-    """Warn about texts of which nothing is compared, or nothing of positive weight, and words without a vector.
-
-    Args:
-        flags: Flags of the texts by one model.
-        static: Whether the model is a table of word vectors.
-    """
-    for which, text, rule in (
-        (
-            flags.vanished,
-            "different texts of which nothing is left to compare (centering, left-out words, or vectors of zeros)",
-            "each scores 1 against itself and 0 against any other",
-        ),
-        (
-            flags.wordless,
-            "different texts of which every word is left out",
-            "only their special tokens are compared (with special=none each scores 1 against itself, else 0)",
-        ),
-        (
-            flags.weightless,
-            "different texts of which every token has the idf 0 (it is in every text)",
-            "their tokens count the same",
-        ),
-    ):
-        if which.any():
-            warn(f"{text}: {int(which.sum())}; {rule}.")
-    missing = [word for _, words in sorted(flags.missing.items()) for word in words] if static else []
-    if missing:
-        often = Counter(missing)
-        shown = ", ".join(
-            [repr(word) for word, _ in often.most_common(SHOWN_WORDS)] + ["..."] * (len(often) > SHOWN_WORDS)
-        )
-        warn(f"words without a vector, left out: {len(missing)} in different texts, {len(often)} different ({shown}).")
-
-
-def warn_about_single_segment_batches(specs: Sequence[MetricSpec], segments: int) -> None:
-    """Warn if a centering batch holds a single segment."""
-    for spec in specs:
-        last = segments % spec.centering_size if spec.centering_size else segments
-        if spec.centering_kind in {Centering.BATCH, Centering.CORPUS} and (last == 1 or spec.centering_size == 1):
-            which = "the last segment" if segments > 1 and spec.centering_size != 1 else "a segment"
-            warn(
-                f"centering={spec.centering}: {which} is alone in its batch, so that its own mean is subtracted: "
-                "use background centering to score single segments."
-            )
-            return
 
 
 def warn_about_other_nrefs(written: str, signature: Signature) -> None:
@@ -139,16 +117,8 @@ def warn_about_other_nrefs(written: str, signature: Signature) -> None:
 
 
 def check_sample(segments: int) -> None:
-    """Refuse a test or an interval of one segment; warn about a small number.
-
-    Args:
-        segments: Number of resampled segments (or items, or systems).
-
-    Raises:
-        InputError: There are fewer than two.
-
-    Warns:
-        TwmdWarning: There are fewer than `RELIABLE_SAMPLE`.
+    """Refuse a test or an interval of one resampled segment (item, system) or none, by an `InputError`; warn about
+    fewer than `RELIABLE_SAMPLE`.
     """
     if segments < 2:
         raise InputError(
@@ -159,11 +129,7 @@ def check_sample(segments: int) -> None:
 
 
 def warn_about_small_samples(samples: Mapping[str, int]) -> None:
-    """Name the samples that are too small for tests and intervals.
-
-    Args:
-        samples: By name (of a group, say), how many segments, items or systems are resampled.
-    """
+    """Name the samples, given by name (of a group, say) with sizes, that are too small for tests and intervals."""
     if text := describe_small_samples(samples):
         warn(text)
 
@@ -215,110 +181,100 @@ def script_of(character: str) -> str | None:
     return words[0]
 
 
-def count_letters(texts: Iterable[str], times: Iterable[int] = itertools.repeat(1)) -> dict[str, int]:
-    """Count letters by script, the most frequent script first; each text counts as often as `times` says."""
-    by_times: dict[int, Counter[str]] = {}
-    for text, number in zip(texts, times, strict=False):
-        by_times.setdefault(number, Counter()).update(text)
-    letters = Counter[str]()
-    for times_each, characters in by_times.items():
-        for character, number in characters.items():
-            if (script := script_of(character)) is not None:
-                letters[script] += times_each * number
-    return dict(letters.most_common())
+def count_letters(text: str) -> dict[str, int]:
+    """Count the letters of a text by script."""
+    if text.isascii():
+        letters = len(text.translate(_NO_LETTERS))
+        return {"Latin": letters} if letters else {}
+    counts: dict[str, int] = {}
+    for character, number in Counter(text).items():
+        if (script := script_of(character)) is not None:
+            counts[script] = counts.get(script, 0) + number
+    return counts
 
 
-def count_foreign(letters: dict[str, int], model: str | None) -> int:
-    """Count the letters in scripts that a model does not read; 0 where no preset says which it reads.
-
-    Args:
-        letters: Letters by script.
-        model: The model of a specification.
-    """
-    preset = describe_model(model)
-    return sum(number for script, number in letters.items() if preset and script not in preset.scripts)
+_NO_LETTERS = dict.fromkeys(code for code in range(128) if not chr(code).isalpha())
+"""ASCII characters that are no letters, for `str.translate`."""
 
 
 def check_texts(
-    specs: Iterable[MetricSpec],
-    pairs: Pairs,
-    sources: Sequence[str] | None,
-    rows: Sequence[int],
-    *,
-    any_language: bool,
+    backends: Sequence[Backend], pairs: Pairs, sources: Sequence[str] | None, rows: Sequence[int]
 ) -> dict[str, Any]:
-    """Check texts before they are scored.
+    """Refuse texts in scripts that a model does not read, and warn about texts before they are scored.
 
     Args:
-        specs: As for `check_scripts`.
+        backends: The backends that will score them; warn only if all have the option `any_language`.
         pairs: All pairs.
-        sources: As for `count_odd_predictions`.
+        sources: The text that was translated or summarised, per segment, if it is known.
         rows: The number of every segment.
-        any_language: As for `check_scripts`.
 
     Returns:
         By the names of `Counts`: the letters by script, and the numbers of odd predictions.
 
     Raises:
-        InputError: As for `check_scripts`.
-    """
-    times = np.bincount(np.r_[pairs.hyp[pairs.starts], pairs.ref], minlength=len(pairs.texts))
-    letters = count_letters(pairs.texts, times.tolist())
-    check_scripts(specs, pairs, letters, rows, any_language=any_language)
-    return {"letters": letters, **count_odd_predictions(pairs, sources, rows)}
-
-
-def check_scripts(
-    specs: Iterable[MetricSpec], pairs: Pairs, letters: dict[str, int], rows: Sequence[int], *, any_language: bool
-) -> None:
-    """Refuse texts in scripts that a model does not read, or warn of them.
-
-    Args:
-        specs: Requested specifications.
-        pairs: All pairs.
-        letters: Letters of their texts by script, as `count_letters` counts them.
-        rows: The number of every segment.
-        any_language: Whether to warn only.
-
-    Raises:
         InputError: More than `FOREIGN_SHARE` of the letters are in other scripts than those of a strict preset.
-
-    Warns:
-        TwmdWarning: The same, for other presets or with `any_language`.
     """
-    for spec in specs:
-        foreign, preset = count_foreign(letters, spec.model), describe_model(spec.model)
-        if preset is None or foreign <= FOREIGN_SHARE * sum(letters.values()):
-            continue
-        script = next(script for script in letters if script not in preset.scripts)
-        written = [any(script_of(c) not in {None, *preset.scripts} for c in text) for text in pairs.texts]
-        first = name_texts(pairs, np.array(written), rows).partition(",")[0]
-        share = foreign / sum(letters.values())
-        many = len(preset.languages) > SHOWN_LANGUAGES
-        made_for = f"{len(preset.languages)} other languages" if many else ", ".join(preset.languages)
-        problem = (
-            f"{100 * share:.3g}% of the letters are in scripts that {spec.model} does not read, above all {script} "
-            f"(first: {first}); it was made for {made_for}"
-        )
-        fit = sorted({other.name for other in presets_of(spec.metric).values() if script in other.scripts})
-        if preset.strict and not any_language:
-            use = f"use a model that reads {script}" + (f" (preset {', '.join(fit)})" if fit else "")
-            raise InputError(f"{problem}: {use}, or score anyway by any_language=True (--any-language).")
-        warn(f"{problem}: these scores say little.")
+    by_text = [count_letters(text) for text in pairs.texts]
+    times = np.bincount(np.r_[pairs.hyp[pairs.starts], pairs.ref], minlength=len(pairs.texts))
+    total = Counter[str]()
+    for own, often in zip(by_text, times.tolist(), strict=True):
+        for script, number in own.items():
+            total[script] += often * number
+    letters, number = dict(total.most_common()), len(pairs.counts)
+    for backend in backends:
+        foreign = count_foreign(letters, backend.requested_scripts)
+        if foreign > FOREIGN_SHARE * total.total():
+            written = np.array([count_foreign(own, backend.requested_scripts) > 0 for own in by_text])
+            first = name_texts(pairs, written, rows).partition(",")[0]
+            strict = not all(each.options.any_language for each in backends)
+            _refuse_scripts(backend.requested, letters, foreign / total.total(), first, strict=strict)
+    for spec in (backend.requested for backend in backends):
+        size = spec.centering_size or number
+        if spec.centering_kind in {Centering.BATCH, Centering.CORPUS} and (number % size == 1 or 1 in {size, number}):
+            which = "the last segment" if number > 1 and size != 1 else "a segment"
+            warn(
+                f"centering={spec.centering}: {which} is alone in its batch, so that its own mean is subtracted: "
+                "use background centering to score single segments."
+            )
+            break
+    return {"letters": letters, **_count_odd_predictions(pairs, by_text, sources, rows)}
+
+
+def count_foreign(letters: dict[str, int], scripts: Sequence[str]) -> int:
+    """Count the letters, given by script, in scripts that a model does not read; 0 where nobody says which it reads."""
+    return sum(number for script, number in letters.items() if scripts and script not in scripts)
+
+
+def _refuse_scripts(spec: MetricSpec, letters: dict[str, int], share: float, first: str, *, strict: bool) -> None:
+    """Refuse a share of foreign letters, or warn of it, with the place of the first such text."""
+    preset = describe_model(spec.model)
+    if preset is None:
+        return
+    script = next(script for script in letters if script not in preset.scripts)
+    many = len(preset.languages) > SHOWN_LANGUAGES
+    made_for = f"{len(preset.languages)} other languages" if many else ", ".join(preset.languages)
+    problem = (
+        f"{100 * share:.3g}% of the letters are in scripts that {spec.model} does not read, above all {script} "
+        f"(first: {first}); it was made for {made_for}"
+    )
+    fit = sorted({other.name for other in presets_of(spec.metric).values() if script in other.scripts})
+    if preset.strict and strict:
+        use = f"use a model that reads {script}" + (f" (preset {', '.join(fit)})" if fit else "")
+        raise InputError(f"{problem}: {use}, or score anyway by any_language=True (--any-language).")
+    warn(f"{problem}: these scores say little.")
 
 
 def warn_about_split_words(name: str | None, model: Any, texts: Sequence[str]) -> None:
-    """Warn if an English model splits so many words that the texts are hardly English.
-
-    Scripts cannot tell languages in Latin script apart. Nothing is tested for fewer than `RELIABLE_SAMPLE` texts.
+    """Warn if an English model splits so many words that the texts are hardly English: scripts cannot tell languages in
+    Latin script apart.
 
     Args:
         name: The model of a specification.
         model: The loaded model; its tokenizer is used by one thread at a time.
-        texts: Different texts.
+        texts: Different texts; fewer than `RELIABLE_SAMPLE` say nothing.
     """
     preset = describe_model(name)
-    if preset is None or not preset.strict or len(texts) < RELIABLE_SAMPLE:
+    if preset is None or not preset.strict:
         return
     sample = list(texts[:: math.ceil(len(texts) / SPLIT_SAMPLE)])
     with model.lock:
@@ -337,31 +293,22 @@ def warn_about_split_words(name: str | None, model: Any, texts: Sequence[str]) -
         )
 
 
-def count_odd_predictions(pairs: Pairs, sources: Sequence[str] | None, rows: Sequence[int]) -> dict[str, int]:
-    """Count predictions that may score high by accident, and name them in a warning of each kind.
-
-    Args:
-        pairs: All pairs.
-        sources: The text that was translated or summarised, per segment, if it is known.
-        rows: The number of every segment.
-
-    Returns:
-        By the names of `Counts`: predictions equal to their source and to no reference, in another script than their
-        references, and that repeat a string.
+def _count_odd_predictions(
+    pairs: Pairs, letters: Sequence[dict[str, int]], sources: Sequence[str] | None, rows: Sequence[int]
+) -> dict[str, int]:
+    """Count predictions that may score high by accident, and name them in a warning of each kind: those equal to their
+    source and to no reference, in another script than their references, and that repeat a string.
     """
-    scripts = [set(map(script_of, set(text))) for text in pairs.texts]
     odd: dict[str, list[int]] = {"copied": [], "other_script": [], "repetitive": []}
     for i, (start, number) in enumerate(zip(pairs.starts.tolist(), pairs.counts.tolist(), strict=True)):
         hypothesis, references = pairs.hyp[start], pairs.ref[start : start + number]
-        text, others = pairs.texts[hypothesis], [pairs.texts[r] for r in references]
-        read = set[str | None]().union(*(scripts[r] for r in references)) - {None}
+        text, others, own = pairs.texts[hypothesis], [pairs.texts[r] for r in references], letters[hypothesis]
+        read = set[str]().union(*(letters[r] for r in references))
         read |= JAPANESE if read & JAPANESE else set()
         if sources and text.split() == sources[i].split() != [] and text not in others:
             odd["copied"].append(i)
-        if read and not scripts[hypothesis] <= read | {None}:
-            letters = count_letters([text])
-            if sum(letters[script] for script in letters.keys() & read) < LEAST_SHARED * sum(letters.values()):
-                odd["other_script"].append(i)
+        if read and sum(own[script] for script in own.keys() & read) < LEAST_SHARED * sum(own.values()):
+            odd["other_script"].append(i)
         if repeats_itself(text) and not any(map(repeats_itself, others)):
             odd["repetitive"].append(i)
     for name, what in (

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twmd_registry.errors import InputError
-from twmd_registry.registry.names import Centering
+from twmd_registry.registry.names import Centering, Multiref
 from twmd_registry.registry.spec import MetricSpec
 
 BYTES_PER_TOKEN = 3
@@ -51,33 +51,22 @@ def check_segments(predictions: Any, references: Any, *, first_row: int = 0) -> 
         InputError: Not a list, empty, different numbers of rows, references that look transposed, a row that is not
             text, a mixture of texts and lists, an empty list, or text that is not valid Unicode.
     """
-    for name, values in (("predictions", predictions), ("references", references)):
-        if not _is_list(values):
-            raise InputError(f"{name} must be a list of texts, one per segment; got {_describe(values)}.")
-    predicted, referred = list(predictions), list(references)
+    predicted = _check_rows(predictions, "predictions", first_row=first_row)
+    referred = _check_rows(references, "references", first_row=first_row, nested=True)
     if len(predicted) != len(referred):
         raise InputError(_different_lengths(len(predicted), referred))
     if not predicted:
         raise InputError("there is nothing to score: predictions and references are empty.")
-    checked = Segments([_check_text(text, f"predictions[{row}]") for row, text in enumerate(predicted, first_row)], [])
     for row, entry in enumerate(referred, first_row):
-        where = f"references[{row}]"
-        if not isinstance(entry, str) and not _is_list(entry):
-            raise InputError(f"{where} must be a text or a list of texts; got {_describe(entry)}.")
-        named = (
-            [(entry, where)] if isinstance(entry, str) else [(text, f"{where}[{k}]") for k, text in enumerate(entry)]
-        )
-        texts = [_check_text(text, name) for text, name in named]
-        if not texts:
-            raise InputError(f"{where} is an empty list: every prediction needs at least one reference.")
+        if not entry and isinstance(entry, list):
+            raise InputError(f"references[{row}] is an empty list: every prediction needs at least one reference.")
         if isinstance(entry, str) is not isinstance(referred[0], str):
             kinds = ("a text", "a list") if isinstance(entry, str) else ("a list", "a text")
             raise InputError(
-                f"{where} is {kinds[0]} but references[{first_row}] is {kinds[1]}: give all rows as texts or all as "
-                "lists."
+                f"references[{row}] is {kinds[0]} but references[{first_row}] is {kinds[1]}: give all rows as texts or "
+                "all as lists."
             )
-        checked.references.append(texts)
-    return checked
+    return Segments(predicted, [[entry] if isinstance(entry, str) else entry for entry in referred])
 
 
 def digest_of_texts(segments: Segments) -> str:
@@ -86,53 +75,57 @@ def digest_of_texts(segments: Segments) -> str:
 
 
 def check_sources(sources: Any, segments: int) -> list[str]:
-    """Check the sources of some segments.
-
-    Args:
-        sources: Texts, one per segment.
-        segments: Number of segments.
+    """Return the checked sources of a number of segments.
 
     Raises:
         InputError: Not a list, another number of rows, or a row that is not text.
     """
-    if not _is_list(sources):
-        raise InputError(f"sources must be a list of texts, one per segment; got {_describe(sources)}.")
-    texts = [_check_text(text, f"sources[{row}]") for row, text in enumerate(sources)]
+    texts = _check_rows(sources, "sources")
     if len(texts) != segments:
         raise InputError(f"there are {len(texts)} sources for {segments} predictions: give one per prediction.")
     return texts
 
 
-def _is_list(values: Any) -> bool:
-    """Return whether iteration gives rows in order: not for a text, a table (its columns), a mapping or a set."""
-    if isinstance(values, (str, bytes, Mapping, Set)) or hasattr(values, "columns"):
-        return False
-    return isinstance(values, Iterable) and getattr(values, "shape", (1,)) != ()
+def _check_rows(values: Any, name: str, *, first_row: int = 0, nested: bool = False) -> list[Any]:
+    """Return checked texts, or lists of texts where `nested` allows them, as plain strings: ``str()`` of a subclass (a
+    member of an Enum) may give other characters.
+
+    Raises:
+        InputError: As `check_segments` says of a list, and of a row.
+    """
+    # Iteration gives rows in order: not for a text, a table (its columns), a mapping or a set.
+    unordered = isinstance(values, (str, bytes, Mapping, Set)) or hasattr(values, "columns")
+    if unordered or not isinstance(values, Iterable) or getattr(values, "shape", (1,)) == ():
+        wanted = "a text or a list of texts" if name.endswith("]") else "a list of texts, one per segment"
+        raise InputError(f"{name} must be {wanted}; got {_describe(values)}.")
+    rows: list[Any] = []
+    for row, entry in enumerate(values, first_row):
+        where = f"{name}[{row}]"
+        if nested and not isinstance(entry, str):
+            rows.append(_check_rows(entry, where))
+            continue
+        if not isinstance(entry, str):
+            raise InputError(f"{where} must be a text; got {_describe(entry)}.")
+        try:
+            entry.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{where} is not valid Unicode: lone surrogate {entry[error.start]!a} at character {error.start}. "
+                "Decode it again with the right encoding."
+            ) from None
+        rows.append(str.__str__(entry))
+    return rows
 
 
 def _different_lengths(number: int, references: list[Any]) -> str:
     message = f"there are {number} predictions but {len(references)} references"
-    lists = [entry for entry in references if isinstance(entry, (list, tuple))]
+    lists = [entry for entry in references if isinstance(entry, list)]
     if lists and len(lists) == len(references) and all(len(entry) == number for entry in lists):
         return (
             f"{message}: references look transposed. Give one list per prediction, [[ref1, ref2], ...], not one "
             "list per reference stream."
         )
     return f"{message}: give one entry per prediction (a text, or a list of texts)."
-
-
-def _check_text(text: Any, where: str) -> str:
-    """Return a checked text as a plain str: ``str()`` of a subclass (a member of an Enum) may give other characters."""
-    if not isinstance(text, str):
-        raise InputError(f"{where} must be a text; got {_describe(text)}.")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"{where} is not valid Unicode: lone surrogate {text[error.start]!a} at character {error.start}. "
-            "Decode it again with the right encoding."
-        ) from None
-    return str.__str__(text)
 
 
 def _describe(value: Any) -> str:
@@ -157,10 +150,21 @@ class Pairs(NamedTuple):
     segment: np.ndarray
     counts: np.ndarray
 
-    @property
-    def starts(self) -> np.ndarray:
-        """The first pair of every segment; shape (segments,)."""
-        return np.asarray(np.cumsum(self.counts) - self.counts)
+    starts: np.ndarray
+
+    def over_references(self, scores: np.ndarray, multiref: Multiref) -> np.ndarray:
+        """Return one score per segment, the best or the mean over its references, from scores (.., pairs).
+
+        Precision, recall and F1 are reduced separately: the best F1 may be of another reference than the best
+        precision.
+
+        >>> pairs = make_pairs(Segments(["a", "b"], [["c", "d"], ["e"]]))
+        >>> pairs.over_references(np.array([0.2, 0.6, 0.5]), Multiref.MAX).tolist()
+        [0.6, 0.5]
+        """
+        if multiref is Multiref.MAX:
+            return np.asarray(np.maximum.reduceat(scores, self.starts, axis=-1))
+        return np.asarray(np.add.reduceat(scores, self.starts, axis=-1) / self.counts)
 
 
 def make_pairs(segments: Segments) -> Pairs:
@@ -173,7 +177,8 @@ def make_pairs(segments: Segments) -> Pairs:
             hyp.append(h)
             ref.append(number.setdefault(reference, len(number)))
     counts = np.array([len(references) for references in segments.references])
-    return Pairs(list(number), np.array(hyp), np.array(ref), np.repeat(np.arange(len(counts)), counts), counts)
+    segment = np.repeat(np.arange(len(counts)), counts)
+    return Pairs(list(number), np.array(hyp), np.array(ref), segment, counts, np.cumsum(counts) - counts)
 
 
 def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> tuple[Pairs, np.ndarray]:
@@ -197,9 +202,15 @@ def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> tuple[P
     here = slice(int(starts[first]), int(starts[last]))
     texts, inverse = np.unique(np.r_[pairs.hyp[here], pairs.ref[here]], return_inverse=True)
     hyp, ref = np.split(inverse, 2)
-    return Pairs(
-        [pairs.texts[i] for i in texts], hyp, ref, pairs.segment[here] - first, pairs.counts[first:last]
-    ), texts
+    share = Pairs(
+        [pairs.texts[i] for i in texts],
+        hyp,
+        ref,
+        pairs.segment[here] - first,
+        pairs.counts[first:last],
+        pairs.starts[first:last] - here.start,
+    )
+    return share, texts
 
 
 def centering_step(specs: Iterable[MetricSpec]) -> int:

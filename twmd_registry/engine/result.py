@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twmd_registry.errors import SpecError
-from twmd_registry.registry.names import MetricName, Multiref, Output
+from twmd_registry.registry.names import MetricName, Output
 from twmd_registry.registry.signature import Signature
 
 
@@ -101,29 +101,6 @@ SIDE: dict[str | None, int] = {None: 0} | {output: row for row, output in enumer
 """By output, the row of *the* scores in scores by side: an array of shape (3, pairs) or (3, segments) with precision,
 recall and F1 of a two-sided metric; for a metric without outputs, of shape (1, pairs) or (1, segments).
 """
-
-_OVER_REFERENCES: dict[Multiref, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    Multiref.MAX: lambda scores, starts: np.maximum.reduceat(scores, starts, axis=-1),
-    Multiref.MEAN: lambda scores, starts: (
-        np.add.reduceat(scores, starts, axis=-1) / np.diff(np.r_[starts, scores.shape[-1]])
-    ),
-}
-
-
-def over_references(scores: np.ndarray, counts: np.ndarray, multiref: Multiref) -> np.ndarray:
-    """Return one score per segment from one per reference.
-
-    Precision, recall and F1 are reduced separately: the best F1 may be of another reference than the best precision.
-
-    Args:
-        scores: All references of segment 0, then of segment 1, ...; shape (pairs,) or (sides, pairs).
-        counts: References of every segment, each at least 1; shape (segments,).
-        multiref: Best or mean.
-
-    >>> over_references(np.array([0.2, 0.6, 0.5]), np.array([2, 1]), Multiref.MAX).tolist()
-    [0.6, 0.5]
-    """
-    return _OVER_REFERENCES[multiref](scores, np.cumsum(counts) - counts)
 
 
 class Counts(NamedTuple):
@@ -244,28 +221,6 @@ class ScoreSet:
             if values is not None:
                 result[str(output)] = _mean(values)
         return result | self.counts.as_dict() | {"scores": list(self.scores), "signature": str(self.signature)}
-
-
-def make_score_set(
-    signature: Signature,
-    by_side: np.ndarray,
-    counts: Counts,
-    texts: str,
-    explainer: Callable[[int, int | None], Alignment] | None = None,
-) -> ScoreSet:
-    """Make a `ScoreSet` of the segments' scores by side; `scores` are those of the chosen output."""
-    sides = [tuple(side.tolist()) for side in by_side]
-    precision, recall, f1 = sides if len(sides) > 1 else (None, None, None)
-    return ScoreSet(
-        signature=signature,
-        scores=sides[SIDE[signature.spec.output]],
-        precision=precision,
-        recall=recall,
-        f1=f1,
-        counts=counts,
-        texts=texts,
-        explainer=explainer,
-    )
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn
 
 import numpy as np
 
-from twmd_registry.engine.backends import Backend, Scored, TokenAlignmentBackend, group_by_share_key, make_backend
+from twmd_registry.engine.backends import Backend, Scored, TokenAlignmentBackend, make_backend
 from twmd_registry.engine.baseline import random_pairs, rescale, write_baseline
 from twmd_registry.engine.input_warnings import (
+    RELIABLE_SAMPLE,
     check_texts,
     count_empty,
     count_foreign,
-    warn_about_lost_words,
     warn_about_other_nrefs,
-    warn_about_single_segment_batches,
     warn_about_split_words,
     warn_about_texts,
 )
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, check_sources, digest_of_texts, make_pairs
-from twmd_registry.engine.result import COUNTS, SIDE, Alignment, Counts, ScoreSet, make_score_set, over_references
+from twmd_registry.engine.result import COUNTS, SIDE, Alignment, Counts, ScoreSet
 from twmd_registry.errors import InputError, ModelError, SpecError, collect_warnings, warn
-from twmd_registry.progress import Progress, split_progress
+from twmd_registry.progress import Progress, Stage, split_progress
 from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
 from twmd_registry.registry.members import merge_members, write_members
 from twmd_registry.registry.metrics import entry
@@ -34,7 +34,7 @@ from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
 from twmd_registry.tensors import TextFlags
 
-GroupScore = Callable[[Sequence[Backend], Pairs, Progress | None], Scored]
+GroupScore = Callable[[Sequence[Backend], Pairs, Stage], Scored]
 
 BASELINE_PAIRS = 10_000
 """Number of random pairs that a baseline averages."""
@@ -228,9 +228,16 @@ class EnsembleScorer(Scorer):
         """Return the mean of the members' scores."""
         scores = np.average([scores.scores for scores in of_members], axis=0, weights=self.weights)
         most = {name: max(getattr(scores.counts, name) for scores in of_members) for name in COUNTS}
-        counts = of_members[0].counts._replace(**most)
-        signature = Signature(self.spec, of_members[0].signature.nrefs)
-        return make_score_set(signature, scores[None], counts, of_members[0].texts, _explain_no_ensemble)
+        return replace(
+            of_members[0],
+            signature=Signature(self.spec, of_members[0].signature.nrefs),
+            scores=tuple(scores.tolist()),
+            precision=None,
+            recall=None,
+            f1=None,
+            counts=of_members[0].counts._replace(**most),
+            explainer=_explain_no_ensemble,
+        )
 
 
 def _explain_no_ensemble(_segment: int, _reference: int | None) -> NoReturn:
@@ -398,32 +405,26 @@ def score_segments(
     members = [member for given in scorers for member in given.members]
     pairs, digest = make_pairs(segments), digest_of_texts(segments)
     rows = rows or range(len(pairs.counts))
-    flags, truncated = TextFlags.none(len(pairs.texts)), 0
-    results: dict[int, ScoreSet] = {}
+    results: dict[Scorer, ScoreSet] = {}
     with collect_warnings() as held:  # several models, or chunks of the texts, may repeat a warning
-        any_language = all(member.options.any_language for member in members)
-        specs = [member.requested for member in members]
-        counted = check_texts(specs, pairs, sources, rows, any_language=any_language)
-        warn_about_single_segment_batches([member.backend.spec for member in members], len(pairs.counts))
-        groups = group_by_share_key([member.backend for member in members])
-        stage = split_progress(progress, len(pairs.counts), len(groups))
-        for group in groups:
-            backends = [members[i].backend for i in group]
-            warn_about_split_words(backends[0].spec.model, backends[0].model, pairs.texts)
-            with stage(backends[0].work(backends, pairs)) as report:
-                group_scores, group_flags = (score_group or backends[0].score_group)(backends, pairs, report)
-            flags.empty[:] |= group_flags.empty
-            flags.unknown[:] |= group_flags.unknown
-            truncated = max(truncated, int(group_flags.truncated.sum()))
-            warn_about_lost_words(group_flags, static=backends[0].model.static)
-            for i, scores in zip(group, group_scores, strict=True):
-                results[i] = _score_set(members[i], pairs, scores, group_flags, counted=counted, digest=digest)
-        warn_about_texts(pairs, flags, truncated, rows)
-        in_order = iter([results[i] for i in range(len(members))])
+        counted = check_texts([member.backend for member in members], pairs, sources, rows)
+        groups: dict[Hashable, list[Scorer]] = {}
+        for member in dict.fromkeys(members):
+            groups.setdefault(member.backend.share_key, []).append(member)
+        stage, models = split_progress(progress, len(pairs.counts), len(groups)), []
+        for group in groups.values():
+            backend, backends = group[0].backend, [member.backend for member in group]
+            if len(pairs.texts) >= RELIABLE_SAMPLE:
+                warn_about_split_words(backend.spec.model, backend.model, pairs.texts)
+            of_group, flags = (score_group or backend.score_group)(backends, pairs, stage)
+            models.append((flags, backend.model.static))
+            for member, scores in zip(group, of_group, strict=True):
+                results[member] = _score_set(member, pairs, scores, flags, counted=counted, digest=digest)
+        warn_about_texts(pairs, models, rows)
         sets = [
-            given.combine([next(in_order) for _ in given.members])
+            given.combine([results[member] for member in given.members])
             if isinstance(given, EnsembleScorer)
-            else next(in_order)
+            else results[given]
             for given in scorers
         ]
         for given, score_set in zip(scorers, sets, strict=True):
@@ -440,8 +441,9 @@ def _score_set(
     """Rescale scores of pairs, reduce references to segments, and attach signature and counts."""
     spec, baseline = scorer.backend.spec, scorer.backend.baseline
     scores = rescale(scores, baseline) if baseline else scores
-    rule = Multiref(spec.multiref or Multiref.MAX)
-    segments = over_references(scores, pairs.counts, rule)  # (sides, segments)
+    by_side = pairs.over_references(scores, Multiref(spec.multiref or Multiref.MAX))  # (sides, segments)
+    sides = [tuple(side.tolist()) for side in by_side]
+    precision, recall, f1 = sides if len(sides) > 1 else (None, None, None)
     counts = Counts(
         segments=len(pairs.counts),
         truncated=int(flags.truncated.sum()),
@@ -449,52 +451,38 @@ def _score_set(
         unknown=int(flags.unknown.sum()),
         repeated=len(pairs.counts) + len(pairs.ref) - len(pairs.texts),
         oov=sum(map(len, flags.missing.values())),
-        foreign=count_foreign(counted["letters"], spec.model),
+        foreign=count_foreign(counted["letters"], scorer.backend.scripts),
         **counted,
     )
     signature = Signature(spec, str(pairs.counts[0]) if (pairs.counts == pairs.counts[0]).all() else "var")
     explainer = partial(
         _explain_pair,
-        requested=scorer.requested,
-        options=scorer.options,
-        parts=scorer.parts,
+        request=(scorer.requested, scorer.options, scorer.parts),  # a scorer itself would keep its model in memory
         signature=signature,
         pairs=pairs,
         scores=scores[SIDE[spec.output]],
     )
-    return make_score_set(signature, segments, counts, digest, explainer)
+    return ScoreSet(signature, sides[SIDE[spec.output]], precision, recall, f1, counts, digest, explainer)
 
 
 def _explain_pair(
     segment: int,
     reference: int | None,
     *,
-    requested: MetricSpec,
-    options: RunOptions,
-    parts: Parts | None,
+    request: tuple[MetricSpec, RunOptions, Parts | None],
     signature: Signature,
     pairs: Pairs,
     scores: np.ndarray,
 ) -> Alignment:
-    """Recompute the alignment of a scored pair, as documented in `ScoreSet.explain`.
-
-    Args:
-        segment: As for `ScoreSet.explain`.
-        reference: Likewise.
-        requested: With `options` and `parts`, what makes the scorer: a scorer itself would keep its model in memory.
-        options: Device, batch size and caches.
-        parts: Where its parts are.
-        signature: The applied specification.
-        pairs: All pairs that were scored.
-        scores: The main score of each pair; shape (pairs,).
-
-    Raises:
-        TwmdError: As for `ScoreSet.explain`.
+    """Recompute the alignment of a scored pair, as documented in `ScoreSet.explain`, by the scorer of a request; the
+    main scores of all pairs, shape (pairs,), say which reference is the best.
     """
     pair = _find(pairs, scores, segment, reference)
-    backend = make_backend(requested, options, parts)
+    backend = make_backend(*request)
     if not isinstance(backend, TokenAlignmentBackend):
-        raise SpecError(f"{requested.metric} has no alignment to show: it predicts a number from both texts at once.")
+        raise SpecError(
+            f"{signature.spec.metric} has no alignment to show: it predicts a number from both texts at once."
+        )
     try:
         if backend.spec != signature.spec:
             raise ModelError(

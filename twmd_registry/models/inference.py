@@ -8,7 +8,6 @@ are overridden in the scoring thread only. The precision of float32 products is 
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import os
 import platform
@@ -52,6 +51,7 @@ class ProcessSetting(Generic[Value]):
         """
         self._read, self._write, self._want = read, write, want
         self._loans: dict[object, int] = {}
+        self._settled: Value | None = None  # what `want` returns once the value is set
         self._before: tuple[Value, Value] | None = None
         os.register_at_fork(after_in_child=self._release_other_threads)
 
@@ -73,12 +73,12 @@ class ProcessSetting(Generic[Value]):
         """Set the value again where the caller has changed it while a thread holds it; the caller's new value is put
         back at the end.
         """
-        if self._loans and self._want() is not None:
+        if self._loans and self._want() not in {None, self._settled}:
             with _LOCK:
                 if (wanted := self._want()) is not None:
                     present = self._read()
                     self._write(wanted)
-                    self._before = present, self._read()
+                    self._before, self._settled = (present, self._read()), self._want()
 
     def _put_back(self) -> None:
         if self._loans or self._before is None:
@@ -86,7 +86,7 @@ class ProcessSetting(Generic[Value]):
         before, ours = self._before
         if self._read() == ours:  # else the caller has changed it in between
             self._write(before)
-        self._before = None
+        self._before = self._settled = None
 
     def _release_other_threads(self) -> None:
         here = threading.get_ident()
@@ -289,7 +289,6 @@ def onednn_layout(network: nn.Module) -> Iterator[None]:
             layer.keeps, layer.kept = False, None
 
 
-@functools.cache
 def multiplies(dtype: torch.dtype) -> bool:
     """Return whether oneDNN multiplies a number format well on this CPU."""
     if dtype == torch.bfloat16:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.engine.backends import Backend, Scored, group_by_share_key
+from twmd_registry.engine.backends import Backend, Scored
 from twmd_registry.engine.pairs import Pairs, Segments, make_pairs
 from twmd_registry.engine.pipeline import STEPS_PER_TEXT, AllReduce, single_process
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_segments
 from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, collect_warnings
 from twmd_registry.judgments.reader import TableRow
-from twmd_registry.progress import Progress, split_progress
+from twmd_registry.progress import Progress, Stage, split_progress
 from twmd_registry.record.content import environment
 from twmd_registry.registry.names import Centering, Idf, Output
 from twmd_registry.registry.spec import MetricSpec
@@ -101,11 +101,12 @@ class PartitionScorer:
             self._check_models()
             backends = [member.backend for scorer in self.scorers for member in scorer.members]
             pairs = self._number(make_pairs(segments), places, part)
-            groups = group_by_share_key(backends)
+            groups: dict[Hashable, list[Backend]] = {}
+            for backend in backends:
+                groups.setdefault(backend.share_key, []).append(backend)
             stage = split_progress(self._progress(part), len(pairs.counts), len(groups))
-            for members in groups:
+            for group in groups.values():
                 with stage(len(pairs.texts) * STEPS_PER_TEXT) as report:
-                    group = [backends[i] for i in members]
                     group[0].sum_up(group, pairs, _collect(totals), report)
         return totals
 
@@ -174,8 +175,8 @@ class PartitionScorer:
         self._check_models()
         total = _replay(self.totals) if self.totals else single_process
 
-        def score_group(group: Sequence[Backend], pairs: Pairs, progress: Progress | None) -> Scored:
-            return group[0].score_group(group, self._number(pairs, places, part), progress, total)
+        def score_group(group: Sequence[Backend], pairs: Pairs, stage: Stage) -> Scored:
+            return group[0].score_group(group, self._number(pairs, places, part), stage, total)
 
         rows, progress = [place[0] for place in places], self._progress(part)
         return score_segments(self.scorers, segments, progress=progress, score_group=score_group, rows=rows)

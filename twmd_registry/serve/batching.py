@@ -13,7 +13,7 @@ from twmd_registry.engine.pairs import Pairs, Segments, make_pairs
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import GroupScore, Scorer, score_segments
 from twmd_registry.errors import TwmdError, collect_warnings, is_out_of_memory
-from twmd_registry.progress import Progress
+from twmd_registry.progress import Stage, split_progress
 from twmd_registry.registry.names import Centering, Idf
 from twmd_registry.tensors import TextFlags
 
@@ -47,28 +47,29 @@ def _share_pass(tasks: Sequence[Pairs]) -> Callable[[int], GroupScore]:
         ref=np.concatenate([own.ref + span.start for own, span in zip(tasks, texts, strict=True)]),
         segment=np.concatenate([own.segment + span.start for own, span in zip(tasks, segments, strict=True)]),
         counts=np.concatenate([own.counts for own in tasks]),
+        starts=np.concatenate([own.starts + span.start for own, span in zip(tasks, places, strict=True)]),
     )
     scored: dict[tuple[int, ...], Scored | None] = {}
 
-    def score_group(number: int, group: Sequence[Backend], own: Pairs, progress: Progress | None) -> Scored:
+    def score_group(number: int, group: Sequence[Backend], own: Pairs, stage: Stage) -> Scored:
         key = tuple(map(id, group))
         if key not in scored:
             try:
-                scored[key] = group[0].score_group(group, merged, None)
+                scored[key] = group[0].score_group(group, merged, split_progress(None, 0, stages=1))
             except (TwmdError, MemoryError, RuntimeError) as error:
                 if not isinstance(error, TwmdError) and not is_out_of_memory(error):
                     raise
                 scored[key] = None
         result = scored[key]
         if result is None:  # a request makes the pass fail: each is scored alone, so that the others have their scores
-            return group[0].score_group(group, own, progress)
+            return group[0].score_group(group, own, stage)
         (scores, flags), span = result, texts[number]
         missing = {text - span.start: words for text, words in flags.missing.items() if span.start <= text < span.stop}
         return [sides[:, places[number]] for sides in scores], TextFlags._make(
             [*(f[span] for f in flags[:-1]), missing]
         )
 
-    return lambda number: lambda group, own, progress: score_group(number, group, own, progress)
+    return lambda number: lambda group, own, stage: score_group(number, group, own, stage)
 
 
 def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[tuple[ScoreSet | TwmdError, list[str]]]:

@@ -25,7 +25,7 @@ from torch.nn.functional import cosine_similarity, mse_loss
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine.pairs import Pairs, Segments, make_pairs
 from twmd_registry.engine.pipeline import PipelineRun
-from twmd_registry.engine.result import SIDE, over_references
+from twmd_registry.engine.result import SIDE
 from twmd_registry.engine.token_vectors import TokenView
 from twmd_registry.errors import MissingExtraError, ModelError, SpecError
 from twmd_registry.models.inference import exact_arithmetic
@@ -102,7 +102,7 @@ class TrainedMetric(nn.Module):
         pairs, spec = make_pairs(segments), self._spec
         with torch.inference_mode(), exact_arithmetic():
             scores = self._run(pairs, spec).score()[spec]
-        return over_references(scores[SIDE[spec.output]], pairs.counts, self._multiref)
+        return pairs.over_references(scores[SIDE[spec.output]], self._multiref)
 
     def forward(self, predictions: list[str], references: list[list[str]], targets: Tensor) -> dict[str, Tensor]:
         """Return the loss of a batch; `targets` has the shape (B,)."""
