@@ -62,11 +62,8 @@ _PACKED = {
 
 
 def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
-    """Make the error of a file that is not UTF-8; it says so if the file is compressed or Parquet.
-
-    Args:
-        name: The file.
-        error: The error from decoding its whole content.
+    """Make the error of a file that is not UTF-8, from the error of decoding its whole content; it says so if the file
+    is compressed or Parquet.
     """
     packed = next((kind for magic, kind in _PACKED.items() if error.object.startswith(magic)), None)
     if packed:

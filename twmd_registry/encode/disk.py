@@ -65,12 +65,7 @@ class DiskCache:
     """
 
     def __init__(self, encoder: Encoder, most_bytes: int) -> None:
-        """Begin a call; nothing is read or written yet.
-
-        Args:
-            encoder: Computes the vectors.
-            most_bytes: The bound of all shards together.
-        """
+        """Begin a call with a bound of bytes for all shards together; nothing is read or written yet."""
         self._root, self._most_bytes, self._since = cache_folder(), most_bytes, time.time()
         parts = (f"{encoder.files.name}@{encoder.files.fingerprint}", encoder.adapter, encoder.dtype)
         self._model, self._made_with = " ".join(part for part in parts if part), _versions(encoder)

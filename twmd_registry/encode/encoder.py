@@ -115,11 +115,7 @@ class Encoder(LoadedModel):
         ]
 
     def check_windows(self, limit: int, stride: int) -> None:
-        """Check that windows leave no token between them out.
-
-        Raises:
-            SpecError: They do.
-        """
+        """Raise a `SpecError` if windows leave a token between them out."""
         room = limit - self.tokenizer.num_special_tokens_to_add()
         if stride > room:
             raise SpecError(
@@ -194,11 +190,7 @@ class Encoder(LoadedModel):
 
     @cached_property
     def pieces(self) -> Vocabulary:
-        """The vocabulary.
-
-        Raises:
-            SpecError: Its way of marking words is not supported.
-        """
+        """The vocabulary; a `SpecError` if its way of marking words is not supported."""
         return pieces_of(self.tokenizer)
 
 
@@ -272,11 +264,7 @@ def find_blocks(network: nn.Module) -> nn.ModuleList | None:
 
 
 def depth_of(network: nn.Module) -> int:
-    """Return the number of a network's layers.
-
-    Raises:
-        ModelError: Its configuration does not say.
-    """
+    """Return the number of a network's layers; raise a `ModelError` if its configuration does not say."""
     depth = getattr(network.config, "num_hidden_layers", None)
     if not isinstance(depth, int) or depth < 0:
         raise ModelError(
@@ -328,11 +316,7 @@ def hidden_states(
 
 
 def check_layer(layer: int, depth: int, model: str) -> int:
-    """Refuse a layer the model does not have.
-
-    Raises:
-        SpecError: `layer` is above `depth`.
-    """
+    """Return a layer; raise a `SpecError` if the model does not have it."""
     if layer > depth:
         raise SpecError(f"layer={layer} is out of range: {model} has hidden states 0 to {depth}.")
     return layer

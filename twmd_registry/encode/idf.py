@@ -59,14 +59,8 @@ class DocumentFrequencies(NamedTuple):
 def count_documents(
     encoder: Encoder, texts: Sequence[str], times: np.ndarray, spec: MetricSpec, progress: Progress | None = None
 ) -> DocumentFrequencies:
-    """Count in how many texts each token occurs, special tokens included, texts as they are read.
-
-    Args:
-        encoder: Its tokenizer is used.
-        texts: Different texts.
-        times: Occurrences of each text; shape (texts,).
-        spec: Says how texts longer than the limit are read.
-        progress: Called with the number of texts counted.
+    """Count in how many texts each token occurs, special tokens included; `texts` are different, `times` their
+    occurrences, shape (texts,), and `spec` says how long texts are read.
     """
     expect(progress, len(texts))
     counts = np.zeros(vocabulary_size(encoder.tokenizer), dtype=np.int64)
@@ -120,14 +114,8 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: 
 
 
 def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[DocumentFrequencies]:
-    """Find and read a frequencies file.
-
-    Args:
-        wanted: Its hash or its path.
-        tokenizer: The tokenizer whose tokens it must hold.
-
-    Raises:
-        ModelError: No such file, a damaged one, or one of another vocabulary.
+    """Find a frequencies file by its hash or path, and read it. Raises `ModelError` for no such file, a damaged one, or
+    one of another vocabulary than the tokenizer's.
     """
     path = locate(FREQUENCIES, wanted)
     found = read_idf(path, vocabulary_size(tokenizer))
@@ -141,14 +129,8 @@ def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[Docu
 
 
 def read_idf(path: Path, size: int) -> FittedPart[DocumentFrequencies]:
-    """Read a frequencies file.
-
-    Args:
-        path: The file.
-        size: Token ids of the vocabulary; larger ones are left out (they belong to another, which `find_idf` refuses).
-
-    Raises:
-        ModelError: It is not one.
+    """Read a frequencies file; raise a `ModelError` if it is not one. Token ids from `size` on are left out: they
+    belong to another vocabulary, which `find_idf` refuses.
     """
     try:
         content = path.read_bytes()

@@ -101,16 +101,8 @@ def _write(means: dict[Special, Tensor], about: dict[str, str | int | None]) -> 
 
 
 def transfer_means(background: MeanVectors, name: str, fingerprint: str, adapter: str | None) -> bytes:
-    """Return the same means for a model that was trained with them as constants.
-
-    Args:
-        background: The means of the model before it was trained.
-        name: Public name of the model after that.
-        fingerprint: Its content.
-        adapter: Its adapter, full name; None for none.
-
-    Returns:
-        The content of a mean-vector file that says by ``trained_with`` where the means come from.
+    """Return the content of a mean-vector file with the same means for a model, by its name, content and full name of
+    its adapter, that was trained with them as constants; ``trained_with`` says where they come from.
     """
     return _write(
         background.content,
@@ -120,15 +112,9 @@ def transfer_means(background: MeanVectors, name: str, fingerprint: str, adapter
 
 
 def find_background(wanted: str | None, fingerprint: str, adapter: str | None) -> MeanVectors:
-    """Find and read a mean-vector file.
-
-    Args:
-        wanted: Its hash, its path, or None for the one that comes with this package for the model.
-        fingerprint: The model it must belong to.
-        adapter: The model's adapter, full name; None for none.
-
-    Raises:
-        ModelError: No such file, a damaged one, or one that was fitted on another model.
+    """Find and read a mean-vector file by its hash or path, or the one that comes with this package for the model
+    (`wanted` is None). Raises `ModelError` for no such file, a damaged one, or one that was fitted on another model
+    (fingerprint and full name of its adapter).
     """
     if wanted is None:
         for path in sorted(MEAN_VECTOR.packaged.glob("mean-*.safetensors")):
@@ -156,11 +142,7 @@ def _owner(background: MeanVectors) -> tuple[object, object]:
 
 
 def read_background(path: Path) -> MeanVectors:
-    """Read a mean-vector file.
-
-    Raises:
-        ModelError: It is not one, or holds a number that is not finite.
-    """
+    """Read a mean-vector file; raise a `ModelError` if it is not one, or holds a number that is not finite."""
     try:
         content = path.read_bytes()
         with safe_open(path, framework="pt") as file:

@@ -70,23 +70,15 @@ class Vocabulary(NamedTuple):
     raw: list[bytes]
 
     def continuing(self, ids: np.ndarray, own: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Return which tokens continue the word of the token before them, or are a mark alone; shape (T,), bool.
-
-        Args:
-            ids: Token ids of many texts in a row; shape (T,).
-            own: Tokens of the text, not special; shape (T,), bool.
-            starts: The first token of each text that has one.
+        """Return which tokens continue the word of the token before them, or are a mark alone; shape (T,), bool. `ids`
+        are those of many texts in a row, `own` is true for tokens of the text that are not special, and `starts` are
+        the first tokens of the texts that have any.
         """
         return np.asarray(own & (~self._begins(ids, own, starts) | self.blank[ids]))
 
     def words(self, ids: np.ndarray, own: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Return the word that every token belongs to, numbered from 0; a mark alone belongs to the word that follows
-        it. Shape (T,).
-
-        Args:
-            ids: As for `continuing`.
-            own: As for `continuing`.
-            starts: As for `continuing`.
+        it. Shape (T,); arguments as for `continuing`.
         """
         marks = self.blank[ids] & own
         after_mark = _after(marks)
@@ -108,11 +100,7 @@ def _after(flags: np.ndarray) -> np.ndarray:
 
 
 def pieces_of(tokenizer: PreTrainedTokenizerFast) -> Vocabulary:
-    """Describe a tokenizer's vocabulary.
-
-    Raises:
-        SpecError: It marks words in a way that is not known here.
-    """
+    """Return a tokenizer's vocabulary; raise a `SpecError` if it marks words in a way that is not known here."""
     describe = _description(json.loads(tokenizer.backend_tokenizer.to_str()), type(tokenizer).__name__)
     vocabulary = tokenizer.get_vocab()
     size = max(vocabulary.values()) + 1

@@ -54,15 +54,8 @@ class TextStore:
     def fetch(
         self, texts: np.ndarray, *, batch_tokens: int | None, progress: Callable[[int], None] | None
     ) -> tuple[EncodedTexts, np.ndarray]:
-        """Return the encoded texts of a chunk; encode only texts that are neither held nor cached.
-
-        Args:
-            texts: Numbers of the texts.
-            batch_tokens: Most padded tokens at once.
-            progress: Called with the number of texts done.
-
-        Returns:
-            All held texts, and for each of `texts` its row in them. A text without a token of its own has length 0.
+        """Return all held texts, and for each of `texts` (numbers of the texts of a chunk) its row in them; encode only
+        those that are neither held nor cached. A text without a token of its own has length 0.
         """
         new, parts = np.setdiff1d(texts, self._held_texts), [self._held]
         if self._caches and (cached := self._find_cached(new)):

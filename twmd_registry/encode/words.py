@@ -20,17 +20,9 @@ STOP_WORDS = FittedKind("stop words", "stopwords", "stop", ".txt", "stopwords")
 
 
 def find_stop_words(wanted: str) -> FittedPart[frozenset[str]]:
-    """Find and read a list: one word per line.
-
-    Args:
-        wanted: Its hash or its path.
-
-    Returns:
-        The words in lower case. Their hash is that of the list as `canonical` writes it: order, case and empty lines of
-        the file do not matter.
-
-    Raises:
-        ModelError: No such file, not UTF-8, without a word, or with a line of several words (names the line).
+    """Find a list by its hash or path, and read it: one word per line, in any case. Its hash is that of the list as
+    `canonical` writes it: order, case and empty lines do not matter. Raises `ModelError` for no such file, not UTF-8,
+    without a word, or with a line of several words (names the line).
     """
     path = locate(STOP_WORDS, wanted, lambda content: hash_of(canonical(_read(content, f"stop-{wanted}.txt"))))
     try:
@@ -97,19 +89,9 @@ def left_out(
     punctuation: Punctuation = "keep",
     stop_words: frozenset[Phrase] = frozenset(),
 ) -> np.ndarray:
-    """Return the tokens of the text that are left out; never special tokens.
-
-    Args:
-        pieces: The vocabulary.
-        ids: Token ids of many texts in a row; shape (T,).
-        own: Tokens of the text, not special; shape (T,), bool.
-        lengths: Tokens of every text.
-        subwords: Whether pieces that continue a word are dropped.
-        punctuation: Whether tokens of punctuation alone are dropped.
-        stop_words: Words that are left out with all their pieces, as the tokenizer reads them; see `as_tokenized`.
-
-    Returns:
-        Shape (T,), bool.
+    """Return the tokens of the text that are left out, never special ones; shape (T,), bool. `ids` and `own` are as for
+    `Vocabulary.continuing`; `stop_words` are left out with all their pieces, as the tokenizer reads them
+    (`as_tokenized`).
     """
     starts = (np.cumsum(lengths) - lengths)[lengths > 0]
     gone = np.zeros(len(ids), dtype=bool)

@@ -14,16 +14,8 @@ STEP, ENOUGH, MOST_ROUNDS = 1.0, 1e-4, 50
 
 
 def aggregate(layers: Tensor, how: str) -> Tensor:
-    """Make one vector per token.
-
-    Args:
-        layers: Shape (T, L, D), each vector of length one.
-        how: ``mean``; ``concat``; ``pmeans:P,P,..``, for every P the mean ``(mean_l z_l^P)^(1/P)`` in each dimension
-            (Eq. 4; inf is the maximum, -inf the minimum), one after the other (Eq. 5); ``routing:KERNEL`` (Algorithm
-            1). As in a specification.
-
-    Returns:
-        Shape (T, D), (T, L D) for ``concat``, (T, number of P's times D) for ``pmeans``; of any length.
+    """Make one vector per token of several of length one, by an aggregation as in a specification; (T, L, D) to (T, D),
+    (T, L D) for ``concat``, (T, number of powers times D) for ``pmeans``; of any length.
     """
     kind, _, rest = how.partition(":")
     return AGGREGATIONS[Aggregation(kind)](layers, rest)

@@ -52,23 +52,14 @@ class Backend:
     kind: type[Encoder] | type[Regressor]
 
     def __init__(self, spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> None:
-        """Store the request; nothing is looked up or loaded yet.
-
-        Args:
-            spec: The specification to compute.
-            options: Device, batch size and caches.
-            parts: Local places of its parts, when `spec` comes from a signature; None for a user's own specification,
-                whose values may be paths.
+        """Store the specification to compute and its options; nothing is looked up or loaded yet. `parts` are local
+        places of its parts when it comes from a signature, None for a user's own, whose values may be paths.
         """
         self.requested, self.options, self.parts = spec, options, parts
 
     @cached_property
     def files(self) -> ModelFiles:
-        """Return the model's files.
-
-        Raises:
-            ModelError: The model is not on this machine, or its content is not the signed one.
-        """
+        """The model's files; a `ModelError` if it is not on this machine, or its content is not the signed one."""
         name, wanted, given = str(self.requested.model), self.requested.fingerprint, self.parts and self.parts.model
         with reread() if given else nullcontext():  # a signed part: no remembered hash stands in for its content
             files = find_model(given) if given else find_model(name, self.requested.revision, paths=self.parts is None)
@@ -84,11 +75,7 @@ class Backend:
 
     @cached_property
     def adapter(self) -> AdapterFiles | None:
-        """Return the adapter's files, None when there is no adapter.
-
-        Raises:
-            ModelError: The adapter is not available, or its content differs.
-        """
+        """The adapter's files, None without one; a `ModelError` if it is not available, or its content differs."""
         asked = self.requested.adapter
         if asked is None:
             return None
@@ -134,10 +121,8 @@ class Backend:
 
     @cached_property
     def baseline(self) -> Baseline | None:
-        """The baseline by which scores are rescaled; None without one.
-
-        Raises:
-            ModelError: The file is missing, damaged, or was fitted for other settings.
+        """The baseline by which scores are rescaled, None without one; a `ModelError` if the file is missing, damaged,
+        or was fitted for other settings.
         """
         asked = self.requested.baseline
         if asked is None:
@@ -204,10 +189,8 @@ class TokenAlignmentBackend(Backend):
 
     @cached_property
     def background(self) -> MeanVectors | None:
-        """The mean vectors that background centering subtracts.
-
-        Raises:
-            ModelError: The file is missing, damaged, or was fitted for another model.
+        """The mean vectors that background centering subtracts; a `ModelError` if the file is missing, damaged, or was
+        fitted for another model.
         """
         if self.requested.centering_kind is not Centering.BACKGROUND:
             return None
@@ -219,20 +202,14 @@ class TokenAlignmentBackend(Backend):
 
     @cached_property
     def stop_words(self) -> FittedPart[frozenset[str]] | None:
-        """Return the stop words that are dropped.
-
-        Raises:
-            ModelError: The file is missing, or is not a list of words.
-        """
+        """The stop words that are dropped; a `ModelError` if the file is missing, or is not a list of words."""
         asked = self.requested.stopwords
         return None if asked is None else find_signed(find_stop_words, asked, self.parts, STOP_WORDS)
 
     @cached_property
     def frequencies(self) -> FittedPart[idf.DocumentFrequencies] | None:
-        """The document frequencies of ``idf=background``.
-
-        Raises:
-            ModelError: The file is missing, damaged, or was fitted for another tokenizer.
+        """The document frequencies of ``idf=background``; a `ModelError` if the file is missing, damaged, or was fitted
+        for another tokenizer.
         """
         asked = self.requested.idf_file
         return (

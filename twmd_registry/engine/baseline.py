@@ -34,15 +34,8 @@ def keys_of(spec: MetricSpec) -> dict[str, str]:
 
 
 def random_pairs(texts: Iterable[str], number: int, seed: int) -> tuple[list[str], list[str]]:
-    """Draw pairs of different texts, every text about as often as any other.
-
-    Args:
-        texts: The corpus; each different text once.
-        number: Number of pairs.
-        seed: Seed of the random pairs.
-
-    Raises:
-        InputError: Fewer than two different texts.
+    """Draw a number of pairs of different texts, every text about as often as any other; raise an `InputError` for
+    fewer than two different texts.
     """
     different = sorted({text for text in texts if text.strip()})
     if len(different) < 2:
@@ -58,15 +51,8 @@ def random_pairs(texts: Iterable[str], number: int, seed: int) -> tuple[list[str
 
 
 def write_baseline(spec: MetricSpec, scores: np.ndarray, seed: int) -> bytes:
-    """Return the content of a baseline file.
-
-    Args:
-        spec: The applied specification, without a baseline.
-        scores: Scores of random pairs by it; shape (sides, pairs).
-        seed: Of their draw.
-
-    Raises:
-        ModelError: Unrelated texts score 1 or more: no score could be above that.
+    """Return the content of a baseline file, from scores of random pairs by an applied specification, shape (sides,
+    pairs). Raises `ModelError` if unrelated texts score 1 or more: no score could be above that.
     """
     values = [float(np.mean(side, dtype=np.float64)) for side in scores]
     _check(values, "these settings")
@@ -80,14 +66,8 @@ def write_baseline(spec: MetricSpec, scores: np.ndarray, seed: int) -> bytes:
 
 
 def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
-    """Find and read a baseline file.
-
-    Args:
-        wanted: Its hash or its path.
-        spec: The applied specification that it must have been fitted for.
-
-    Raises:
-        ModelError: No such file, a damaged one, or one for other settings; names the keys.
+    """Find a baseline file by its hash or path, and read it. Raises `ModelError` for no such file, a damaged one, or
+    one for another applied specification than `spec` (names the keys).
     """
     path = locate(BASELINE, wanted)
     try:

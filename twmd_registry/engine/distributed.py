@@ -84,12 +84,7 @@ class Ranks:
         return messages
 
     def agree(self, scorers: Sequence[Scorer], segments: Segments) -> None:
-        """Check that all ranks have the same task.
-
-        Raises:
-            InputError: A rank has other texts than the first.
-            SpecError: A rank has other metrics than the first.
-        """
+        """Raise an `InputError` or a `SpecError` if a rank has other texts, or other metrics, than the first."""
         signatures = ", ".join(scorer.signature for scorer in scorers)
         tasks = self.exchange((digest_of_texts(segments), len(segments.predictions), signatures))
         texts, number, metrics = tasks[0]

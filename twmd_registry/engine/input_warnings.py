@@ -265,13 +265,8 @@ def _refuse_scripts(spec: MetricSpec, letters: dict[str, int], share: float, fir
 
 
 def warn_about_split_words(name: str | None, model: Any, texts: Sequence[str]) -> None:
-    """Warn if an English model splits so many words that the texts are hardly English: scripts cannot tell languages in
-    Latin script apart.
-
-    Args:
-        name: The model of a specification.
-        model: The loaded model; its tokenizer is used by one thread at a time.
-        texts: Different texts; fewer than `RELIABLE_SAMPLE` say nothing.
+    """Warn if an English model splits so many words that the (different) texts are hardly English: scripts cannot tell
+    languages in Latin script apart. Fewer than `RELIABLE_SAMPLE` texts say nothing.
     """
     preset = describe_model(name)
     if preset is None or not preset.strict:

@@ -75,11 +75,7 @@ def digest_of_texts(segments: Segments) -> str:
 
 
 def check_sources(sources: Any, segments: int) -> list[str]:
-    """Return the checked sources of a number of segments.
-
-    Raises:
-        InputError: Not a list, another number of rows, or a row that is not text.
-    """
+    """Return the checked sources; raise an `InputError` if they are no list of as many texts as segments."""
     texts = _check_rows(sources, "sources")
     if len(texts) != segments:
         raise InputError(f"there are {len(texts)} sources for {segments} predictions: give one per prediction.")
@@ -182,19 +178,10 @@ def make_pairs(segments: Segments) -> Pairs:
 
 
 def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> tuple[Pairs, np.ndarray]:
-    """Take one of several shares of similar size; in order, the shares are all pairs.
-
-    The cuts depend on the number of segments alone, so that a reference keeps its share between calls.
-
-    Args:
-        pairs: All pairs.
-        number: The number of the share, from 0.
-        shares: Number of shares; if there are more than segments, some are empty.
-        step: Shares end at multiples of this number of segments, so that centering batches stay whole.
-
-    Returns:
-        The pairs of some segments in a row, numbered by themselves; and the number of each of their texts among all,
-        ascending.
+    """Return one of several shares of similar size, numbered from 0; in order they are all pairs. Beside it the number
+    of each of its texts among all, ascending. Shares end at multiples of `step` segments, so that centering batches
+    stay whole; the cuts depend on the number of segments alone, so that a reference keeps its share between calls. If
+    there are more shares than segments, some are empty.
     """
     steps = math.ceil(len(pairs.counts) / step)
     first, last = (min(steps * k // shares * step, len(pairs.counts)) for k in (number, number + 1))
@@ -221,16 +208,10 @@ def centering_step(specs: Iterable[MetricSpec]) -> int:
 def plan_chunks(
     pairs: Pairs, limit: int | None, most_tokens: int, step: int = 1
 ) -> tuple[list[slice], dict[int, list[int]]]:
-    """Cut the pairs into consecutive chunks whose different texts hold a bounded number of tokens.
-
-    Args:
-        pairs: The pairs.
-        limit: Most tokens of a text; None for no limit. Tokens are estimated cautiously, from the number of bytes.
-        most_tokens: Tokens per chunk; a single step may hold more.
-        step: Chunks end at multiples of this number of segments, so that centering batches stay whole.
-
-    Returns:
-        Slices over pairs; and for every text that occurs in several chunks, which ones, ascending.
+    """Cut the pairs into consecutive chunks whose different texts hold a bounded number of tokens (a single step may
+    hold more), estimated cautiously from the number of bytes and cut at `limit`. Chunks end at multiples of `step`
+    segments, so that centering batches stay whole. Returns slices over pairs; and for every text that occurs in several
+    chunks, which ones, ascending.
     """
     tokens = [len(text.encode("utf-8")) // BYTES_PER_TOKEN + 2 for text in pairs.texts]
     if limit is not None:

@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import copy_context
 from dataclasses import replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from itertools import islice
 from threading import Event
 from typing import Any, TypeVar
@@ -116,8 +116,9 @@ class PipelineRun:
         self._views: dict[TokenView, list[MetricSpec]] = {}
         for spec, view in views.items():
             self._views.setdefault(view, []).append(spec)
+        count = cache(self._count)
         self._views = {
-            self._fit_idf(view) if view.idf in {Idf.CORPUS, Idf.REFERENCES} else view: specs
+            self._fit_idf(view, count) if view.idf in {Idf.CORPUS, Idf.REFERENCES} else view: specs
             for view, specs in self._views.items()
         }
         layers = sorted({k for view in self._views for k in view.layers})
@@ -163,7 +164,7 @@ class PipelineRun:
             For every chunk and view, which pairs, and by specification their precision, recall and F1, of shape (3,
             pairs of the chunk).
         """
-        sums = self._corpus_sums  # first, even without a pair: other processes wait for this one's share
+        sums = self._corpus_sums()  # first, even without a pair: other processes wait for this one's share
         self._cancelled.clear()
         chunks = self._encode(self._chunks)
         if not torch.is_grad_enabled() and len(self._chunks) > 1:  # a thread encodes the next chunk meanwhile
@@ -193,7 +194,7 @@ class PipelineRun:
 
         In this pass the idf weights are those of this share alone: sums of token vectors do not depend on them.
         """
-        _ = self._corpus_sums
+        self._corpus_sums()
 
     def explain(self, pair: int) -> dict[str, Any]:
         """Return how the only specification aligns a pair, centered with its batch (or the corpus) as in its score: all
@@ -207,7 +208,7 @@ class PipelineRun:
         items = make_items(view, self._pairs, chunk, texts, rows)
         layers, weightless, _ = select(view, encoded, items, self._encoder)
         tokens, units = make_units(
-            view, layers, items, self._corpus_sums.get(view), unknown=encoded.unknown, weightless=weightless
+            view, layers, items, self._corpus_sums().get(view), unknown=encoded.unknown, weightless=weightless
         )
         both = [int(side[pair - chunk.start]) for side in (items.hyp, items.ref)]
         read = [
@@ -254,9 +255,8 @@ class PipelineRun:
             if len(chunks) > 1:
                 self._store.forget(number, self._most_tokens)
 
-    @cached_property
     def _corpus_sums(self) -> dict[TokenView, list[GroupSums]]:
-        """By view with corpus centering, the sums over the whole corpus in each layer."""
+        """Return, by view with corpus centering, the sums over the whole corpus in each layer."""
         views = [view for view in self._views if view.centering is Centering.CORPUS]
         local, device = cache(partial(self._sum_locally, views)), self._encoder.device
 
@@ -282,26 +282,22 @@ class PipelineRun:
                 sums[view] = [total.plus(part) for total, part in zip(sums[view], here, strict=True)]
         return sums
 
-    def _fit_idf(self, view: TokenView) -> TokenView:
-        """Return a view with the idf weights of these texts."""
+    def _fit_idf(self, view: TokenView, count: Callable[[bool], DocumentFrequencies]) -> TokenView:
+        """Return a view with the idf weights of these texts; `count` is `_count`."""
         unseen = self._encoder.tokenizer.unk_token_id if view.unknown == "apart" else None
-        hyp = self._hypothesis_frequencies if view.idf == Idf.CORPUS else self._reference_frequencies
-        weights = [torch.from_numpy(side.unseen(unseen).weights) for side in (hyp, self._reference_frequencies)]
+        sides = [
+            count(view.idf == Idf.CORPUS),
+            count(False),
+        ]  # of hypotheses (with their own weights), and of references
+        weights = [torch.from_numpy(side.unseen(unseen).weights) for side in sides]
         return replace(view, weights=(weights[0], weights[1]))
 
-    @cached_property
-    def _hypothesis_frequencies(self) -> DocumentFrequencies:
-        return self._count(self._pairs.hyp[self._pairs.starts])
-
-    @cached_property
-    def _reference_frequencies(self) -> DocumentFrequencies:
-        return self._count(self._pairs.ref)
-
-    def _count(self, texts: np.ndarray) -> DocumentFrequencies:
-        """Return the document frequencies of the whole corpus; `texts` are numbers, each as often as it occurs."""
+    def _count(self, hypotheses: bool) -> DocumentFrequencies:
+        """Return the document frequencies of all hypotheses, or of all references, each as often as it occurs."""
 
         @cache
         def own() -> DocumentFrequencies:
+            texts = self._pairs.hyp[self._pairs.starts] if hypotheses else self._pairs.ref
             different, times = np.unique(texts, return_counts=True)
             return count_documents(self._encoder, [self._pairs.texts[i] for i in different], times, self._spec)
 
@@ -310,11 +306,8 @@ class PipelineRun:
 
 
 def prefetch(items: Iterator[Item], cancelled: Event) -> Iterator[Item]:
-    """Yield the items of an iterator, without gradients; a thread computes the next item ahead.
-
-    Args:
-        items: The items.
-        cancelled: Set when the caller stops, so that the thread can stop early.
+    """Yield the items of an iterator, without gradients; a thread computes the next item ahead. `cancelled` is set when
+    the caller stops, so that the thread can stop early.
     """
     inference, context = torch.is_inference_mode_enabled(), copy_context()  # warnings are collected by the context
     stream = torch.cuda.current_stream() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
@@ -348,20 +341,11 @@ BLOCK_NUMBERS = 8_000_000
 def align_pairs(
     tokens: TokenVectors, items: TokenItems, empty: np.ndarray, specs: Sequence[MetricSpec]
 ) -> tuple[list[Tensor], np.ndarray]:
-    """Align all pairs of some items by every specification, and reduce the sides of each pair to scores.
-
-    A pair with a text that never had a token (`empty`) scores as empty texts do. A text that has no token left to
-    compare, or whose C(X, X) is not positive, scores 1 against itself and 0 against any other text.
-
-    Args:
-        tokens: The tokens (or n-grams) of every item.
-        items: The items, and P pairs of them.
-        empty: Items that never had a token; shape (I,), bool.
-        specs: Specifications of one view.
-
-    Returns:
-        Per specification precision, recall and F1 of every pair, shape (3, P); and the items with nothing to compare,
-        shape (I,), bool.
+    """Align P pairs of some items by every specification of a view, and reduce the sides of each pair to scores.
+    Returns, by specification, precision, recall and F1 of every pair, shape (3, P); and the items with nothing to
+    compare, shape (I,), bool. A pair with an item that never had a token (`empty`, shape (I,), bool) scores as empty
+    texts do. A text that has no token left to compare, or whose C(X, X) is not positive, scores 1 against itself and 0
+    against any other text.
     """
     device, width = tokens.lengths.device, tokens.vectors.shape[1]
     compared = tokens.lengths  # (I,)

@@ -179,16 +179,8 @@ class EnsembleScorer(Scorer):
     def __init__(
         self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None
     ) -> None:
-        """Make the members' scorers; nothing is loaded yet.
-
-        Args:
-            spec: The specification to compute.
-            options: Device, batch size and caches.
-            parts: Local paths of the members' parts, if `spec` comes from a signature.
-            nrefs: As for `Scorer`.
-
-        Raises:
-            SpecError: A member has an invalid specification.
+        """Make the members' scorers; arguments as for `Scorer`. Raises `SpecError` if a member has an invalid
+        specification.
         """
         self.requested, self.options, self.parts, self.nrefs = spec, options or RunOptions(), parts, nrefs
         self.weights, specs = zip(*member_specs(spec), strict=True)
@@ -213,11 +205,7 @@ class EnsembleScorer(Scorer):
     def fit_baseline(
         self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None
     ) -> bytes:
-        """Refuse: only members have baselines.
-
-        Raises:
-            SpecError: Always.
-        """
+        """Refuse by a `SpecError`: only members have baselines."""
         del texts, pairs, seed, progress
         raise SpecError(
             "an ensemble has no baseline of its own: give its members theirs, as in "

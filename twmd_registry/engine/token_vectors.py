@@ -209,13 +209,8 @@ class GroupSums(NamedTuple):
 
 
 def sum_groups(tokens: TokenVectors, group: Tensor, weight: Tensor, groups: int) -> GroupSums:
-    """Sum the token vectors that count, per group; each token once per occurrence of its text.
-
-    Args:
-        tokens: I items.
-        group: The group of every item; shape (I,).
-        weight: Occurrences of each item in its group; shape (I,).
-        groups: Number of groups, G.
+    """Sum the token vectors that count over G groups, each token once per occurrence of its text; `group` and `weight`
+    (occurrences in the group) are those of every item, shape (I,).
     """
     shape = (len(tokens.lengths), tokens.vectors.shape[1])
     vectors, lengths = tokens.vectors, tokens.lengths  # (T, D), (I,)
@@ -392,10 +387,7 @@ def unit(tokens: TokenVectors) -> TokenVectors:
 
 def positions_of(view: TokenView, tokens: TokenVectors, units: TokenVectors, item: int) -> list[Tensor]:
     """Return, for each unit of an item, the positions of its tokens in the encoded texts, from what `make_units`
-    returned.
-
-    Raises:
-        ValueError: The tokens were encoded without their positions.
+    returned; raise a `ValueError` if the tokens were encoded without their positions.
     """
     if tokens.positions is None or units.positions is None:
         raise ValueError("these tokens have no positions: select them by `select`.")

@@ -67,7 +67,8 @@ class ProcessSetting(Generic[Value]):
         finally:
             with _LOCK:
                 self._loans.pop(loan, None)
-                self._put_back()
+                if self._before and not self._loans:
+                    self._put_back(*self._before)
 
     def renew(self) -> None:
         """Set the value again where the caller has changed it while a thread holds it; the caller's new value is put
@@ -80,10 +81,7 @@ class ProcessSetting(Generic[Value]):
                     self._write(wanted)
                     self._before, self._settled = (present, self._read()), self._want()
 
-    def _put_back(self) -> None:
-        if self._loans or self._before is None:
-            return
-        before, ours = self._before
+    def _put_back(self, before: Value, ours: Value) -> None:
         if self._read() == ours:  # else the caller has changed it in between
             self._write(before)
         self._before = self._settled = None
@@ -91,7 +89,8 @@ class ProcessSetting(Generic[Value]):
     def _release_other_threads(self) -> None:
         here = threading.get_ident()
         self._loans = {loan: thread for loan, thread in self._loans.items() if thread == here}
-        self._put_back()
+        if self._before and not self._loans:
+            self._put_back(*self._before)
 
 
 def _renew_lock() -> None:
