@@ -73,15 +73,10 @@ def _share_pass(tasks: Sequence[Pairs]) -> Callable[[int], GroupScore]:
 
 
 def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[tuple[ScoreSet | TwmdError, list[str]]]:
-    """Score the texts of several requests in one pass of the encoder.
+    """Score the texts of several requests in one pass of the encoder; no score may depend on its neighbours.
 
-    Args:
-        scorer: A scorer; with several requests one of which no score depends on its neighbours.
-        tasks: The texts of every request, checked.
-
-    Returns:
-        For every request its scores, or the error that refuses its texts, and the warnings about them: what it gets
-        alone, up to rounding (1e-6).
+    Returns for every request its scores, or the error that refuses its texts, and the warnings about them: what it gets
+    alone, up to rounding (1e-6).
     """
     score_group = _share_pass([make_pairs(task) for task in tasks]) if len(tasks) > 1 else None
     outcomes: list[tuple[ScoreSet | TwmdError, list[str]]] = []

@@ -70,11 +70,7 @@ class DrainingServer(uvicorn.Server):
 
 
 def read_key(file: Path | None) -> str | None:
-    """Read the API key from a file, or from the environment; None if there is none.
-
-    Raises:
-        FileError: The file cannot be read, or the text is no key. No message shows it.
-    """
+    """Read the API key from a file, or from the environment; None if there is none. No error shows it."""
     if file is None:
         key, source = os.environ.get(KEY_VARIABLE), KEY_VARIABLE
     else:
@@ -96,19 +92,11 @@ def _is_loopback(host: str) -> bool:
 
 
 def serve_http(service: Service, host: str, port: int, key: str | None, announce: Callable[[str], None]) -> None:
-    """Serve over HTTP until a signal ends it.
-
-    Args:
-        service: The service.
-        host: The address to listen on.
-        port: The port; 0 for one that is free.
-        key: The API key that requests must have; None for none.
-        announce: Called with the URL when connections are taken.
+    """Serve over HTTP until a signal ends it; port 0 is one that is free, and `announce` gets the URL.
 
     Raises:
         SpecError: The address is not of this machine alone, and there is no API key.
         FileError: The address or port cannot be listened on.
-        TwmdError: As for `Service.load`.
     """
     if key is None and not _is_loopback(host):
         how = f"--api-key-file FILE or {KEY_VARIABLE}"
@@ -137,11 +125,7 @@ def serve_http(service: Service, host: str, port: int, key: str | None, announce
 
 
 def serve_mcp(service: Service) -> None:
-    """Serve MCP on standard input and output until the client closes them.
-
-    Raises:
-        TwmdError: As for `Service.load`.
-    """
+    """Serve MCP on standard input and output until the client closes them."""
     service.load()
 
     async def serve() -> None:

@@ -118,14 +118,12 @@ class Service:
             _ = scorer.spec
 
     def list_metrics(self) -> list[Answer]:
-        """Return the metrics that are served: name, title, range, the score of a text and itself, signature, and
-        whether requests share passes.
-        """
-        facts = [(name, scorer, entry(scorer.requested.metric)) for name, scorer in self.scorers.items()]
+        """Return facts about the metrics that are served; ``batched`` is whether requests share passes."""
+        facts = {name: entry(scorer.requested.metric) for name, scorer in self.scorers.items()}
         return [
-            {"metric": name, "title": fact.title, "range": fact.span, "identical": fact.identical}
-            | {"signature": scorer.signature, "batched": name not in self._alone}
-            for name, scorer, fact in facts
+            {"title": fact.title, "range": fact.span, "identical": fact.identical, "batched": name not in self._alone}
+            | self.signature(name)
+            for name, fact in facts.items()
         ]
 
     def signature(self, metric: str | None) -> Answer:
@@ -134,16 +132,12 @@ class Service:
         return {"metric": name, "signature": self.scorers[name].signature}
 
     async def score(self, predictions: Any, references: Any, metric: str | None = None) -> Answer:
-        """Score texts.
-
-        Returns:
-            ``metric``, ``score``, everything of `ScoreSet.as_dict`, and ``notices``, the warnings about the texts.
+        """Score texts: ``metric``, ``score``, everything of `ScoreSet.as_dict`, and ``notices``, the warnings.
 
         Raises:
-            InputError: The texts cannot be scored; the message names the row.
+            InputError: The texts cannot be scored.
             SpecError: The metric is not served.
-            ServiceError: The request is too large (413), the queue is full (429), the service stops (503), or there is
-                no answer in time (504).
+            ServiceError: The request is too large, the queue is full, the service stops, or there is no answer in time.
         """
         name, segments = self._name(metric), check_segments(predictions, references)
         return await self._submit(name, segments, _score_answer, alone=name in self._alone)
