@@ -57,7 +57,7 @@ class DrainingServer(uvicorn.Server):
         self._service = service
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop gracefully; where that was asked for before, after the pass that runs."""
+        """Stop gracefully, or at once where that was asked for before."""
         if self._service.stopping:
             super().handle_exit(sig, frame)
             self.force_exit = True
