@@ -22,7 +22,7 @@ from twmd_registry.plugins.evaluate.hook import METRICS
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = {"embedded", "multilingual", "ray", "train", "demo", "plots", "dev", "torchmetrics", "bench", "rouge", "trl"}
-EXTRAS |= {"lm_eval", "serve"}
+EXTRAS |= {"inspect", "lm_eval", "mlflow", "serve"}
 LARGEST = {".safetensors": 6 << 20}
 """Bytes of a file, by suffix; half a megabyte for every other. An adapter of all twelve layers has 5.4 million."""
 

@@ -1,0 +1,88 @@
+"""Scorers of inspect_ai: the command line's scores, encoded together, with mean, stderr and signature in the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("inspect_ai", reason="scorers for inspect_ai need the extra inspect")
+
+import inspect_ai
+from inspect_ai import Task
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+
+import twmd_registry
+from twmd_registry.engine.scorer import Scorer
+from twmd_registry.errors import SpecError
+from twmd_registry.plugins.inspect.task_scorer import metric_scorer
+
+OUTPUT = "the dog barked all night"
+TARGETS: list[str | list[str]] = [
+    "a dog was barking the whole night",
+    ["the ferry was cancelled", "there was no ferry"],
+    *(f"the dog of house {number} barked" for number in range(10)),
+]
+REFERENCES = [[target] if isinstance(target, str) else target for target in TARGETS]
+
+
+def run(scorer: Any, folder: Path) -> EvalLog:
+    outputs = [ModelOutput.from_content("mockllm/model", OUTPUT) for _ in TARGETS]
+    for output in outputs:
+        output.usage = ModelUsage()  # without it the model counts tokens by a file that is downloaded
+    samples = [Sample(input=f"question {number}", target=target) for number, target in enumerate(TARGETS)]
+    task = Task(dataset=samples, scorer=scorer)
+    model = get_model("mockllm/model", custom_outputs=outputs)
+    (log,) = inspect_ai.eval(task, model=model, log_dir=str(folder), display="none", max_samples=len(samples))
+    return log
+
+
+def test_scores_mean_stderr_and_signatures_are_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = []
+    score = Scorer.score
+
+    def counted(self: Scorer, predictions: list[str], references: list[list[str]]) -> Any:
+        passes.append(len(predictions))
+        return score(self, predictions, references)
+
+    monkeypatch.setattr(Scorer, "score", counted)
+    log = run(metric_scorer("twmd", layer=6), tmp_path)
+    assert sum(passes) == len(TARGETS)
+    assert len(passes) <= len(TARGETS) // 2
+    monkeypatch.undo()
+
+    expected = twmd_registry.score([OUTPUT] * len(TARGETS), REFERENCES, "twmd", layer=6)
+    assert log.status == "success"
+    assert log.results is not None
+    assert log.samples is not None
+    (result,) = log.results.scores
+    spread = sum((value - expected.score) ** 2 for value in expected.scores)
+    count = len(TARGETS)
+    assert (result.name, result.params) == ("twmd", {"metric": "twmd", "preset": None, "layer": 6})
+    assert result.metrics["mean"].value == pytest.approx(expected.score, abs=1e-6)
+    assert result.metrics["stderr"].value == pytest.approx((spread / (count - 1) / count) ** 0.5, abs=1e-6)
+    own = [sample.scores["twmd"] for sample in log.samples if sample.scores]
+    assert [score.value for score in own] == pytest.approx(expected.scores, abs=1e-6)
+    signatures = [str((score.metadata or {})["signature"]) for score in own]
+    assert signatures[0] == str(twmd_registry.score([OUTPUT], [TARGETS[0]], "twmd", layer=6).signature)
+    assert "nrefs:2|" in signatures[1]
+
+
+def test_error_of_a_pass_is_that_of_its_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr(Scorer, "score", broken)
+    log = run(metric_scorer("sbert"), tmp_path)
+    assert log.status == "error"
+    assert log.error is not None
+    assert "no memory" in log.error.message
+
+
+@pytest.mark.parametrize("keys", [{"centering": "batch"}, {"centering": "corpus"}, {"idf": "corpus"}])
+def test_metric_that_needs_all_texts_is_refused(keys: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match="needs all texts at once"):
+        metric_scorer("twmd", **keys)

@@ -1,0 +1,101 @@
+"""MLflow: feedback of GenAI evaluations and metrics of classic ones, with the command line's scores and signatures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mlflow", reason="scorers for MLflow need the extra mlflow")
+
+import mlflow
+import pandas as pd
+
+import twmd_registry
+from twmd_registry.engine.scorer import Scorer
+from twmd_registry.errors import SpecError
+from twmd_registry.plugins.mlflow.metric import classic_metric, genai_scorer
+
+OUTPUTS = ["the dog barked all night", "there was no ferry", "the library opens"]
+TARGETS: list[str | list[str]] = [
+    "a dog barked",
+    ["the ferry was cancelled", "the ferry did not run"],
+    "a library opens",
+]
+REFERENCES = [[target] if isinstance(target, str) else target for target in TARGETS]
+
+
+@pytest.fixture(autouse=True)
+def tracking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep runs in a folder, send nothing."""
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.chdir(tmp_path)
+    mlflow.set_tracking_uri(tmp_path.joinpath("runs").as_uri())
+    mlflow.set_experiment("texts")
+
+
+def passes_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    passes: list[int] = []
+    score = Scorer.score
+
+    def counted(self: Scorer, predictions: list[str], references: Any) -> Any:
+        passes.append(len(predictions))
+        return score(self, predictions, references)
+
+    monkeypatch.setattr(Scorer, "score", counted)
+    return passes
+
+
+def test_feedback_has_the_score_the_alignment_and_the_signature(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = passes_of(monkeypatch)
+    rows = [
+        {"inputs": {"question": str(number)}, "outputs": output, "expectations": {"expected_response": target}}
+        for number, (output, target) in enumerate(zip(OUTPUTS * 4, TARGETS * 4, strict=True))
+    ]
+    found = mlflow.genai.evaluate(data=rows, scorers=[genai_scorer("twmd", layer=6)])
+    assert sum(passes) == len(rows)
+    assert len(passes) < len(rows)
+    expected = twmd_registry.score(OUTPUTS * 4, REFERENCES * 4, "twmd", layer=6)
+    assert found.metrics["twmd/mean"] == pytest.approx(expected.score, abs=1e-6)
+    table = found.result_df
+    assert sorted(table["twmd/value"]) == pytest.approx(sorted(expected.scores), abs=1e-6)
+    feedback = [row for rows in table["assessments"] for row in rows if row["assessment_name"] == "twmd"]
+    signatures = {row["metadata"]["signature"] for row in feedback}
+    assert signatures == {
+        str(twmd_registry.score([output], [target], "twmd", layer=6).signature)
+        for output, target in zip(OUTPUTS, REFERENCES, strict=True)
+    }
+    assert any("dog > dog " in row["rationale"] for row in feedback)
+    assert all("\n" not in row["rationale"] for row in feedback)
+
+
+def test_missing_expectation_is_named() -> None:
+    with pytest.raises(ValueError, match="no expectation 'answer' to score against; there are expected_response"):
+        genai_scorer("sbert", reference="answer")(outputs="a", expectations={"expected_response": "a"})
+
+
+def test_metric_without_an_alignment_gives_no_rationale() -> None:
+    feedback = genai_scorer("ensemble(sbert,wordset_cka)")(outputs="a cat", expectations={"expected_response": "cats"})
+    expected = twmd_registry.score(["a cat"], ["cats"], "ensemble(sbert,wordset_cka)")
+    assert (feedback.value, feedback.rationale) == (pytest.approx(expected.score, abs=1e-6), None)
+
+
+def test_metric_that_needs_all_texts_is_refused() -> None:
+    with pytest.raises(SpecError, match="needs all texts at once"):
+        genai_scorer("bertscore_centered", centering="batch")
+
+
+def test_classic_metric_scores_all_rows_in_one_call_and_tags_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = passes_of(monkeypatch)
+    table = pd.DataFrame({"output": OUTPUTS, "target": ["a dog barked", "the ferry was cancelled", "a library opens"]})
+    with mlflow.start_run() as run:
+        found = mlflow.models.evaluate(
+            data=table, predictions="output", targets="target", extra_metrics=[classic_metric("twmd", layer=6)]
+        )
+    assert passes == [1, len(OUTPUTS)]  # MLflow tries a metric on the first row
+    expected = twmd_registry.score(OUTPUTS, list(table["target"]), "twmd", layer=6)
+    assert found.metrics["twmd/mean"] == pytest.approx(expected.score, abs=1e-6)
+    assert list(found.tables["eval_results_table"]["twmd/score"]) == pytest.approx(expected.scores, abs=1e-6)
+    assert mlflow.get_run(run.info.run_id).data.tags["twmd.signature.twmd"] == str(expected.signature)

@@ -1,0 +1,1 @@
+"""inspect_ai: a metric as a scorer of a task."""

@@ -1,0 +1,51 @@
+"""Our metrics as scorers of inspect_ai, with mean and standard error; samples that wait are scored together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twmd_registry.engine.scorer import scorer as make_metric
+from twmd_registry.errors import MissingExtraError
+from twmd_registry.plugins.batcher import Batcher
+
+try:
+    import anyio.to_thread
+    from inspect_ai.scorer import Score, Target, mean, scorer, stderr
+    from inspect_ai.solver import TaskState
+except ImportError as error:
+    raise MissingExtraError("scorers for inspect_ai need it: pip install 'twmd-registry[inspect]'") from error
+
+MOST_WAITING = 1024
+"""Most samples that wait for one pass of the model."""
+
+
+def metric_scorer(metric: str = "twmd", preset: str | None = None, **keys: Any) -> Any:
+    """Make a scorer of inspect_ai: it scores a sample's output against its target or targets.
+
+    Its values are scores as they are; inspect_ai's ``mean`` and ``stderr`` are taken of them. The signature is in every
+    ``Score.metadata``.
+
+    Args:
+        metric: A metric or signature, as for `twmd_registry.scorer`; the log has the scores under its name.
+        preset: A preset's name.
+        keys: Keys of the specification and run options.
+
+    Raises:
+        SpecError: As for `twmd_registry.scorer`, or scores depend on the other samples (see `Batcher`).
+    """
+    batcher = Batcher(make_metric(metric, preset, **keys))
+    name = str(batcher.scorer.requested.metric)
+    limiter: list[anyio.CapacityLimiter] = []
+
+    def registered(metric: str, preset: str | None, **keys: Any) -> Any:  # noqa: ARG001 (inspect_ai logs them)
+        async def score(state: TaskState, target: Target) -> Score:
+            if not limiter:
+                limiter.append(anyio.CapacityLimiter(MOST_WAITING))
+            text, references = state.output.completion, list(target)
+            scores, place = await anyio.to_thread.run_sync(batcher.score, text, references, limiter=limiter[0])
+            metadata = {"signature": batcher.signature(scores, references)}
+            return Score(value=scores.scores[place], answer=text, metadata=metadata)
+
+        return score
+
+    return scorer(metrics=[mean(), stderr()], name=name)(registered)(metric, preset, **keys)

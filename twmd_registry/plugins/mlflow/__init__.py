@@ -1,0 +1,1 @@
+"""MLflow: a metric as a scorer of ``mlflow.genai.evaluate`` and as a metric of ``mlflow.models.evaluate``."""

@@ -1,0 +1,94 @@
+"""Our metrics in MLflow: a scorer of GenAI evaluations, and a metric of classic ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twmd_registry.engine.result import Alignment
+from twmd_registry.engine.scorer import scorer as make_metric_scorer
+from twmd_registry.errors import InputError, MissingExtraError
+from twmd_registry.plugins.batcher import Batcher
+from twmd_registry.registry.names import MetricName
+
+try:
+    import mlflow
+    from mlflow.entities import AssessmentSource, Feedback
+    from mlflow.genai.scorers import scorer
+    from mlflow.metrics import MetricValue, make_metric
+except ImportError as error:
+    raise MissingExtraError("scorers for MLflow need it: pip install 'twmd-registry[mlflow]'") from error
+
+
+def genai_scorer(
+    metric: str = "twmd", preset: str | None = None, *, reference: str = "expected_response", **keys: Any
+) -> Any:
+    """Make a scorer for ``mlflow.genai.evaluate``: every row's output against a reference among its expectations.
+
+    Its `Feedback` has the score as its value, the alignment as its rationale and the signature in its metadata. Rows
+    that MLflow scores at once are encoded together.
+
+    Args:
+        metric: A metric or signature, as for `twmd_registry.scorer`; results have the scores under its name.
+        preset: A preset's name.
+        reference: The expectation with a text, or a list of texts.
+        keys: Keys of the specification and run options.
+
+    Raises:
+        SpecError: As for `twmd_registry.scorer`, or scores depend on the other rows (see `Batcher`).
+    """
+    batcher = Batcher(make_metric_scorer(metric, preset, **keys))
+    name = batcher.scorer.requested.metric
+    aligns = name not in (MetricName.STSSCORE, MetricName.ENSEMBLE)
+
+    def score(outputs: Any, expectations: dict[str, Any]) -> Feedback:
+        if reference not in expectations:
+            raise InputError(f"no expectation {reference!r} to score against; there are {', '.join(expectations)}.")
+        references = expectations[reference]
+        scores, place = batcher.score(outputs, references)
+        return Feedback(
+            value=scores.scores[place],
+            rationale=describe(scores.explain(place)) if aligns else None,
+            metadata={"signature": batcher.signature(scores, references)},
+            source=AssessmentSource(source_type="CODE", source_id=str(name)),
+        )
+
+    return scorer(score, name=str(name), aggregations=["mean", "min", "max"])
+
+
+def describe(alignment: Alignment) -> str:
+    """Write an alignment in one line: every token of the prediction with the token that it gives most to.
+
+    >>> from twmd_registry import score
+    >>> describe(score(["it rains"], ["it is raining"], "bertscore_centered").explain(0))
+    '[CLS] > [CLS] 1.00, it > it 0.82, rains > raining 0.86, [SEP] > [SEP] 0.77'
+    """
+    most: dict[int, str] = {}
+    for link in alignment.links():
+        partner = f"{alignment.reference[link.reference]} {link.similarity:.2f}"
+        most.setdefault(link.hypothesis, f"{alignment.hypothesis[link.hypothesis]} > {partner}")
+    return ", ".join(most[number] for number in sorted(most))
+
+
+def classic_metric(metric: str = "twmd", preset: str | None = None, **keys: Any) -> Any:
+    """Make a metric for ``mlflow.models.evaluate``'s ``extra_metrics``; all rows are scored in one call.
+
+    Scores per row and their mean are logged; the run gets the signature as the tag ``twmd.signature.METRIC``.
+
+    Args:
+        metric: As for `genai_scorer`.
+        preset: A preset's name.
+        keys: Keys of the specification and run options.
+
+    Raises:
+        SpecError: As for `twmd_registry.scorer`.
+    """
+    own = make_metric_scorer(metric, preset, **keys)
+    name = str(own.requested.metric)
+
+    def evaluate(predictions: Any, targets: Any) -> MetricValue:
+        scores = own.score(list(predictions), [text if isinstance(text, str) else list(text) for text in targets])
+        if mlflow.active_run():
+            mlflow.set_tag(f"twmd.signature.{name}", str(scores.signature))
+        return MetricValue(scores=list(scores.scores), aggregate_results={"mean": scores.score})
+
+    return make_metric(eval_fn=evaluate, greater_is_better=True, name=name)
