@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,6 +61,32 @@ def test_command_writes_adapter_head_card_and_signature(
     whole, rounded = (load_file(path / "adapter_model.safetensors") for path in (output, half))
     assert rounded.keys() == whole.keys()
     assert all(np.array_equal(rounded[name], weight.astype(np.float16)) for name, weight in whole.items())
+
+
+def test_teachers_scores_of_other_pairs_are_learned_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_set(tmp_path / "train.csv", 8, seed=1)
+    write_set(tmp_path / "dev.csv", 8, seed=2)
+    pairs, output, learned = tmp_path / "pairs.jsonl", tmp_path / "adapter", []
+
+    def keep(_network: Any, _arguments: Any, data: Any, _tokenizer: Any) -> float:
+        learned.append(data["train"])
+        return 0.5
+
+    monkeypatch.setattr("twmd_registry.train.stsb._train", keep)
+    pairs.write_text('{"prediction": "a heron stood", "reference": "the baker sang"}\n', encoding="utf-8")
+    command = ["train", "stsb", "--data", f"stsb:{tmp_path}", "-o", str(output), "--pairs", str(pairs)]
+    assert main([*command, "--teacher", "stsscore;output_of=nothing"]) == 2
+    assert main(command) == 2
+    assert not output.exists()
+    assert main([*command, "--teacher", "stsscore"]) == 0
+    teacher = twmd_registry.scorer("stsscore")
+    (train,) = learned
+    assert train.predictions[8:] == ["a heron stood"]
+    assert train.ratings[8:] == pytest.approx([5 * teacher.score(["a heron stood"], ["the baker sang"]).score])
+    card = (output / "README.md").read_text(encoding="utf-8")
+    assert "on 8 pairs" in card
+    assert f"on five times the scores of `{teacher.signature}`" in card
+    assert not (output / "checkpoints").exists()
 
 
 def test_pairs_in_train_and_dev_are_counted(tmp_path: Path) -> None:

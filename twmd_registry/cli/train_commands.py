@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from twmd_registry.registry.spec import keys_to_set, make_spec
 from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target, check_trainable
 
 if TYPE_CHECKING:
+    from twmd_registry.train.data import TrainingData
     from twmd_registry.train.finetune import FinetunePlan
 
 files = declare.argument("files", nargs=-1, required=True, type=declare.INPUT, metavar="FILE...")
@@ -189,12 +191,20 @@ finetuning = declare.all_of(
 @declare.option("--epochs", "N", "Default: 3.", default=3)
 @declare.flag("--bf16", BF16)
 @adapter_dtype
+@declare.many("--pairs", "FILE", "Tables of pairs without ratings, to learn from, too.", type=declare.INPUT)
+@declare.option("--teacher", "METRIC", "What rates --pairs: a stsscore, in any form.")
 @declare.output("Where the adapter is written.", required=True)
+@declare.columns
+@declare.run_options
 def train_command(arguments: Arguments) -> int:
-    """Train the adapter of STSScore on the STS benchmark."""
+    """Train the adapter of STSScore on the STS benchmark, and on a teacher's scores of other pairs."""
     data_format, _, folder = arguments.data.partition(":")
     if data_format != arguments.task or not folder:
         raise SpecError(f"--data {arguments.data}: expected {arguments.task}:DIR, a folder with train.csv and dev.csv.")
+    if bool(arguments.pairs) != bool(arguments.teacher):
+        raise SpecError("--teacher rates --pairs: give both, or neither.")
+    rated = _rate_pairs(arguments.teacher, arguments) if arguments.pairs else []
+    from twmd_registry.train.finetune import CHECKPOINTS
     from twmd_registry.train.stsb import train_stsb
 
     signature, pearson = train_stsb(
@@ -204,7 +214,9 @@ def train_command(arguments: Arguments) -> int:
         epochs=arguments.epochs,
         bf16=arguments.bf16,
         dtype=Dtype(arguments.dtype),
+        rated=rated,
     )
+    shutil.rmtree(arguments.output / CHECKPOINTS, ignore_errors=True)
     print(f"Pearson on dev {pearson:.4f}\nuse --set model={arguments.model} adapter={arguments.output}")
     print(f"signature {signature}")
     return 0
@@ -248,23 +260,29 @@ def distill_command(arguments: Arguments) -> int:
     everything is as for 'twmd finetune'; --holdout refuses pairs that hold any text of the held-out data. The teacher's
     ratings are kept in DIR until the training is done.
     """
-    alone = Arguments(set=(), preset=None)
-    (teacher,) = make_scorers(parse_metrics([arguments.teacher], alone), options_of(arguments))
 
     def add_pairs(plan: FinetunePlan) -> FinetunePlan:
-        from twmd_registry.train.data import TrainingData, check_held_out
-        from twmd_registry.train.distillation import add_edits, rate_pairs, read_pairs
-        from twmd_registry.train.finetune import CHECKPOINTS
+        from twmd_registry.train.distillation import add_edits
 
-        pairs = [TrainingData(path.name, read_pairs(path, columns_of(arguments))) for path in arguments.pairs]
-        check_held_out(pairs, plan.holdout, predictions=True)
-        with progress_bar("pairs", sum(len(own.rated.predictions) for own in pairs)) as progress, teacher:
-            rated = [rate_pairs(teacher, own, arguments.output / CHECKPOINTS, progress=progress) for own in pairs]
+        rated = _rate_pairs(arguments.teacher, arguments, plan.holdout)
         if arguments.edits:
             rated = [add_edits(data, arguments.edits, arguments.margin, plan.recipe.seed) for data in rated]
         return plan._replace(train=(*rated, *plan.train))
 
     return _finetune(arguments, add_pairs)
+
+
+def _rate_pairs(metric: str, arguments: Arguments, holdout: Sequence[TrainingData] = ()) -> list[TrainingData]:
+    """Rate the tables of pairs by a teacher; keep its ratings in the output folder, where checkpoints are."""
+    from twmd_registry.train.data import TrainingData, check_held_out
+    from twmd_registry.train.distillation import rate_pairs, read_pairs
+    from twmd_registry.train.finetune import CHECKPOINTS
+
+    (teacher,) = make_scorers(parse_metrics([metric], Arguments(set=(), preset=None)), options_of(arguments))
+    pairs = [TrainingData(path.name, read_pairs(path, columns_of(arguments))) for path in arguments.pairs]
+    check_held_out(pairs, holdout, predictions=True)
+    with progress_bar("pairs", sum(len(own.rated.predictions) for own in pairs)) as progress, teacher:
+        return [rate_pairs(teacher, own, arguments.output / CHECKPOINTS, progress=progress) for own in pairs]
 
 
 def _finetune(arguments: Arguments, complete: Callable[[FinetunePlan], FinetunePlan] | None = None) -> int:

@@ -111,6 +111,19 @@ def select(rated: RatedSegments, rows: np.ndarray) -> RatedSegments:
     return rated._replace(**chosen, ratings=rated.ratings[rows])
 
 
+def join(first: RatedSegments, second: RatedSegments) -> RatedSegments:
+    """Return the segments of both, without items and systems."""
+    import numpy as np
+
+    return RatedSegments(
+        first.group + second.group,
+        first.predictions + second.predictions,
+        [*first.references, *second.references],
+        np.r_[first.ratings, second.ratings],
+        first.dropped + second.dropped,
+    )
+
+
 def read_table_rows(path: Path) -> list[TableRow]:
     """Read the rows of a table; raises FileError where the suffix is none of `TABLE_SUFFIXES`."""
     form = form_of(path.name)

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save
 
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import FileError
-from twmd_registry.judgments.rated import RatedSegments, read_table_rows, select
+from twmd_registry.judgments.rated import RatedSegments, join, read_table_rows, select
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.judgments.sets import DIGITS, content_of
 from twmd_registry.progress import Progress
@@ -68,12 +68,6 @@ def add_edits(data: TrainingData, kinds: Sequence[str], margin: float, seed: int
     rows = np.array([row for row, _ in edits], dtype=np.int64)
     below = select(rated, rows)
     lowered = below.ratings - margin * rated.ratings.std()
-    both = RatedSegments(
-        rated.group + below.group,
-        rated.predictions + [text for _, text in edits],
-        list(rated.references) + list(below.references),
-        np.r_[rated.ratings, lowered],
-        rated.dropped,
-    )
+    edited = below._replace(predictions=[text for _, text in edits], ratings=lowered, dropped=0)
     name = f"{data.name} with edits ({', '.join(kinds)}; margin {margin:g})"
-    return data._replace(name=name, rated=both)
+    return data._replace(name=name, rated=join(rated, edited))

@@ -8,15 +8,17 @@ from 0 to 5. Herbold (2024) fine-tunes RoBERTa-base, as a cross-encoder, on the 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from twmd_registry.engine.scorer import scorer
-from twmd_registry.errors import warn
-from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.errors import InputError, warn
+from twmd_registry.judgments.rated import RatedSegments, join
 from twmd_registry.judgments.sentence_pairs import HIGHEST, read_stsb
 from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
 from twmd_registry.models.files import find_model
@@ -54,6 +56,7 @@ def train_stsb(
     epochs: int = EPOCHS,
     bf16: bool = False,
     dtype: Dtype = Dtype.FLOAT32,
+    rated: Sequence[TrainingData] = (),
 ) -> tuple[str, float]:
     """Fine-tune an encoder on STS-B train, choose the epoch on dev, and save the adapter.
 
@@ -65,6 +68,7 @@ def train_stsb(
         epochs: Passes over the training set.
         bf16: Whether matrix products of the encoder are in bfloat16 during training.
         dtype: Number format of the saved adapter; float16 and bfloat16 halve the file, and round the weights.
+        rated: More pairs to learn from, with the scores of a teacher, on the scale of STSScore.
 
     Returns:
         The signature of STSScore with this adapter, and its Pearson correlation on dev.
@@ -79,7 +83,9 @@ def train_stsb(
 
     from twmd_registry.models.siamese import SiameseRegressor, mark_second_texts, save_line
 
-    pairs = {name: read_stsb(folder / f"{name}.csv") for name in ("train", "dev")}
+    data = {name: [TrainingData(f"STS-B {name}", read_stsb(folder / f"{name}.csv"))] for name in ("train", "dev")}
+    data["train"] += [_as_pairs(own) for own in rated]
+    pairs = {name: reduce(join, (own.rated for own in sources)) for name, sources in data.items()}
     _warn_about_overlap(pairs["train"], pairs["dev"])
     files = find_model(model)
     tokenizer = load_tokenizer(files)
@@ -99,7 +105,20 @@ def train_stsb(
         save_line(network.line, output, files.fingerprint)
         settings |= {"rank": RANK, "bf16": bf16}
         values = {"pearson": pearson, "settings": {name: settings[name] for name in SHOWN}}
-        return _save_documents(pairs, output, model, files.name, values), pearson
+        return _save_documents(data, output, model, files.name, values), pearson
+
+
+def _as_pairs(data: TrainingData) -> TrainingData:
+    """Return pairs that a teacher has rated as those of the benchmark: one reference each, ratings up to 5.
+
+    Raises:
+        InputError: A prediction has several references.
+    """
+    several = [row for row, texts in enumerate(data.rated.references, 1) if len(texts) > 1]
+    if several:
+        raise InputError(f"{data.name}: row {several[0]} has several references; expected a pair of texts.")
+    references = [text for (text,) in data.rated.references]
+    return data._replace(rated=data.rated._replace(references=references, ratings=HIGHEST * data.rated.ratings))
 
 
 def _train(network: Any, arguments: Any, pairs: Mapping[str, RatedSegments], tokenizer: Any) -> float:
@@ -129,15 +148,14 @@ def _tokenise_pairs(rated: RatedSegments, tokenizer: Any) -> Any:
 
 
 def _save_documents(
-    pairs: Mapping[str, RatedSegments], output: Path, model: str, base: str, values: dict[str, Any]
+    data: Mapping[str, Sequence[TrainingData]], output: Path, model: str, base: str, values: dict[str, Any]
 ) -> str:
     """Write model card, signature and hashes of the data; return the signature."""
     with scorer("stsscore", model=model, adapter=str(output), scale=HIGHEST) as trained:
         signature = trained.signature
-    labelled = [TrainingData(f"STS-B {name}", rated) for name, rated in pairs.items()]
-    write_hashes(hashes_of(labelled), output / TRAINING_DATA)
-    sizes = {name: len(rated.ratings) for name, rated in pairs.items()}
-    write_card(output, "stsscore", base, signature, values | sizes)
+    write_hashes(hashes_of(chain.from_iterable(data.values())), output / TRAINING_DATA)
+    sizes = {name: len(sources[0].rated.ratings) for name, sources in data.items()}
+    write_card(output, "stsscore", base, signature, values | sizes | {"distilled": data["train"][1:]})
     return signature
 
 
