@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
 import twmd_registry
+from twmd_registry.engine.batching import score_together
+from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import SpecError
 from twmd_registry.plugins.inspect.task_scorer import metric_scorer
@@ -42,13 +45,12 @@ def run(scorer: Any, folder: Path) -> EvalLog:
 
 def test_scores_mean_stderr_and_signatures_are_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     passes = []
-    score = Scorer.score
 
-    def counted(self: Scorer, predictions: list[str], references: list[list[str]]) -> Any:
-        passes.append(len(predictions))
-        return score(self, predictions, references)
+    def counted(scorer: Scorer, tasks: Sequence[Segments]) -> Any:
+        passes.append(len(tasks))
+        return score_together(scorer, tasks)
 
-    monkeypatch.setattr(Scorer, "score", counted)
+    monkeypatch.setattr("twmd_registry.plugins.batcher.score_together", counted)
     log = run(metric_scorer("twmd", layer=6), tmp_path)
     assert sum(passes) == len(TARGETS)
     assert len(passes) <= len(TARGETS) // 2
@@ -75,7 +77,7 @@ def test_error_of_a_pass_is_that_of_its_samples(tmp_path: Path, monkeypatch: pyt
     def broken(*_: object) -> None:
         raise MemoryError("no memory")
 
-    monkeypatch.setattr(Scorer, "score", broken)
+    monkeypatch.setattr("twmd_registry.plugins.batcher.score_together", broken)
     log = run(metric_scorer("sbert"), tmp_path)
     assert log.status == "error"
     assert log.error is not None
@@ -84,5 +86,5 @@ def test_error_of_a_pass_is_that_of_its_samples(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("keys", [{"centering": "batch"}, {"centering": "corpus"}, {"idf": "corpus"}])
 def test_metric_that_needs_all_texts_is_refused(keys: dict[str, Any]) -> None:
-    with pytest.raises(SpecError, match="needs all texts at once"):
+    with pytest.raises(SpecError, match="need all texts at once"):
         metric_scorer("twmd", **keys)

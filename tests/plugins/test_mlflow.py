@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import mlflow
 import pandas as pd
 
 import twmd_registry
+from twmd_registry.engine.batching import score_together
+from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import SpecError
 from twmd_registry.plugins.mlflow.metric import classic_metric, genai_scorer
@@ -36,20 +39,14 @@ def tracking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow.set_experiment("texts")
 
 
-def passes_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    passes: list[int] = []
-    score = Scorer.score
-
-    def counted(self: Scorer, predictions: list[str], references: Any) -> Any:
-        passes.append(len(predictions))
-        return score(self, predictions, references)
-
-    monkeypatch.setattr(Scorer, "score", counted)
-    return passes
-
-
 def test_feedback_has_the_score_the_alignment_and_the_signature(monkeypatch: pytest.MonkeyPatch) -> None:
-    passes = passes_of(monkeypatch)
+    passes = []
+
+    def counted(scorer: Scorer, tasks: Sequence[Segments]) -> Any:
+        passes.append(len(tasks))
+        return score_together(scorer, tasks)
+
+    monkeypatch.setattr("twmd_registry.plugins.batcher.score_together", counted)
     rows = [
         {"inputs": {"question": str(number)}, "outputs": output, "expectations": {"expected_response": target}}
         for number, (output, target) in enumerate(zip(OUTPUTS * 4, TARGETS * 4, strict=True))
@@ -83,12 +80,19 @@ def test_metric_without_an_alignment_gives_no_rationale() -> None:
 
 
 def test_metric_that_needs_all_texts_is_refused() -> None:
-    with pytest.raises(SpecError, match="needs all texts at once"):
+    with pytest.raises(SpecError, match="need all texts at once"):
         genai_scorer("bertscore_centered", centering="batch")
 
 
 def test_classic_metric_scores_all_rows_in_one_call_and_tags_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    passes = passes_of(monkeypatch)
+    passes: list[int] = []
+    score = Scorer.score
+
+    def counted(self: Scorer, predictions: list[str], references: Any) -> Any:
+        passes.append(len(predictions))
+        return score(self, predictions, references)
+
+    monkeypatch.setattr(Scorer, "score", counted)
     table = pd.DataFrame({"output": OUTPUTS, "target": ["a dog barked", "the ferry was cancelled", "a library opens"]})
     with mlflow.start_run() as run:
         found = mlflow.models.evaluate(

@@ -7,17 +7,14 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from twmd_registry.engine.pairs import check_segments
+from twmd_registry.engine.batching import depends_on_neighbours, score_together
+from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import SpecError
-from twmd_registry.registry.names import Centering, Idf
-from twmd_registry.registry.signature import Signature
+from twmd_registry.errors import SpecError, TwmdError, warn
 
 WAIT = 0.02
 """Seconds for which the first pair of a pass waits for others."""
-
-_Waiting = tuple[str, list[str], "Future[tuple[ScoreSet, int]]"]
 
 
 class Batcher:
@@ -33,44 +30,43 @@ class Batcher:
         Raises:
             SpecError: A pair's score would depend on the pairs that happen to wait with it.
         """
-        for member in own.members:
-            spec = member.requested
-            if spec.centering in (Centering.BATCH, Centering.CORPUS) or spec.idf in (Idf.CORPUS, Idf.REFERENCES):
-                raise SpecError(
-                    f"centering={spec.centering} with idf={spec.idf} needs all texts at once, and this framework gives "
-                    "them one by one: fit a mean vector or an idf table first, or choose another preset."
-                )
+        if depends_on_neighbours(own):
+            raise SpecError(
+                "centering=batch and corpus, and idf=corpus and references, need all texts at once, and this framework "
+                "gives them one by one: fit a mean vector or an idf table first, or choose another preset."
+            )
         self.scorer = own
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[tuple[Segments, Future[tuple[ScoreSet, list[str]]]]] = []
         self._pass = threading.Lock()
 
-    def score(self, prediction: str, references: str | Sequence[str]) -> tuple[ScoreSet, int]:
-        """Score a pair; return the scores of its pass and its place among them.
+    def score(self, prediction: str, references: str | Sequence[str]) -> ScoreSet:
+        """Score a pair, as it is scored alone.
 
         Raises:
             TwmdError: As for `Scorer.score`.
         """
-        pair = check_segments([prediction], [references])
-        own: Future[tuple[ScoreSet, int]] = Future()
-        self._waiting.append((pair.predictions[0], pair.references[0], own))
+        own: Future[tuple[ScoreSet, list[str]]] = Future()
+        self._waiting.append((check_segments([prediction], [references]), own))
         with self._pass:
             if not own.done():
                 time.sleep(WAIT)
                 self._score_waiting()
-        return own.result()
-
-    def signature(self, scores: ScoreSet, references: str | Sequence[str]) -> str:
-        """Return the signature of a pair alone: its pass may hold pairs with other numbers of references."""
-        return str(Signature(scores.signature.spec, "1" if isinstance(references, str) else str(len(references))))
+        scores, notices = own.result()
+        for notice in notices:
+            warn(notice)
+        return scores
 
     def _score_waiting(self) -> None:
         taken = self._waiting[:]
         del self._waiting[: len(taken)]  # other threads append to this list
         try:
-            scores = self.scorer.score([text for text, *_ in taken], [references for _, references, _ in taken])
+            outcomes = score_together(self.scorer, [segments for segments, _ in taken])
         except BaseException as error:  # noqa: BLE001 (every thread that waits raises it)
-            for *_, future in taken:
+            for _, future in taken:
                 future.set_exception(error)
             return
-        for place, (*_, future) in enumerate(taken):
-            future.set_result((scores, place))
+        for (_, future), (result, notices) in zip(taken, outcomes, strict=True):
+            if isinstance(result, TwmdError):
+                future.set_exception(result)
+            else:
+                future.set_result((result, notices))

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
+from twmd_registry.engine.batching import depends_on_neighbours, score_together
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import SpecError, TwmdError, collect_warnings, menu
 from twmd_registry.registry.metrics import entry
-from twmd_registry.serve.batching import depends_on_neighbours, score_together
 
 Answer: TypeAlias = dict[str, Any]
 PASS_LETTERS = 250_000

@@ -41,10 +41,9 @@ def metric_scorer(metric: str = "twmd", preset: str | None = None, **keys: Any) 
         async def score(state: TaskState, target: Target) -> Score:
             if not limiter:
                 limiter.append(anyio.CapacityLimiter(MOST_WAITING))
-            text, references = state.output.completion, list(target)
-            scores, place = await anyio.to_thread.run_sync(batcher.score, text, references, limiter=limiter[0])
-            metadata = {"signature": batcher.signature(scores, references)}
-            return Score(value=scores.scores[place], answer=text, metadata=metadata)
+            text = state.output.completion
+            scores = await anyio.to_thread.run_sync(batcher.score, text, list(target), limiter=limiter[0])
+            return Score(value=scores.score, answer=text, metadata={"signature": str(scores.signature)})
 
         return score
 

@@ -43,12 +43,11 @@ def genai_scorer(
     def score(outputs: Any, expectations: dict[str, Any]) -> Feedback:
         if reference not in expectations:
             raise InputError(f"no expectation {reference!r} to score against; there are {', '.join(expectations)}.")
-        references = expectations[reference]
-        scores, place = batcher.score(outputs, references)
+        scores = batcher.score(outputs, expectations[reference])
         return Feedback(
-            value=scores.scores[place],
-            rationale=describe(scores.explain(place)) if aligns else None,
-            metadata={"signature": batcher.signature(scores, references)},
+            value=scores.score,
+            rationale=describe(scores.explain(0)) if aligns else None,
+            metadata={"signature": str(scores.signature)},
             source=AssessmentSource(source_type="CODE", source_id=str(name)),
         )
 

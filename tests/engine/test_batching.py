@@ -7,12 +7,12 @@ import pytest
 
 from tests.conftest import Texts
 from twmd_registry.engine.backends import TokenAlignmentBackend
+from twmd_registry.engine.batching import depends_on_neighbours, score_together
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, make_scorer, score_segments
 from twmd_registry.errors import InputError, NotFiniteError, TwmdError, collect_warnings
 from twmd_registry.registry.spec import spec_with_keys
-from twmd_registry.serve.batching import depends_on_neighbours, score_together
 
 RUSSIAN = "Быстрая коричневая лиса прыгает через ленивую собаку, и никто её не видит."
 
