@@ -62,6 +62,17 @@ def test_system_worse_than_a_record_fails_and_an_equal_or_better_one_does_not(
     assert main([*LINE, "bad.txt", *against, "--alpha", "1e-9"]) == 0  # no p of 10,000 trials is so small
 
 
+def test_checks_that_pass_and_what_is_not_compared_are_named(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["score", "ref.txt", "-i", "good.txt", "-m", "sbert", "chrf", "--fail-if-worse", "good.json"]
+    assert main([*words, "--alpha", "0.0002"]) == 0
+    err = capsys.readouterr().err
+    assert "passed: good.txt: sbert is not worse than good.txt's in the baseline (alpha 0.0002)\n" in err
+    assert "not compared with the baseline: chrF2;" in err
+    assert "12 segments can never fail: their p is 0.000244141 at least, and alpha is 0.0002." in err
+    assert main([*words, "--alpha", "0.0003"]) == 0
+    assert "can never fail" not in capsys.readouterr().err
+
+
 def test_p_is_that_of_a_paired_test() -> None:
     rng = np.random.default_rng(0)
     other = rng.normal(0, 1, 200)

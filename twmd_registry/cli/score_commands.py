@@ -126,6 +126,8 @@ def score_command(arguments: Arguments) -> int:
     failures = [failure for *_, failure in checks if failure]
     if failures:
         raise CheckFailure("; ".join(failures))
+    for system, name, _ in checks:
+        print(f"passed: {system}: {name}", file=sys.stderr)
     return 0
 
 

@@ -51,12 +51,19 @@ def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -
             compare with, no metric with the same signature, or a baseline that was changed after it had been written.
 
     Warns:
-        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments, or a baseline that does
-            not say what its references were.
+        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments, so few that p is never
+            below `alpha`, metrics of SacreBLEU, which are not compared, or a baseline that does not say what its
+            references were.
     """
     if baseline.edited:
         raise InputError("the baseline was changed after it had been written: write it again by twmd score --record.")
-    check_sample(min(len(own.scores) for system in record.systems for own in system.results if not own.is_lexical))
+    results = [own for system in record.systems for own in system.results]
+    least = min(len(own.scores) for own in results if not own.is_lexical)
+    check_sample(least)
+    if 0.5**least >= alpha:  # p of the one assignment of signs that is the worst
+        warn(f"{least} segments can never fail: their p is {0.5**least:g} at least, and alpha is {alpha:g}.")
+    if lexical := ", ".join(dict.fromkeys(own.head for own in results if own.is_lexical)):
+        warn(f"not compared with the baseline: {lexical}; only this package's metrics are.")
     if not baseline.references:
         warn("the baseline does not say what its references were: only their number is compared.")
     elif record.references != baseline.references:
