@@ -76,6 +76,7 @@ def test_teachers_scores_of_other_pairs_are_learned_from(tmp_path: Path, monkeyp
     pairs.write_text('{"prediction": "a heron stood", "reference": "the baker sang"}\n', encoding="utf-8")
     command = ["train", "stsb", "--data", f"stsb:{tmp_path}", "-o", str(output), "--pairs", str(pairs)]
     assert main([*command, "--teacher", "stsscore;output_of=nothing"]) == 2
+    assert main([*command, "--teacher", "twmd"]) == 2
     assert main(command) == 2
     assert not output.exists()
     assert main([*command, "--teacher", "stsscore"]) == 0

@@ -203,6 +203,8 @@ def train_command(arguments: Arguments) -> int:
         raise SpecError(f"--data {arguments.data}: expected {arguments.task}:DIR, a folder with train.csv and dev.csv.")
     if bool(arguments.pairs) != bool(arguments.teacher):
         raise SpecError("--teacher rates --pairs: give both, or neither.")
+    if arguments.teacher and not arguments.teacher.startswith(MetricName.STSSCORE):
+        raise SpecError(f"--teacher {arguments.teacher}: expected a stsscore, whose scores are ratings divided by 5.")
     rated = _rate_pairs(arguments.teacher, arguments) if arguments.pairs else []
     from twmd_registry.train.finetune import CHECKPOINTS
     from twmd_registry.train.stsb import train_stsb

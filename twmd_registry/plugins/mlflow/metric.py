@@ -42,7 +42,8 @@ def genai_scorer(
 
     def score(outputs: Any, expectations: dict[str, Any]) -> Feedback:
         if reference not in expectations:
-            raise InputError(f"no expectation {reference!r} to score against; there are {', '.join(expectations)}.")
+            there = ", ".join(expectations) or "none"
+            raise InputError(f"no expectation {reference!r} to score against; there are {there}.")
         scores = batcher.score(outputs, expectations[reference])
         return Feedback(
             value=scores.score,
