@@ -357,11 +357,18 @@ class TestStopping:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     def test_signal_lets_requests_finish(self, number: signal.Signals, texts: Texts, tmp_path: Path) -> None:
         one_by_one = serving_process(tmp_path, "-m", "twmd;centering=corpus")
-        with one_by_one as served, ThreadPoolExecutor(8) as pool:
-            running = [pool.submit(ask, served.port, "/score", body_of(texts, i, 30)) for i in range(8)]
-            wait_until(lambda: "twmd_waiting_requests 0.0" not in ask(served.port, "/prometheus").body)
+        # All of the first one's texts differ, so that it is still computed when the last of the others has arrived.
+        large = {side: [f"{text} {i}" for i, text in enumerate(own)] for side, own in body_of(texts, 0, 600).items()}
+        with one_by_one as served, ThreadPoolExecutor(7) as pool:
+            first = HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
+            first.request("POST", "/score", json.dumps(large), JSON)
+            assert ask(served.port, "/health").status == 200  # what was sent before has been read now
+            waiting = [pool.submit(ask, served.port, "/score", body_of(texts, i)) for i in range(7)]
+            wait_until(lambda: "twmd_waiting_requests 7.0" in ask(served.port, "/prometheus").body)
             served.process.send_signal(number)
-            assert [one.result().status for one in running] == [200] * 8
+            assert [one.result().status for one in waiting] == [200] * 7
+            assert first.getresponse().status == 200
+            first.close()
             assert served.process.wait(PATIENCE) == 0
             assert served.log.read_text() == ""
 
