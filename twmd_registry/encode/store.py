@@ -57,10 +57,11 @@ class TextStore:
         """Return all held texts, and for each of `texts` (numbers of the texts of a chunk) its row in them; encode only
         those that are neither held nor cached. A text without a token of its own has length 0.
         """
-        new, parts = np.setdiff1d(texts, self._held_texts), [self._held]
+        # The store holds both or neither: a call after an error, or an interruption, finds it as it was.
+        new, parts, numbers = np.setdiff1d(texts, self._held_texts), [self._held], self._held_texts
         if self._caches and (cached := self._find_cached(new)):
             parts.append(self._load(cached))
-            self._held_texts = np.r_[self._held_texts, list(cached)]
+            numbers = np.r_[numbers, list(cached)]
             new = np.setdiff1d(new, list(cached))
         if len(new):
             tokens = self._encoder.tokenise([self._texts[i] for i in new], *self._reading)
@@ -72,14 +73,15 @@ class TextStore:
                 )
             lengths = torch.tensor([0 if text.empty else len(text.ids) for text in tokens])
             parts.append(encoded._replace(lengths=lengths.to(self._encoder.device)))
-            self._held_texts = np.r_[self._held_texts, new]
+            numbers = np.r_[numbers, new]
             if self._caches:
                 self._cache(self._unload(new, tokens, parts[-1]), self._caches)
-        self._held, *others = [part for part in parts if len(part.lengths)] or parts
+        held, *others = [part for part in parts if len(part.lengths)] or parts
         if others:
-            layers = {k: torch.cat([self._held.layers[k], *(part.layers[k] for part in others)]) for k in self._layers}
-            sides = zip(*(part[1:] for part in (self._held, *others)), strict=True)
-            self._held = EncodedTexts(layers, *map(torch.cat, sides))
+            layers = {k: torch.cat([held.layers[k], *(part.layers[k] for part in others)]) for k in self._layers}
+            sides = zip(*(part[1:] for part in (held, *others)), strict=True)
+            held = EncodedTexts(layers, *map(torch.cat, sides))
+        self._held, self._held_texts = held, numbers
         order = np.argsort(self._held_texts)
         return self._held, order[np.searchsorted(self._held_texts, texts, sorter=order)]
 
