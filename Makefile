@@ -109,7 +109,7 @@ tuned-base: $(VENV)/.dev
 	$(BIN)/twmd average $(BASE_OUT)/seed1 $(BASE_OUT)/seed2 --rank 16 --dtype float16 -o $(BASE_OUT)/mean
 	$(BIN)/twmd train stsb --data stsb:$(STSB) --model $(BASE) --epochs 2 --bf16 --dtype float16 -o $(BASE_OUT)/stsscore
 
-# The teacher's ratings take 30 minutes of processor time, the epoch 35 minutes by one thread.
+# The teacher's ratings take 25 minutes beside other work on two cores, the epoch 35 minutes by one thread.
 OUTPUTS ?= outputs
 DISTILLED := build/distilled
 distilled: $(VENV)/.dev
