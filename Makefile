@@ -1,5 +1,6 @@
 # make demo    install into .venv and score the packaged example by every metric
-# make test    format, lint, types and tests: what .ci/run calls
+# make test    format, lint, types and tests: .ci/run calls this and make faces
+# make faces   test the recipes of docs/frameworks.md with deepeval, lighteval and mbrs, in two more environments
 # make presets choose the embedded presets again (WMT=folder with wmt15.jsonl and wmt16.jsonl): build/presets/*/preset.toml
 # make cards   write hub_cards/ again from the registry and twmd_registry/data/cards
 # make goldens add a new metric's scores to what `twmd selfcheck` compares with, and its signatures to the tests'
@@ -14,7 +15,7 @@ BIN := $(VENV)/bin
 METRICS := $(notdir $(basename $(wildcard metrics/*/*.py)))
 DEMO := twmd_registry/data/demo
 
-.PHONY: demo test types tests presets tuned-multilingual base-model tuned-base distilled cards goldens bench clean
+.PHONY: demo test types tests faces faces-mbrs faces-lighteval presets tuned-multilingual base-model tuned-base distilled cards goldens bench clean
 
 # Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -51,6 +52,21 @@ types: $(VENV)/.dev
 
 tests: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+# mbrs needs numpy 1 (by COMET, which imports pkg_resources), lighteval needs numpy 2, and deepeval an older click than others.
+FACES_mbrs := mbrs deepeval 'setuptools<81'
+FACES_lighteval := lighteval 'xxhash<4'
+
+$(VENV)/faces-%/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt torch pytest -e '.[embedded]' $(FACES_$*)
+	touch $@
+
+faces-mbrs faces-lighteval: faces-%: $(VENV)/faces-%/.installed
+	OMP_NUM_THREADS=1 $(VENV)/faces-$*/bin/python -m pytest tests/plugins/test_recipes.py
+
+faces:
+	$(MAKE) --no-print-directory --jobs=2 faces-mbrs faces-lighteval
 
 # What each metric tries is what its name promises: bertscore_centered subtracts a corpus mean, and no default makes a score depend on
 # its neighbours, so batch centering is no candidate.
