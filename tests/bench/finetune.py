@@ -43,7 +43,8 @@ class Bare(torch.nn.Module):
     def forward(
         self, predictions: list[str], references: list[list[str]], targets: torch.Tensor
     ) -> dict[str, torch.Tensor]:
-        inputs = self.tokenizer(
+        tokenizer: Any = self.tokenizer
+        inputs = tokenizer(
             [*predictions, *(texts[0] for texts in references)], padding=True, truncation=True, return_tensors="pt"
         )
         inputs = inputs.to(targets.device)
@@ -55,7 +56,7 @@ class Bare(torch.nn.Module):
 
 def prepared(*, full: bool) -> Encoder:
     """Return an encoder with the weights unfrozen that are trained."""
-    encoder = Encoder(find_model("embedded"), None, "float32", torch.device(DEVICE))
+    encoder = Encoder(find_model("embedded"), None, "float32", torch.device(DEVICE), trainable=True)
     if full:
         unfreeze(encoder, LAYER)
     else:

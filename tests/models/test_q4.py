@@ -5,9 +5,7 @@ import errno
 import json
 import lzma
 import multiprocessing
-import re
 import struct
-import sys
 from importlib import metadata, resources
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, BertModel
 
@@ -25,9 +22,7 @@ from tests.conftest import SHARED, Texts
 from twmd_registry.cli import main
 from twmd_registry.errors import MissingExtraError, ModelError
 from twmd_registry.models import q4
-from twmd_registry.models.adapter import find_adapter, merge
 from twmd_registry.models.files import find_model
-from twmd_registry.models.load import load_encoder
 from twmd_registry.models.q4 import multilingual_folder, write_model
 from twmd_registry.plugins.torchmetrics.metric import TWMD
 from twmd_registry.plugins.transformers import make_compute_metrics
@@ -209,34 +204,6 @@ def test_processes_that_make_the_folder_at_once_get_the_same_complete_one(tiny_p
         process.join(60)
 
 
-def test_word_embeddings_are_those_of_the_file_until_they_are_trained(tiny_package: Path) -> None:
-    network = load_encoder(find_model("multilingual"), "float32")
-    embedding, ids = network.get_input_embeddings(), torch.tensor([[5, 0], [7, 5]])
-    before = embedding(ids)
-    assert torch.equal(before, embedding.weight[ids])
-    assert before.shape == (2, 2, WIDTH)
-    embedding.weight.data.add_(1)
-    assert torch.equal(embedding(ids), before)
-    embedding.weight.requires_grad = True
-    trained = embedding(ids)
-    assert torch.equal(trained, embedding.weight[ids])
-    assert trained.requires_grad
-    assert tiny_package.is_file()
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_adapter_of_word_embeddings_changes_them(tiny_package: Path, tmp_path: Path, dtype: str) -> None:
-    files = find_model("multilingual")
-    config = LoraConfig(target_modules=["word_embeddings"], init_lora_weights=False)
-    get_peft_model(BertModel.from_pretrained(files.folder), config).save_pretrained(tmp_path / "adapter")
-    plain, ids = load_encoder(files, dtype), torch.arange(len(PIECES))
-    before = plain.get_input_embeddings()(ids)
-    merged = merge(plain, find_adapter(str(tmp_path / "adapter")), files).get_input_embeddings()
-    assert torch.equal(merged(ids), merged.weight[ids])
-    assert not torch.allclose(merged(ids), before)
-    assert tiny_package.is_file()
-
-
 @pytest.fixture(scope="module")
 def multilingual() -> Path:
     """Return the folder of the real model, made once for all tests."""
@@ -278,24 +245,6 @@ def test_real_tokenizer_reads_text_as_the_published_one(multilingual: Path, text
     assert different == []
     if SHARED.is_dir():
         assert len(sentences) >= 20_000
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="memory by file is Linux's")
-def test_word_embeddings_that_were_read_do_not_stay_in_memory(multilingual: Path) -> None:
-    weights = multilingual / "model.safetensors"
-
-    def kilobytes() -> int:
-        """Return how much of the file is in this process's memory."""
-        listing = Path("/proc/self/smaps").read_text(encoding="utf-8")
-        areas = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", listing, flags=re.MULTILINE)
-        return sum(int(re.findall(r"Rss: +(\d+)", area)[0]) for area in areas if str(weights.resolve()) in area)
-
-    embedding = load_encoder(find_model("multilingual"), "float32").get_input_embeddings()
-    before = kilobytes()
-    vectors = embedding(torch.arange(0, len(embedding.weight), 16))
-    assert kilobytes() < before + 1000
-    assert torch.equal(vectors[:9], embedding.weight[: 9 * 16 : 16])
-    assert kilobytes() > before  # it is mapped, so that a look-up in the weights themselves would count
 
 
 def test_score_of_the_short_name_is_signed_by_the_models_own_name(multilingual: Path) -> None:

@@ -20,6 +20,7 @@ from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.inference import LoadedModel, check_finite
 from twmd_registry.models.load import check_vocabulary, length_limit, load_encoder, load_tokenizer
+from twmd_registry.models.packaged import PackagedTokenizer, is_packaged, load_bert
 from twmd_registry.models.vectors import is_static, load_static
 from twmd_registry.registry.names import UNKNOWN_SHARE
 from twmd_registry.tensors import EncodedTexts
@@ -72,21 +73,35 @@ class Encoder(LoadedModel):
 
     shortest = 3  # a token of the text, and two special tokens
 
-    def __init__(self, files: ModelFiles, adapter: AdapterFiles | None, dtype: str, device: torch.device) -> None:
-        """Load the model, and merge an adapter.
+    tokenizer: PreTrainedTokenizerFast | PackagedTokenizer
+
+    def __init__(
+        self,
+        files: ModelFiles,
+        adapter: AdapterFiles | None,
+        dtype: str,
+        device: torch.device,
+        *,
+        trainable: bool = False,
+    ) -> None:
+        """Load the model, and merge an adapter; a network that can be trained is always transformers' own.
 
         Raises:
             ModelError: It cannot be loaded.
         """
         self.files = files
         self.static = is_static(files)
-        if self.static:
-            network, self.tokenizer = load_static(files, dtype)
+        network: Any
+        if is_packaged(files, adapter) and not trainable:
+            network, self.tokenizer = load_bert(files, adapter, dtype), PackagedTokenizer(files.folder)
         else:
-            network, self.tokenizer = load_encoder(files, dtype), load_tokenizer(files)
-            check_vocabulary(self.tokenizer, network, files.label)
-        if adapter is not None:
-            network = merge(network, adapter, files)
+            if self.static:
+                network, self.tokenizer = load_static(files, dtype)
+            else:
+                network, self.tokenizer = load_encoder(files, dtype), load_tokenizer(files)
+                check_vocabulary(self.tokenizer, network, files.label)
+            if adapter is not None:
+                network = merge(network, adapter, files)
         self.limit = length_limit(network, self.tokenizer)
         self.network = network.to(device)
         self.blocks = find_blocks(network)
@@ -195,7 +210,11 @@ class Encoder(LoadedModel):
 
 
 def tokenise(
-    tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], limit: int | None, *, drop_unknown: bool = False
+    tokenizer: PreTrainedTokenizerFast | PackagedTokenizer,
+    texts: Sequence[str],
+    limit: int | None,
+    *,
+    drop_unknown: bool = False,
 ) -> list[TextTokens]:
     """Return the tokens of texts, as `Encoder.tokenise`; words that the vocabulary does not hold may be left out.
 

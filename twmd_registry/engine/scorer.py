@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -399,7 +400,8 @@ def score_segments(
         groups: dict[Hashable, list[Scorer]] = {}
         for member in dict.fromkeys(members):
             groups.setdefault(member.backend.share_key, []).append(member)
-        stage, models = split_progress(progress, len(pairs.counts), len(groups)), []
+        models: list[tuple[TextFlags, bool]] = []
+        stage = split_progress(progress, len(pairs.counts), len(groups)) if progress else lambda _work: nullcontext()
         for group in groups.values():
             backend, backends = group[0].backend, [member.backend for member in group]
             if len(pairs.texts) >= RELIABLE_SAMPLE:

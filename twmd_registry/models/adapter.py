@@ -9,8 +9,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from safetensors import safe_open
-
 from twmd_registry.errors import MissingExtraError, ModelError
 from twmd_registry.models.files import HUB_ID, ModelFiles, from_hub, isolate
 from twmd_registry.registry.fingerprint import digest, sha256_of
@@ -88,7 +86,7 @@ def read_adapter_config(adapter: AdapterFiles, name: str) -> Any:
         raise ModelError(f"adapter {adapter.name}: its adapter_config.json is damaged ({error}).") from error
 
 
-def _check_base(adapter: AdapterFiles, files: ModelFiles) -> None:
+def check_base(adapter: AdapterFiles, files: ModelFiles) -> None:
     """Refuse an adapter that says it was made for a model of another name; a folder here may be a copy of any."""
     base = read_adapter_config(adapter, "base_model_name_or_path")
     known = (
@@ -107,7 +105,7 @@ def merge(network: Any, adapter: AdapterFiles, files: ModelFiles) -> Any:
         ModelError: The adapter was made for another model, or does not fit the network.
         MissingExtraError: `peft` is not installed.
     """
-    _check_base(adapter, files)
+    check_base(adapter, files)
     try:
         from peft import PeftModel
     except ImportError as error:
@@ -119,9 +117,6 @@ def merge(network: Any, adapter: AdapterFiles, files: ModelFiles) -> Any:
             # An adapter for another kind of network would be ignored in silence, and still be in the signature.
             warnings.filterwarnings("error", message="Found missing adapter keys")
             with isolate(adapter_files(adapter.folder)) as folder:
-                with safe_open(folder / _FILES[1], framework="pt") as file:
-                    if any("word_embeddings" in name for name in file.keys()):  # noqa: SIM118 (it is no dictionary)
-                        network.get_input_embeddings().in_file = False  # see `FileEmbedding`
                 return PeftModel.from_pretrained(network, str(folder), local_files_only=True).merge_and_unload()
     except Exception as error:  # any error of peft becomes one line
         lines = [

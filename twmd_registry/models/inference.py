@@ -13,7 +13,6 @@ import os
 import platform
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -224,6 +223,9 @@ class OneDnnLinear(nn.Linear):
     keeps = False
     kept: Tensor | None = None
 
+    def reset_parameters(self) -> None:
+        """Draw no random numbers: weights are always loaded."""
+
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (torch's own signature)
         """Products of vectors and weights; shape (..., D) to (..., E)."""
         if (
@@ -240,36 +242,6 @@ class OneDnnLinear(nn.Linear):
         weights = self.weight if self.kept is None else self.kept
         product: Tensor = torch.ops.mkldnn._linear_pointwise(input, weights, self.bias, "none", [], "")  # noqa: SLF001
         return product
-
-
-class FileEmbedding(nn.Embedding):
-    """``nn.Embedding`` that reads the rows at hand from the model's file, until its weights are trained or changed.
-
-    Its weights are mapped from the file, and every row that is read from them would keep up to 64 KB of the file in
-    memory.
-
-    Attributes:
-        file: A safetensors file that is never written.
-        offset: Where the weights begin in it, in bytes.
-        in_file: Whether the weights are still those of the file.
-    """
-
-    file: Path
-    offset: int
-    in_file = True
-
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (torch's own signature)
-        """Rows of token ids; shape (...) to (..., D)."""
-        weight = self.weight
-        if not self.in_file or weight.requires_grad or weight.dtype != torch.float32 or weight.device.type != "cpu":
-            return super().forward(input)
-        ids, places = np.unique(input.numpy().ravel(), return_inverse=True)
-        rows = np.empty((len(ids), weight.shape[1]), dtype="<f4")
-        with self.file.open("rb", buffering=0) as file:
-            for row, number in zip(rows, ids.tolist(), strict=True):
-                file.seek(self.offset + number * row.nbytes)
-                file.readinto(row.data)
-        return torch.from_numpy(rows[places].reshape(*input.shape, -1))
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.files import ModelFiles, isolate
 from twmd_registry.registry.fingerprint import model_files, tokenizer_files
-from twmd_registry.registry.names import MULTILINGUAL_MODEL
 
 if TYPE_CHECKING:
     import torch
@@ -131,26 +129,9 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> A
     _check_complete(network, set(report["missing_keys"]), files)
     quicken(network)
     network = network.to(getattr(torch, dtype)).eval()
-    if files.name == MULTILINGUAL_MODEL:  # its folder is replaced, never written, so that its weights can stay mapped
-        _read_rows_from_file(network, files.folder / "model.safetensors")
-        return network
     for weights in (*network.parameters(), *network.buffers()):
         weights.data = weights.data.clone()  # the library maps them from the file, and a file may be written again
     return network
-
-
-def _read_rows_from_file(network: Any, path: Path) -> None:
-    """Make a BERT network's word embeddings read rows from the safetensors file that they were loaded from."""
-    from twmd_registry.models.inference import FileEmbedding
-
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(size))
-    embedding = network.get_input_embeddings()
-    embedding.__class__ = FileEmbedding
-    embedding.file = path
-    embedding.offset = 8 + size + header["embeddings.word_embeddings.weight"]["data_offsets"][0]
-    embedding.weight.requires_grad_(False)  # noqa: FBT003 (torch's own signature)
 
 
 def load_encoder(files: ModelFiles, dtype: str) -> Any:

@@ -24,6 +24,7 @@ from twmd_registry.models.load import (
     load_network,
     load_tokenizer,
 )
+from twmd_registry.models.packaged import is_packaged, load_bert
 from twmd_registry.models.siamese import SiameseRegressor, load_line, mark_second_texts
 from twmd_registry.models.vectors import is_static
 from twmd_registry.registry.fingerprint import SHARD_INDEX, weight_files
@@ -60,10 +61,11 @@ class Regressor(LoadedModel):
         self.tokenizer.padding_side = "right"  # `take_apart` needs it; a cross-encoder does not mind
         if adapter and adapter.head:
             mark_second_texts(self.tokenizer, files.label)
-            network = SiameseRegressor(
-                merge(load_encoder(files, dtype), adapter, files), load_line(adapter.head, files.fingerprint)
-            )
-            encoder = network.encoder
+            if is_packaged(files, adapter):
+                encoder = load_bert(files, adapter, dtype)
+            else:
+                encoder = merge(load_encoder(files, dtype), adapter, files)
+            network = SiameseRegressor(encoder, load_line(adapter.head, files.fingerprint))
         elif adapter and read_adapter_config(adapter, "task_type") == "FEATURE_EXTRACTION":
             raise ModelError(
                 f"adapter {adapter.name} is one of an encoder and has no {HEAD_FILE}: stsscore needs what makes "
@@ -75,7 +77,8 @@ class Regressor(LoadedModel):
         self.network = network.to(device).eval()
         self.files = files
         self.reads_apart = isinstance(network, SiameseRegressor)
-        check_vocabulary(self.tokenizer, encoder, files.label)
+        if not is_packaged(files, adapter):
+            check_vocabulary(self.tokenizer, encoder, files.label)
         if not self.reads_apart:
             check_token_types(self.tokenizer, encoder, files.label)
         self.limit = length_limit(encoder, self.tokenizer)

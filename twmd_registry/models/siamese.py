@@ -8,14 +8,13 @@ tokens of a pair in one row, so that both are scored and trained by the same cod
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from tokenizers.processors import TemplateProcessing
 from torch import Tensor
-from transformers.modeling_outputs import SequenceClassifierOutput
 
 from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import HEAD_FILE
@@ -68,6 +67,13 @@ def take_apart(input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor
     return ids, places < lengths[:, None]
 
 
+class Prediction(NamedTuple):
+    """The loss, None without labels, and one number per pair; shape (B, 1)."""
+
+    loss: Tensor | None
+    logits: Tensor
+
+
 class SiameseRegressor(torch.nn.Module):
     """An encoder and a line.
 
@@ -87,7 +93,7 @@ class SiameseRegressor(torch.nn.Module):
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, labels: Tensor | None = None
-    ) -> SequenceClassifierOutput:
+    ) -> Prediction:
         """Predict one number per pair; with ``labels`` (B,), also the mean squared error."""
         ids, mask = take_apart(input_ids, attention_mask, token_type_ids)
         hidden = self.encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state.float()  # (2B, T, D)
@@ -95,7 +101,7 @@ class SiameseRegressor(torch.nn.Module):
         first, second = ((hidden * weight).sum(1) / weight.sum(1)).chunk(2)  # (B, D) each
         logits = self.line(torch.nn.functional.cosine_similarity(first, second)[:, None])  # (B, 1)
         loss = None if labels is None else torch.nn.functional.mse_loss(logits[:, 0], labels.float())
-        return SequenceClassifierOutput(loss=loss, logits=logits)
+        return Prediction(loss, logits)
 
 
 def save_line(line: torch.nn.Linear, folder: Path, base: str) -> None:

@@ -203,7 +203,7 @@ def _make_model(
 
     spec, view, layer = backend.spec, backend.view, max(backend.spec.layers)
     set_seed(recipe.seed)
-    encoder = Encoder(backend.files, backend.adapter, Dtype.FLOAT32, device)
+    encoder = Encoder(backend.files, backend.adapter, Dtype.FLOAT32, device, trainable=True)
     if encoder.static:
         raise SpecError(f"{backend.files.name} is a table of word vectors: there is no encoder to train.")
     if recipe.dropout is not None:

@@ -1,0 +1,118 @@
+"""Packaged models as they are read directly: the network and tokenizer of transformers, without its imports."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.conftest import Texts
+from twmd_registry.encode.encoder import Encoder
+from twmd_registry.errors import ModelError
+from twmd_registry.models.adapter import find_adapter
+from twmd_registry.models.files import find_model
+from twmd_registry.models.inference import exact_arithmetic
+from twmd_registry.models.packaged import WORDS, Bert, FileEmbedding, load_bert
+from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL
+
+CPU = torch.device("cpu")
+ODD = ["", "\u0301 na\u00efve", "\u6211\u4eec \U0001f642", "x" * 300, "[MASK] <mask> [UNK]", "long " * 600]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("model", "adapter"),
+    [
+        ("embedded", None),
+        ("embedded", "wmt-twmd"),
+        ("embedded", "stsb-siamese"),
+        ("multilingual", None),
+        ("multilingual", "mlqe-twmd"),
+    ],
+)
+def test_tokens_and_hidden_states_are_those_of_transformers(
+    model: str, adapter: str | None, dtype: str, texts: Texts
+) -> None:
+    files, added = find_model(model), find_adapter(adapter) if adapter else None
+    own, original = Encoder(files, added, dtype, CPU), Encoder(files, added, dtype, CPU, trainable=True)
+    assert isinstance(own.network, Bert)
+    assert not isinstance(original.network, Bert)
+    assert own.limit == original.limit
+    lines = [*texts.predictions, *ODD]
+    tokens = own.tokenise(lines)
+    for one, other in zip(tokens, original.tokenise(lines), strict=True):
+        assert [array.tolist() for array in one[:3]] == [array.tolist() for array in other[:3]]
+        assert one[3:] == other[3:]
+    assert own.decode_tokens(tokens[0].ids.tolist()) == original.decode_tokens(tokens[0].ids.tolist())
+    layers = [0, 2, own.depth]
+    with torch.inference_mode(), exact_arithmetic():
+        states, expected = own.encode(tokens, layers).layers, original.encode(tokens, layers).layers
+    assert all(torch.equal(states[k], expected[k]) for k in layers)
+
+
+def test_adapter_of_another_model_is_refused() -> None:
+    with pytest.raises(ModelError, match=f"was made for {MULTILINGUAL_MODEL}, not for {EMBEDDED_MODEL}"):
+        load_bert(find_model("embedded"), find_adapter("mlqe-twmd"), "float32")
+
+
+def test_own_adapter_goes_through_peft(tmp_path: Path) -> None:
+    for path in find_adapter("wmt-twmd").folder.glob("adapter_*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    files = find_model("embedded")
+    encoder = Encoder(files, find_adapter(str(tmp_path)), "float32", CPU)
+    assert not isinstance(encoder.network, Bert)
+    name = "encoder.layer.5.output.dense.weight"
+    merged = load_bert(files, find_adapter("wmt-twmd"), "float32").state_dict()[name]
+    assert torch.equal(encoder.network.state_dict()[name], merged)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Return a file with word embeddings between other weights."""
+    rows = torch.arange(12, dtype=torch.float32).reshape(4, 3)
+    save_file({"a": torch.ones(5), WORDS: rows, "z": torch.ones(7)}, tmp_path / "model.safetensors")
+    return tmp_path / "model.safetensors"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_word_embeddings_are_those_of_the_file(table: Path, dtype: torch.dtype) -> None:
+    ids = torch.tensor([[3, 0], [2, 3]])
+    found = FileEmbedding(table, dtype)(ids)
+    assert found.dtype == dtype
+    assert torch.equal(found, load_file(table)[WORDS].to(dtype)[ids])
+
+
+def test_word_embeddings_of_a_file_that_became_shorter_are_refused(table: Path) -> None:
+    embeddings = FileEmbedding(table, torch.float32)
+    table.write_bytes(table.read_bytes()[: embeddings.offset + 3 * 12 + 5])
+    assert embeddings(torch.tensor([2])).tolist() == [[6, 7, 8]]
+    with pytest.raises(ModelError, match="ends before its word embeddings do: remove its folder"):
+        embeddings(torch.tensor([3]))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory by file is Linux's")
+def test_word_embeddings_do_not_stay_in_memory() -> None:
+    files = find_model("multilingual")
+    network = load_bert(files, None, "float32")
+    network(torch.arange(0, 250_000, 500)[None])
+    listing = Path("/proc/self/smaps").read_text(encoding="utf-8")
+    areas = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", listing, flags=re.MULTILINE)
+    weights = str((files.folder / "model.safetensors").resolve())
+    assert sum(int(re.findall(r"Rss: +(\d+)", area)[0]) for area in areas if weights in area) < 1000
+
+
+@pytest.mark.parametrize("metric", ["twmd", "twmd;preset=embedded-tuned", "moverscore"])
+def test_score_of_a_packaged_model_imports_no_large_library_but_torch(metric: str, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("it rains\n", encoding="utf-8")
+    program = (
+        "import sys\nfrom twmd_registry.cli import main\n"
+        f"assert main(['score', 'texts.txt', '-i', 'texts.txt', '-m', {metric!r}]) == 0\n"
+        "print('LOADED', sorted({'transformers', 'peft', 'datasets', 'sklearn', 'pandas'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "LOADED []"
