@@ -106,6 +106,12 @@ def test_bad_rated_data_are_refused_before_torch_is_imported(tmp_path: Path) -> 
     assert [one for one in started(tmp_path, NUMPY) if one[1] not in {1, 2} or not {"numpy"} >= set(one[2])] == []
 
 
+def test_score_of_systems_without_a_fitted_accuracy_imports_no_statistics(tmp_path: Path) -> None:
+    code = CODE.replace("heavy = {", "heavy = {'scipy.stats', ")
+    (scored,) = started(tmp_path, "score ref.txt -i hyp.txt hyp.txt -m sbert -q", code)
+    assert (scored[1], "scipy.stats" in scored[2], "torch" in scored[2]) == (0, False, True)
+
+
 def test_sacrebleus_metrics_alone_import_no_torch(tmp_path: Path) -> None:
     assert [one[1:] for one in started(tmp_path, LEXICAL)] == [(0, ["numpy"])] * 2
     (correlated,) = started(tmp_path, "correlate table:rated.jsonl -m bleu chrf --resamples 0")

@@ -196,6 +196,10 @@ class TestErrors:
         [
             ("explain", "twmd explain: error (see twmd explain --help): Missing argument 'METRIC'."),
             ("score -i", "twmd score: error (see twmd score --help): Option '-i' requires an argument."),
+            (
+                "report --agreement -m bleu -o page.html",
+                "twmd report: error (see twmd report --help): Option '--agreement' requires an argument.",
+            ),
             ("hub", "twmd hub: error (see twmd hub --help): Missing command."),
             ("hub build twmd -o x y", "twmd hub build: error (see twmd hub build --help): Got unexpected extra argum"),
             (

@@ -103,7 +103,9 @@ def test_impossible_check_is_refused(
     arguments: list[str], status: int, words: str, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*LINE, "bad.txt", *arguments]) == status
-    assert words in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert words in err
+    assert ("bad.txt" in out) == (arguments[-1] == "layer=2")  # scored, and so printed
 
 
 def test_edited_baseline_and_single_segment_are_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,13 +86,15 @@ def _names_of_many(command: click.Command) -> list[str]:
 
 def repeat_options(command: click.Command, words: Sequence[str]) -> list[str]:
     """Write ``-m a b`` as ``-m a -m b``, for every option of several words: click takes one word per option."""
-    names = _names_of_many(command)
+    names, known = _names_of_many(command), {name for param in command.params for name in param.opts}
     repeated: list[str] = []
     current, has_value = None, False
     for i, word in enumerate(words):
         if word == "--":
             return [*repeated, *words[i:]]
         if word.startswith("-") and word != "-":
+            if current is not None and not has_value and word.partition("=")[0] in known:
+                raise click.BadOptionUsage(current, f"Option {current!r} requires an argument.")
             current, has_value = word if word in names else None, False
         elif current is not None:
             if has_value:

@@ -114,11 +114,11 @@ def score_command(arguments: Arguments) -> int:
     display = {"short": arguments.short, "segments": arguments.sentence_level}
     comparison, record, *_ = _score_and_compare(tasks, arguments, _resampling(arguments), **display)
     rules = _best_and_significant(comparison) if arguments.format == "text" else ()
-    checks = _check_scores(comparison, record, baseline, arguments)
     with printed(_render(comparison, arguments), *rules):
         if arguments.record:
             check_writable(arguments.record)
             write_record(record(), arguments.record)
+        checks = _check_scores(comparison, record, baseline, arguments)
         if arguments.junit:
             from twmd_registry.record.checks import write_junit
 

@@ -90,6 +90,9 @@ def read_tac(path: Path, rating: str = TAC_RATINGS[0]) -> RatedSegments:
     _check_name(rating, TAC_RATINGS, path)
     try:
         topics = json.loads(decode(path, read_content(path)))
+    except json.JSONDecodeError as error:
+        raise FileError(f"{path}: expected a JSON object of topics ({error}): was it cut off?") from error
+    try:
         rows = list[RatedRow]()
         for topic, own in topics.items():
             references = [_join(reference["text"]) for reference in own["references"]]
@@ -100,10 +103,11 @@ def read_tac(path: Path, rating: str = TAC_RATINGS[0]) -> RatedSegments:
                 is_read = len(summary["text"]) >= SHORTEST_SUMMARY
                 value = read_rating(summary[rating], f"{path}, {place}") if is_read else None
                 rows.append(RatedRow(topic, *texts, value, topic, str(summary["summ_id"]), place))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError) as error:
         expected = "expected a JSON object of topics with references and annotations, as TAC's .gen.resp-pyr"
-        raise FileError(f"{path}: {expected}; {type(error).__name__}: {error}.") from error
-    return gather(rows, path)
+        missing = f"there is no {error}" if isinstance(error, KeyError) else error
+        raise FileError(f"{path}: {expected}; {missing}.") from error
+    return gather(rows, path, "summaries of a single sentence")
 
 
 def _join(sentences: object) -> str:

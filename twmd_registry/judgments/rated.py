@@ -13,6 +13,7 @@ from twmd_registry.judgments.reader import TABLE_SUFFIXES, TableRow, form_of, re
 if TYPE_CHECKING:  # a command reads its files, and refuses bad ones, before it loads numpy
     import numpy as np
 
+_UNRATED = "rows without a rating"
 _NAMED = 5
 """How many of the rows that are left out a warning names."""
 
@@ -56,13 +57,13 @@ class RatedRow(NamedTuple):
     place: str = ""
 
 
-def read_json_lines(path: Path, read: Callable[[TableRow], RatedRow]) -> RatedSegments:
-    """Read a file of JSON lines, row by row."""
-    return gather(map(read, read_rows(path, read_content(path), ".jsonl")), path)
+def read_json_lines(path: Path, read: Callable[[TableRow], RatedRow], unread: str = _UNRATED) -> RatedSegments:
+    """Read a file of JSON lines, row by row; `unread` as for `gather`."""
+    return gather(map(read, read_rows(path, read_content(path), ".jsonl")), path, unread)
 
 
-def gather(read: Iterable[RatedRow], where: Path | str) -> RatedSegments:
-    """Collect rows; where a row has a list of references, all get lists.
+def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) -> RatedSegments:
+    """Collect rows; where a row has a list of references, all get lists. `unread` says which rows are left out.
 
     Raises:
         FileError: No row is rated, or two rows are the same system's version of an item; names them.
@@ -91,8 +92,7 @@ def gather(read: Iterable[RatedRow], where: Path | str) -> RatedSegments:
         groups = ", ".join(f"{name} ({counts[name]} rows)" for name in lost)
         nothing = f"; nothing is left of {groups}" if lost else ""
         name = where.name if isinstance(where, Path) else where
-        what = "rows without a rating, or with a text too short, left out"
-        warn(f"{name}: {what}: {len(left)} ({places}{more}){nothing}.")
+        warn(f"{name}: {unread}, left out: {len(left)} ({places}{more}){nothing}.")
     group, predictions, references, ratings, item, system, _ = map(list, zip(*rows, strict=True))
     if any(isinstance(own, list) for own in references):
         references = [[own] if isinstance(own, str) else own for own in references]

@@ -121,7 +121,10 @@ def content_of(rated: RatedSegments) -> str:
 
 def title_of(text: str) -> str:
     """Return the name of data for reports: their name on the Hub, or the file's or folder's without its path."""
-    return text if text in HUB else parse_name(text)[1].name
+    if text in HUB:
+        return text
+    path = parse_name(text)[1]
+    return path.name if path.name.strip(".") else path.resolve().name
 
 
 def read_all_rated(texts: Iterable[str]) -> dict[str, RatedSegments]:

@@ -17,6 +17,7 @@ REFERENCE, ALL = "refA", "all"
 """The reference that systems are compared with unless another is asked for; the name of all references together."""
 GROUPINGS = ("pair", "domain", "document")
 """What may group segments, within each language pair."""
+TOO_SHORT = "rows without a rating, or with a text too short"
 SHORTEST = 2
 """Rows with fewer characters in either text are dropped: the TWMD authors' protocol for WMT."""
 
@@ -26,7 +27,7 @@ def read_wmt(path: Path) -> RatedSegments:
 
     Rows that are not rated (null, NaN or empty) are dropped, and those with a text of fewer than `SHORTEST` characters.
     """
-    return read_json_lines(path, _read_segment)
+    return read_json_lines(path, _read_segment, TOO_SHORT)
 
 
 def _read_segment(row: TableRow) -> RatedRow:
@@ -55,7 +56,7 @@ def read_mlqe(path: Path) -> RatedSegments:
         language = str(read.group).rpartition("-")[2]
         return read._replace(reference=detokenizer(language).detokenize(str(read.reference).split()))
 
-    return read_json_lines(path, read)
+    return read_json_lines(path, read, TOO_SHORT)
 
 
 def read_mt_metrics_eval(
@@ -106,7 +107,8 @@ def read_mt_metrics_eval(
     if group != GROUPINGS[0]:
         by_pair = {each: read_documents(folder, each) for each in pairs}
         read = [_regroup(row, by_pair, GROUPINGS.index(group) - 1) for row in read]
-    return gather(read, f"{folder}, {rating} of {', '.join(pairs)}")
+    where = f"{folder.resolve()}, {rating} of {', '.join(pairs)}"
+    return gather(read, where, "segments without a rating or a reference")
 
 
 def _score_names(folder: Path, level: str) -> list[str]:
@@ -282,9 +284,9 @@ def read_demetr(path: Path, first: str | None = None) -> RatedSegments:
             if most is None or read[kind] <= most:
                 reference, text, edited = (row.text(name) for name in ("eng_sent", "mt_sent", "pert_sent"))
                 if text.split() == edited.split():
-                    yield from [RatedRow(kind, place=row.place)] * 2
+                    yield RatedRow(kind, place=row.place)
                     continue
                 yield RatedRow(kind, text, reference, 1.0, item, "unedited", row.place)
                 yield RatedRow(kind, edited, reference, 0.0, item, "edited", row.place)
 
-    return gather(pairs(), path)
+    return gather(pairs(), path, "rows whose edit has changed nothing")

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from twmd_registry.errors import InputError, SpecError, menu
 from twmd_registry.registry.names import Statistic
@@ -102,6 +101,8 @@ def pearson(x: np.ndarray, y: np.ndarray) -> float:
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float:
     """Compute Spearman's rho: Pearson's r of the ranks, tied rows with their mean rank; otherwise as `pearson`."""
+    from scipy import stats  # where it is used: it takes half a second, and a comparison of systems needs none
+
     _check_variation(x, y)
     return pearson(stats.rankdata(x), stats.rankdata(y))
 
@@ -111,6 +112,8 @@ def kendall(x: np.ndarray, y: np.ndarray) -> float:
 
     Arguments, result and errors as for `pearson`.
     """
+    from scipy import stats
+
     _check_variation(x, y)
     # "asymptotic" concerns the p-value, which is not used: the exact p-value of short vectors takes longer than tau.
     return float(stats.kendalltau(x, y, method="asymptotic").statistic)

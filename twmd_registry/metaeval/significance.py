@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from twmd_registry.engine.input_warnings import check_sample, warn_about_small_samples
 from twmd_registry.errors import InputError, SpecError
@@ -89,6 +88,8 @@ def _williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
         which = f"metrics that correlate with each other by {r_ab} and with people by {r_a} and {r_b}"
         raise InputError(f"Williams' test is undefined for {which}.")
     t = (r_a - r_b) * math.sqrt((n - 1) * (1 + r_ab) / variance)
+    from scipy import stats
+
     return AgreementTest(r_a - r_b, float(stats.t.sf(t, n - 3)))
 
 
