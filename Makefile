@@ -137,7 +137,7 @@ distilled: $(VENV)/.dev
 	  --set layer=4-6 aggregation=mean temperature=0.1 special=all --edits numbers units names negations --margin 0.5 \
 	  --loss pearson --batch 24 --epochs 1 --dropout 0 --rank 32 --bf16 --seed 1 -o $(DISTILLED)/twmd
 
-BENCHES := growth significance references cache finetune scale serve
+BENCHES := growth significance references cache finetune scale serve lm_eval
 # Progress is printed as it goes; make bench QUICK=1 takes at most 3 minutes.
 bench: export PYTHONUNBUFFERED := 1
 bench: $(VENV)/.bench

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,25 +17,13 @@ from pathlib import Path
 import numpy as np
 from tabulate import tabulate
 
+from tests.bench.command_line import measure_command_line
 from tests.bench.texts import benchmark_pairs
 from tests.serve.serving import count_passes, serving_process
 
 CLIENTS, PAIRS = 64, 10
 ROUNDS, TRIALS = map(int, sys.argv[1:3] or (6, 2))
 """Requests that each client sends, one after the other; and how often all is measured."""
-
-
-def measure_command_line(folder: Path, predictions: list[str], references: list[str]) -> tuple[float, float]:
-    """Return the seconds of scoring by ``twmd score``, without its start and the loading of the model; and the seconds
-    of the processor, with them."""
-    for name, lines in (("ref.txt", references), ("system.txt", predictions)):
-        (folder / name).write_text("\n".join(line.replace("\n", " ") for line in lines) + "\n", encoding="utf-8")
-    command = [sys.executable, "-m", "twmd_registry.cli", "score", "ref.txt", "-i", "system.txt", "--record", "r.json"]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return float(json.loads((folder / "r.json").read_text(encoding="utf-8"))["seconds"]), busy
 
 
 def look_at(process: int) -> tuple[float, float]:
@@ -84,10 +70,10 @@ def main() -> None:
     rows = []
     for _ in range(TRIALS):
         with tempfile.TemporaryDirectory() as folder:
-            seconds, busy = measure_command_line(Path(folder), predictions, references)
+            seconds, busy, _ = measure_command_line(Path(folder), predictions, references)
+            rows.append(["twmd score", f"{len(predictions) / seconds:.0f}", f"{busy:.1f}", *[""] * 5])
             with serving_process(Path(folder), "--timeout", "600") as served:
                 loaded, start = look_at(served.process.pid)
-                rows.append(["twmd score", f"{len(predictions) / seconds:.0f}", f"{busy - start:.1f}", *[""] * 5])
                 started = time.perf_counter()
                 answers = asyncio.run(use_all(served.port, bodies))
                 seconds = time.perf_counter() - started

@@ -1,0 +1,86 @@
+"""Pairs per second of a task of lm-evaluation-harness that is scored by twmd, from the model's answers to the results
+with signature and standard error, beside the command line on the same texts.
+
+Run by ``make bench``, or alone: ``python -m tests.bench.lm_eval PAIRS TRIALS``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from tests.bench.command_line import measure_command_line
+from tests.bench.texts import PAIRS, benchmark_pairs
+
+TASK = """
+task: bench
+dataset_path: json
+dataset_kwargs: {data_files: {test: rows.jsonl}}
+test_split: test
+output_type: generate_until
+doc_to_text: "{{prediction}}"
+doc_to_target: "{{reference}}"
+metric_list: [{metric: twmd, aggregation: !function twmd_registry.plugins.lm_eval.corpus_score, higher_is_better: true}]
+"""
+
+
+def measure_task(folder: Path, predictions: list[str], references: list[str]) -> tuple[float, float, float]:
+    """Return the seconds, and those of the processor, from the model's answers to the results; and the score."""
+    from lm_eval.evaluator import evaluate
+    from lm_eval.models.dummy import DummyLM
+    from lm_eval.tasks import TaskManager
+
+    answered = busy = 0.0
+
+    class Echo(DummyLM):  # type: ignore[misc]
+        """Answers with the prompt, which is the prediction."""
+
+        def generate_until(self, requests: Sequence[Any], **_: object) -> list[str]:
+            nonlocal answered, busy
+            answered, busy = time.perf_counter(), time.process_time()
+            return [request.args[0] for request in requests]
+
+    rows = [{"prediction": p, "reference": r} for p, r in zip(predictions, references, strict=True)]
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+    (folder / "task.yaml").write_text(TASK.replace("rows.jsonl", str(folder / "rows.jsonl")), encoding="utf-8")
+    tasks = TaskManager(include_path=str(folder), include_defaults=False).load(["bench"])
+    found = evaluate(Echo(), tasks, bootstrap_iters=1000)["results"]["bench"]
+    assert found["twmd_signature,none"].startswith("twmd|")
+    return time.perf_counter() - answered, time.process_time() - busy, found["twmd,none"]
+
+
+def main() -> None:
+    """Measure the command line and the task in turn; print the table."""
+    if importlib.util.find_spec("lm_eval") is None:
+        print("tests.bench.lm_eval: skipped, lm_eval is not installed")
+        return
+    os.environ["DISABLE_MULTIPROC"] = "1"  # lm_eval's bootstrap in this process
+    number, trials = map(int, sys.argv[1:3] or (PAIRS, 2))
+    name, predictions, references = benchmark_pairs(number)
+    print(f"{name}; embedded model, twmd", flush=True)
+    rows = []
+    for trial in range(trials + 1):
+        with tempfile.TemporaryDirectory() as folder:
+            if trial == 0:  # loads the model
+                measure_task(Path(folder), predictions[:2], references[:2])
+                continue
+            of_line = measure_command_line(Path(folder), predictions, references)
+            of_task = measure_task(Path(folder), predictions, references)
+        assert abs(of_task[2] - of_line[2]) < 1e-6
+        for name, (seconds, busy, _) in (("twmd score", of_line), ("lm_eval", of_task)):
+            rows.append([name, f"{number / seconds:.0f}", f"{busy:.1f}", f"{of_line[0] / seconds:.2f}"])
+        print(*rows[-2:], sep="\n", flush=True)
+    print(tabulate(rows, headers=["", "pairs/s", "CPU s", "of twmd score's pace"], disable_numparse=True))
+
+
+if __name__ == "__main__":
+    main()
