@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.judgments.test_readers import written
+from twmd_registry.cli import main
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
-from twmd_registry.judgments.translations import read_mt_metrics_eval
+from twmd_registry.judgments.translations import GROUPINGS, read_mt_metrics_eval
 
 SCORES = "A\t-1.5\nB\tNone\nrefA\t0\nA\t0\nB\t-5\nrefA\t0\n"
 OUTPUTS = {"A": "a one\na two\n", "B": "b one\nb two\n"}
@@ -88,6 +89,78 @@ def test_outliers_are_left_out(tmp_path: Path) -> None:
     assert read_mt_metrics_eval(folder, without="B").system == ["A", "A"]
     with pytest.raises(SpecError, match="without=b: there is no such system"):
         read_mt_metrics_eval(folder, without="b")
+
+
+def test_outliers_of_a_year_are_left_out_by_default(tmp_path: Path) -> None:
+    outlier = "M2M100_1.2B-B4"
+    scores, outputs = f"A\t0\nA\t-1\n{outlier}\t-9\n{outlier}\t-9\n", {**OUTPUTS, outlier: OUTPUTS["B"]}
+    folder = wmt(tmp_path / "wmt22", scores, outputs, "en-de")
+    with pytest.warns(TwmdWarning, match=r"outliers, left out: M2M100_1\.2B-B4 \(without=none reads them\)"):
+        assert read_mt_metrics_eval(folder).system == ["A", "A"]
+    with pytest.warns(TwmdWarning, match=r"without ratings, left out: B\.$"):
+        assert set(read_mt_metrics_eval(folder, without="none").system or []) == {"A", outlier}
+
+
+@pytest.mark.filterwarnings("ignore:.*left out")
+def test_ratings_of_systems_are_those_of_their_files(tmp_path: Path) -> None:
+    folder = wmt(tmp_path, "A\t0\nA\tNone\nB\t-5\nB\t-1\n", OUTPUTS)
+    written(folder, "news one\nchat two\n", "documents/zh-en.docs")
+    assert read_mt_metrics_eval(folder).system_ratings is None
+    for level, text in {
+        "sys": "B\t-4\nA\t-2.5\nrefA\t0\n",
+        "domain": "news\tA\t-1\nchat\tA\tNone\nnews B -2\nchat B -3\n",
+        "doc": "B\t-6\nB\t-7\nA\t-8\nA\tNone\n",
+    }.items():
+        written(folder, text, f"human-scores/zh-en.mqm.{level}.score")
+    by_group = {name: read_mt_metrics_eval(folder, group=name).system_ratings for name in GROUPINGS}
+    assert by_group["pair"] == {("zh-en", "A"): -2.5, ("zh-en", "B"): -4}
+    assert by_group["domain"] == {("zh-en news", "A"): -1, ("zh-en news", "B"): -2, ("zh-en chat", "B"): -3}
+    assert by_group["document"] == {("zh-en one", "A"): -8, ("zh-en one", "B"): -6, ("zh-en two", "B"): -7}
+    written(folder, "A\t-2.5\n", "human-scores/zh-en.mqm.sys.score")
+    with pytest.warns(TwmdWarning, match=r"the mean of their segments' ratings stands for it: B of zh-en\.$"):
+        assert read_mt_metrics_eval(folder).system_ratings == {("zh-en", "A"): -2.5}
+
+
+@pytest.mark.parametrize(
+    ("level", "text", "words"),
+    [
+        ("sys", "A\t0\nA\t1\n", r"mqm\.sys\.score, row 2: this is score 2 of 2 of A; expected 1, one per system"),
+        ("domain", "nws A 0\n", r"domain\.score, row 1: no segment is of domain nws; did you mean 'news'\? Choices:"),
+        ("domain", "news A 0\nnews A 1\n", "row 2: this is score 2 of 2 of news A; expected 1, one per domain"),
+        ("doc", "A\t0\nB\t0\nB\t0\n", r"doc\.score, row 1: score 1 of A is the last; expected 2, one per document"),
+    ],
+)
+def test_damaged_ratings_of_systems_are_refused(level: str, text: str, words: str, tmp_path: Path) -> None:
+    folder = wmt(tmp_path, "A\t0\nA\t0\nB\t-5\nB\t-1\n", OUTPUTS)
+    written(folder, "news one\nchat two\n", "documents/zh-en.docs")
+    written(folder, text, f"human-scores/zh-en.mqm.{level}.score")
+    group = {"sys": "pair", "doc": "document"}.get(level, level)
+    with pytest.raises(FileError, match=words):
+        read_mt_metrics_eval(folder, group=group)
+
+
+def test_rating_of_systems_alone_is_that_of_their_segments(tmp_path: Path) -> None:
+    folder = wmt(tmp_path, "A\t0\nA\t0\n", OUTPUTS)
+    written(folder, "A\t0.5\nB\t-0.5\n", "human-scores/zh-en.wmt-z.sys.score")
+    with pytest.warns(TwmdWarning, match="only systems are rated, .*: measure by --level system"):
+        rated = read_mt_metrics_eval(folder, rating="wmt-z")
+    assert (rated.system, rated.ratings.tolist()) == (["A", "A", "B", "B"], [0.5, 0.5, -0.5, -0.5])
+    assert rated.system_ratings == {("zh-en", "A"): 0.5, ("zh-en", "B"): -0.5}
+
+
+def test_sources_stand_beside_their_segments_and_outputs_that_repeat_them_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = wmt(tmp_path, "B\tNone\nB\t-1\nA\t-2\nA\t-3\n", OUTPUTS)
+    written(folder, "eins\nb two\n", "sources/zh-en.txt")
+    with pytest.warns(TwmdWarning, match=r"rating or a reference, left out: 1 \(segment 1 of B\)"):
+        rated = read_mt_metrics_eval(folder)
+    assert (rated.system, rated.source) == (["B", "A", "A"], ["b two", "eins", "b two"])
+    assert main(["correlate", f"mte:{folder}", "-m", "sbert", "--resamples", "0"]) == 0
+    assert "equal their source and no reference" in capsys.readouterr().err
+    written(folder, "eins\n", "sources/zh-en.txt")
+    with pytest.raises(FileError, match=r"sources/zh-en\.txt has 1 lines; expected 2, one per segment"):
+        read_mt_metrics_eval(folder)
 
 
 def test_segments_are_grouped_by_domain_where_that_is_asked_for(tmp_path: Path) -> None:

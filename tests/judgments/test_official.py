@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from tests.conftest import shared
 from tests.judgments.test_mt_metrics_eval import wmt
@@ -138,4 +139,8 @@ def test_statistics_of_wmt23_are_those_of_the_shared_task() -> None:
     )
     ratings, systems = rated.ratings, np.array(rated.system)
     checked = {name: float(score) for name, score in people if name in set(systems.tolist())}
+    assert rated.system_ratings == {("en-de", name): score for name, score in checked.items()}
+    assert own.value == pytest.approx(
+        stats.pearsonr([published["en-de", name] for name in checked], [*checked.values()]).statistic, abs=1e-12
+    )
     assert {name: ratings[systems == name].mean() for name in checked} == pytest.approx(checked, abs=1e-9)

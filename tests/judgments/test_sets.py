@@ -109,6 +109,8 @@ def test_digest_changes_with_every_field_of_the_content() -> None:
         {"system": None},
         {"item": ["s", "t"], "system": ["x", "y"]},
         {name: list(reversed(getattr(RATED, name))) for name in RATED._fields[:4]},
+        {"system_ratings": {("a", "s"): 1.0}},
+        {"system_ratings": {("a", "s"): 1.5}},
     ]
     digests = [content_of(RATED._replace(**change)) for change in changes]  # type: ignore[arg-type]
     assert len({content_of(RATED), *digests}) == 1 + len(changes)

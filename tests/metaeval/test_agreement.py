@@ -238,6 +238,18 @@ def test_tie_of_scores_or_ratings_counts_against_the_accuracy() -> None:
     assert (accuracy.value, accuracy.low, accuracy.high, accuracy.n) == (4 / 6, None, None, 6)
 
 
+def test_ratings_of_systems_stand_for_means_where_there_are_any() -> None:
+    scores, rated = make_campaign(groups=1)
+    means = mean_by_system(rated.ratings, rated, "g0")
+    given = {("g0", "s1"): 900.0, ("g0", "s3"): -900.0}
+    ranked, accuracy = system_agreement("pearson", scores, rated._replace(system_ratings=given), resamples=0)
+    people = [means[0], 900.0, means[2], -900.0, means[4]]
+    own = mean_by_system(scores, rated, "g0")
+    assert ranked.value == pytest.approx(np.corrcoef(own, people)[0, 1])
+    pairs = itertools.combinations(range(5), 2)
+    assert accuracy.value == sum((own[i] - own[j]) * (people[i] - people[j]) > 0 for i, j in pairs) / 10
+
+
 def test_system_that_lacks_segments_is_named() -> None:
     scores, rated = make_campaign(groups=1)
     system = np.array(rated.system)

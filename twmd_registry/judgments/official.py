@@ -11,11 +11,13 @@ from twmd_registry.errors import FileError, SpecError, warn
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import DIGITS, FORMATS, parse_name
 from twmd_registry.judgments.translations import (
+    GROUPINGS,
     REFERENCE,
     names_of_references,
     read_mt_metrics_eval,
     read_references,
     read_scores,
+    read_system_scores,
 )
 
 SOURCE = "src"
@@ -31,8 +33,8 @@ class OfficialScores(NamedTuple):
         name: The metric's.
         content: Hash of its files, of 12 hexadecimal digits.
         scores: A score per segment.
-        systems: A score per group (a language pair, or a domain of it) and system, where it is published; these need
-            not be means.
+        systems: A score per group (a language pair, or a domain or document of it) and system, where it is published;
+            these need not be means.
     """
 
     name: str
@@ -42,7 +44,7 @@ class OfficialScores(NamedTuple):
 
 
 def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
-    """Read ``metric-scores/PAIR/NAME-REFERENCE.seg.score``, ``.sys.score`` and ``.domain.score`` of every metric.
+    """Read ``metric-scores/PAIR/NAME-REFERENCE.{seg,sys,domain,doc}.score`` of every metric.
 
     Args:
         text: The name of the rated data, ``mte:FOLDER,...``; metrics of its reference are read, and those without one.
@@ -82,7 +84,7 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
             lacking.append(f"{name} ({missing} of {len(scores)})")
             continue
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in by_pair.values())).hexdigest()[:DIGITS]
-        result.append(OfficialScores(name, digest, scores, _systems_of(by_pair)))
+        result.append(OfficialScores(name, digest, scores, _systems_of(folder, by_pair)))
     if lacking:
         warn(f"{folder}: metrics without published scores of some rated segments, left out: {', '.join(lacking)}.")
     return result
@@ -100,17 +102,13 @@ def _scores_of(files: dict[str, Path], segments: dict[str, int], rated: RatedSeg
     return tuple(scores)
 
 
-def _systems_of(files: dict[str, Path]) -> frozenset[tuple[str, str, float]]:
-    systems = set()
+def _systems_of(folder: Path, files: dict[str, Path]) -> frozenset[tuple[str, str, float]]:
+    systems = dict[tuple[str, str], float]()
     for pair, path in files.items():
-        for level in ("sys", "domain"):
+        for level in GROUPINGS.values():
             file = path.with_name(f"{path.name.removesuffix('.seg.score')}.{level}.score")
-            rows = read_scores(file, 1, domains=level == "domain") if file.is_file() else {}
-            for name, (score,) in rows.items():
-                domain, _, system = name.rpartition(" ")
-                if score is not None:
-                    systems.add((f"{pair} {domain}".strip(), system, score))
-    return frozenset(systems)
+            systems |= read_system_scores(file, folder, pair) if file.is_file() else {}
+    return frozenset((*place, score) for place, score in systems.items())
 
 
 def published_systems(metric: object, rated: RatedSegments) -> dict[tuple[str, str], float]:

@@ -30,6 +30,9 @@ class RatedSegments(NamedTuple):
         item: The source of every segment (a source sentence, an input): segments of one item may be compared with each
             other; None where the data do not say.
         system: What wrote every segment; None where the data do not say.
+        source: The text that was translated, of every segment; None where the data do not say.
+        system_ratings: Ratings of systems, by group and system, which need not be means of their segments'; None where
+            the data have none.
     """
 
     group: list[str]
@@ -39,6 +42,8 @@ class RatedSegments(NamedTuple):
     dropped: int
     item: list[str] | None = None
     system: list[str] | None = None
+    source: list[str] | None = None
+    system_ratings: dict[tuple[str, str], float] | None = None
 
 
 class RatedRow(NamedTuple):
@@ -97,18 +102,18 @@ def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) 
     if any(isinstance(own, list) for own in references):
         references = [[own] if isinstance(own, str) else own for own in references]
     scores = np.array(ratings, dtype=np.float64)
-    known = [None if None in names else names for names in (item, system)]
-    return RatedSegments(group, predictions, references, scores, len(left), *known)
+    items, systems = (None if None in names else names for names in (item, system))
+    return RatedSegments(group, predictions, references, scores, len(left), items, systems)
 
 
 def select(rated: RatedSegments, rows: np.ndarray) -> RatedSegments:
-    """Return some of the segments, in the order of their numbers `rows`, shape (chosen,)."""
+    """Return some of the segments, by their numbers `rows`, shape (chosen,); ratings of systems are left out."""
     chosen: dict[str, Any] = {
         name: [column[i] for i in rows.tolist()]
         for name, column in rated._asdict().items()
-        if name not in {"ratings", "dropped"} and column is not None
+        if name not in {"ratings", "dropped", "system_ratings"} and column is not None
     }
-    return rated._replace(**chosen, ratings=rated.ratings[rows])
+    return rated._replace(**chosen, ratings=rated.ratings[rows], system_ratings=None)
 
 
 def join(first: RatedSegments, second: RatedSegments) -> RatedSegments:

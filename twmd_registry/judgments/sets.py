@@ -111,11 +111,13 @@ def _no_format(text: str) -> str:
 def content_of(rated: RatedSegments) -> str:
     """Digest rated data: 12 hexadecimal digits of the sha256 of their groups, texts, ratings, items and systems.
 
-    A text and a list that holds only this text are equal references; dropped rows do not count.
+    Ratings of systems belong to it where there are any. A text and a list that holds only this text are equal
+    references; dropped rows do not count.
     """
     references = [[own] if isinstance(own, str) else list(own) for own in rated.references]
     ratings = [float(rating) + 0.0 for rating in rated.ratings]  # -0.0 + 0.0 is 0.0: the same rating
     content = [rated.group, rated.predictions, references, ratings, rated.item, rated.system]
+    content += [sorted(rated.system_ratings.items())] if rated.system_ratings else []
     return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()[:DIGITS]
 
 

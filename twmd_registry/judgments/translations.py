@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,8 +15,30 @@ from twmd_registry.judgments.reader import TableRow, read_content, read_lines, r
 UNRATED = "None"
 REFERENCE, ALL = "refA", "all"
 """The reference that systems are compared with unless another is asked for; the name of all references together."""
-GROUPINGS = ("pair", "domain", "document")
-"""What may group segments, within each language pair."""
+GROUPINGS = {"pair": "sys", "domain": "domain", "document": "doc"}
+"""What may group segments, within each language pair, and the level of the files with scores of systems in each."""
+OUTLIERS = {
+    "wmt20": {
+        "cs-en": "zlabs-nlp.1149+CUNI-DocTransformer.1457",
+        "de-en": "yolo.1052+zlabs-nlp.1153+WMTBiomedBaseline.387",
+        "en-cs": "zlabs-nlp.1151+Online-G.1555",
+        "en-de": "zlabs-nlp.179+WMTBiomedBaseline.388+Online-G.1556",
+        "en-iu": "UEDIN.1281+OPPO.722+UQAM_TanLe.521",
+        "en-ja": "Online-G.1557+SJTU-NICT.370",
+        "en-pl": "Online-Z.1634+zlabs-nlp.180+Online-A.1576",
+        "en-ta": "TALP_UPC.1049+SJTU-NICT.386+Online-G.1561",
+        "iu-en": "NiuTrans.1206+Facebook_AI.729",
+        "ja-en": "Online-G.1564+zlabs-nlp.66+Online-Z.1640",
+        "pl-en": "zlabs-nlp.1162",
+        "ru-en": "zlabs-nlp.1164",
+        "ta-en": "Online-G.1568+TALP_UPC.192",
+        "zh-en": "WMTBiomedBaseline.183",
+    },
+    "wmt22": {"en-de": "M2M100_1.2B-B4"},
+    "wmt23": {"en-de": "synthetic_ref", "zh-en": "synthetic_ref"},
+}
+"""Systems that the shared task has left out of its rankings, by the folder of the year and language pair: the list of
+mt-metrics-eval."""
 TOO_SHORT = "rows without a rating, or with a text too short"
 SHORTEST = 2
 """Rows with fewer characters in either text are dropped: the TWMD authors' protocol for WMT."""
@@ -66,26 +88,29 @@ def read_mt_metrics_eval(
     rating: str = "mqm",
     reference: str = REFERENCE,
     humans: str = "no",
-    without: str = "",
-    group: str = GROUPINGS[0],
+    without: str | None = None,
+    group: str = "pair",
 ) -> RatedSegments:
     """Read the rated segments of every system, grouped by language pair.
 
     Higher ratings are better (MQM counts errors below 0). Unrated segments, and segments without a reference, are
     dropped and counted. Warnings name systems that are rated and have no output, systems with output and no rating,
-    systems without ratings of segments that others have, and translations by people that are left out.
+    systems without ratings of segments that others have, outliers and translations by people that are left out.
 
     Args:
         folder: A year's: ``references/PAIR.REFERENCE.txt`` and ``system-outputs/PAIR/SYSTEM.txt`` (a line per segment),
             and ``human-scores/PAIR.RATING.seg.score`` (lines ``SYSTEM<TAB>SCORE``, a system's in the order of segments;
-            ``None`` is unrated).
+            ``None`` is unrated). ``RATING.sys.score``, ``.domain.score`` (lines begin with the domain) or
+            ``.doc.score`` are the ratings of systems in a pair, domain or document; where there is no other file, a
+            system's rating is that of all its segments. ``sources/PAIR.txt`` are the texts that were translated.
         pair: A language pair; None for all that have the rating.
         rating: The kind of rating, such as mqm, wmt-z, wmt-raw or da-sqm.
         reference: Which reference the systems are compared with, several as ``refA.refB``, or ``all``; itself, where
             it was rated like a system, is left out.
         humans: ``yes`` reads other references that were rated like systems; by the shared task's rule, ``no``, outputs
             of people are not ranked with those of systems.
-        without: Systems to leave out, as ``A+B``: a year's outliers, which the data do not name.
+        without: Systems to leave out, as ``A+B``, or ``none``; by default those of `OUTLIERS`, if the folder is named
+            after a year of it.
         group: ``domain`` or ``document`` groups segments by it within each pair, as ``en-de news``, from
             ``documents/PAIR.docs``.
 
@@ -97,18 +122,58 @@ def read_mt_metrics_eval(
     if group not in GROUPINGS:
         raise SpecError(f"group={group}: there is no such grouping; {menu(group, GROUPINGS)}.")
     pairs = [pair] if pair else _pairs_with(folder, rating)
-    outliers = set(filter(None, without.split("+")))
-    known = {system for each in pairs for system in outputs_of(folder, each)}
-    if unknown := sorted(outliers - known):
-        raise SpecError(f"without={unknown[0]}: there is no such system; {menu(unknown[0], sorted(known))}.")
-    read = list[RatedRow]()
+    outliers, read, ratings = _name_outliers(folder, pairs, without), list[RatedRow](), dict[tuple[str, str], float]()
     for each in pairs:
-        read += _read_pair(folder, each, rating, reference, with_humans=humans == "yes", outliers=outliers)
-    if group != GROUPINGS[0]:
+        read += _read_pair(folder, each, rating, reference, with_humans=humans == "yes", outliers=outliers[each])
+        path = folder / "human-scores" / f"{each}.{rating}.{GROUPINGS[group]}.score"
+        ratings |= read_system_scores(path, folder, each) if path.is_file() else {}
+    if group != "pair":
         by_pair = {each: read_documents(folder, each) for each in pairs}
-        read = [_regroup(row, by_pair, GROUPINGS.index(group) - 1) for row in read]
+        read = [_regroup(row, by_pair, list(GROUPINGS).index(group) - 1) for row in read]
     where = f"{folder.resolve()}, {rating} of {', '.join(pairs)}"
-    return gather(read, where, "segments without a rating or a reference")
+    rated = gather(read, where, "segments without a rating or a reference")
+    return rated._replace(source=_read_sources(folder, rated), system_ratings=_select_ratings(ratings, rated) or None)
+
+
+def _name_outliers(folder: Path, pairs: list[str], without: str | None) -> dict[str, set[str]]:
+    """Return the systems to leave out, by language pair."""
+    by_year = OUTLIERS.get(folder.resolve().name, {}) if without is None else {}
+    given = set() if without in {None, "none"} else set(str(without).split("+"))
+    known = {system for pair in pairs for system in outputs_of(folder, pair)}
+    if unknown := sorted(given - known):
+        raise SpecError(f"without={unknown[0]}: there is no such system; {menu(unknown[0], sorted(known))}.")
+    return {pair: given | set(by_year[pair].split("+") if pair in by_year else []) for pair in pairs}
+
+
+def _select_ratings(ratings: dict[tuple[str, str], float], rated: RatedSegments) -> dict[tuple[str, str], float]:
+    """Return the ratings of the systems that have rated segments; warn of those that have no other rating."""
+    places = sorted(set(zip(rated.group, rated.system or [], strict=True)))
+    rest = [f"{system} of {group}" for group, system in places if (group, system) not in ratings]
+    if ratings and rest:
+        warn(f"no human score of some systems; the mean of their segments' ratings stands for it: {', '.join(rest)}.")
+    return {place: ratings[place] for place in places if place in ratings}
+
+
+def _read_sources(folder: Path, rated: RatedSegments) -> list[str] | None:
+    """Read the source of every segment; None where a language pair has no file."""
+    places = [(pair, int(number) - 1) for pair, _, number in (item.rpartition(":") for item in rated.item or [])]
+    files = {pair: folder / "sources" / f"{pair}.txt" for pair, _ in places}
+    if not all(path.is_file() for path in files.values()):
+        return None
+    texts = {pair: _read_texts(path, _count_segments(folder, pair)) for pair, path in files.items()}
+    return [texts[pair][i] for pair, i in places]
+
+
+def _read_texts(path: Path, segments: int) -> list[str]:
+    """Read a text per segment; raises FileError for another number of lines."""
+    texts = read_lines(path)
+    if len(texts) != segments:
+        raise FileError(f"{path} has {len(texts)} lines; expected {segments}, one per segment.")
+    return texts
+
+
+def _count_segments(folder: Path, pair: str) -> int:
+    return len(read_references(folder, pair, reference_names(folder, pair)[0]))
 
 
 def _score_names(folder: Path, level: str) -> list[str]:
@@ -118,7 +183,8 @@ def _score_names(folder: Path, level: str) -> list[str]:
 
 
 def _pairs_with(folder: Path, rating: str) -> list[str]:
-    names = [name.partition(".") for name in _score_names(folder, "seg")]
+    every = {name for level in ("seg", "sys") for name in _score_names(folder, level)}
+    names = [name.partition(".") for name in sorted(every)]
     result = [pair for pair, _, kind in names if kind == rating]
     if not result:
         choices = dict.fromkeys(kind for _, _, kind in names)
@@ -126,12 +192,16 @@ def _pairs_with(folder: Path, rating: str) -> list[str]:
     return result
 
 
-def _score_file(folder: Path, pair: str, rating: str, level: str) -> Path:
-    path = folder / "human-scores" / f"{pair}.{rating}.{level}.score"
-    if not path.is_file():
-        names = _score_names(folder, level)
-        _refuse(path, f"{pair}.{rating}", [name for name in names if name.partition(".")[0] == pair] or names)
-    return path
+def _read_ratings(folder: Path, pair: str, rating: str, segments: int) -> tuple[Path, dict[str, list[float | None]]]:
+    """Read the ratings of every system's segments, and name their file; where only systems are rated, theirs."""
+    path, systems = (folder / "human-scores" / f"{pair}.{rating}.{level}.score" for level in ("seg", "sys"))
+    if path.is_file():
+        return path, read_scores(path, segments)
+    if systems.is_file():
+        warn(f"{systems}: only systems are rated, and their segments get these ratings: measure by --level system.")
+        return systems, {system: own * segments for system, own in read_scores(systems, 1).items()}
+    names = _score_names(folder, "seg")
+    return _refuse(path, f"{pair}.{rating}", [name for name in names if name.partition(".")[0] == pair] or names)
 
 
 def _refuse(path: Path, word: str, choices: list[str]) -> NoReturn:
@@ -166,10 +236,12 @@ def names_of_references(folder: Path, pair: str, reference: str) -> list[str]:
     return reference_names(folder, pair) if reference == ALL else reference.split(".")
 
 
-def read_scores(path: Path, segments: int, *, domains: bool = False) -> dict[str, list[float | None]]:
-    """Read every system's scores, one per segment, in the order of the file; ``None`` where it says so.
+def read_scores(
+    path: Path, segments: int, *, unit: str = "segment", domains: Collection[str] | None = None
+) -> dict[str, list[float | None]]:
+    """Read every system's scores, one per segment (or other unit), in the order of the file; ``None`` where it says so.
 
-    With `domains`, rows begin with a domain, and scores are by ``DOMAIN SYSTEM``.
+    With `domains`, rows begin with one of them (or any, if there is none), and scores are by ``DOMAIN SYSTEM``.
 
     Raises:
         FileError: A line is not ``SYSTEM<TAB>SCORE``, or a system has another number of scores; names the row.
@@ -178,9 +250,11 @@ def read_scores(path: Path, segments: int, *, domains: bool = False) -> dict[str
     numbers: dict[str, list[int]] = {}
     for number, line in enumerate(read_lines(path), 1):
         fields = line.split()  # of mt-metrics-eval: any white space
-        if len(fields) != 2 + domains:
-            expected = "DOMAIN<TAB>SYSTEM<TAB>SCORE" if domains else "SYSTEM<TAB>SCORE"
+        if len(fields) != 2 + (domains is not None):
+            expected = "DOMAIN<TAB>SYSTEM<TAB>SCORE" if domains is not None else "SYSTEM<TAB>SCORE"
             raise FileError(f"{path}, row {number}: expected {expected}, got {line!r}.")
+        if domains and fields[0] not in domains:
+            raise FileError(f"{path}, row {number}: no segment is of domain {fields[0]}; {menu(fields[0], domains)}.")
         name, score = " ".join(fields[:-1]), fields[-1]
         value = None if score == UNRATED else read_rating(score, f"{path}, row {number}")
         scores.setdefault(name, []).append(value)
@@ -190,36 +264,55 @@ def read_scores(path: Path, segments: int, *, domains: bool = False) -> dict[str
             which = f"score {len(rows)} of {system} is the last"
             if len(rows) > segments:
                 which = f"this is score {segments + 1} of {len(rows)} of {system}"
-            raise FileError(f"{path}, row {rows[: segments + 1][-1]}: {which}; expected {segments}, one per segment.")
+            raise FileError(f"{path}, row {rows[: segments + 1][-1]}: {which}; expected {segments}, one per {unit}.")
     return scores
+
+
+def read_system_scores(path: Path, folder: Path, pair: str) -> dict[tuple[str, str], float]:
+    """Read scores of systems by group and system: of a pair (``.sys.score``), a domain or a document (``.doc.score``).
+
+    A document's group is ``PAIR DOCUMENT``, a domain's ``PAIR DOMAIN``; a ``.doc.score`` has a system's documents in
+    their order. Raises FileError, as `read_scores`.
+    """
+    level = path.name.split(".")[-2]
+    if level == "domain":
+        known = (folder / "documents" / f"{pair}.docs").is_file()
+        domains = dict.fromkeys(domain for domain, _ in read_documents(folder, pair)) if known else {}
+        rows = read_scores(path, 1, unit="domain", domains=domains)
+        by_name = {(f"{pair} {name.split()[0]}", name.split()[1]): score for name, (score,) in rows.items()}
+    else:
+        documents = dict.fromkeys(name for _, name in read_documents(folder, pair)) if level == "doc" else {}
+        groups = [f"{pair} {document}" for document in documents] or [pair]
+        rows = read_scores(path, len(groups), unit="document" if documents else "system")
+        by_name = {(group, system): own[k] for system, own in rows.items() for k, group in enumerate(groups)}
+    return {place: score for place, score in by_name.items() if score is not None}
 
 
 def _read_pair(
     folder: Path, pair: str, rating: str, reference: str, *, with_humans: bool, outliers: set[str]
 ) -> list[RatedRow]:
     """Read all segments of a language pair."""
-    path = _score_file(folder, pair, rating, "seg")
     names = names_of_references(folder, pair, reference)
     sides = [read_references(folder, pair, name) for name in names]
     if len(set(map(len, sides))) > 1:
         lengths = ", ".join(f"{name} {len(side)}" for name, side in zip(names, sides, strict=True))
         raise FileError(f"{folder}/references: the references of {pair} differ in their numbers of lines: {lengths}.")
     references = [[text for text in texts if text.strip()] for texts in zip(*sides, strict=True)]
-    scores = read_scores(path, len(references))
+    path, scores = _read_ratings(folder, pair, rating, len(references))
+    if left_out := sorted((scores.keys() & outliers) - set(names)):
+        warn(f"{path}: outliers, left out: {', '.join(left_out)} (without=none reads them).")
     scores = {system: own for system, own in scores.items() if system not in {*names, *outliers}}
-    left_out = set() if with_humans else scores.keys() & set(reference_names(folder, pair))
-    if left_out:
-        warn(f"{path}: translations by people, left out: {', '.join(sorted(left_out))} (humans=yes reads them).")
-    scores = {system: own for system, own in scores.items() if system not in left_out}
+    people = set() if with_humans else scores.keys() & set(reference_names(folder, pair))
+    if people:
+        warn(f"{path}: translations by people, left out: {', '.join(sorted(people))} (humans=yes reads them).")
+    scores = {system: own for system, own in scores.items() if system not in people}
     outputs = outputs_of(folder, pair)
     rows: list[RatedRow] = []
     for system, own in scores.items():
         if system not in outputs:
-            own, texts = [None] * len(own), [""] * len(own)  # noqa: PLW2901
+            own, texts = [None] * len(own), [""] * len(references)  # noqa: PLW2901
         else:
-            texts = read_lines(outputs[system])
-        if len(texts) != len(references):
-            raise FileError(f"{outputs[system]} has {len(texts)} lines; expected {len(references)}, one per segment.")
+            texts = _read_texts(outputs[system], len(references))
         for i, score in enumerate(own):
             item = f"{pair}:{i + 1}"
             if score is None or not references[i]:
@@ -227,7 +320,7 @@ def _read_pair(
             else:
                 own_references = references[i] if len(names) > 1 else references[i][0]
                 rows.append(RatedRow(pair, texts[i], own_references, score, item, system))
-    _name_the_missing(path, scores, [name for name in outputs if name not in {*names, *left_out, *outliers}])
+    _name_the_missing(path, scores, [name for name in outputs if name not in {*names, *people, *outliers}])
     return rows
 
 
@@ -244,8 +337,7 @@ def read_documents(folder: Path, pair: str) -> list[tuple[str, str]]:
     for number, row in enumerate(rows, 1):
         if len(row) != 2:
             raise FileError(f"{path}, row {number}: expected a domain and a document.")
-    segments = len(read_references(folder, pair, reference_names(folder, pair)[0]))
-    if len(rows) != segments:
+    if len(rows) != (segments := _count_segments(folder, pair)):
         raise FileError(f"{path}: expected {segments} lines, one per segment; got {len(rows)}.")
     return [(domain, document) for domain, document in rows]
 

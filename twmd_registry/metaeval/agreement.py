@@ -261,7 +261,8 @@ def system_agreement(
 ) -> tuple[Agreement, Agreement]:
     """Measure whether a metric ranks systems as people do.
 
-    The score and the rating of a system are the means over its segments in a group. The accuracy is the share of the
+    The score and the rating of a system are the means over its segments in a group; `RatedSegments.system_ratings`
+    come first. The accuracy is the share of the
     pairs of systems of one group that metric and people order alike, over the pairs of all groups (Kocmi et al. 2021);
     a tie of either is not alike. For intervals the systems of every group are drawn with replacement; a system and its
     own copy are no pair.
@@ -296,8 +297,10 @@ def system_agreement(
         own = [rows[code == system] for system in range(len(systems_here))]
         groups += [name] * len(systems_here)
         for system, each in zip(systems_here, own, strict=True):
-            score = (systems or {}).get((rated.group[each[0]], str(system)), float(numbers[each].mean()))
-            means.append((score, float(rated.ratings[each].mean())))
+            place, both = (rated.group[each[0]], str(system)), (numbers, rated.ratings)
+            published = systems or {}, rated.system_ratings or {}
+            score, rating = (own.get(place, float(v[each].mean())) for own, v in zip(published, both, strict=True))
+            means.append((score, rating))
     own_means, ratings = np.array(means).T
     ranked = RatedSegments(groups, [], [], ratings, 0)
     measured = (numbers, rated) if wanted is Statistic.SPA else (own_means, ranked)

@@ -186,7 +186,7 @@ def score_side_by_side(
 
         scorers = [make_scorer(spec, options) for spec in specs]
         with stage(segments) as report:
-            sets = score_all(scorers, rated.predictions, rated.references, progress=report)
+            sets = score_all(scorers, rated.predictions, rated.references, sources=rated.source, progress=report)
         labels = labels_of([scores.signature.spec for scores in sets])
         overlaps = warn_about_overlap(labels, scorers, rated.references, data)
         ours = (
