@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from twmd_registry.cli.inputs import columns_of, options_of, parse_assignments, 
 from twmd_registry.cli.output import STYLES, SUFFIXES, as_json, format_table, write_file, write_forms, write_rows
 from twmd_registry.cli.terminal import GOOD, HEADER, best, complain, matches, printed, progress_bar, say
 from twmd_registry.errors import FileError, InputError, MissingExtraError, SpecError, warn
-from twmd_registry.judgments.official import read_official
+from twmd_registry.judgments.official import read_divisions, read_official
 from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
 from twmd_registry.metaeval.side_by_side import FORMATS, as_text
 from twmd_registry.papers.experiment import Experiment, read_experiment
@@ -46,7 +46,7 @@ RESAMPLES, TRIALS = "Of the bootstrap intervals; 0 for none", "Of a paired permu
 OFFICIAL = "Also compare the metrics whose scores the shared task has published beside the data (mte:FOLDER)."
 TASK = (
     "Average as the metrics shared task of wmt22, wmt23 or wmt24 ranked metrics, over the language pairs that there "
-    "are; in place of --correlation, --by, --level and --trials."
+    "are; in place of --correlation, --by, --level and (but for wmt22) --trials."
 )
 compared = declare.metrics(SEGMENT_LEXICAL, COMPARED, required=True)
 CORRELATIONS = f"{', '.join(Statistic)} (default: pearson; of demetr, accuracy)."
@@ -81,8 +81,8 @@ def correlate_command(arguments: Arguments) -> int:
     if (arguments.data is None) == (arguments.named_data is None):
         raise SpecError("name rated data once: twmd correlate DATA -m METRIC..., or --data DATA.")
     data = arguments.data or arguments.named_data
-    others = arguments.correlation or arguments.trials or (arguments.by, arguments.level) != ("group", "segment")
-    if arguments.task and others:
+    others = arguments.correlation or (arguments.by, arguments.level) != ("group", "segment")
+    if arguments.task and (others or (arguments.trials and arguments.task != "wmt22")):
         raise SpecError("--task names its own statistics: leave out --correlation, --by, --level and --trials.")
     default = Statistic.ACCURACY if data.startswith("demetr:") else Statistic.PEARSON
     statistics = tuple(arguments.correlation) or (default,)
@@ -95,6 +95,7 @@ def correlate_command(arguments: Arguments) -> int:
     options, rated = options_of(arguments), read_rated(data)
     metrics = [metric.spec or metric.name for metric in arguments.asked]
     official = read_official(data, rated) if arguments.official else []
+    divisions = read_divisions(data, rated) if arguments.task == "wmt22" and data.startswith("mte:") else None
     study = Study(
         data=title_of(data),
         content=content_of(rated),
@@ -109,8 +110,10 @@ def correlate_command(arguments: Arguments) -> int:
     )
     first = "loading the model" if any(metric.spec for metric in arguments.asked) else ""
     with progress_bar(total=len(rated.ratings), first=first) as progress:
-        run = partial(run_task, arguments.task) if arguments.task else run_study
-        result: StudyResult | TaskResult = run(study, rated, options, progress)
+        run: Callable[..., StudyResult | TaskResult] = run_study
+        if arguments.task:
+            run = partial(run_task, arguments.task, divisions=divisions)
+        result = run(study, rated, options, progress)
     averages = {statistic.value: True for statistic in study.statistics} | {"accuracy": True}
     # p below 0.05 stands between two columns or ends a line
     rules = best(averages), matches(r"(?<=  )0\.0[0-4]\d\d(?=  | ?$)", GOOD)

@@ -12,12 +12,15 @@ from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import DIGITS, FORMATS, parse_name
 from twmd_registry.judgments.translations import (
     GROUPINGS,
+    RATING,
     REFERENCE,
     names_of_references,
+    read_documents,
     read_mt_metrics_eval,
     read_references,
     read_scores,
     read_system_scores,
+    reference_names,
 )
 
 SOURCE = "src"
@@ -43,6 +46,45 @@ class OfficialScores(NamedTuple):
     systems: frozenset[tuple[str, str, float]]
 
 
+class Divisions(NamedTuple):
+    """How a test set divides rated segments.
+
+    Attributes:
+        domains: The domain of every segment; nothing where there are no documents.
+        people: Whether every segment was written by a person: a reference that was rated like a system.
+        ratings: Ratings of systems by domain (``PAIR DOMAIN``) and system, where they are published.
+    """
+
+    domains: list[str]
+    people: list[bool]
+    ratings: dict[tuple[str, str], float]
+
+
+def read_divisions(text: str, rated: RatedSegments) -> Divisions:
+    """Read the divisions of rated data in the layout of mt-metrics-eval; arguments and errors as `read_official`."""
+    folder, keys = _parse_layout(text)
+    domains, people, ratings = dict[str, list[str]](), dict[str, list[str]](), dict[tuple[str, str], float]()
+    for pair in sorted({item.rpartition(":")[0] for item in rated.item or []}):
+        people[pair] = reference_names(folder, pair)
+        if (folder / "documents" / f"{pair}.docs").is_file():
+            domains[pair] = [domain for domain, _ in read_documents(folder, pair)]
+            path = folder / "human-scores" / f"{pair}.{keys.get('rating', RATING)}.domain.score"
+            ratings |= read_system_scores(path, folder, pair) if path.is_file() else {}
+    places = [(pair, int(number) - 1) for pair, _, number in (item.rpartition(":") for item in rated.item or [])]
+    by_segment = [domains[pair][i] if pair in domains else "" for pair, i in places]
+    written = [system in people[pair] for (pair, _), system in zip(places, rated.system or [], strict=True)]
+    return Divisions(by_segment, written, ratings)
+
+
+def _parse_layout(text: str) -> tuple[Path, dict[str, str]]:
+    """Return the folder and the keys of data in the layout of mt-metrics-eval."""
+    read, folder, keys = parse_name(text)
+    if read is not read_mt_metrics_eval:
+        forms = ", ".join(f"{name}:FOLDER" for name, reader in FORMATS.items() if reader is read_mt_metrics_eval)
+        raise SpecError(f"{text}: published scores are read beside data in the layout of mt-metrics-eval, {forms}.")
+    return folder, keys
+
+
 def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
     """Read ``metric-scores/PAIR/NAME-REFERENCE.{seg,sys,domain,doc}.score`` of every metric.
 
@@ -60,10 +102,7 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
     Warns:
         TwmdWarning: A metric has no score of some segments, and is left out.
     """
-    read, folder, keys = parse_name(text)
-    if read is not read_mt_metrics_eval:
-        forms = ", ".join(f"{name}:FOLDER" for name, reader in FORMATS.items() if reader is read_mt_metrics_eval)
-        raise SpecError(f"{text}: published scores are read beside data in the layout of mt-metrics-eval, {forms}.")
+    folder, keys = _parse_layout(text)
     reference = keys.get("reference", REFERENCE)
     pairs = sorted({item.rpartition(":")[0] for item in rated.item or []})
     files: dict[str, dict[str, Path]] = {}

@@ -13,8 +13,9 @@ from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, read_
 from twmd_registry.judgments.reader import TableRow, read_content, read_lines, read_rating, read_rows
 
 UNRATED = "None"
-REFERENCE, ALL = "refA", "all"
-"""The reference that systems are compared with unless another is asked for; the name of all references together."""
+RATING, REFERENCE, ALL = "mqm", "refA", "all"
+"""The ratings that are read, and the reference that systems are compared with, unless others are asked for; the name of
+all references together."""
 GROUPINGS = {"pair": "sys", "domain": "domain", "document": "doc"}
 """What may group segments, within each language pair, and the level of the files with scores of systems in each."""
 OUTLIERS = {
@@ -85,7 +86,7 @@ def read_mt_metrics_eval(
     folder: Path,
     *,
     pair: str | None = None,
-    rating: str = "mqm",
+    rating: str = RATING,
     reference: str = REFERENCE,
     humans: str = "no",
     without: str | None = None,

@@ -261,11 +261,10 @@ def system_agreement(
 ) -> tuple[Agreement, Agreement]:
     """Measure whether a metric ranks systems as people do.
 
-    The score and the rating of a system are the means over its segments in a group; `RatedSegments.system_ratings`
-    come first. The accuracy is the share of the
-    pairs of systems of one group that metric and people order alike, over the pairs of all groups (Kocmi et al. 2021);
-    a tie of either is not alike. For intervals the systems of every group are drawn with replacement; a system and its
-    own copy are no pair.
+    The score and the rating of a system are those of `mean_systems`. The accuracy is the share of the pairs of systems
+    of one group that metric and people order alike, over the pairs of all groups (Kocmi et al. 2021); a tie of either
+    is not alike. For intervals the systems of every group are drawn with replacement; a system and its own copy are no
+    pair.
 
     Args:
         statistic: ``pearson``, ``spearman`` or ``kendall`` of the means, or ``spa``.
@@ -290,6 +289,20 @@ def system_agreement(
     """
     wanted = check_systems(rated, statistic, averaging)
     numbers = check_numbers("scores", scores, len(rated.ratings))
+    own_means, ranked = mean_systems(numbers, rated, averaging, systems)
+    measured = (numbers, rated) if wanted is Statistic.SPA else (own_means, ranked)
+    by_statistic = agreement(wanted, *measured, averaging=averaging, resamples=resamples, seed=seed)
+    return by_statistic, _system_accuracy(own_means, ranked, averaging, resamples, seed)
+
+
+def mean_systems(
+    scores: np.ndarray, rated: RatedSegments, averaging: str, systems: Mapping[tuple[str, str], float] | None = None
+) -> tuple[np.ndarray, RatedSegments]:
+    """Return the score of every system, shape (systems,), and its rating and group as rated data.
+
+    They are means over the system's segments in a group, unless `systems` has its score, or
+    `RatedSegments.system_ratings` its rating. Warns of a system with fewer segments than others of its group.
+    """
     groups, means = list[str](), list[tuple[float, float]]()
     for name, rows, _ in split_parts(rated, Statistic.PEARSON, averaging):
         systems_here, code = np.unique(np.asarray(rated.system)[rows], return_inverse=True)
@@ -297,15 +310,12 @@ def system_agreement(
         own = [rows[code == system] for system in range(len(systems_here))]
         groups += [name] * len(systems_here)
         for system, each in zip(systems_here, own, strict=True):
-            place, both = (rated.group[each[0]], str(system)), (numbers, rated.ratings)
+            place, both = (rated.group[each[0]], str(system)), (scores, rated.ratings)
             published = systems or {}, rated.system_ratings or {}
             score, rating = (own.get(place, float(v[each].mean())) for own, v in zip(published, both, strict=True))
             means.append((score, rating))
     own_means, ratings = np.array(means).T
-    ranked = RatedSegments(groups, [], [], ratings, 0)
-    measured = (numbers, rated) if wanted is Statistic.SPA else (own_means, ranked)
-    by_statistic = agreement(wanted, *measured, averaging=averaging, resamples=resamples, seed=seed)
-    return by_statistic, _system_accuracy(own_means, ranked, averaging, resamples, seed)
+    return own_means, RatedSegments(groups, [], [], ratings, 0)
 
 
 def check_systems(rated: RatedSegments, statistic: str, averaging: str) -> Statistic:

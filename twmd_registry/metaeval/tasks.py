@@ -7,9 +7,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.official import published_systems
+from twmd_registry.judgments.official import Divisions, published_systems
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import agreement, check_systems, split_parts, system_agreement
+from twmd_registry.metaeval.rank_tasks import (
+    EVERY_DOMAIN,
+    PUBLISHED,
+    RankedData,
+    RankTask,
+    TaskPart,
+    average_ranks,
+    list_rank_tasks,
+    rank_by_tasks,
+)
 from twmd_registry.metaeval.side_by_side import (
     LabelledScores,
     TextTable,
@@ -31,15 +41,17 @@ class Task(NamedTuple):
         by_pair: Level and statistic of every part of the average; each is taken in every language pair.
         accuracy: Whether the pairwise accuracy of systems over all language pairs is a part, too, as heavy as a part of
             every language pair together.
+        people: The language pairs whose translations by people were ranked, too; of a year that has averaged ranks.
     """
 
     pairs: tuple[str, ...]
     by_pair: tuple[tuple[str, Statistic], ...]
     accuracy: bool
+    people: tuple[str, ...] = ()
 
 
 TASKS = {
-    "wmt22": Task(("en-de", "en-ru", "zh-en"), (), accuracy=True),
+    "wmt22": Task(("en-de", "en-ru", "zh-en"), (), accuracy=True, people=("en-de", "zh-en")),
     "wmt23": Task(
         ("en-de", "he-en", "zh-en"),
         ((SYSTEM, Statistic.PEARSON), (SEGMENT, Statistic.PEARSON), (SEGMENT, Statistic.ACC_EQ)),
@@ -47,7 +59,7 @@ TASKS = {
     ),
     "wmt24": Task(("en-de", "en-es", "ja-zh"), ((SYSTEM, Statistic.SPA), (SEGMENT, Statistic.ACC_EQ)), accuracy=False),
 }
-"""Freitag et al. 2022 (the accuracy alone: the ranks of its 201 tasks are not computed), 2023 and 2024."""
+"""Freitag et al. 2022, whose ranks in 201 tasks are averaged, 2023 and 2024."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +70,10 @@ class TaskResult:
         task: A name of `TASKS`.
         name: The canonical name: two results with equal names measure the same.
         notes: What of the task is missing in the data, and a sentence for each metric that was trained on them.
-        scored: By metric, label, signature and scores, in descending order of the average.
-        averages: By metric.
-        parts: By metric, the parts of the average by name, with their weights.
+        scored: By metric, label, signature and scores, the best average first.
+        averages: By metric, of values (higher is better) or of ranks.
+        parts: By metric, the parts of the average by name.
+        columns: By metric, what the table shows beside the average.
     """
 
     task: str
@@ -68,17 +81,22 @@ class TaskResult:
     notes: tuple[str, ...]
     scored: tuple[LabelledScores, ...]
     averages: tuple[float, ...]
-    parts: tuple[dict[str, tuple[float, float]], ...]
+    parts: tuple[dict[str, TaskPart], ...]
+    columns: tuple[dict[str, float], ...]
 
     @property
     def tables(self) -> dict[str, TextTable]:
-        """Return a row per metric: the average, and every part."""
-        header = ("metric", "average", *(f"{name} (x {weight:g})" for name, (_, weight) in self.parts[0].items()))
+        """Return a row per metric: the average, and every part, or the average rank of parts that have a value in
+        common.
+        """
+        is_ranked = TASKS[self.task].people
+        header = ("metric", "average rank" if is_ranked else "average", *self.columns[0])
         rows = [
-            (metric.label, f"{average:.3f}", *(f"{value:.3f}" for value, _ in parts.values()))
-            for metric, average, parts in zip(self.scored, self.averages, self.parts, strict=True)
+            (metric.label, f"{average:.3f}", *(f"{value:.3f}" for value in columns.values()))
+            for metric, average, columns in zip(self.scored, self.averages, self.columns, strict=True)
         ]
-        return {"task": TextTable(f"{self.task}, weighted average", header, rows)}
+        title = f"{self.task}, weighted average{' of ranks, the lower the better' * bool(is_ranked)}"
+        return {"task": TextTable(title, header, rows)}
 
     def as_text(self, form: str) -> str:
         """Return the table in a form of `as_report`, and what is needed to repeat the measurement."""
@@ -92,7 +110,10 @@ class TaskResult:
                 "label": metric.label,
                 "signature": metric.signature,
                 "average": average,
-                "parts": {name: {"value": value, "weight": weight} for name, (value, weight) in parts.items()},
+                "parts": {
+                    name: {key: value for key, value in part._asdict().items() if value is not None}
+                    for name, part in parts.items()
+                },
             }
             for metric, average, parts in zip(self.scored, self.averages, self.parts, strict=True)
         ]
@@ -100,12 +121,19 @@ class TaskResult:
 
 
 def run_task(
-    task: str, study: Study, rated: RatedSegments, options: RunOptions, progress: Progress | None = None
+    task: str,
+    study: Study,
+    rated: RatedSegments,
+    options: RunOptions,
+    progress: Progress | None = None,
+    *,
+    divisions: Divisions | None = None,
 ) -> TaskResult:
     """Score every segment by every metric, and average their agreement as a shared task did.
 
-    `task` is a name of `TASKS`; of the study, only data and metrics are read. Errors and warnings are those of
-    `run_study`; raises InputError, too, where the data have none of the task's language pairs.
+    `task` is a name of `TASKS`; of the study, only data and metrics are read, and trials and seed where ranks are
+    averaged, for which `divisions` tell domains and people apart. Errors and warnings are those of `run_study`; raises
+    InputError, too, where the data have none of the task's language pairs.
     """
     wanted = TASKS[task]
     pairs = [pair for pair in wanted.pairs if pair in rated.group]
@@ -118,16 +146,29 @@ def run_task(
     split_parts(rated, Statistic.ACC_EQ, "group")
     expect(progress, len(rated.ratings) * len(study.metrics))
     applied, scored, overlaps = score_side_by_side(study.metrics, rated, study.data, options, progress)
-    parts = []
-    for own, metric in zip(applied, scored, strict=True):
-        parts.append(_measure(wanted, pairs, metric.scores, rated, published_systems(own, rated)))
-        if progress:
-            progress(len(rated.ratings))
-    averages = [sum(v * w for v, w in own.values()) / sum(w for _, w in own.values()) for own in parts]
+    published = [published_systems(own, rated) for own in applied]
+    fields = {"task": task, "data": f"{study.data}@{study.content}", "metrics": names_of(applied)}
     missing = [pair for pair in wanted.pairs if pair not in pairs]
     notes = [f"{task}: no ratings of {', '.join(missing)}; the average is over {', '.join(pairs)}."] if missing else []
-    order = sorted(range(len(scored)), key=lambda k: -averages[k])
-    fields = {"task": task, "data": f"{study.data}@{study.content}", "metrics": names_of(applied)}
+    if wanted.people:
+        fields |= {"ar": str(study.trials), "seed": str(study.seed)}
+        own_divisions = divisions or Divisions([""] * len(rated.group), [False] * len(rated.group), {})
+        ranked = RankedData([metric.scores for metric in scored], published, rated, own_divisions)
+        parts, columns, said = _measure_ranks(study, pairs, ranked, progress)
+        notes += [f"{task}: {said}"]
+    else:
+        parts, columns = list[dict[str, TaskPart]](), list[dict[str, float]]()
+        for metric, systems in zip(scored, published, strict=True):
+            parts.append(_measure(wanted, pairs, metric.scores, rated, systems))
+            columns.append({f"{name} (x {part.weight:g})": part.value for name, part in parts[-1].items()})
+            if progress:
+                progress(len(rated.ratings))
+    averages = [
+        sum(part.weight * (part.value if part.rank is None else part.rank) for part in own.values())
+        / sum(part.weight for part in own.values())
+        for own in parts
+    ]
+    order = sorted(range(len(scored)), key=lambda k: averages[k] if wanted.people else -averages[k])
     return TaskResult(
         task,
         write_name("task", fields),
@@ -135,7 +176,34 @@ def run_task(
         tuple(scored[k] for k in order),
         tuple(averages[k] for k in order),
         tuple(parts[k] for k in order),
+        tuple(columns[k] for k in order),
     )
+
+
+def _measure_ranks(
+    study: Study, pairs: Sequence[str], data: RankedData, progress: Progress | None
+) -> tuple[list[dict[str, TaskPart]], list[dict[str, float]], str]:
+    """Return, by metric, the parts of its average rank and its average ranks; and a sentence of what is missing."""
+    tasks = list_rank_tasks(pairs, data)
+    step = len(data.rated.ratings) * len(data.scores) // len(tasks)
+    ranked = rank_by_tasks(
+        tasks, data, trials=study.trials, seed=study.seed, done=lambda: progress(step) if progress else None
+    )
+    parts = [{_name_task(task): part for task, part in own.items()} for own in ranked]
+    said = [f"{len(tasks)} of {PUBLISHED} tasks"]
+    if undivided := [pair for pair in pairs if not any(t.pair == pair and t.domain != EVERY_DOMAIN for t in tasks)]:
+        said.append(f"no documents, and so no domains, of {', '.join(undivided)}")
+    alone = [pair for pair in TASKS["wmt22"].people if pair in pairs]
+    if alone := [pair for pair in alone if not any(t.pair == pair and t.people == "with people" for t in tasks)]:
+        said.append(f"no translations by people of {', '.join(alone)} (humans=yes after the folder reads them)")
+    if not study.trials:
+        said.append("ranks are those of the values (--trials 1000 gives ranks of significance, as the task has)")
+    return parts, [average_ranks(own) for own in ranked], f"{'; '.join(said)}."
+
+
+def _name_task(task: RankTask) -> str:
+    """Return the name of a task in results."""
+    return " ".join(str(value) for value in task)
 
 
 def _measure(
@@ -144,17 +212,17 @@ def _measure(
     scores: Sequence[float],
     rated: RatedSegments,
     systems: dict[tuple[str, str], float],
-) -> dict[str, tuple[float, float]]:
-    """Return value and weight of every part of the average."""
-    parts = dict[str, tuple[float, float]]()
+) -> dict[str, TaskPart]:
+    """Return every part of the average."""
+    parts = dict[str, TaskPart]()
     if task.accuracy:
         _, accuracy = system_agreement(Statistic.PEARSON, scores, rated, resamples=0, systems=systems)
-        parts["accuracy of systems"] = accuracy.value, float(len(pairs))
+        parts["accuracy of systems"] = TaskPart(accuracy.value, float(len(pairs)))
     for level, statistic in task.by_pair:
         if level == SYSTEM:
             own, _ = system_agreement(statistic, scores, rated, resamples=0, systems=systems)
         else:
             own = agreement(statistic, scores, rated, resamples=0)
         for pair in pairs:
-            parts[f"{pair} {level} {statistic}"] = own.groups[pair].value, 1.0
+            parts[f"{pair} {level} {statistic}"] = TaskPart(own.groups[pair].value, 1.0)
     return parts
