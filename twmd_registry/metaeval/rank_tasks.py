@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
-from twmd_registry.errors import collect_warnings
+from twmd_registry.errors import InputError, collect_warnings
 from twmd_registry.judgments.official import Divisions
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.metaeval.agreement import Averaging, agreement, mean_systems
@@ -103,17 +104,19 @@ def rank_by_tasks(
 ) -> tuple[dict[RankTask, TaskPart], ...]:
     """Rank metrics in every task, by significance (`rank_metrics`) or, without trials, by the statistic alone.
 
-    Parts of the data without a correlation are left out of a task's mean, without a warning. `done` is called after
-    every task. Returns, by metric, its part of every task.
+    Parts of the data without a correlation are left out of a task's mean, without a warning, and a task in which a
+    metric has none is left out. `done` is called after every task. Returns, by metric, its part of every task.
     """
-    result, weights = tuple(dict[RankTask, TaskPart]() for _ in data.scores), share_weight(tasks)
+    measured = dict[RankTask, tuple[list[float], list[int]]]()
     for task in tasks:
-        with collect_warnings():
-            values, ranks = _rank(task, data, trials, seed)
-        for own, value, rank in zip(result, values, ranks, strict=True):
-            own[task] = TaskPart(value, weights[task], rank)
+        with collect_warnings(), suppress(InputError):
+            measured[task] = _rank(task, data, trials, seed)
         done()
-    return result
+    weights = share_weight(list(measured))
+    return tuple(
+        {task: TaskPart(values[k], weights[task], ranks[k]) for task, (values, ranks) in measured.items()}
+        for k in range(len(data.scores))
+    )
 
 
 def _rank(task: RankTask, data: RankedData, trials: int, seed: int) -> tuple[list[float], list[int]]:

@@ -190,7 +190,9 @@ def _measure_ranks(
         tasks, data, trials=study.trials, seed=study.seed, done=lambda: progress(step) if progress else None
     )
     parts = [{_name_task(task): part for task, part in own.items()} for own in ranked]
-    said = [f"{len(tasks)} of {PUBLISHED} tasks"]
+    said = [f"{len(parts[0])} of {PUBLISHED} tasks"]
+    if undefined := len(tasks) - len(parts[0]):
+        said.append(f"{undefined} are left out, in which a metric has no correlation")
     if undivided := [pair for pair in pairs if not any(t.pair == pair and t.domain != EVERY_DOMAIN for t in tasks)]:
         said.append(f"no documents, and so no domains, of {', '.join(undivided)}")
     alone = [pair for pair in TASKS["wmt22"].people if pair in pairs]
