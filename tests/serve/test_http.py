@@ -220,6 +220,16 @@ class TestRefusals:
             ("/score", (), 405, "Method Not Allowed"),
             ("/nothing", (), 404, "Not Found"),
             ("/signature?metric=bleu", (), 422, "metric 'bleu' is not served here"),
+            ("/signature?name=twmd", (), 422, "'name' is no query parameter of /signature: the parameters are metric."),
+            ("/score?metric=twmd", (ONE,), 422, "'metric' is no query parameter of /score: send it in the body"),
+            ("/align?x=", ({"prediction": "a", "reference": "a"},), 422, "'x' is no query parameter of /align"),
+            ("/score", (ONE, JSON | {"Content-Encoding": "gzip"}), 415, "without 'Content-Encoding: gzip'"),
+            (
+                "/score",
+                (ONE, {"Content-Type": 'application/json; charset="latin-1"'}),
+                415,
+                "in UTF-8, not in 'latin-1'",
+            ),
         ],
     )
     def test_wrong_request_gets_a_clear_answer(
@@ -227,6 +237,20 @@ class TestRefusals:
     ) -> None:
         answer = ask(served.port, path, *asked)
         assert (answer.status, words in answer.body["error"]) == (status, True)
+
+    @pytest.mark.parametrize(
+        "headers",
+        [{"Content-Type": "Application/JSON;charset=UTF-8"}, JSON | {"Content-Encoding": "identity"}],
+    )
+    def test_json_in_utf_8_as_it_is_gets_scores(self, served: ServingProcess, headers: dict[str, str]) -> None:
+        assert ask(served.port, "/score", ONE, headers).status == 200
+
+    @pytest.mark.parametrize("data", [b"\0\xff\r\n\r\n", b"GET /health HTTP/1.1\r\n\r\n", b"no HTTP\r\n\r\n"])
+    def test_what_is_no_http_gets_an_error_of_one_line(self, served: ServingProcess, data: bytes) -> None:
+        head, _, body = connect(served.port, data).makefile("rb").read().partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 ")
+        assert b"Content-Type: application/json" in head
+        assert json.loads(body) == {"error": "Invalid HTTP request received."}
 
     def test_random_bodies_get_an_answer_of_one_line(self, served: ServingProcess) -> None:
         draw = random.Random(5)

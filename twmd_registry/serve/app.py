@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections.abc import Callable, Coroutine
+from email.message import Message
 from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
 
@@ -50,6 +51,12 @@ class AlignRequest(BaseModel):
     metric: MetricField = None
 
 
+class NoFields(BaseModel):
+    """Nothing."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 def _service(request: Request) -> Service:
     service: Service = request.app.state.service
     return service
@@ -66,7 +73,15 @@ async def _check_key(
         raise ServiceError(401, "the API key is missing or wrong: send the header 'Authorization: Bearer KEY'.")
 
 
-with_key = APIRouter(dependencies=[Depends(_check_key)], responses={401: REFUSALS[401]})
+async def _check_query(request: Request) -> None:
+    known = [parameter.name for parameter in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            where = f"the parameters are {', '.join(known)}" if known else "send it in the body, or leave it out"
+            raise InputError(f"{name[:80]!r} is no query parameter of {request.url.path}: {where}.")
+
+
+with_key = APIRouter(dependencies=[Depends(_check_key), Depends(_check_query)], responses={401: REFUSALS[401]})
 without_key = APIRouter()
 
 
@@ -83,7 +98,10 @@ async def score(request: Request) -> JSONResponse:
 
 @with_key.post("/align", responses=REFUSALS, openapi_extra=_body_of(AlignRequest))
 async def align(request: Request) -> JSONResponse:
-    """Show how the score of two texts comes about: which token carries how much to which."""
+    """Show how the score of two texts comes about: which token carries how much to which.
+
+    The similarity of two tokens is their cosine; where the signature has vectors:raw, as sbert's, their inner product.
+    """
     return await _answer(request, AlignRequest, _service(request).align)
 
 
@@ -125,7 +143,7 @@ async def _answer(
     request: Request, kind: type[BaseModel], call: Callable[..., Coroutine[Any, Any, Answer]]
 ) -> JSONResponse:
     """Read and answer a request, as long as its client is there."""
-    fields = vars(_parse(kind, await _read(request)))
+    fields = vars(parse(kind, await _read(request)))
     answering, leaving = asyncio.create_task(call(**fields)), asyncio.create_task(_wait_until_gone(request))
     try:
         await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -145,10 +163,15 @@ async def _wait_until_gone(request: Request) -> None:
 
 
 async def _read(request: Request) -> bytes:
-    """Return the body of a request; raises ServiceError if it is not JSON by its type, too large, or too slow."""
-    limits = _service(request).limits
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+    """Return the body of a request; raises ServiceError if it is not JSON by its headers, too large, or too slow."""
+    limits, kind = _service(request).limits, Message()
+    kind["Content-Type"] = request.headers.get("content-type", "")
+    if kind.get_content_type() != "application/json":
         raise ServiceError(415, "send JSON, with the header 'Content-Type: application/json'.")
+    if (charset := kind.get_content_charset("utf-8")) not in {"utf-8", "utf8"}:
+        raise ServiceError(415, f"send JSON in UTF-8, not in {charset[:80]!r}.")
+    if (coding := ", ".join(request.headers.getlist("content-encoding"))).lower() not in {"", "identity"}:
+        raise ServiceError(415, f"send the body as it is, without 'Content-Encoding: {coding[:80]}'.")
     body, length = bytearray(), 0
     try:
         async with asyncio.timeout(limits.transfer):
@@ -165,7 +188,7 @@ async def _read(request: Request) -> bytes:
     return bytes(body)
 
 
-def _parse(kind: type[Asked], body: bytes) -> Asked:
+def parse(kind: type[Asked], body: bytes) -> Asked:
     """Read a body; raises ServiceError if it is not JSON, and InputError if its fields are not those of the request."""
     try:
         return kind.model_validate_json(body)
@@ -175,7 +198,7 @@ def _parse(kind: type[Asked], body: bytes) -> Asked:
         if first["type"] == "json_invalid":
             raise ServiceError(400, f"the body is not JSON in UTF-8: {why.removeprefix('Invalid JSON: ')}.") from None
         what = {"missing": " is missing", "extra_forbidden": " is unknown"}.get(first["type"], f": {why}")
-        raise InputError(f"{where}{what}; the fields are {', '.join(kind.model_fields)}.") from None
+        raise InputError(f"{where}{what}; the fields are {', '.join(kind.model_fields) or 'none'}.") from None
 
 
 async def _refuse(request: Request, error: Exception) -> JSONResponse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import json
 import os
 import re
 import socket
@@ -12,12 +13,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.serve.app import make_app
-from twmd_registry.serve.mcp_tools import make_mcp_server
+from twmd_registry.serve.mcp_tools import make_mcp_server, run_on_stdio
 from twmd_registry.serve.service import Service
 
 KEY_VARIABLE = "TWMD_API_KEY"
@@ -27,7 +29,7 @@ SPARE_CONNECTIONS = 64
 
 class TimedProtocol(H11Protocol):
     """HTTP/1.1 on a connection that is closed where no whole head of a request arrives in time: at its begin, and after
-    an answer, which must have been taken by then.
+    an answer, which must have been taken by then. What is no HTTP gets an answer as other errors have it.
     """
 
     def connection_made(self, transport: Any) -> None:
@@ -39,6 +41,15 @@ class TimedProtocol(H11Protocol):
         """Wait for the next request."""
         super().on_response_complete()
         self._limit_wait()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP, and close the connection."""
+        body = json.dumps({"error": msg}).encode()
+        length = ("Content-Length", str(len(body)))
+        headers = [("Content-Type", "application/json"), length, ("Connection", "close")]
+        for event in h11.Response(status_code=400, headers=headers), h11.Data(data=body), h11.EndOfMessage():
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def _limit_wait(self) -> None:
         self.loop.call_later(self.timeout_keep_alive, self._close_without_request, self.cycle)
@@ -125,11 +136,11 @@ def serve_http(service: Service, host: str, port: int, key: str | None, announce
 
 
 def serve_mcp(service: Service) -> None:
-    """Serve MCP on standard input and output until the client closes them."""
+    """Serve MCP on standard input and output until the client closes them; what it has sent is answered."""
     service.load()
 
     async def serve() -> None:
         async with service.running():
-            await make_mcp_server(service).run_stdio_async()
+            await run_on_stdio(make_mcp_server(service), service.limits.seconds)
 
     asyncio.run(serve())
