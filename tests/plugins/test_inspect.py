@@ -20,7 +20,7 @@ import twmd_registry
 from twmd_registry.engine.batching import score_together
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.plugins.inspect.task_scorer import metric_scorer
 
 OUTPUT = "the dog barked all night"
@@ -32,11 +32,11 @@ TARGETS: list[str | list[str]] = [
 REFERENCES = [[target] if isinstance(target, str) else target for target in TARGETS]
 
 
-def run(scorer: Any, folder: Path) -> EvalLog:
-    outputs = [ModelOutput.from_content("mockllm/model", OUTPUT) for _ in TARGETS]
+def run(scorer: Any, folder: Path, targets: Sequence[str | list[str]] = TARGETS) -> EvalLog:
+    outputs = [ModelOutput.from_content("mockllm/model", OUTPUT) for _ in targets]
     for output in outputs:
         output.usage = ModelUsage()  # without it the model counts tokens by a file that is downloaded
-    samples = [Sample(input=f"question {number}", target=target) for number, target in enumerate(TARGETS)]
+    samples = [Sample(input=f"question {number}", target=target) for number, target in enumerate(targets)]
     task = Task(dataset=samples, scorer=scorer)
     model = get_model("mockllm/model", custom_outputs=outputs)
     (log,) = inspect_ai.eval(task, model=model, log_dir=str(folder), display="none", max_samples=len(samples))
@@ -82,6 +82,18 @@ def test_error_of_a_pass_is_that_of_its_samples(tmp_path: Path, monkeypatch: pyt
     assert log.status == "error"
     assert log.error is not None
     assert "no memory" in log.error.message
+
+
+def test_sample_without_a_target_is_named(tmp_path: Path) -> None:
+    with pytest.warns(TwmdWarning, match="sample 2 has an empty target: it scores 0 against text"):
+        log = run(metric_scorer("twmd"), tmp_path, [OUTPUT, ""])
+    assert log.samples is not None
+    scores = [sample.scores["twmd"].value for sample in log.samples if sample.scores]
+    assert scores == pytest.approx(twmd_registry.score([OUTPUT] * 2, [OUTPUT, ""], "twmd").scores)
+
+    log = run(metric_scorer("twmd"), tmp_path, [OUTPUT, []])
+    assert log.error is not None
+    assert "sample 2 has no target" in log.error.message
 
 
 @pytest.mark.parametrize("keys", [{"centering": "batch"}, {"centering": "corpus"}, {"idf": "corpus"}])

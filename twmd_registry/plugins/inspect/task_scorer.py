@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twmd_registry.engine.scorer import scorer as make_metric
-from twmd_registry.errors import MissingExtraError
+from twmd_registry.errors import InputError, MissingExtraError, warn
 from twmd_registry.plugins.batcher import Batcher
 
 try:
@@ -41,8 +41,12 @@ def metric_scorer(metric: str = "twmd", preset: str | None = None, **keys: Any) 
         async def score(state: TaskState, target: Target) -> Score:
             if not limiter:
                 limiter.append(anyio.CapacityLimiter(MOST_WAITING))
-            text = state.output.completion
-            scores = await anyio.to_thread.run_sync(batcher.score, text, list(target), limiter=limiter[0])
+            text, references = state.output.completion, list(target)
+            if not references:
+                raise InputError(f"sample {state.sample_id} has no target: every sample needs at least one text.")
+            if not any(map(str.strip, references)):  # what a sample has that is given no target
+                warn(f"sample {state.sample_id} has an empty target: it scores 0 against text.")
+            scores = await anyio.to_thread.run_sync(batcher.score, text, references, limiter=limiter[0])
             return Score(value=scores.score, answer=text, metadata={"signature": str(scores.signature)})
 
         return score
