@@ -20,7 +20,7 @@ from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.inference import LoadedModel, check_finite
 from twmd_registry.models.load import check_vocabulary, length_limit, load_encoder, load_tokenizer
-from twmd_registry.models.packaged import PackagedTokenizer, is_packaged, load_bert
+from twmd_registry.models.packaged import PackagedTokenizer, UnigramTokenizer, is_packaged, load_bert, read_tokenizer
 from twmd_registry.models.vectors import is_static, load_static
 from twmd_registry.registry.names import UNKNOWN_SHARE
 from twmd_registry.tensors import EncodedTexts
@@ -93,7 +93,7 @@ class Encoder(LoadedModel):
         self.static = is_static(files)
         network: Any
         if is_packaged(files, adapter) and not trainable:
-            network, self.tokenizer = load_bert(files, adapter, dtype), PackagedTokenizer(files.folder)
+            network, self.tokenizer = load_bert(files, adapter, dtype), read_tokenizer(files)
         else:
             if self.static:
                 network, self.tokenizer = load_static(files, dtype)
@@ -221,6 +221,8 @@ def tokenise(
     The tokenizer's own truncation and padding (some published ``tokenizer.json`` files carry both) are switched off.
     Unknown tokens whose strings the tokenizer normalises alike have the same code.
     """
+    if isinstance(tokenizer, UnigramTokenizer):
+        tokenizer.hold(texts)
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
@@ -228,6 +230,8 @@ def tokenise(
     odd: list[int] = []
     for text, encoding in zip(texts, backend.encode_batch_fast(list(texts)), strict=True):
         ids = np.array(encoding.ids, dtype=np.int64)
+        if isinstance(tokenizer, UnigramTokenizer):
+            ids = tokenizer.full_ids[ids]
         special = np.array(encoding.special_tokens_mask, dtype=np.uint8) * 2
         special[:1] //= 2  # the token that opens the text has the mark 1
         truncated = limit is not None and len(ids) > limit

@@ -8,7 +8,8 @@ through transformers and PEFT.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -23,10 +24,18 @@ from torch.nn import functional
 
 from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import AdapterFiles, check_base, packaged_adapters, read_adapter_config
-from twmd_registry.models.files import PACKAGED, ModelFiles
+from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.inference import OneDnnLinear, has_onednn
-from twmd_registry.registry.names import MULTILINGUAL_MODEL
+from twmd_registry.models.q4 import model_folders
+from twmd_registry.registry.names import (
+    EMBEDDED_FINGERPRINT,
+    EMBEDDED_MODEL,
+    MULTILINGUAL_FINGERPRINT,
+    MULTILINGUAL_MODEL,
+)
 
+KNOWN = {(EMBEDDED_MODEL, EMBEDDED_FINGERPRINT), (MULTILINGUAL_MODEL, MULTILINGUAL_FINGERPRINT)}
+"""Name and content of the models that are read here."""
 WORDS = "embeddings.word_embeddings.weight"
 
 
@@ -147,11 +156,13 @@ class PackagedTokenizer:
 
     def __init__(self, folder: Path) -> None:
         """Read the tokenizer of a model's folder."""
-        self.backend_tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._read_vocabulary(folder / "tokenizer.json")
         settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
         self.model_max_length: int = settings["model_max_length"]
-        self.unk_token_id = self.backend_tokenizer.token_to_id(settings["unk_token"])
-        self.pad_token_id = self.backend_tokenizer.token_to_id(settings["pad_token"])
+        self.unk_token_id, self.pad_token_id = (self.get_vocab()[settings[name]] for name in ("unk_token", "pad_token"))
+
+    def _read_vocabulary(self, path: Path) -> None:
+        self.backend_tokenizer = Tokenizer.from_file(str(path))
 
     def get_vocab(self) -> dict[str, int]:
         """Return token ids by token."""
@@ -166,10 +177,77 @@ class PackagedTokenizer:
         return self.backend_tokenizer.num_special_tokens_to_add(is_pair=False)
 
 
+class UnigramTokenizer(PackagedTokenizer):
+    """The same of a Unigram vocabulary, of which only the pieces that occur in texts are in a tokenizer.
+
+    A tokenizer of 250,000 pieces takes 290 MB. It reads a text as one that lacks the pieces which do not occur in it.
+
+    Attributes:
+        full_ids: Token ids in the whole vocabulary, by token id of `backend_tokenizer`.
+    """
+
+    def _read_vocabulary(self, path: Path) -> None:
+        self._content = json.loads(path.read_text(encoding="utf-8"))
+        self._pieces, self._scores = zip(*self._content["model"].pop("vocab"), strict=True)
+        self._ids = {piece: number for number, piece in enumerate(self._pieces)}
+        self._longest = max(map(len, self._pieces))
+        special = [token["content"] for token in self._content["added_tokens"]]
+        self._special = re.compile("|".join(map(re.escape, special)))
+        # The worst piece decides what an unknown character costs.
+        self._always = {*(self._ids[token] for token in special), self._scores.index(min(self._scores))}
+        self._make(self._always)
+
+    def _make(self, held: set[int]) -> None:
+        """Make the tokenizer of some pieces, in the order of the whole vocabulary."""
+        self._held, self.full_ids = held, np.array(sorted(held))
+        vocabulary = [(self._pieces[number], self._scores[number]) for number in self.full_ids]
+        ids = {piece: number for number, (piece, _) in enumerate(vocabulary)}
+        added = [{**token, "id": ids[token["content"]]} for token in self._content["added_tokens"]]
+        model = {**self._content["model"], "vocab": vocabulary}
+        self.backend_tokenizer = Tokenizer.from_str(
+            json.dumps({**self._content, "added_tokens": added, "model": model})
+        )
+
+    def hold(self, texts: Sequence[str]) -> None:
+        """Let `backend_tokenizer` have the pieces that occur in texts."""
+        normalise, split = (
+            self.backend_tokenizer.normalizer.normalize_str,
+            self.backend_tokenizer.pre_tokenizer.pre_tokenize_str,
+        )
+        words = {
+            word
+            for text in texts
+            for between in self._special.split(text)  # as the tokenizer does, before it normalises
+            for word, _ in split(normalise(between))
+        }
+        found = {
+            self._ids[part]
+            for word in words
+            for start in range(len(word))
+            for end in range(start + 1, min(start + self._longest, len(word)) + 1)
+            if (part := word[start:end]) in self._ids
+        }
+        if not found <= self._held:
+            self._make(found | self._always)
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return token ids by token, in the whole vocabulary."""
+        return self._ids
+
+    def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
+        """Return tokens as they are in the vocabulary."""
+        return [self._pieces[number] for number in ids]
+
+
 def is_packaged(files: ModelFiles, adapter: AdapterFiles | None) -> bool:
-    """Return whether a model is that of a package, and its adapter, if any, of this one."""
+    """Return whether a model has the content of a packaged one, and its adapter, if any, comes with this package."""
     own = adapter is None or adapter.folder.parent == packaged_adapters()
-    return own and files.name in PACKAGED and files.folder == PACKAGED[files.name][1]()
+    return own and (files.name, files.fingerprint) in KNOWN
+
+
+def read_tokenizer(files: ModelFiles) -> PackagedTokenizer:
+    """Return the tokenizer of a packaged model."""
+    return (UnigramTokenizer if files.name == MULTILINGUAL_MODEL else PackagedTokenizer)(files.folder)
 
 
 def load_bert(files: ModelFiles, adapter: AdapterFiles | None, dtype: str) -> Bert:
@@ -181,8 +259,8 @@ def load_bert(files: ModelFiles, adapter: AdapterFiles | None, dtype: str) -> Be
     path, kind = files.folder / "model.safetensors", getattr(torch, dtype)
     try:
         config = json.loads((files.folder / "config.json").read_text(encoding="utf-8"))
-        # A folder that is replaced, never written, keeps its 384 MB of word embeddings in the file.
-        words = FileEmbedding(path, kind) if files.name == MULTILINGUAL_MODEL else None
+        # The folder that this package makes is never written again: its 384 MB of word embeddings stay in the file.
+        words = FileEmbedding(path, kind) if files.folder.parent == model_folders() else None
         with torch.device("meta"):
             network = Bert(config, words)
         with safe_open(path, framework="pt") as file:

@@ -72,6 +72,11 @@ def has_multilingual() -> bool:
     return True
 
 
+def model_folders() -> Path:
+    """Return where models that are made from packages lie."""
+    return home() / "models"
+
+
 def multilingual_folder() -> Path:
     """Return the folder of the multilingual encoder, under the user's own data; it is made where it is not complete.
 
@@ -79,7 +84,7 @@ def multilingual_folder() -> Path:
         MissingExtraError: It must be made, and the package is not installed.
         ModelError: The package lacks its data file, or holds another one, or the folder cannot be written.
     """
-    folder = home() / "models" / MULTILINGUAL_MODEL.replace("/", "--")
+    folder = model_folders() / MULTILINGUAL_MODEL.replace("/", "--")
     if _is_complete(folder):
         return folder
     source = _data_file()

