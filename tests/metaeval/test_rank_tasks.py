@@ -99,9 +99,9 @@ def test_ranks_are_those_of_correlations_computed_one_by_one() -> None:
             values.append(np.mean(each))
         found = [own[task] for own in measured]
         assert [part.value for part in found] == pytest.approx(values)
-        assert [part.rank for part in found] == stats.rankdata(np.negative(values), method="min").tolist()
+        assert [part.averaged for part in found] == stats.rankdata(np.negative(values), method="min").tolist()
     own = [part for task, part in measured[1].items() if task.level == "system"]
-    expected = np.average([part.rank or 0 for part in own], weights=[part.weight for part in own])
+    expected = np.average([part.averaged for part in own], weights=[part.weight for part in own])
     assert average_ranks(measured[1])["system"] == pytest.approx(expected)
 
 
@@ -111,7 +111,7 @@ def test_metrics_that_no_test_tells_apart_share_a_rank() -> None:
     every, *others = list_rank_tasks(PAIRS, data)
     tasks = [every, *(task for task in others if task.domain == EVERY_DOMAIN and task.pair == "en-de")]
     for task in tasks:
-        best, worse, same = (own[task].rank for own in measure(data, [task], trials=50))
+        best, worse, same = (own[task].averaged for own in measure(data, [task], trials=50))
         assert best == same == 1
         assert worse == 2 or task.level == "system", task  # a test of six systems may tell nothing apart
 

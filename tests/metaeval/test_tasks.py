@@ -48,7 +48,8 @@ def test_average_of_wmt23_is_of_accuracy_correlations_and_acc_eq() -> None:
         means = np.array([[v[own & (system == s)].mean() for s in np.unique(system)] for v in (scores, rated.ratings)])
         signs = [np.sign(np.subtract.outer(side, side)[np.triu_indices(5, 1)]) for side in means]
         alike += (signs[0] == signs[1]).tolist()
-        expected += [stats.pearsonr(*means).statistic, stats.pearsonr(scores[own], rated.ratings[own]).statistic]
+        correlations = stats.pearsonr(*means).statistic, stats.pearsonr(scores[own], rated.ratings[own]).statistic
+        expected += [(1 + r) / 2 for r in correlations]  # from 0 to 1, as accuracies
         expected.append(correlate("acc_eq", scores[own], rated.ratings[own], item[own]))
     expected += [np.mean(alike)] * 2  # as heavy as a part of each of the two pairs
     assert result.averages[0] == pytest.approx(np.mean(expected), abs=1e-12)

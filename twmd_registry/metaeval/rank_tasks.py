@@ -9,7 +9,7 @@ Pearson or Kendall.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -67,11 +67,17 @@ class RankTask(NamedTuple):
 
 
 class TaskPart(NamedTuple):
-    """A metric's statistic in a task, the task's weight, and, where ranks are averaged, the metric's rank."""
+    """A metric's statistic in a task, the task's weight, and what of it is averaged: a rank, or a value from 0 to 1."""
 
     value: float
     weight: float
-    rank: int | None = None
+    averaged: float
+
+
+def average(parts: Iterable[TaskPart]) -> float:
+    """Return the weighted average of parts."""
+    chosen = list(parts)
+    return sum(part.weight * part.averaged for part in chosen) / sum(part.weight for part in chosen)
 
 
 def list_rank_tasks(pairs: Sequence[str], data: RankedData) -> list[RankTask]:
@@ -153,7 +159,5 @@ def average_ranks(parts: Mapping[RankTask, TaskPart]) -> dict[str, float]:
     for field in ("pair", "domain", "level", "people", "statistic"):
         names = dict.fromkeys(getattr(task, field) for task in parts)
         for name in names if len(names) > 1 else ():
-            chosen = [part for task, part in parts.items() if getattr(task, field) == name]
-            weight = sum(part.weight for part in chosen)
-            averages[str(name)] = sum(part.weight * (part.rank or 0) for part in chosen) / weight
+            averages[str(name)] = average(part for task, part in parts.items() if getattr(task, field) == name)
     return averages

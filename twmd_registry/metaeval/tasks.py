@@ -16,6 +16,7 @@ from twmd_registry.metaeval.rank_tasks import (
     RankedData,
     RankTask,
     TaskPart,
+    average,
     average_ranks,
     list_rank_tasks,
     rank_by_tasks,
@@ -92,8 +93,8 @@ class TaskResult:
         is_ranked = TASKS[self.task].people
         header = ("metric", "average rank" if is_ranked else "average", *self.columns[0])
         rows = [
-            (metric.label, f"{average:.3f}", *(f"{value:.3f}" for value in columns.values()))
-            for metric, average, columns in zip(self.scored, self.averages, self.columns, strict=True)
+            (metric.label, f"{mean:.3f}", *(f"{value:.3f}" for value in columns.values()))
+            for metric, mean, columns in zip(self.scored, self.averages, self.columns, strict=True)
         ]
         title = f"{self.task}, weighted average{' of ranks, the lower the better' * bool(is_ranked)}"
         return {"task": TextTable(title, header, rows)}
@@ -109,13 +110,10 @@ class TaskResult:
             {
                 "label": metric.label,
                 "signature": metric.signature,
-                "average": average,
-                "parts": {
-                    name: {key: value for key, value in part._asdict().items() if value is not None}
-                    for name, part in parts.items()
-                },
+                "average": mean,
+                "parts": {name: part._asdict() for name, part in parts.items()},
             }
-            for metric, average, parts in zip(self.scored, self.averages, self.parts, strict=True)
+            for metric, mean, parts in zip(self.scored, self.averages, self.parts, strict=True)
         ]
         return {"study": self.name, "notes": list(self.notes), "metrics": metrics}
 
@@ -163,11 +161,7 @@ def run_task(
             columns.append({f"{name} (x {part.weight:g})": part.value for name, part in parts[-1].items()})
             if progress:
                 progress(len(rated.ratings))
-    averages = [
-        sum(part.weight * (part.value if part.rank is None else part.rank) for part in own.values())
-        / sum(part.weight for part in own.values())
-        for own in parts
-    ]
+    averages = [average(own.values()) for own in parts]
     order = sorted(range(len(scored)), key=lambda k: averages[k] if wanted.people else -averages[k])
     return TaskResult(
         task,
@@ -219,12 +213,14 @@ def _measure(
     parts = dict[str, TaskPart]()
     if task.accuracy:
         _, accuracy = system_agreement(Statistic.PEARSON, scores, rated, resamples=0, systems=systems)
-        parts["accuracy of systems"] = TaskPart(accuracy.value, float(len(pairs)))
+        parts["accuracy of systems"] = TaskPart(accuracy.value, float(len(pairs)), accuracy.value)
     for level, statistic in task.by_pair:
         if level == SYSTEM:
             own, _ = system_agreement(statistic, scores, rated, resamples=0, systems=systems)
         else:
             own = agreement(statistic, scores, rated, resamples=0)
         for pair in pairs:
-            parts[f"{pair} {level} {statistic}"] = TaskPart(own.groups[pair].value, 1.0)
+            value = own.groups[pair].value
+            is_correlation = statistic is Statistic.PEARSON  # from -1; accuracies begin at 0, and are averaged with it
+            parts[f"{pair} {level} {statistic}"] = TaskPart(value, 1.0, (1 + value) / 2 if is_correlation else value)
     return parts
