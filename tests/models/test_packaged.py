@@ -52,7 +52,8 @@ def test_tokens_and_hidden_states_are_those_of_transformers(
     layers = [0, 2, own.depth]
     with torch.inference_mode(), exact_arithmetic():
         states, expected = own.encode(tokens, layers).layers, original.encode(tokens, layers).layers
-    assert all(torch.equal(states[k], expected[k]) for k in layers)
+    # Every bit is equal on a CPU with AVX-512; oneDNN's GELU may differ in the last bit on another.
+    torch.testing.assert_close(states, expected, rtol=0, atol=1e-5 if dtype == "float32" else 0)
 
 
 def test_adapter_of_another_model_is_refused() -> None:

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from twmd_registry.errors import ModelError, NotFiniteError, SpecError, is_out_of_memory
@@ -226,8 +227,8 @@ class OneDnnLinear(nn.Linear):
     def reset_parameters(self) -> None:
         """Draw no random numbers: weights are always loaded."""
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (torch's own signature)
-        """Products of vectors and weights; shape (..., D) to (..., E)."""
+    def forward(self, input: Tensor, *, gelu: bool = False) -> Tensor:  # noqa: A002 (torch's own signature)
+        """Products of vectors and weights, maybe with GELU after them; shape (..., D) to (..., E)."""
         if (
             torch.is_grad_enabled()
             or not torch.backends.mkldnn.enabled
@@ -235,13 +236,17 @@ class OneDnnLinear(nn.Linear):
             or input.dtype != self.weight.dtype
             or not multiplies(input.dtype)
         ):
-            return super().forward(input)
+            product = super().forward(input)
+            return functional.gelu(product) if gelu else product
         keep_exact()
         if self.keeps and self.kept is None:
             self.kept = torch.ops.mkldnn._reorder_linear_weight(self.weight, input.shape[:-1].numel())  # noqa: SLF001
         weights = self.weight if self.kept is None else self.kept
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(input, weights, self.bias, "none", [], "")  # noqa: SLF001
-        return product
+        # oneDNN's own GELU saves a pass over memory; in bfloat16 it comes before rounding, and would change scores.
+        fused = gelu and input.dtype == torch.float32
+        after = ("gelu", "none") if fused else ("none", "")
+        product = torch.ops.mkldnn._linear_pointwise(input, weights, self.bias, after[0], [], after[1])  # noqa: SLF001
+        return functional.gelu(product) if gelu and not fused else product
 
 
 @contextlib.contextmanager
@@ -262,6 +267,8 @@ def onednn_layout(network: nn.Module) -> Iterator[None]:
 
 def multiplies(dtype: torch.dtype) -> bool:
     """Return whether oneDNN multiplies a number format well on this CPU."""
+    if not has_onednn():
+        return False
     if dtype == torch.bfloat16:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001
     return dtype == torch.float32

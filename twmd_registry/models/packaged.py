@@ -25,7 +25,7 @@ from torch.nn import functional
 from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import AdapterFiles, check_base, packaged_adapters, read_adapter_config
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.inference import OneDnnLinear, has_onednn
+from twmd_registry.models.inference import OneDnnLinear
 from twmd_registry.models.q4 import model_folders
 from twmd_registry.registry.names import (
     EMBEDDED_FINGERPRINT,
@@ -55,15 +55,14 @@ class Block(nn.Module):
         super().__init__()
         width, inner = config.hidden_size, config.intermediate_size
         self.heads = config.num_attention_heads
-        linear = OneDnnLinear if has_onednn() else nn.Linear
 
         def half(inputs: int) -> nn.ModuleDict:
             norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
-            return nn.ModuleDict({"dense": linear(inputs, width), "LayerNorm": norm})
+            return nn.ModuleDict({"dense": OneDnnLinear(inputs, width), "LayerNorm": norm})
 
-        projections = nn.ModuleDict({name: linear(width, width) for name in ("query", "key", "value")})
+        projections = nn.ModuleDict({name: OneDnnLinear(width, width) for name in ("query", "key", "value")})
         self.attention: Any = nn.ModuleDict({"self": projections, "output": half(width)})
-        self.intermediate: Any = nn.ModuleDict({"dense": linear(width, inner)})
+        self.intermediate: Any = nn.ModuleDict({"dense": OneDnnLinear(width, inner)})
         self.output: Any = half(inner)
 
     def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
@@ -74,9 +73,9 @@ class Block(nn.Module):
         )
         mixed = functional.scaled_dot_product_attention(query, key, value, mask).transpose(1, 2).flatten(2)
         after = self.attention["output"]
-        hidden = after["LayerNorm"](after["dense"](mixed) + hidden)
-        inner = functional.gelu(self.intermediate["dense"](hidden))
-        changed: Tensor = self.output["LayerNorm"](self.output["dense"](inner) + hidden)
+        hidden = after["LayerNorm"](after["dense"](mixed).add_(hidden))
+        inner = self.intermediate["dense"](hidden, gelu=True)
+        changed: Tensor = self.output["LayerNorm"](self.output["dense"](inner).add_(hidden))
         return changed
 
 
