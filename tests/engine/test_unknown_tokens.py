@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import twmd_registry
 from tests import tiny
+from twmd_registry.encode.encoder import tokenise
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import TwmdWarning
@@ -196,3 +198,10 @@ def test_narrow_model_tells_unknown_tokens_apart(tmp_path: Path) -> None:
     )
     assert found.scores[0] < 0.7
     assert found.scores[1] == pytest.approx(1)
+
+
+def test_long_text_of_unknown_tokens_is_read_in_linear_time() -> None:
+    start = time.process_time()
+    (text,) = tokenise(tiny.tokenizer(), [f"{ROCKET} " * 16_000], limit=None)
+    assert text.missing == (ROCKET,) * 16_000
+    assert time.process_time() - start < 10  # offsets that are listed anew for every token take a minute

@@ -248,7 +248,8 @@ def tokenise(
     for i, encoding in zip(odd, backend.encode_batch([texts[i] for i in odd]), strict=True):
         special, ids, codes, *_ = found[i]
         places = np.flatnonzero((special == 0) & (ids == tokenizer.unk_token_id))
-        words = tuple(texts[i][slice(*encoding.offsets[place])] for place in places)
+        spans = encoding.offsets  # made anew at every access
+        words = tuple(texts[i][slice(*spans[place])] for place in places)
         if drop_unknown:
             special[places] = LEFT_OUT
         else:
