@@ -152,3 +152,10 @@ def test_texts_that_are_empty_score_the_same_in_every_order(folder: Path) -> Non
     with pytest.warns(TwmdWarning, match="texts without a token: 3;"):
         found = twmd_registry.scorer("stsscore", **keys, symmetric=True).score(["", "it"], ["", ""])
     assert found.scores == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("text", ["   ", "\u3000", "\ufeff", "\u200b\u200d"])
+def test_blank_text_is_empty_though_a_tokenizer_makes_tokens_of_it(text: str) -> None:
+    with pytest.warns(TwmdWarning, match="texts without a token: 3;"):
+        found = twmd_registry.score([text, text], ["", "it rains"], "stsscore", "multilingual")
+    assert (found.scores, found.counts.empty) == ((1.0, 0.0), 3)

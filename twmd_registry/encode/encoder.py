@@ -9,7 +9,6 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import regex
 import torch
 from torch import Tensor, nn
 
@@ -19,7 +18,7 @@ from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.inference import LoadedModel, check_finite
-from twmd_registry.models.load import check_vocabulary, length_limit, load_encoder, load_tokenizer
+from twmd_registry.models.load import BLANK, check_vocabulary, length_limit, load_encoder, load_tokenizer
 from twmd_registry.models.packaged import PackagedTokenizer, UnigramTokenizer, is_packaged, load_bert, read_tokenizer
 from twmd_registry.models.vectors import is_static, load_static
 from twmd_registry.registry.names import UNKNOWN_SHARE
@@ -28,8 +27,6 @@ from twmd_registry.tensors import EncodedTexts
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-BLANK = regex.compile(r"[\s\p{Default_Ignorable_Code_Point}]*")
-"""A text of white space, marks of direction, soft hyphens and the like; a tokenizer may make tokens of it."""
 LEFT_OUT = 3
 """The mark of a word that has no vector."""
 

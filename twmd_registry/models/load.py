@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import regex
+
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.files import ModelFiles, isolate
 from twmd_registry.registry.fingerprint import model_files, tokenizer_files
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
     from twmd_registry.models.inference import ProcessSetting
 
+BLANK = regex.compile(r"[\s\p{Default_Ignorable_Code_Point}]*")
+"""A text of white space, marks of direction, soft hyphens and the like; a tokenizer may make tokens of it."""
 NO_LIMIT = 1_000_000
 """Length limits from here on mean "no limit" (transformers writes about 1e30)."""
 

@@ -17,6 +17,7 @@ from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, read_ad
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.inference import LoadedModel, check_finite
 from twmd_registry.models.load import (
+    BLANK,
     check_token_types,
     check_vocabulary,
     length_limit,
@@ -100,7 +101,8 @@ class Regressor(LoadedModel):
                     for token, span in zip(ids, spans, strict=True)
                     if token == self.tokenizer.unk_token_id
                 )
-                flags.empty[i], flags.unknown[i] = not ids, len(words) > UNKNOWN_SHARE * len(ids)
+                flags.empty[i] = not ids or BLANK.fullmatch(text) is not None
+                flags.unknown[i] = len(words) > UNKNOWN_SHARE * len(ids)
                 flags.missing.update({i: words} if words else {})
         return flags
 
