@@ -51,12 +51,6 @@ class AlignRequest(BaseModel):
     metric: MetricField = None
 
 
-class NoFields(BaseModel):
-    """Nothing."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
 def _service(request: Request) -> Service:
     service: Service = request.app.state.service
     return service

@@ -7,10 +7,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import anyio
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, create_model
 
 from twmd_registry.errors import InputError, TwmdError
-from twmd_registry.serve.app import AlignRequest, NoFields, ScoreRequest, parse
+from twmd_registry.serve.app import AlignRequest, ScoreRequest, parse
 from twmd_registry.serve.service import Answer, Service
 from twmd_registry.version import __version__
 
@@ -22,6 +22,9 @@ ABOUT_ALIGN = (
     "Show which token carries how much of the score to which token, and their similarity: the cosine; where the "
     "signature has vectors:raw, the inner product."
 )
+
+_NoFields = create_model("NoFields", __config__=ConfigDict(extra="forbid"))
+CANCELLED = "notifications/cancelled"
 
 
 def make_mcp_server(service: Service) -> Any:
@@ -35,7 +38,7 @@ def make_mcp_server(service: Service) -> Any:
     tools: dict[str, tuple[type[BaseModel], Callable[..., Coroutine[Any, Any, Answer]], str]] = {
         "score": (ScoreRequest, service.score, "Score predictions against references: one or several per prediction."),
         "align": (AlignRequest, service.align, ABOUT_ALIGN),
-        "list_metrics": (NoFields, list_metrics, "List the metrics that are served, with their signatures."),
+        "list_metrics": (_NoFields, list_metrics, "List the metrics that are served, with their signatures."),
     }
 
     async def list_tools(*_: object) -> Any:
@@ -65,33 +68,30 @@ async def run_on_stdio(server: Any, limit: float) -> None:
     from mcp import types
     from mcp.server.stdio import stdio_server
 
-    waiting, answered = set[str | int](), anyio.Event()
-
-    async def read(source: Any, sink: Any) -> None:
-        nonlocal answered
-        async with sink:
-            async for item in source:
-                message = getattr(item, "message", None)
-                if isinstance(message, types.JSONRPCRequest):
-                    waiting.add(message.id)
-                elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
-                    waiting.discard((message.params or {}).get("requestId", ""))  # which gets no answer
-                await sink.send(item)
-            with anyio.move_on_after(limit):
-                while waiting:
-                    answered = anyio.Event()
-                    await answered.wait()
-
-    async def write(source: Any, sink: Any) -> None:
-        async with sink:
-            async for item in source:
-                await sink.send(item)
-                waiting.discard(getattr(item.message, "id", ""))
-                answered.set()
-
+    waiting = set[Any]()
     async with stdio_server() as (source, sink), anyio.create_task_group() as group:
         to_server, requests = anyio.create_memory_object_stream[Any](0)
         answers, from_server = anyio.create_memory_object_stream[Any](0)
-        group.start_soon(read, source, to_server)
-        group.start_soon(write, from_server, sink)
+
+        async def read() -> None:
+            async with to_server:
+                async for item in source:
+                    message = getattr(item, "message", None)
+                    if isinstance(message, types.JSONRPCRequest):
+                        waiting.add(message.id)
+                    elif isinstance(message, types.JSONRPCNotification) and message.method == CANCELLED:
+                        waiting.discard((message.params or {}).get("requestId"))  # which gets no answer
+                    await to_server.send(item)
+                with anyio.move_on_after(limit):
+                    while waiting:
+                        await anyio.sleep(0.01)
+
+        async def write() -> None:
+            async with sink:
+                async for item in from_server:
+                    await sink.send(item)
+                    waiting.discard(getattr(item.message, "id", None))
+
+        group.start_soon(read)
+        group.start_soon(write)
         await server.run(requests, answers, server.create_initialization_options())
