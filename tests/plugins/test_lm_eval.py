@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -127,6 +130,26 @@ def test_metric_loaded_from_evaluate_by_lm_eval_is_refused_with_the_import_it_ne
     with pytest.raises(InputError, match="import twmd_registry.plugins.lm_eval before"):
         run(TRANSLATION.replace("- metric: twmd\n", "- metric: twmd\n    hf_evaluate: true\n"))
     assert evaluate.load("twmd").compute(predictions=["a"], references=["a"])["twmd"] == pytest.approx(1)
+
+
+def test_bare_metric_that_nothing_registered_is_refused_with_the_import_it_needs(tmp_path: Path) -> None:
+    rows = [json.dumps(row) for row in ROWS if "german" in row]
+    (tmp_path / "translations.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    text = re.sub("    aggregation: .*\n    higher_is_better: .*\n", "", TRANSLATION)
+    (tmp_path / "task.yaml").write_text(text, encoding="utf-8")
+    program = f"""
+import twmd_registry
+from lm_eval import simple_evaluate
+from lm_eval.tasks import TaskManager
+manager = TaskManager(include_path={str(tmp_path)!r}, include_defaults=False)
+simple_evaluate("dummy", tasks=["german_to_english"], task_manager=manager)
+"""
+    environment = os.environ | {"HF_DATASETS_CACHE": str(tmp_path / "cache"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "InputError: lm_eval calls metrics of evaluate pair by pair" in done.stderr.splitlines()[-1]
 
 
 def test_keys_of_references_in_reach_the_scores(texts: Texts) -> None:
