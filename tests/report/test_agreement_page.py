@@ -10,6 +10,8 @@ import pytest
 
 from twmd_registry.cli import main
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+LARGEST_PICTURE = 90_000
 TEXTS = ["The cat sat on the mat.", "It rained all day.", "Nobody came home.", "She bought three apples."]
 
 
@@ -58,6 +60,19 @@ def test_page_has_intervals_pictures_and_what_a_difference_means(
     assert "chrf</th>" not in meaning  # it has no fitted accuracy
     assert "<s0>" not in page
     assert "https:" not in page
+
+
+def test_pictures_of_the_documentation_are_small_and_drawn_by_this_package() -> None:
+    page = (DOCS / "agreement.md").read_text(encoding="utf-8")
+    names = re.findall(r"!\[[^]]+\]\(([^)]+)\)", page)
+    assert names == ["pictures/wmt23-scatter.png", "pictures/wmt23-spa.svg"]
+    assert sorted(DOCS.joinpath("pictures").iterdir()) == sorted(DOCS / name for name in names)
+    for name in names:
+        content = (DOCS / name).read_bytes()
+        made = b"Software\0twmd-registry " if name.endswith(".png") else b">twmd-registry "
+        assert made in content
+        assert len(content) < LARGEST_PICTURE
+        assert f"docs/{name}" in (DOCS.parent / "Makefile").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".svg")
 COLUMNS = 3
 PANEL_INCHES = 2.6
+CELL_INCHES = 0.3
+"""Of a matrix, so that a number of three digits fits."""
 DENSITY_POINTS = 201
 NORMAL_95 = 1.96
 Curve: TypeAlias = Sequence[np.ndarray]
@@ -216,7 +218,7 @@ def matrices(panels: Mapping[str, np.ndarray], names: Sequence[str], title: str,
             colour = "white" if shown[i, j] > 60 else "black"
             axes.text(j, i, f"{shown[i, j]:.0f}", ha="center", va="center", fontsize=6, color=colour)
 
-    return draw_panels(list(panels), panel, title, suffix)
+    return draw_panels(list(panels), panel, title, suffix, max(PANEL_INCHES, CELL_INCHES * len(names)))
 
 
 def as_csv(columns: Mapping[str, np.ndarray]) -> bytes:
