@@ -1,4 +1,4 @@
-"""Training data of the adapters: WMT, a part of MLQE-PE, stsb-multi with one language per pair, and unrated pairs of
+"""Training data of the adapters: WMT, parts of MLQE-PE, stsb-multi with one language per pair, and unrated pairs of
 system outputs and of sentences.
 """
 
@@ -12,10 +12,12 @@ import random
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from twmd_registry import score
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.overlap import normalise
 from twmd_registry.models.files import find_model
@@ -42,11 +44,7 @@ def _languages(line: str) -> set[str]:
 
 def sample_mlqe(folder: Path, output: Path, without: set[str]) -> None:
     """Write every eighth row of MLQE-PE's train split, less some languages and the references of dev and test."""
-    held_out = {
-        normalise(str(text))
-        for name in ("dev", "test")
-        for text in read_rated(f"mlqe:{folder / f'{name}.jsonl.xz'}").references
-    }
+    held_out = _held_out_references(folder)
     train = folder / "train.jsonl.xz"
     references = read_rated(f"mlqe:{train}").references
     with lzma.open(train, "rt", encoding="utf-8") as file:
@@ -57,6 +55,37 @@ def sample_mlqe(folder: Path, output: Path, without: set[str]) -> None:
         if normalise(str(text)) not in held_out and _languages(line).isdisjoint(without)
     ]
     output.write_text("".join(kept), encoding="utf-8")
+
+
+def rate_from_english(folder: Path, adapter: Path, output: Path) -> None:
+    """Write MLQE-PE's training pairs from English, rated by TWMD of the multilingual model with an adapter.
+
+    A student that learns from English texts alone would fall behind its former self elsewhere.
+    """
+    held_out = _held_out_references(folder)
+    rated = read_rated(f"mlqe:{folder / 'train.jsonl.xz'}")
+    rows = [
+        i
+        for i, (group, prediction, reference) in enumerate(
+            zip(rated.group, rated.predictions, rated.references, strict=True)
+        )
+        if str(group).startswith("en-") and normalise(prediction) and normalise(str(reference)) not in held_out
+    ]
+    texts = [rated.predictions[i] for i in rows], [str(rated.references[i]) for i in rows]
+    settings: dict[str, Any] = {"layer": "7-9", "aggregation": "mean", "temperature": 0.1, "special": "all"}
+    scores = score(*texts, "twmd", model="multilingual", adapter=str(adapter), **settings).scores
+    with output.open("w", encoding="utf-8") as file:
+        for i, prediction, reference, rating in zip(rows, *texts, scores, strict=True):
+            row = {"group": str(rated.group[i]), "prediction": prediction, "reference": reference, "rating": rating}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _held_out_references(folder: Path) -> set[str]:
+    return {
+        normalise(str(text))
+        for name in ("dev", "test")
+        for text in read_rated(f"mlqe:{folder / f'{name}.jsonl.xz'}").references
+    }
 
 
 def mix_stsb(english: Path, others: Path, output: Path, without: set[str]) -> None:
@@ -160,12 +189,12 @@ def _mean_vectors(texts: Sequence[str]) -> torch.Tensor:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", choices=["wmt", "mlqe", "stsb", "pairs", "sentences"])
+    parser.add_argument("data", choices=["wmt", "mlqe", "from-english", "stsb", "pairs", "sentences"])
     parser.add_argument(
         "sources",
         nargs="+",
         type=Path,
-        help="a file, MLQE-PE's folder, stsb's and stsb-multi's, archives, or stsb's folder and MRPC's file",
+        help="a file, MLQE-PE's folder (and an adapter's), stsb's and stsb-multi's, archives, or stsb's and MRPC's file",
     )
     parser.add_argument("output", type=Path)
     parser.add_argument("--without", nargs="*", default=[], help="languages to leave out")
@@ -174,6 +203,8 @@ if __name__ == "__main__":
     given = parser.parse_args()
     if given.data == "pairs":
         pair_outputs(given.sources, given.output, given.per_segment, given.held_out)
+    elif given.data == "from-english":
+        rate_from_english(given.sources[0], given.sources[1], given.output)
     elif given.data == "sentences":
         pair_sentences(given.sources[0], given.sources[1], given.output)
     elif given.data == "stsb":

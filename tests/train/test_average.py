@@ -17,7 +17,7 @@ from tests.processes import limit_files
 from tests.train.rated_words import named_words
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.models.adapter import find_adapter, merge
+from twmd_registry.models.adapter import find_adapter, merge, read_adapter_config
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_encoder
 from twmd_registry.registry.names import Dtype
@@ -173,13 +173,32 @@ def test_mean_vectors_are_transferred_and_must_be_the_same(
         average([first, odd], tmp_path / "none", options=CPU)
 
 
+def test_single_adapter_in_half_precision_is_a_smaller_copy(members: list[Path], tmp_path: Path) -> None:
+    average(members[:1], tmp_path / "half", dtype=Dtype.FLOAT16, options=CPU)
+    changes = []
+    for folder in (members[0], tmp_path / "half"):
+        factors, settings = load_file(folder / "adapter_model.safetensors"), find_adapter(str(folder))
+        scale = read_adapter_config(settings, "lora_alpha") / read_adapter_config(settings, "r")
+        changes.append(
+            {
+                name: scale * up.float() @ factors[name.replace("lora_B", "lora_A")].float()
+                for name, up in factors.items()
+                if "lora_B" in name
+            }
+        )
+    one, copy = changes
+    assert one.keys() == copy.keys()
+    for name, change in one.items():
+        torch.testing.assert_close(copy[name], change, rtol=0, atol=1e-3 * float(change.abs().max()))
+
+
 def test_adapters_without_a_mean_are_refused(tiny: str, members: list[Path], tmp_path: Path) -> None:
     output = tmp_path / "mean"
     shutil.copytree(members[0], tmp_path / "copy")
     other = train(tiny, tmp_path / "other", Recipe(rank=2, epochs=1), temperature=0.5)
     whole = train(tiny, tmp_path / "whole", Recipe(full=True, epochs=1))
     cases: list[tuple[list[Path], type[Exception], str]] = [
-        (members[:1], SpecError, "averaging needs two or more adapters; got 1"),
+        (members[:1], SpecError, "averaging needs two or more adapters; of a single one, rank or dtype"),
         ([*members, tmp_path / "copy"], SpecError, "copy and .*seed1 hold the same adapter: train each with a seed of"),
         ([members[0], other], SpecError, "other was trained with other settings than .*seed1: temperature is 0.5, not"),
         ([members[0], whole], SpecError, "whole holds a whole model: adapters are averaged"),

@@ -328,14 +328,15 @@ def _finetune(arguments: Arguments, complete: Callable[[FinetunePlan], FinetuneP
 @declare.device
 def average_command(arguments: Arguments) -> int:
     """Average the adapters of several 'twmd finetune' runs (with different seeds, for example) into a single adapter
-    that scores as fast as any one of them.
+    that scores as fast as any one of them; of a single adapter, --dtype or --rank makes a smaller copy.
     """
     from twmd_registry.train.average import average
 
     name = name_preset(arguments.name, str(arguments.output.resolve()))
     own = {"dtype": Dtype(arguments.dtype), "rank": arguments.rank, "options": options_of(arguments), "name": name}
     scorer, rank = average(arguments.adapters, arguments.output, **own)
-    print(f"averaged {len(arguments.adapters)} adapters into one of rank {rank}")
+    number = len(arguments.adapters)
+    print(f"averaged {number} adapters into one of rank {rank}" if number > 1 else f"copied the adapter: rank {rank}")
     _print_usage(str(scorer.requested.metric), keys_to_set(scorer.requested), scorer.signature)
     return 0
 

@@ -41,7 +41,8 @@ def average(
     """Average the adapters of trained metrics, and save the metric with the mean adapter.
 
     Args:
-        folders: At least 2 output folders of ``twmd finetune``, of the same metric with the same settings.
+        folders: Output folders of ``twmd finetune``, of the same metric with the same settings; a single one for a
+            smaller copy of its adapter.
         output: The output folder: the adapter, ``preset.toml``, ``README.md``, ``signature.txt`` and hashes of the
             training data.
         dtype: Number format of the adapter; float16 and bfloat16 halve the file, and round the weights.
@@ -53,15 +54,15 @@ def average(
         The scorer of the mean, and the rank of its adapter.
 
     Raises:
-        SpecError: There are fewer than two folders, two hold the same adapter, a folder holds a whole model, or
-            settings or base models differ, or `rank` is not below the sum of the ranks.
+        SpecError: There is one folder and neither dtype nor rank makes its adapter smaller, two hold the same adapter,
+            a folder holds a whole model, settings or base models differ, or `rank` is not below the sum of the ranks.
         FileError: A folder holds no trained metric, or the output folder is not empty or cannot be written.
         ModelError: The model or an adapter is not available or is damaged.
         MissingExtraError: `peft` or `accelerate` is not installed.
     """
     require_training()
-    if len(folders) < 2:
-        raise SpecError(f"averaging needs two or more adapters; got {len(folders)}.")
+    if len(folders) < 2 and dtype is Dtype.FLOAT32 and rank is None:
+        raise SpecError("averaging needs two or more adapters; of a single one, rank or dtype makes a smaller copy.")
     read = [_read(folder) for folder in folders]
     specs, presets = [spec for spec, _ in read], [preset for _, preset in read]
     adapters = [find_adapter(str(spec.adapter)) for spec in specs]
@@ -79,7 +80,7 @@ def average(
         scorer = Scorer(save_means(spec, backgrounds[0], output), options)
         members = [(own.name, preset.provenance) for own, preset in zip(adapters, presets, strict=True)]
         listed = " ".join(f"{adapter}: {provenance}" for adapter, provenance in members)
-        about = f"The mean of the weights of {len(members)} adapters. {listed}"
+        about = f"The mean of the weights of {len(members)} adapters. {listed}" if len(members) > 1 else listed
         save_documents(scorer, files, output, "average", name=name, provenance=about, members=members, rank=rank)
         hashes = [read_hashes(own.folder / TRAINING_DATA) for own in adapters]
         write_hashes({data: values for own in hashes for data, values in own.items()}, output / TRAINING_DATA)
