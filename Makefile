@@ -139,15 +139,6 @@ distilled: $(VENV)/.dev
 	  --set layer=4-6 aggregation=mean temperature=0.1 special=all --edits numbers units names negations --margin 0.5 \
 	  --loss pearson --batch 24 --epochs 1 --dropout 0 --rank 32 --bf16 --seed 1 -o $(DISTILLED)/twmd
 
-MTE ?= mte
-PICTURES := build/pictures
-DRAW = $(BIN)/twmd correlate mte:$(MTE)/wmt23/,pair=en-de -m 'twmd;preset=multilingual-tuned' chrf --resamples 0 --disk-cache 4GB
-pictures: $(VENV)/.dev
-	mkdir -p docs/pictures
-	$(DRAW) --correlation acc_eq -o $(PICTURES)/segments
-	cp $(PICTURES)/segments/scatter.png docs/pictures/wmt23-scatter.png
-	$(DRAW) --correlation spa --level system -o $(PICTURES)/systems
-	cp $(PICTURES)/systems/spa-en-de.svg docs/pictures/wmt23-spa.svg
 # Ratings of pairs from English by the adapter of `make tuned-multilingual` 90 seconds, the epoch 66 minutes by one thread, beside other work.
 distilled-multilingual: $(VENV)/.dev
 	$(BIN)/python -m tests.training_data from-english $(MLQE) $(MANY)/twmd $(MANY)/from-english.jsonl
@@ -157,6 +148,16 @@ distilled-multilingual: $(VENV)/.dev
 	  --set model=multilingual layer=7-9 aggregation=mean temperature=0.1 special=all --edits numbers units names negations --margin 0.5 \
 	  --loss pearson --batch 24 --epochs 1 --dropout 0 --rank 32 --bf16 --seed 1 -o $(MANY)/student
 	$(BIN)/twmd average $(MANY)/student --dtype float16 -o $(MANY)/distilled
+
+MTE ?= mte
+PICTURES := build/pictures
+DRAW = $(BIN)/twmd correlate mte:$(MTE)/wmt23/,pair=en-de -m 'twmd;preset=multilingual-tuned' chrf --resamples 0 --disk-cache 4GB
+pictures: $(VENV)/.dev
+	mkdir -p docs/pictures
+	$(DRAW) --correlation acc_eq -o $(PICTURES)/segments
+	cp $(PICTURES)/segments/scatter.png docs/pictures/wmt23-scatter.png
+	$(DRAW) --correlation spa --level system -o $(PICTURES)/systems
+	cp $(PICTURES)/systems/spa-en-de.svg docs/pictures/wmt23-spa.svg
 
 BENCHES := growth significance references cache finetune scale serve lm_eval
 # Progress is printed as it goes; make bench QUICK=1 takes at most 3 minutes.
