@@ -135,11 +135,19 @@ class FileEmbedding(nn.Module):
         """Return the rows of token ids; shape (...) to (..., D)."""
         numbers, places = np.unique(ids.cpu().numpy().ravel(), return_inverse=True)
         rows = np.empty((len(numbers), self.width), dtype="<f4")
-        with self.path.open("rb", buffering=0) as file:
-            for row, number in zip(rows, numbers.tolist(), strict=True):
-                file.seek(self.offset + number * row.nbytes)
-                if file.readinto(row.data) != row.nbytes:
-                    raise ModelError(f"{self.path} ends before its word embeddings do: remove its folder.")
+        whole = True
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                for row, number in zip(rows, numbers.tolist(), strict=True):
+                    file.seek(self.offset + number * row.nbytes)
+                    whole &= file.readinto(row.data) == row.nbytes
+        except OSError as error:
+            raise ModelError(
+                f"cannot read word embeddings from {self.path}: {error.strerror}. Start again: a missing "
+                "folder is made again."
+            ) from error
+        if not whole:
+            raise ModelError(f"{self.path} ends before its word embeddings do: remove its folder.")
         return torch.from_numpy(rows[places].reshape(*ids.shape, -1)).to(self.like)
 
 
