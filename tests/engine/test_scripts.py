@@ -76,6 +76,11 @@ def test_every_row_counts_for_the_guard_whatever_it_repeats() -> None:
         twmd_registry.score([*ENGLISH, *ENGLISH, *[HAN] * 95], [*ENGLISH, *ENGLISH, *[HAN[:2]] * 95])
 
 
+def test_first_row_is_one_of_the_script_that_is_named() -> None:
+    with pytest.raises(InputError, match=r"above all Cyrillic \(first: references\[1\]\)"):
+        twmd_registry.score([HAN, ENGLISH[0]], [HAN, CYRILLIC * 4])
+
+
 def test_any_language_gives_a_warning_and_the_same_score_in_every_face(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -224,10 +224,10 @@ def check_texts(
     for backend in backends:
         foreign = count_foreign(letters, backend.requested_scripts)
         if foreign > FOREIGN_SHARE * total.total():
-            written = np.array([count_foreign(own, backend.requested_scripts) > 0 for own in by_text])
-            first = name_texts(pairs, written, rows).partition(",")[0]
+            script = next(script for script in letters if script not in backend.requested_scripts)
+            first = name_texts(pairs, np.array([script in own for own in by_text]), rows).partition(",")[0]
             strict = not all(each.options.any_language for each in backends)
-            _refuse_scripts(backend.requested, letters, foreign / total.total(), first, strict=strict)
+            _refuse_scripts(backend.requested, script, foreign / total.total(), first, strict=strict)
     for spec in (backend.requested for backend in backends):
         size = spec.centering_size or number
         if spec.centering_kind in {Centering.BATCH, Centering.CORPUS} and (number % size == 1 or 1 in {size, number}):
@@ -245,12 +245,11 @@ def count_foreign(letters: dict[str, int], scripts: Sequence[str]) -> int:
     return sum(number for script, number in letters.items() if scripts and script not in scripts)
 
 
-def _refuse_scripts(spec: MetricSpec, letters: dict[str, int], share: float, first: str, *, strict: bool) -> None:
-    """Refuse a share of foreign letters, or warn of it, with the place of the first such text."""
+def _refuse_scripts(spec: MetricSpec, script: str, share: float, first: str, *, strict: bool) -> None:
+    """Refuse a share of foreign letters, or warn of it, with the script of most of them and the first text in it."""
     preset = describe_model(spec.model)
     if preset is None:
         return
-    script = next(script for script in letters if script not in preset.scripts)
     many = len(preset.languages) > SHOWN_LANGUAGES
     made_for = f"{len(preset.languages)} other languages" if many else ", ".join(preset.languages)
     problem = (
