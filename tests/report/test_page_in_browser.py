@@ -224,6 +224,15 @@ def test_differing_words_are_marked_by_more_than_colour(browser: Any, tmp_path: 
         assert page.evaluate(style) == ["underline", "600"]
 
 
+def test_text_from_right_to_left_begins_at_the_right(browser: Any, tmp_path: Path) -> None:
+    arabic = "\u0642\u0631\u0623 \u0627\u0644\u0648\u0644\u062f."
+    made = report(["a"], [["it rains"], [arabic]], [["it rained", arabic]], size=3)
+    style = "all => all.map(one => [getComputedStyle(one).direction, getComputedStyle(one).textAlign])"
+    with opened(browser, write(made, tmp_path)) as page:
+        shown = page.eval_on_selector_all("#table td.text", style)
+    assert shown == [["ltr", "start"]] * 2 + [["rtl", "start"]] * 2
+
+
 def test_tables_are_shown_without_script(browser: Any, address: str) -> None:
     with opened(browser, address, java_script_enabled=False) as page:
         assert "need this page's own script" in (page.text_content("noscript") or "")
