@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -113,6 +114,25 @@ def test_metrics_without_a_significant_difference_share_a_rank(statistic: str) -
     scores = [worse[1], twins[0], worse[0], twins[1]]
     values = [agreement(statistic, own, rated, resamples=0).value for own in scores]
     assert rank_metrics(scores, values, rated, statistic, trials=99) == [3, 1, 2, 1]
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_permutation_swaps_items_or_single_scores(single: bool) -> None:
+    rng = np.random.default_rng(3)
+    people = rng.normal(size=8)
+    a, b = people + rng.normal(0, 0.6, 8), people + rng.normal(0, 0.9, 8)
+    rated = rate(people)._replace(item=[f"item {k // 2}" for k in range(8)])
+    first, second = ((own - own.mean()) / own.std() for own in (a, b))
+    observed = np.corrcoef(a, people)[0, 1] - np.corrcoef(b, people)[0, 1]
+    units = np.arange(8) if single else np.arange(8) // 2
+    reached = []
+    for swapped in itertools.product([False, True], repeat=units.max() + 1):
+        swap = np.array(swapped)[units]
+        pair = np.where(swap, second, first), np.where(swap, first, second)
+        r, other = (np.corrcoef(own, people)[0, 1] for own in pair)
+        reached.append(r - other >= observed - 1e-9)
+    test = permutation(a, b, rated, "pearson", trials=4000, single=single)
+    assert test.p == pytest.approx(np.mean(reached), abs=0.03)
 
 
 def test_metric_is_compared_with_every_metric_of_the_rank_above(monkeypatch: pytest.MonkeyPatch) -> None:

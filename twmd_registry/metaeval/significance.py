@@ -134,25 +134,27 @@ def permutation(
     trials: int = 1000,
     seed: int = SEED,
     threshold: float = THRESHOLD,
+    single: bool = False,
 ) -> AgreementTest:
     """Test whether A agrees better than B by paired permutation: PERM-INPUTS of Deutsch, Dror and Roth (2021).
 
     Both metrics' scores are standardised within every part that the statistic is computed in. In a trial the scores of
     every item are swapped between the metrics with probability 1/2, all segments of an item together; where the data do
-    not name items every segment is an item. ``p = (1 + trials with at least the observed difference) / (1 + trials)``;
-    a part without a value in a trial is left out of that trial's mean, and a trial without any value counts as having
-    at least that difference. Parts in which either metric's statistic is undefined are left out for both. Time grows
-    with trials x rows: seconds for 1000 trials of 7 x 560 rows, most of them by Kendall.
+    not name items every segment is an item. With `single` every segment is swapped alone, which is their PERM-BOTH.
+    ``p = (1 + trials with at least the observed difference) / (1 + trials)``; a part without a value in a trial is left
+    out of that trial's mean, and a trial without any value counts as having at least that difference. Parts in which
+    either metric's statistic is undefined are left out for both.
 
     Args:
         scores_a: Of metric A, higher is better; shape (segments,).
         scores_b: Of metric B; likewise.
         rated: The ratings, and the parts that their segments belong to.
         statistic: A value of `Statistic`.
-        averaging: A value of `Averaging`, as for `twmd_registry.metaeval.agreement.agreement`.
+        averaging: A value of `Averaging`, as for `agreement`.
         trials: How many permutations, 1 or more.
         seed: Of the permutations.
         threshold: The least difference of two ratings that ``darr`` counts as an order.
+        single: Whether the segments of an item are swapped one by one.
 
     Returns:
         The difference of the averages, and p from 1 / (1 + trials) to 1. Two equal metrics have 0 and 1.
@@ -162,15 +164,14 @@ def permutation(
         InputError: As for `agreement`, or a single item to swap.
 
     Warns:
-        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` items, or segments where the data
-            do not name items.
+        TwmdWarning: Fewer than `RELIABLE_SAMPLE` items, or segments where the data do not name items.
     """
     wanted = statistic_named(statistic)
     if trials < 1:
         raise SpecError(f"expected 1 trial or more, not {trials}.")
     check_sample(len(rated.ratings) if rated.item is None else len(set(rated.item)))
     both = _check_both(scores_a, scores_b, rated)
-    swaps = _draw_swaps(rated, trials, np.random.default_rng(seed))
+    swaps = _draw_swaps(rated._replace(item=None) if single else rated, trials, np.random.default_rng(seed))
     observed, permuted, undefined = list[float](), list[np.ndarray](), list[Undefined]()
     for name, rows, estimator in split_parts(rated, wanted, averaging, threshold=threshold):
         try:
@@ -195,8 +196,8 @@ def rank_metrics(
     """Rank metrics in clusters, as the metrics shared task does (Freitag et al. 2023).
 
     From the metric that agrees best downwards: a metric has the rank of the one above it, unless a metric of that rank
-    outperforms it by `permutation` (p of at most `SIGNIFICANT`); then it begins the next rank. Time grows with the
-    number of pairs of one rank.
+    outperforms it by `permutation` of single scores (p of at most `SIGNIFICANT`); then it begins the next rank. Time
+    grows with the number of pairs of one rank.
 
     Args:
         scores: Of every metric; shape (metrics, segments).
@@ -210,7 +211,8 @@ def rank_metrics(
     """
     ranks, rank, cluster = [0] * len(scores), 1, list[int]()
     for metric in sorted(range(len(scores)), key=lambda each: -values[each]):
-        against = [permutation(scores[better], scores[metric], rated, statistic, **permuted) for better in cluster]
+        mine = scores[metric]
+        against = [permutation(scores[better], mine, rated, statistic, single=True, **permuted) for better in cluster]
         if any(test.p <= SIGNIFICANT for test in against):
             rank, cluster = rank + 1, []
         cluster.append(metric)
