@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from contextvars import copy_context
 from dataclasses import replace
 from functools import cache, partial
@@ -152,12 +152,13 @@ class PipelineRun:
             for specs in self._views.values()
             for spec in specs
         }
-        for chunk, by_spec in self.align():
-            for spec, sides in by_spec.items():
-                scores[spec][:, chunk] = sides[: len(scores[spec])].to("cpu", torch.float64).numpy()
+        with closing(self.align()) as chunks:
+            for chunk, by_spec in chunks:
+                for spec, sides in by_spec.items():
+                    scores[spec][:, chunk] = sides[: len(scores[spec])].to("cpu", torch.float64).numpy()
         return scores
 
-    def align(self) -> Iterator[tuple[slice, dict[MetricSpec, Tensor]]]:
+    def align(self) -> Generator[tuple[slice, dict[MetricSpec, Tensor]]]:
         """Encode, center, align and reduce all pairs, chunk by chunk; differentiable in the weights of the encoder.
 
         Yields:
@@ -169,25 +170,26 @@ class PipelineRun:
         chunks = self._encode(self._chunks)
         if not torch.is_grad_enabled() and len(self._chunks) > 1:  # a thread encodes the next chunk meanwhile
             chunks = prefetch(chunks, self._cancelled)
-        for chunk, texts, rows, encoded in chunks:
-            empty = (encoded.lengths == 0).cpu().numpy()
-            for view, specs in self._views.items():
-                items = make_items(view, self._pairs, chunk, texts, rows)
-                layers, weightless, wordless = select(view, encoded, items, self._encoder)
-                units = make_units(view, layers, items, sums.get(view), unknown=encoded.unknown, weightless=weightless)[
-                    1
-                ]
-                del layers  # copies of all vectors
-                sides, vanished = align_pairs(units, items, empty[items.row], specs)
-                for flag, gone in (
-                    (self.flags.vanished, items.row[vanished & ~empty[items.row]]),
-                    (self.flags.wordless, wordless),
-                    (self.flags.weightless, [] if weightless is None else items.row[weightless.cpu().numpy()]),
-                ):
-                    flag[texts[np.isin(rows, gone)]] = True
-                if self._progress is not None:
-                    self._progress(len(items.hyp) * len(specs))
-                yield chunk, dict(zip(specs, sides, strict=True))
+        with closing(chunks):  # after an error the thread ends here, while the caller holds the model
+            for chunk, texts, rows, encoded in chunks:
+                empty = (encoded.lengths == 0).cpu().numpy()
+                for view, specs in self._views.items():
+                    items = make_items(view, self._pairs, chunk, texts, rows)
+                    layers, weightless, wordless = select(view, encoded, items, self._encoder)
+                    units = make_units(
+                        view, layers, items, sums.get(view), unknown=encoded.unknown, weightless=weightless
+                    )[1]
+                    del layers  # copies of all vectors
+                    sides, vanished = align_pairs(units, items, empty[items.row], specs)
+                    for flag, gone in (
+                        (self.flags.vanished, items.row[vanished & ~empty[items.row]]),
+                        (self.flags.wordless, wordless),
+                        (self.flags.weightless, [] if weightless is None else items.row[weightless.cpu().numpy()]),
+                    ):
+                        flag[texts[np.isin(rows, gone)]] = True
+                    if self._progress is not None:
+                        self._progress(len(items.hyp) * len(specs))
+                    yield chunk, dict(zip(specs, sides, strict=True))
 
     def sum_up(self) -> None:
         """Add the share of these pairs to the sums over the whole corpus, by `total`; score nothing.
@@ -239,7 +241,7 @@ class PipelineRun:
             "plans": {str(name): plan.cpu().numpy() for name, plan in zip(names, sides, strict=False)},
         }
 
-    def _encode(self, chunks: Sequence[slice]) -> Iterator[tuple[slice, np.ndarray, np.ndarray, EncodedTexts]]:
+    def _encode(self, chunks: Sequence[slice]) -> Generator[tuple[slice, np.ndarray, np.ndarray, EncodedTexts]]:
         """Yield every chunk with the numbers of its texts, their rows in the encoded texts, and the encoded texts."""
 
         def report(texts: int) -> None:
@@ -305,7 +307,7 @@ class PipelineRun:
         return DocumentFrequencies(int(documents), self._total(lambda: torch.from_numpy(own().counts)).numpy())
 
 
-def prefetch(items: Iterator[Item], cancelled: Event) -> Iterator[Item]:
+def prefetch(items: Iterator[Item], cancelled: Event) -> Generator[Item]:
     """Yield the items of an iterator, without gradients; a thread computes the next item ahead. `cancelled` is set when
     the caller stops, so that the thread can stop early.
     """
