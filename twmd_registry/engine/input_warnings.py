@@ -274,6 +274,7 @@ def warn_about_split_words(name: str | None, model: Any, texts: Sequence[str]) -
     with model.lock:
         tokenizer = model.tokenizer.backend_tokenizer
         tokenizer.no_truncation()
+        tokenizer.no_padding()
         encodings = tokenizer.encode_batch(sample, add_special_tokens=False)  # the faster call names no words
     pieces = sum(len(encoding.ids) for encoding in encodings)
     whole = sum(
