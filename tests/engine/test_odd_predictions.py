@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -115,3 +117,10 @@ def test_german_given_to_the_english_model_causes_a_warning_from_30_texts_on() -
         with warnings.catch_warnings():
             warnings.simplefilter("error", TwmdWarning)
             twmd_registry.score(texts, texts)
+
+
+def test_english_texts_cause_no_warning_in_a_process_that_has_encoded_nothing() -> None:
+    demo = Path(twmd_registry.__file__).parent / "data" / "demo" / "system_a.jsonl"
+    command = [sys.executable, "-m", "twmd_registry.cli", "score", "-i", str(demo)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
