@@ -82,6 +82,8 @@ def test_score_files_are_read_as_published_scores(wmt99: Path, run: Run) -> None
         ("documents/cs-en.docs", "news a\n", "cs-en.docs: expected 3 lines, one per segment; got 1."),
         ("system-outputs/cs-en/sys-1.txt", "one\n", "output sys-1 of cs-en has 1 lines; expected 3"),
         ("system-outputs/en-cs/sys-1.txt", "one\n", "references holds no en-cs.NAME.txt"),
+        ("documents/cs-en.docs", "all a\nall b\nchat c\n", "cs-en.docs: 'all' is no domain: the shared task means all"),
+        ("system-outputs/cs-en/a\tb.txt", "1\n2\n3\n", r"'a\tb' of cs-en: names in score files have no white space"),
     ],
 )
 def test_damaged_test_set_is_refused(file: str, text: str, words: str, wmt99: Path, run: Run) -> None:
@@ -92,7 +94,20 @@ def test_damaged_test_set_is_refused(file: str, text: str, words: str, wmt99: Pa
     assert not (wmt99.parent / "out").exists()
 
 
+def test_test_set_without_outputs_and_used_folder_are_refused(wmt99: Path, run: Run) -> None:
+    assert run("submit twmd wmt99 -o out")[0] == 0
+    status, _, complained = run("submit twmd wmt99 -o out")
+    assert (status, "out holds scores of twmd already: remove them" in complained) == (1, True)
+    for name in OUTPUTS:
+        (wmt99 / "system-outputs" / "cs-en" / f"{name}.txt").unlink()
+    status, _, complained = run("submit twmd wmt99 -o new")
+    assert (status, "system-outputs/cs-en holds no SYSTEM.txt to be scored" in complained) == (1, True)
+    assert not (wmt99.parent / "new").exists()
+
+
 def test_name_that_is_no_file_name_is_refused(wmt99: Path, run: Run) -> None:
     status, _, complained = run("submit twmd wmt99 --name a.b -o out")
     assert (status, "--name a.b: expected letters, digits, - and _" in complained) == (2, True)
-    assert run(f"submit twmd {wmt99.parent} -o out")[2].endswith("holds no folder of a language pair.\n")
+    status, _, complained = run("submit twmd wmt99 --test-set 'a b' -o out")
+    assert (status, "the test set 'a b': expected letters, digits, - and _" in complained) == (2, True)
+    assert run(f"submit twmd {wmt99.parent} --test-set x -o out")[2].endswith("holds no folder of a language pair.\n")

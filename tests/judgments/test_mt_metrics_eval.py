@@ -9,8 +9,9 @@ import pytest
 
 from tests.judgments.test_readers import written
 from twmd_registry.cli import main
-from twmd_registry.errors import FileError, SpecError, TwmdWarning
+from twmd_registry.errors import FileError, InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.translations import GROUPINGS, read_mt_metrics_eval
+from twmd_registry.metaeval.agreement import check_segment_ratings
 
 SCORES = "A\t-1.5\nB\tNone\nrefA\t0\nA\t0\nB\t-5\nrefA\t0\n"
 OUTPUTS = {"A": "a one\na two\n", "B": "b one\nb two\n"}
@@ -125,6 +126,7 @@ def test_ratings_of_systems_are_those_of_their_files(tmp_path: Path) -> None:
     ("level", "text", "words"),
     [
         ("sys", "A\t0\nA\t1\n", r"mqm\.sys\.score, row 2: this is score 2 of 2 of A; expected 1, one per system"),
+        ("sys", "", r"mqm\.sys\.score is empty: expected lines with a system and a score"),
         ("domain", "nws A 0\n", r"domain\.score, row 1: no segment is of domain nws; did you mean 'news'\? Choices:"),
         ("domain", "news A 0\nnews A 1\n", "row 2: this is score 2 of 2 of news A; expected 1, one per domain"),
         ("doc", "A\t0\nB\t0\nB\t0\n", r"doc\.score, row 1: score 1 of A is the last; expected 2, one per document"),
@@ -146,6 +148,9 @@ def test_rating_of_systems_alone_is_that_of_their_segments(tmp_path: Path) -> No
         rated = read_mt_metrics_eval(folder, rating="wmt-z")
     assert (rated.system, rated.ratings.tolist()) == (["A", "A", "B", "B"], [0.5, 0.5, -0.5, -0.5])
     assert rated.system_ratings == {("zh-en", "A"): 0.5, ("zh-en", "B"): -0.5}
+    with pytest.raises(InputError, match="rated systems here, not segments: measure by --level system, without --task"):
+        check_segment_ratings(rated)
+    check_segment_ratings(rated._replace(ratings=rated.ratings + 1))
 
 
 def test_sources_stand_beside_their_segments_and_outputs_that_repeat_them_are_counted(

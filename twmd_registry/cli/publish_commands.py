@@ -125,8 +125,12 @@ def submit_command(arguments: Arguments) -> int:
     (asked,), name = arguments.asked, arguments.name or arguments.metric
     if not SUBMITTED.fullmatch(name):
         raise SpecError(f"--name {name}: expected letters, digits, - and _, as the shared task has them.")
-    tests = read_test_sets(arguments.folder)
-    outputs = list_outputs(tests)
+    year = arguments.test_set or arguments.folder.resolve().name
+    if not SUBMITTED.fullmatch(year):
+        raise SpecError(f"the test set {year!r}: expected letters, digits, - and _; name it by --test-set.")
+    if any(arguments.output.glob(f"{name}.*")) or any(arguments.output.glob(f"metric-scores/*/{name}-*")):
+        raise FileError(f"{arguments.output} holds scores of {name} already: remove them, or give another folder.")
+    outputs = list_outputs(tests := read_test_sets(arguments.folder))
     segments = sum(len(test.domains) for test, *_ in outputs)
     with progress_bar(total=segments) as progress:
         scorers = make_scorers([asked], options_of(arguments))
@@ -136,7 +140,6 @@ def submit_command(arguments: Arguments) -> int:
             score_all(scorers, test.outputs[system], test.references[reference], progress=progress)[0]
             for test, reference, system in outputs
         ]
-    year = arguments.test_set or arguments.folder.resolve().name
     for path, text in submission_files(name, year, outputs, [(own.score, own.scores) for own in scored]).items():
         write_file(arguments.output / path, text.encode())
     lines = "\n".join(sorted({str(own.signature) for own in scored}))

@@ -125,7 +125,8 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in by_pair.values())).hexdigest()[:DIGITS]
         result.append(OfficialScores(name, digest, scores, _systems_of(folder, by_pair)))
     if lacking:
-        warn(f"{folder}: metrics without published scores of some rated segments, left out: {', '.join(lacking)}.")
+        why = "every rated segment of all language pairs needs a published score"
+        warn(f"{folder}: metrics left out, with the segments that they lack: {', '.join(lacking)}; {why}.")
     return result
 
 

@@ -65,14 +65,24 @@ def _read_test_set(folder: Path, pair: str) -> TestSet:
                 raise FileError(f"{folder}: {kind} {name} of {pair} has {len(lines)} lines; expected {segments}.")
     known = (folder / "documents" / f"{pair}.docs").is_file()
     rows = read_documents(folder, pair) if known else [(ALL, pair)] * segments
+    if known and any(domain == ALL for domain, _ in rows):
+        raise FileError(
+            f"{folder}/documents/{pair}.docs: {ALL!r} is no domain: the shared task means all segments by it."
+        )
+    for name in (pair, *references, *outputs):
+        if not name.isprintable() or len(name.split()) != 1:
+            raise FileError(f"{folder}: {name!r} of {pair}: names in score files have no white space.")
     domains, documents = map(list, zip(*rows, strict=True))
     return TestSet(pair, domains, documents, references, outputs)
 
 
 def list_outputs(tests: Sequence[TestSet]) -> list[Output]:
-    """List every output with every reference but itself."""
-    every = ((test, reference) for test in tests for reference in test.references)
-    return [(test, reference, system) for test, reference in every for system in test.outputs if system != reference]
+    """List every output with every reference but itself; raises FileError where a language pair has none."""
+    every = [(test, reference) for test in tests for reference in test.references]
+    found = [(test, reference, system) for test, reference in every for system in test.outputs if system != reference]
+    if empty := {test.pair for test in tests} - {test.pair for test, *_ in found}:
+        raise FileError(f"system-outputs/{min(empty)} holds no SYSTEM.txt to be scored.")
+    return found
 
 
 def submission_files(

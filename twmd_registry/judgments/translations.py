@@ -245,7 +245,8 @@ def read_scores(
     With `domains`, rows begin with one of them (or any, if there is none), and scores are by ``DOMAIN SYSTEM``.
 
     Raises:
-        FileError: A line is not ``SYSTEM<TAB>SCORE``, or a system has another number of scores; names the row.
+        FileError: A line is not ``SYSTEM<TAB>SCORE``, or a system has another number of scores; names the row. Or the
+            file is empty.
     """
     scores: dict[str, list[float | None]] = {}
     numbers: dict[str, list[int]] = {}
@@ -260,6 +261,8 @@ def read_scores(
         value = None if score == UNRATED else read_rating(score, f"{path}, row {number}")
         scores.setdefault(name, []).append(value)
         numbers.setdefault(name, []).append(number)
+    if not scores:
+        raise FileError(f"{path} is empty: expected lines with a system and a score.")
     for system, rows in numbers.items():
         if len(rows) != segments:
             which = f"score {len(rows)} of {system} is the last"

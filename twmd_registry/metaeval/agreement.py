@@ -295,6 +295,14 @@ def system_agreement(
     return by_statistic, _system_accuracy(own_means, ranked, averaging, resamples, seed)
 
 
+def check_segment_ratings(rated: RatedSegments) -> None:
+    """Refuse ratings of systems that stand for those of their segments: no segment was rated itself."""
+    own = rated.system_ratings or {}
+    places = zip(rated.group, rated.system or [], rated.ratings.tolist(), strict=False)
+    if own and all(own.get((group, system)) == rating for group, system, rating in places):
+        raise InputError("people have rated systems here, not segments: measure by --level system, without --task.")
+
+
 def mean_systems(
     scores: np.ndarray, rated: RatedSegments, averaging: str, systems: Mapping[tuple[str, str], float] | None = None
 ) -> tuple[np.ndarray, RatedSegments]:

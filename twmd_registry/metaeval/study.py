@@ -17,6 +17,7 @@ from twmd_registry.metaeval.agreement import (
     Agreement,
     Averaging,
     agreement,
+    check_segment_ratings,
     check_systems,
     split_parts,
     system_agreement,
@@ -256,6 +257,7 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
         if study.level == SYSTEM:
             check_systems(rated, statistic, study.averaging)
         else:
+            check_segment_ratings(rated)
             split_parts(rated, statistic, study.averaging, threshold=study.threshold)
     segments = len(rated.ratings)
     expect(progress, segments * len(study.metrics))

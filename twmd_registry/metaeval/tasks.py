@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 from twmd_registry.errors import InputError
 from twmd_registry.judgments.official import Divisions, published_systems
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval.agreement import agreement, check_systems, split_parts, system_agreement
+from twmd_registry.metaeval.agreement import (
+    agreement,
+    check_segment_ratings,
+    check_systems,
+    split_parts,
+    system_agreement,
+)
 from twmd_registry.metaeval.rank_tasks import (
     EVERY_DOMAIN,
     PUBLISHED,
@@ -141,6 +147,7 @@ def run_task(
     if not pairs:
         raise InputError(f"{task} ranks metrics on {', '.join(wanted.pairs)}; these data have none of them.")
     check_systems(rated, Statistic.PEARSON, "group")
+    check_segment_ratings(rated)
     split_parts(rated, Statistic.ACC_EQ, "group")
     expect(progress, len(rated.ratings) * len(study.metrics))
     applied, scored, overlaps = score_side_by_side(study.metrics, rated, study.data, options, progress)
