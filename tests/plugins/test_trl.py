@@ -25,6 +25,9 @@ def test_rewards_are_the_scores_and_carry_the_signature() -> None:
     )
     messages = [[{"role": "assistant", "content": text}] for text in COMPLETIONS]
     assert reward(messages, target=TARGETS) == pytest.approx(expected.scores, abs=1e-6)
+    halves = [[{"type": "text", "text": half} for half in (text[:3], text[3:])] for text in COMPLETIONS]
+    conversations = [[{"role": "user"}, {"role": "assistant", "content": parts}] for parts in halves]
+    assert reward(conversations, target=TARGETS) == pytest.approx(expected.scores, abs=1e-6)
     assert (reward.__name__, parse_signature(reward.signature).spec) == ("twmd", expected.signature.spec)
 
 
@@ -57,6 +60,32 @@ def test_warning_of_a_kind_is_given_once() -> None:
 def test_missing_column_is_named_with_those_there_are() -> None:
     with pytest.raises(InputError, match="no column 'reference' to take references from; there are prompts, target"):
         reward_function("sbert")(["a"], prompts=["b"], target=["c"])
+
+
+def test_message_that_only_calls_tools_is_scored_as_an_empty_text() -> None:
+    reward = reward_function("sbert", guard=False)
+    with pytest.warns(TwmdWarning):
+        found = reward([[{"role": "assistant", "content": None}], [{"role": "assistant"}], ""], reference=["rain"] * 3)
+    assert found == pytest.approx([found[2]] * 3)
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [None, 1.5, [], ["it rains"], {"role": "assistant", "content": "it rains"}, [{"content": [{"type": "image"}]}]],
+)
+def test_completion_that_is_no_text_is_refused_with_its_row(completion: object) -> None:
+    with pytest.raises(InputError, match=r"completions\[1\] must be a text, or a conversation"):
+        reward_function("sbert")(["it rains", completion], reference=["rain", "it rains"])
+
+
+@pytest.mark.parametrize("guard", [True, False])
+def test_other_number_of_references_or_prompts_is_refused_with_both_numbers(guard: bool) -> None:
+    reward = reward_function("sbert", guard=guard)
+    with pytest.raises(InputError, match="there are 2 predictions but 1 references: give one entry per prediction"):
+        reward(["a", "b"], reference=["a"])
+    if guard:
+        with pytest.raises(InputError, match="there are 2 completions but 1 prompts"):
+            reward(["a", "b"], reference=["a", "b"], prompts=["c"])
 
 
 @pytest.mark.parametrize("algorithm", ["GRPO", "RLOO"])

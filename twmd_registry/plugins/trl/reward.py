@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twmd_registry.engine.input_warnings import repeats_itself
+from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import Scorer, scorer
 from twmd_registry.errors import InputError, collect_warnings, warn
 
@@ -45,16 +46,22 @@ class Reward:
             The score of every completion, as it is: nothing is clipped or normalised.
 
         Raises:
-            InputError: There is no column of references (with the columns there are), or as for `Scorer.score`.
+            InputError: There is no column of references (with the columns there are); a completion, which is named, is
+                no text; or as for `Scorer.score`.
         """
         if self._reference_column not in columns:
             known = ", ".join(name for name, values in columns.items() if isinstance(values, list))
             raise InputError(f"no column {self._reference_column!r} to take references from; there are {known}.")
-        texts, references = list(map(_text, completions)), columns[self._reference_column]
+        texts, references = check_segments(
+            [_completion_text(completion, row) for row, completion in enumerate(completions)],
+            columns[self._reference_column],
+        )
         if self._guard:
             prompts = columns.get("prompts") or [""] * len(texts)
+            if len(prompts) != len(texts):
+                raise InputError(f"there are {len(texts)} completions but {len(prompts)} prompts: give one for each.")
             texts = [
-                "" if _is_degenerate(text, _text(prompt), own) else text
+                "" if _is_degenerate(text, _text(prompt) or "", own) else text
                 for text, prompt, own in zip(texts, prompts, references, strict=True)
             ]
         with collect_warnings() as messages:
@@ -67,18 +74,38 @@ class Reward:
         return list(scores)
 
 
-def _text(completion: Any) -> str:
-    """Return a text, or the content of the last message of a conversation."""
+def _completion_text(completion: Any, row: int) -> str:
+    text = _text(completion)
+    if text is None:
+        raise InputError(
+            f"completions[{row}] must be a text, or a conversation whose last message has a text or parts of type "
+            f"text; got {completion!r:.60}."
+        )
+    return text
+
+
+def _text(completion: Any) -> str | None:
+    """Return a text, or that of the last message of a conversation: empty where a message has no content, as one that
+    only calls tools. None for anything else.
+    """
     if isinstance(completion, list) and completion and isinstance(completion[-1], Mapping):
-        return str(completion[-1].get("content") or "")
-    return str(completion)
+        completion = completion[-1].get("content")
+        if completion is None:
+            return ""
+        if isinstance(completion, list):
+            parts = [part["text"] for part in completion if _is_text_part(part)]
+            return "".join(parts) if len(parts) == len(completion) else None
+    return completion if isinstance(completion, str) else None
 
 
-def _is_degenerate(text: str, prompt: str, references: str | Sequence[str]) -> bool:
+def _is_text_part(part: Any) -> bool:
+    return isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str)
+
+
+def _is_degenerate(text: str, prompt: str, references: Sequence[str]) -> bool:
     """Return whether a text repeats one string or is its prompt, and no reference does or is so."""
-    others = [references] if isinstance(references, str) else references
-    copied = bool(text.split()) and text.split() == prompt.split() and text not in others
-    return copied or (repeats_itself(text) and not any(map(repeats_itself, others)))
+    copied = bool(text.split()) and text.split() == prompt.split() and text not in references
+    return copied or (repeats_itself(text) and not any(map(repeats_itself, references)))
 
 
 def reward_function(
