@@ -32,8 +32,8 @@ TARGETS: list[str | list[str]] = [
 REFERENCES = [[target] if isinstance(target, str) else target for target in TARGETS]
 
 
-def run(scorer: Any, folder: Path, targets: Sequence[str | list[str]] = TARGETS) -> EvalLog:
-    outputs = [ModelOutput.from_content("mockllm/model", OUTPUT) for _ in targets]
+def run(scorer: Any, folder: Path, targets: Sequence[str | list[str]] = TARGETS, text: str = OUTPUT) -> EvalLog:
+    outputs = [ModelOutput.from_content("mockllm/model", text) for _ in targets]
     for output in outputs:
         output.usage = ModelUsage()  # without it the model counts tokens by a file that is downloaded
     samples = [Sample(input=f"question {number}", target=target) for number, target in enumerate(targets)]
@@ -94,6 +94,16 @@ def test_sample_without_a_target_is_named(tmp_path: Path) -> None:
     log = run(metric_scorer("twmd"), tmp_path, [OUTPUT, []])
     assert log.error is not None
     assert "sample 2 has no target" in log.error.message
+
+
+def test_output_in_another_script_is_warned_of_and_refused_on_demand(tmp_path: Path) -> None:
+    with pytest.warns(TwmdWarning, match="above all Cyrillic"):
+        log = run(metric_scorer("twmd"), tmp_path, [OUTPUT], "собака лаяла всю ночь")
+    assert log.status == "success"
+    assert log.samples is not None
+    log = run(metric_scorer("twmd", any_language=False), tmp_path, [OUTPUT], "собака лаяла всю ночь")
+    assert log.error is not None
+    assert "above all Cyrillic" in log.error.message
 
 
 @pytest.mark.parametrize("keys", [{"centering": "batch"}, {"centering": "corpus"}, {"idf": "corpus"}])

@@ -62,6 +62,18 @@ def test_missing_column_is_named_with_those_there_are() -> None:
         reward_function("sbert")(["a"], prompts=["b"], target=["c"])
 
 
+def test_completions_in_another_script_are_warned_of_once_and_refused_on_demand() -> None:
+    reward, references = reward_function("twmd"), ["it rains", "the cat sat"]
+    with pytest.warns(TwmdWarning, match="of the letters are in scripts .* does not read, above all Cyrillic"):
+        rewards = reward(["it rains", "кошка сидела"], reference=references)
+    assert rewards[0] == pytest.approx(1, abs=1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reward(["it rains", "кошка сидела здесь"], reference=references)
+    with pytest.raises(InputError, match="above all Cyrillic"):
+        reward_function("twmd", any_language=False)(["it rains", "кошка сидела"], reference=references)
+
+
 def test_message_that_only_calls_tools_is_scored_as_an_empty_text() -> None:
     reward = reward_function("sbert", guard=False)
     with pytest.warns(TwmdWarning):

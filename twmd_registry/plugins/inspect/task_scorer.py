@@ -28,12 +28,13 @@ def metric_scorer(metric: str = "twmd", preset: str | None = None, **keys: Any) 
     Args:
         metric: A metric or signature, as for `twmd_registry.scorer`; the log has the scores under its name.
         preset: A preset's name.
-        keys: Keys of the specification and run options.
+        keys: Keys of the specification and run options; ``any_language`` is true unless given: one output in another
+            script is no reason to end an evaluation.
 
     Raises:
         SpecError: As for `twmd_registry.scorer`, or scores depend on the other samples (see `Batcher`).
     """
-    batcher = Batcher(make_metric(metric, preset, **keys))
+    batcher = Batcher(make_metric(metric, preset, **{"any_language": True} | keys))
     name = str(batcher.scorer.requested.metric)
     limiter: list[anyio.CapacityLimiter] = []
 

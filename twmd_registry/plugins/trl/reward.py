@@ -11,8 +11,8 @@ from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import Scorer, scorer
 from twmd_registry.errors import InputError, collect_warnings, warn
 
-KEPT = "256MB"
-"""Main memory for encoded references, which come back in every epoch."""
+DEFAULTS = {"keep_references": "256MB", "any_language": True}
+"""Run options unless others are given: references come back in every epoch, and a policy may write in any script."""
 
 
 class Reward:
@@ -67,7 +67,8 @@ class Reward:
         with collect_warnings() as messages:
             scores = self.scorer.score(texts, references).scores
         for message in messages:
-            kind = re.split(r"\d", message)[0]  # without counts and rows, which differ from step to step
+            # Without shares, counts and rows, which differ from step to step.
+            kind = re.split(r"\d", message.lstrip("0123456789."))[0]
             if kind not in self._warned:
                 self._warned.add(kind)
                 warn(message)
@@ -124,7 +125,8 @@ def reward_function(
         reference_column: The column of the data set with a reference, or a list of references, per prompt.
         guard: Whether a completion that repeats one string for most of its length, or is its prompt, is scored as an
             empty text: a policy finds such texts, which score high by accident.
-        keys: Keys of the specification and run options; ``keep_references`` is 256 MB unless given.
+        keys: Keys of the specification and run options; unless given, ``keep_references`` is 256 MB, and
+            ``any_language`` is true: a policy may write in any script, which is no reason to end its training.
 
     Raises:
         SpecError: As for `twmd_registry.scorer`.
@@ -133,4 +135,4 @@ def reward_function(
     >>> [round(value, 2) for value in reward(["it rains"], target=["it rains"])]
     [1.0]
     """
-    return Reward(scorer(metric, preset, **{"keep_references": KEPT} | keys), reference_column, guard=guard)
+    return Reward(scorer(metric, preset, **DEFAULTS | keys), reference_column, guard=guard)
