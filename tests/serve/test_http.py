@@ -358,6 +358,24 @@ class TestClients:
                 while deaf.recv(65_536):
                     pass
 
+    @pytest.mark.parametrize("stopping", [False, True])
+    def test_connection_of_a_client_that_pipelines_and_does_not_read_is_closed(
+        self, quick: tuple[int, Service, threading.Event], *, stopping: bool
+    ) -> None:
+        port, service, _ = quick
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.connect(("127.0.0.1", port))
+            deaf.settimeout(0.1)
+            started = time.monotonic()
+            with pytest.raises(ConnectionError):  # noqa: PT012 (until the other side has closed)
+                while time.monotonic() - started < PATIENCE:
+                    with contextlib.suppress(TimeoutError):
+                        deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+                        continue
+                    service.stopping = stopping  # the answers fill all buffers now
+        assert time.monotonic() - started < 30
+
 
 class TestStopping:
     def test_full_queue_answers_429_and_stopping_503_and_what_waits_is_answered(

@@ -29,8 +29,11 @@ SPARE_CONNECTIONS = 64
 
 class TimedProtocol(H11Protocol):
     """HTTP/1.1 on a connection that is closed where no whole head of a request arrives in time: at its begin, and after
-    an answer, which must have been taken by then. What is no HTTP gets an answer as other errors have it.
+    an answer, which must have been taken by then; and where answers that wait are not taken in time. What is no HTTP
+    gets an answer as other errors have it.
     """
+
+    _untaken: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first request."""
@@ -41,6 +44,17 @@ class TimedProtocol(H11Protocol):
         """Wait for the next request."""
         super().on_response_complete()
         self._limit_wait()
+
+    def pause_writing(self) -> None:
+        """Wait for the client to take what was sent, also where more requests of it wait."""
+        super().pause_writing()
+        self._untaken = self.loop.call_later(self.timeout_keep_alive, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on with the answers."""
+        super().resume_writing()
+        if self._untaken is not None:
+            self._untaken.cancel()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP, and close the connection."""
