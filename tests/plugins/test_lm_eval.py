@@ -152,6 +152,17 @@ simple_evaluate("dummy", tasks=["german_to_english"], task_manager=manager)
     assert "InputError: lm_eval calls metrics of evaluate pair by pair" in done.stderr.splitlines()[-1]
 
 
+def test_data_without_the_column_of_references_are_refused_with_the_columns_they_have(
+    run: Callable[..., dict[str, Any]],
+) -> None:
+    with pytest.raises(InputError, match="no column 'references' to take references from; there are german, english"):
+        run(
+            TRANSLATION.replace(
+                "metric_list:", "process_results: !function twmd_registry.plugins.lm_eval.references\nmetric_list:"
+            )
+        )
+
+
 def test_keys_of_references_in_reach_the_scores(texts: Texts) -> None:
     process = references_in("targets", "sbert", layer=3)
     kept = [process({"targets": [r]}, [p]) for p, r in zip(texts.predictions, texts.references, strict=True)]

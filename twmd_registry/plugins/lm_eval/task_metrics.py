@@ -82,9 +82,16 @@ def references_in(
 ) -> Callable[[Mapping[str, Any], Sequence[str]], dict[str, Any]]:
     """Make a task's ``process_results``: it scores by a metric and keys against a column's references.
 
-    The task's ``metric_list`` names METRIC and METRIC_signature.
+    The task's ``metric_list`` names METRIC and METRIC_signature. Data without the column raise an `InputError` with the
+    columns that they have.
     """
-    return lambda document, results: _pending(metric, keys, results[0], document[column])
+
+    def process(document: Mapping[str, Any], results: Sequence[str]) -> dict[str, Any]:
+        if column not in document:
+            raise InputError(f"no column {column!r} to take references from; there are {', '.join(document)}.")
+        return _pending(metric, keys, results[0], document[column])
+
+    return process
 
 
 references = references_in("references")
