@@ -12,6 +12,7 @@ pytest.importorskip("mlflow", reason="scorers for MLflow need the extra mlflow")
 
 import mlflow
 import pandas as pd
+from mlflow.exceptions import MlflowException
 
 import twmd_registry
 from twmd_registry.engine.batching import score_together
@@ -71,6 +72,8 @@ def test_feedback_has_the_score_the_alignment_and_the_signature(monkeypatch: pyt
 def test_missing_expectation_is_named() -> None:
     with pytest.raises(ValueError, match="no expectation 'answer' to score against; there are expected_response"):
         genai_scorer("sbert", reference="answer")(outputs="a", expectations={"expected_response": "a"})
+    with pytest.raises(ValueError, match="no expectation 'answer' to score against; there are none"):
+        genai_scorer("sbert", reference="answer")(outputs="a", expectations=None)
 
 
 def test_metric_without_an_alignment_gives_no_rationale() -> None:
@@ -103,3 +106,28 @@ def test_classic_metric_scores_all_rows_in_one_call_and_tags_the_run(monkeypatch
     assert found.metrics["twmd/mean"] == pytest.approx(expected.score, abs=1e-6)
     assert list(found.tables["eval_results_table"]["twmd/score"]) == pytest.approx(expected.scores, abs=1e-6)
     assert mlflow.get_run(run.info.run_id).data.tags["twmd.signature.twmd"] == str(expected.signature)
+
+
+@pytest.mark.parametrize(
+    ("output", "target", "message"),
+    [
+        (1, 2, r"predictions\[0\] must be a text; got int 1"),
+        ("a", 2, r"references\[0\] must be a text or a list of texts; got int(64)? 2"),
+    ],
+)
+def test_classic_metric_refuses_columns_of_numbers_with_the_row(output: object, target: object, message: str) -> None:
+    table = pd.DataFrame({"output": [output], "target": [target]})
+    with mlflow.start_run(), pytest.raises(MlflowException, match=message):
+        mlflow.models.evaluate(
+            data=table, predictions="output", targets="target", extra_metrics=[classic_metric("sbert")]
+        )
+
+
+def test_classic_metric_takes_lists_of_references() -> None:
+    table = pd.DataFrame({"output": OUTPUTS, "target": REFERENCES})
+    with mlflow.start_run():
+        found = mlflow.models.evaluate(
+            data=table, predictions="output", targets="target", extra_metrics=[classic_metric("sbert")]
+        )
+    expected = twmd_registry.score(OUTPUTS, REFERENCES, "sbert")
+    assert found.metrics["sbert/mean"] == pytest.approx(expected.score, abs=1e-6)

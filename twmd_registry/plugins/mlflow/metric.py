@@ -40,9 +40,9 @@ def genai_scorer(
     name = batcher.scorer.requested.metric
     aligns = name not in (MetricName.STSSCORE, MetricName.ENSEMBLE)
 
-    def score(outputs: Any, expectations: dict[str, Any]) -> Feedback:
-        if reference not in expectations:
-            there = ", ".join(expectations) or "none"
+    def score(outputs: Any, expectations: dict[str, Any] | None) -> Feedback:
+        if expectations is None or reference not in expectations:
+            there = ", ".join(expectations or ()) or "none"
             raise InputError(f"no expectation {reference!r} to score against; there are {there}.")
         scores = batcher.score(outputs, expectations[reference])
         return Feedback(
@@ -86,7 +86,7 @@ def classic_metric(metric: str = "twmd", preset: str | None = None, **keys: Any)
     name = str(own.requested.metric)
 
     def evaluate(predictions: Any, targets: Any) -> MetricValue:
-        scores = own.score(list(predictions), [text if isinstance(text, str) else list(text) for text in targets])
+        scores = own.score(list(predictions), list(targets))
         if mlflow.active_run():
             mlflow.set_tag(f"twmd.signature.{name}", str(scores.signature))
         return MetricValue(scores=list(scores.scores), aggregate_results={"mean": scores.score})
