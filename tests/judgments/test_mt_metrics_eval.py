@@ -226,6 +226,7 @@ def test_output_of_another_length_is_refused(tmp_path: Path) -> None:
             {"pair": "zh-en", "reference": "ref"},
             "zh-en.ref.txt: No such file or directory; did you mean 'refA'? Choices: refA.",
         ),
+        ({"pair": "de-en"}, "de-en.refA.txt: No such file or directory; did you mean 'zh-en'? Choices: en-de, zh-en."),
     ],
 )
 def test_error_of_a_missing_file_lists_the_files(asked: dict[str, str], words: str, tmp_path: Path) -> None:

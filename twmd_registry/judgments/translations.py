@@ -228,7 +228,9 @@ def read_references(folder: Path, pair: str, reference: str) -> list[str]:
     """Read a reference, a text per segment."""
     path = folder / "references" / f"{pair}.{reference}.txt"
     if not path.is_file():
-        _refuse(path, reference, reference_names(folder, pair))
+        if names := reference_names(folder, pair):
+            _refuse(path, reference, names)
+        _refuse(path, pair, sorted({file.name.partition(".")[0] for file in path.parent.glob("*.*.txt")}))
     return read_lines(path)
 
 
