@@ -30,13 +30,16 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 _TEXTS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 _REFERENCES = {"anyOf": [_TEXTS, {"type": "array", "items": _TEXTS, "minItems": 1}]}
-MetricField = Annotated[str | None, Field(description="As /metrics lists it; the first, if it is left out.")]
+MetricField = Annotated[
+    str | None, Field(description="One of the metrics that are listed; the first, if it is left out.")
+]
 
 
 class ScoreRequest(BaseModel):
-    """Texts to score; their rows are checked later, by `check_segments`, whose messages name them."""
+    """Texts to score: each prediction against its reference, or its list of references."""
 
     model_config = ConfigDict(extra="forbid")
+    # `check_segments` checks the rows later; its messages name them.
     predictions: Annotated[list[Any], WithJsonSchema(_TEXTS)]
     references: Annotated[list[Any], WithJsonSchema(_REFERENCES)]
     metric: MetricField = None
