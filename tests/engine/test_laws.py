@@ -31,7 +31,6 @@ INDEPENDENT_OF_OTHER_PAIRS = [
     *((metric, centering) for metric, centering in CENTERED if centering is not Centering.CORPUS),
 ]
 WITH_REFERENCES = [metric for metric in METRICS if "multiref" in CATALOGUE[metric].keys]
-WHOLE: list[dict[str, Any]] = [{"centering": "batch", "centering_size": 16}, {"centering": "corpus"}]
 ALONE = (0, 7, 15)
 
 Score = Callable[..., ScoreSet]
@@ -94,14 +93,6 @@ def unrelated(texts: Texts) -> Scored:
     return scored(texts.predictions, texts.references[7:] + texts.references[:7])
 
 
-@pytest.fixture(scope="module")
-def centered_whole(texts: Texts) -> dict[MetricName, list[ScoreSet]]:
-    """Return scores centered by one batch and by the corpus, sides joint; then sides separate."""
-    keys = [{**how, "centering_side": side} for side in ("joint", "separate") for how in WHOLE]
-    found = twmd_registry.score_all([twmd_registry.scorer(metric, **own) for metric in ALIGNED for own in keys], *texts)
-    return {metric: found[k * len(keys) : (k + 1) * len(keys)] for k, metric in enumerate(ALIGNED)}
-
-
 @pytest.fixture(scope="module", params=[1, 100_000])
 def batched(texts: Texts, request: pytest.FixtureRequest) -> dict[MetricName, ScoreSet]:
     scorers = [twmd_registry.scorer(metric, batch_tokens=request.param) for metric in METRICS]
@@ -147,16 +138,6 @@ def test_scores_of_shuffled_pairs_are_unchanged(original: Scored, shuffled: Scor
 def test_pair_scored_alone_has_its_score_in_the_corpus(original: Scored, alone: dict[int, Scored], key: Key) -> None:
     for i in ALONE:
         assert abs(alone[i][key].score - original[key].scores[i]) <= TOLERANCE
-
-
-@pytest.mark.parametrize("metric", ALIGNED)
-def test_batch_centering_of_everything_is_corpus_centering(
-    centered_whole: dict[MetricName, list[ScoreSet]], metric: MetricName
-) -> None:
-    batch, corpus, separate_batch, separate_corpus = centered_whole[metric]
-    assert differences(batch, corpus) <= TOLERANCE
-    assert differences(separate_batch, separate_corpus) <= TOLERANCE
-    assert differences(separate_batch, batch) > 10 * TOLERANCE
 
 
 @pytest.mark.parametrize("key", CENTERED)

@@ -335,15 +335,7 @@ def test_interrupt_at_any_moment_leaves_the_process_as_it_was() -> None:
         assert scorer.score(PREDICTIONS, REFERENCES).scores == pytest.approx(wanted, abs=1e-5)
 
 
-def test_precision_that_the_caller_sets_meanwhile_is_kept() -> None:
-    torch.set_float32_matmul_precision("medium")
-    during(lambda _: torch.set_float32_matmul_precision("high"))
-    assert torch.get_float32_matmul_precision() == "high"
-    with unchanged():
-        score()
-
-
-def test_precision_that_the_caller_sets_meanwhile_does_not_reach_the_running_score() -> None:
+def test_precision_that_the_caller_sets_meanwhile_is_kept_and_does_not_reach_the_running_score() -> None:
     predictions, references = (
         [f"{text} {number}" for number in range(60) for text in texts] for texts in (PREDICTIONS, REFERENCES)
     )
@@ -359,6 +351,8 @@ def test_precision_that_the_caller_sets_meanwhile_does_not_reach_the_running_sco
     assert len(calls) > 3
     assert found == pytest.approx(wanted, abs=1e-5)
     assert torch.get_float32_matmul_precision() == "medium"
+    with unchanged():
+        score()
 
 
 def test_precision_that_the_caller_sets_meanwhile_does_not_reach_the_next_score() -> None:

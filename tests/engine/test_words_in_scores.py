@@ -110,3 +110,11 @@ def test_curled_quotation_marks_score_as_the_authors_programs_do(release: str, a
     with twmd_registry.scorer("moverscore", f"moverscore-{release}", idf="none") as one:
         found = one.score(["He said \u201cyes\u201d today."], ["Today he said yes."])
     assert found.scores == pytest.approx([authors], abs=1e-4)  # their numbers were printed with four digits
+
+
+def test_special_token_written_in_a_text_counts_as_a_word() -> None:
+    with twmd_registry.scorer("bertscore_centered", centering="none", special="none") as metric:
+        found = metric.score(["cat", "cat"], ["cat", "cat [SEP]"])
+    assert found.recall is not None
+    assert found.recall[0] == pytest.approx(1)
+    assert found.recall[1] < 0.99
