@@ -14,17 +14,14 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import GroupScore, Scorer, score_segments
 from twmd_registry.errors import TwmdError, collect_warnings, is_out_of_memory
 from twmd_registry.progress import Stage, split_progress
-from twmd_registry.registry.names import Centering, Idf
+from twmd_registry.registry.names import Centering
 from twmd_registry.tensors import TextFlags
 
 
 def depends_on_neighbours(scorer: Scorer) -> bool:
     """Return whether the score of a pair depends on the other pairs of a call: by a batch or corpus mean, or by idf."""
     specs = [member.requested for member in scorer.members]
-    return any(
-        spec.centering_kind in {Centering.BATCH, Centering.CORPUS} or spec.idf in {Idf.CORPUS, Idf.REFERENCES}
-        for spec in specs
-    )
+    return any(spec.needs_corpus or spec.centering_kind is Centering.BATCH for spec in specs)
 
 
 def _spans(sizes: Sequence[int]) -> list[slice]:

@@ -42,25 +42,11 @@ def reproduce(
     options: RunOptions | None = None,
     progress: Progress | None = None,
 ) -> list[Reproduction]:
-    """Compute experiments again with any model; each text is encoded once for all rows of all of them.
+    """Compute experiments of the same data again with any model; each text is encoded once for all their rows.
 
-    Args:
-        experiments: Tables of the same data: the data of the first are read.
-        folder: The folder of the rated data.
-        model: The encoder.
-        layer: The hidden state; None for the paper's for its models, else that of the model's preset or rule.
-        hub: Whether to read from the Hugging Face Hub what the folder does not hold.
-        options: Device, batch size and caches.
-        progress: Called with the number of segments scored.
-
-    Raises:
-        SpecError: A layer that an experiment or the model does not have, or a model that must be named is not.
-        FileError: Data are missing or damaged, or a group has no row.
-        ModelError: The model cannot be loaded.
-
-    Warns:
-        TwmdWarning: Rows, groups or sets were left out, numbers are undefined, or a metric was trained or tuned on the
-            data.
+    Without a `layer`, it is the paper's for its models, else that of the model's preset or rule. With `hub`, what the
+    folder of rated data does not hold is read from the Hugging Face Hub. Warns of rows, groups and sets that are left
+    out, of undefined numbers, and of metrics that were trained or tuned on the data.
     """
     options = options or RunOptions()
     for experiment in experiments:

@@ -37,23 +37,10 @@ def check_floor(comparison: SystemComparison, floor: float) -> list[Check]:
 def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -> list[Check]:
     """Check that no system is worse than in an earlier record, by every metric of this package that both have.
 
-    A system is worse where its mean score is lower, and a paired randomisation of the two lists of segment scores has
-    ``p = (1 + trials with a difference as low) / (1 + trials) < alpha``, one-sided.
-
-    Args:
-        record: The scores.
-        baseline: The earlier record; a system is compared with the one of its name, or with the only one.
-        alpha: Between 0 and 1.
-        seed: Of the randomisation.
-
-    Raises:
-        InputError: Other references or another number of segments than in the baseline, a single segment, no system to
-            compare with, no metric with the same signature, or a baseline that was changed after it had been written.
-
-    Warns:
-        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments, so few that p is never
-            below `alpha`, metrics of SacreBLEU, which are not compared, or a baseline that does not say what its
-            references were.
+    A system is compared with the one of its name in the baseline, or with the only one. It is worse where its mean
+    score is lower, and a paired randomisation of the two lists of segment scores has
+    ``p = (1 + trials with a difference as low) / (1 + trials) < alpha``, one-sided. Raises InputError where the two
+    records cannot be compared, and warns where the comparison says little.
     """
     if baseline.edited:
         raise InputError("the baseline was changed after it had been written: write it again by twmd score --record.")

@@ -28,9 +28,7 @@ def check(
 ) -> list[tuple[MetricName, float, str | None]]:
     """Score the packaged pairs by every metric's default preset and compare with the published scores.
 
-    Returns:
-        By metric, the largest difference to a published score, infinite where there is no score, and the problem in
-        words; None without a problem.
+    Returns, by metric, the largest difference (infinite without a score) and the problem in words, if there is one.
     """
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     results = []

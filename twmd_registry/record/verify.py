@@ -380,14 +380,8 @@ def verify_number(
     A number agrees when it is the score, or 100 times the score (as a per-cent sign says), rounded to as many digits as
     were printed, within `tolerance` of the score, or that of the number format.
 
-    Returns:
-        The scores now; whether the number agrees; what rounding and number format allow; whether the number was read as
-        100 times the score.
-
-    Raises:
-        SpecError: `value` is not a number, or not a signature.
-        ModelError: The model is not here, or has another content.
-        InputError: The texts cannot be scored, or have another number of references than the signature says.
+    Returns the scores now; whether the number agrees; what rounding and number format allow; whether the number was
+    read as 100 times the score.
     """
     match = re.fullmatch(r"(-?[0-9]*\.?([0-9]*))( ?%)?", value.strip())
     if not match or not any(c.isdigit() for c in match[1]):

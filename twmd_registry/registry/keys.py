@@ -344,11 +344,7 @@ KEYS: dict[str, Key] = {declared.name: Key(declared.name, **declared.metadata) f
 
 
 def key(name: str, allowed: tuple[str, ...] | None = None, owner: str = "a specification") -> Key:
-    """Look a key up by the name that a user wrote.
-
-    Raises:
-        SpecError: No such key, or not one of those `allowed`, which `owner` uses; the message lists them.
-    """
+    """Look a key up by its name; raises SpecError, with a menu, if it is not one of `allowed`, which `owner` uses."""
     names = tuple(KEYS) if allowed is None else allowed
     if name in names:
         return KEYS[name]

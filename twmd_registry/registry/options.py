@@ -65,10 +65,8 @@ OPTION_NAMES = tuple(field.name for field in fields(RunOptions))
 
 
 def split_options(given: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple[RunOptions, dict[str, Any]]:
-    """Split what a user gave into run options and specification keys, which are checked where the metric is known.
-
-    Raises:
-        SpecError: A name that is neither; the message lists the options and `menu_of_keys`, those the metric uses.
+    """Split what a user gave into run options and specification keys, whose values are checked where the metric is
+    known. Raises SpecError for a name that is neither, with `menu_of_keys`, those that the metric uses.
     """
     options = {name: value for name, value in given.items() if name in OPTION_NAMES and value is not None}
     keys = {name: value for name, value in given.items() if name not in OPTION_NAMES}

@@ -32,12 +32,7 @@ _LEARNED = (
 def add_preset(path: Path, name: str | None = None) -> list[Preset]:
     """Check a TOML file with one preset; copy it, and the hashes of its tuning data if they are beside it.
 
-    Returns:
-        The preset, once per metric that it sets, under `name` or, without one, its name in the file.
-
-    Raises:
-        FileError: The file cannot be read, or the copy not be written.
-        SpecError: It is not one preset, its name is taken, or a value is not possible; names the table.
+    Returns the preset, once per metric that it sets, under `name` or, without one, its name in the file.
     """
     content, added = read_preset_file(path)
     names = sorted({preset.name for preset in added})

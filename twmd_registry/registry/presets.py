@@ -88,11 +88,7 @@ class Preset:
 
 
 def read_presets(text: str, source: str) -> list[Preset]:
-    """Read a TOML text of presets from `source`, its origin, as in `Preset.source`.
-
-    Raises:
-        SpecError: The text is not TOML or holds no valid presets; the message names the table.
-    """
+    """Read a TOML text of presets from `source`, as in `Preset.source`; raises SpecError, which names the table."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -143,12 +139,8 @@ def check_name(name: str, where: str) -> str:
 
 
 def name_preset(given: str | None, origin: str) -> str:
-    """Name a preset that is about to be written; raises SpecError if no preset can have the name.
-
-    Args:
-        given: The name that was asked for; None to make one.
-        origin: The name or path that it is made of: its last part, with a number after it where a preset of that name
-            is there.
+    """Name a preset that is about to be written: as `given`, or by the last part of the name or path `origin`, with a
+    number where that is taken. Raises SpecError if no preset can have the name.
     """
     if given is not None:
         return check_name(given, f"--name {given!r}")

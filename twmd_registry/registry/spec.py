@@ -18,6 +18,7 @@ from twmd_registry.registry.names import (
     Aggregation,
     Centering,
     Dtype,
+    Idf,
     MetricName,
     Special,
     Vectors,
@@ -54,6 +55,11 @@ class MetricSpec(KeyValues):
     def background(self) -> str | None:
         """Hash or file of the mean vector of ``background`` centering, None when there is none."""
         return (self.centering or "").partition(":")[2] or None
+
+    @cached_property
+    def needs_corpus(self) -> bool:
+        """Whether a score depends on all pairs that are scored: by the mean or the document frequencies of a corpus."""
+        return self.centering_kind is Centering.CORPUS or self.idf in {Idf.CORPUS, Idf.REFERENCES}
 
     @cached_property
     def layers(self) -> tuple[int, ...]:
@@ -155,9 +161,7 @@ def apply_preset(preset: Preset, given: dict[str, Value], preset_of_members: str
 
 
 def keys_to_set(spec: MetricSpec) -> dict[str, str]:
-    """Return the keys that make a specification from its metric's name: its model, and what differs from the model's
-    default.
-    """
+    """Return the keys that make a specification of its metric: the model, and what differs from its default."""
     own, usual = spec.texts(), make_spec(spec.metric, model=spec.model).texts()
     if spec.model != EMBEDDED_MODEL:
         del usual["model"]

@@ -21,8 +21,7 @@ from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, c
 from twmd_registry.judgments.reader import TableRow
 from twmd_registry.progress import Progress, Stage, split_progress
 from twmd_registry.record.content import environment
-from twmd_registry.registry.names import Centering, Idf, Output
-from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.registry.names import Output
 from twmd_registry.scale.plan import ScalePlan, part_name
 from twmd_registry.scale.storage import OutputFolder, open_table
 
@@ -205,11 +204,6 @@ def check_signature(scorer: Scorer, wanted: object) -> None:
     if scorer.signature != wanted:
         hint = "install the same model and package on all"
         raise ModelError(f"this worker would score by {scorer.signature}, not by {wanted}: {hint}.")
-
-
-def depend_on_corpus(specs: Iterable[MetricSpec]) -> bool:
-    """Check whether a score by some metric depends on every row."""
-    return any(spec.centering_kind is Centering.CORPUS or spec.idf in {Idf.CORPUS, Idf.REFERENCES} for spec in specs)
 
 
 def write_totals(totals: CorpusTotals, parts: int = 1) -> bytes:

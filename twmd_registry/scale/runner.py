@@ -28,7 +28,7 @@ from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale import partitions
 from twmd_registry.scale import workers as ray_workers
-from twmd_registry.scale.partitions import CorpusTotals, PartitionScorer, ReportRows, depend_on_corpus, names_of
+from twmd_registry.scale.partitions import CorpusTotals, PartitionScorer, ReportRows, names_of
 from twmd_registry.scale.plan import PART_ROWS, ScalePlan, align_part_rows, check_same, cut_into_parts, list_tables
 from twmd_registry.scale.storage import OutputFolder
 from twmd_registry.scale.workers import WorkerOptions
@@ -211,7 +211,7 @@ def score_parts(
             record = ScoredDataset.from_json(folder.read(RECORD))
             report(record)
             return record
-        needs_totals = depend_on_corpus(specs)
+        needs_totals = any(spec.needs_corpus for spec in specs)
         expect(manner.progress, plan.rows)
         stage = split_progress(manner.progress, plan.rows, stages=1 + needs_totals)
         with start_workers() as (run_parts, number):

@@ -48,11 +48,7 @@ def import_ray() -> Any:
 
 
 def share_resources(workers: WorkerOptions, device: str = "auto") -> tuple[int, float]:
-    """Return the number of workers, and GPUs per worker, for a device as in `RunOptions`.
-
-    Raises:
-        SpecError: A worker needs more GPUs than Ray has.
-    """
+    """Return the number of workers, and GPUs per worker, for a device as in `RunOptions`; SpecError if Ray has less."""
     resources = import_ray().cluster_resources()
     available = resources.get("GPU", 0.0)
     gpus = workers.gpus if workers.gpus is not None else float(available > 0 and device != "cpu")

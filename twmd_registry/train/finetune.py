@@ -53,12 +53,7 @@ class FinetunePlan(NamedTuple):
     recipe: Recipe = Recipe()
 
     def check(self) -> None:
-        """Refuse a metric that cannot be trained, and data that cannot be trained on.
-
-        Raises:
-            SpecError: There are no training data, or as for `check_trainable`.
-            InputError: As for `segments_of`, `rating_scale` and `check_held_out`.
-        """
+        """Refuse a metric that cannot be trained, and data that cannot be trained on."""
         check_trainable(self.spec, self.recipe)
         if not self.train:
             raise SpecError("there is nothing to train on: name at least one rated data set.")

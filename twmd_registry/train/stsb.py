@@ -109,11 +109,7 @@ def train_stsb(
 
 
 def _as_pairs(data: TrainingData) -> TrainingData:
-    """Return pairs that a teacher has rated as those of the benchmark: one reference each, ratings up to 5.
-
-    Raises:
-        InputError: A prediction has several references.
-    """
+    """Return pairs that a teacher has rated as those of the benchmark: one reference each, ratings up to 5."""
     several = [row for row, texts in enumerate(data.rated.references, 1) if len(texts) > 1]
     if several:
         raise InputError(f"{data.name}: row {several[0]} has several references; expected a pair of texts.")

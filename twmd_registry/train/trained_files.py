@@ -102,14 +102,7 @@ def save_documents(
 ) -> None:
     """Write ``preset.toml``, ``README.md`` and ``signature.txt`` of a trained metric, without paths of this machine.
 
-    Args:
-        scorer: The trained metric.
-        files: The base model.
-        folder: The output folder.
-        template: As for `write_card`.
-        name: The name of the preset.
-        provenance: The data and settings of training, as text for the preset.
-        values: As for `write_card`.
+    `files` are those of the base model; `template` and `values` are those of `write_card`.
     """
     requested = scorer.requested
     preset = Preset(name, requested.metric, requested.values(), provenance, scorer.spec.fingerprint)

@@ -60,11 +60,7 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
         return metrics
 
     def training_step(self, *args: Any, **settings: Any) -> Any:
-        """Do a training step, and have it saved where a checkpoint is due.
-
-        Raises:
-            ModelError: The loss or the weights are not finite.
-        """
+        """Do a training step, and have it saved where a checkpoint is due; ModelError where training diverged."""
         step, rate = self.state.global_step + 1, f"the learning rate is {self.args.learning_rate:g}"
         diverged = f"training diverged at step {step}: train anew, in a new folder, with a lower one ({rate})."
         try:
@@ -100,10 +96,7 @@ def training_arguments(
     recipe: Recipe, folder: Path, batches: int, *, evaluate: bool, device_option: str
 ) -> TrainingArguments:
     """Return Trainer's settings for checkpoints in `folder` and epochs of some batches; with `evaluate`, the weights of
-    the epoch that agrees best with dev are loaded at the end.
-
-    Raises:
-        SpecError: Trainer would use another device than that of the run option.
+    the epoch that agrees best with dev are loaded at the end. Raises SpecError if Trainer would use another device.
     """
     steps, wanted = recipe.epochs * batches, pick_device(device_option)
     arguments = TrainingArguments(
