@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import functools
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
 import numpy as np
+import regex
 
 from twmd_registry.errors import visible
 from twmd_registry.record.content import MetricColumn, SystemComparison
 from twmd_registry.report.table import number
 
 GROUPS = 4
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
-    "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # Kana, Han
+_BLANK, _MARK = r"[\s\x1c-\x1f]", r"[\p{M}\p{Cf}]"
+"""A mark belongs to the character before it, as an accent or a vowel sign does."""
+_ALONE = (
+    r"[\p{P}\p{S}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # punctuation, signs, Thai, Lao, Burmese, Khmer
+    r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # Kana, Han
 )
-"""Characters of scripts without blanks between words."""
+"""Punctuation, and characters of scripts without blanks between words."""
+_PIECE = regex.compile(
+    rf"(?:{_BLANK}{_MARK}*)+|(?!{_MARK}){_ALONE}{_MARK}*|(?:(?!{_BLANK}|{_MARK}|{_ALONE}).{_MARK}*)+|{_MARK}+", regex.S
+)
 
 
 class Highlight(NamedTuple):
@@ -124,16 +127,6 @@ def word_frequencies(references: Sequence[Sequence[str]]) -> np.ndarray:
     return np.array([np.exp(np.mean([np.log(counts[word]) for word in own[0]])) if own[0] else np.nan for own in split])
 
 
-@functools.cache
-def _kind(character: str) -> str:
-    category = unicodedata.category(character)
-    if character.isspace():
-        return "blank"
-    if category[0] == "M" or category == "Cf":  # belongs to the character before it, as an accent or a vowel sign does
-        return "mark"
-    return "alone" if category[0] in "PS" or _UNSPACED.match(character) else "word"
-
-
 def split_pieces(text: str) -> list[str]:
     """Split a text into words, punctuation characters and blanks, which joined are the text.
 
@@ -142,16 +135,7 @@ def split_pieces(text: str) -> list[str]:
     >>> split_pieces("It rained, twice.")
     ['It', ' ', 'rained', ',', ' ', 'twice', '.']
     """
-    pieces: list[str] = []
-    last = ""
-    for character in text:
-        kind = _kind(character)
-        if pieces and (kind == "mark" or kind == last != "alone"):
-            pieces[-1] += character
-        else:
-            pieces.append(character)
-        last = last if kind == "mark" else kind
-    return pieces
+    return _PIECE.findall(text)
 
 
 def split_words(text: str) -> list[str]:
