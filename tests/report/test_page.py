@@ -302,7 +302,7 @@ def test_scores_are_printed_when_the_page_cannot_be_written(
     def fail(path: Path, content: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("twmd_registry.cli.output.write_atomically", fail)
+    monkeypatch.setattr("twmd_registry.registry.paths.write_atomically", fail)
     page = tmp_path / "report.html"
     arguments = ["report", str(folder / "ref.txt"), "-i", str(folder / "good.txt"), "-m", "twmd", "-q", "-o"]
     assert main([*arguments, str(page)]) == 1

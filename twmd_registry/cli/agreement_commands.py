@@ -15,7 +15,7 @@ import rich_click as click
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import columns_of, options_of, parse_assignments, read_texts
-from twmd_registry.cli.output import STYLES, SUFFIXES, as_json, format_table, write_file, write_forms, write_rows
+from twmd_registry.cli.output import STYLES, SUFFIXES, as_json, format_table, write_forms, write_rows
 from twmd_registry.cli.terminal import GOOD, HEADER, best, complain, matches, printed, progress_bar, say
 from twmd_registry.errors import FileError, InputError, MissingExtraError, SpecError, warn
 from twmd_registry.judgments.official import read_divisions, read_official
@@ -28,6 +28,7 @@ from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import EMBEDDED_MODEL, SEGMENT_LEXICAL, Centering, MetricName, Statistic
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import PRESET_FILE
+from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.presets import HASHES, name_preset
 
 if TYPE_CHECKING:

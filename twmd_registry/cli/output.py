@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from twmd_registry.errors import FileError
 from twmd_registry.metaeval.side_by_side import FORMATS, write_table
-from twmd_registry.registry.paths import write_atomically
+from twmd_registry.registry.paths import write_file
 
 SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "tsv": "tsv"}
 """From a word of ``--format`` to the suffix of such a file; json has no tables."""
@@ -38,14 +37,6 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]], form:
     if form == "json":
         return as_json([dict(zip(headers, row, strict=True)) for row in rows])
     return write_table(headers, rows, STYLES[form])
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file whole, and its folder where there is none; raises FileError if it cannot be written."""
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}.") from error
 
 
 def write_forms(folder: Path, name: str, texts: Mapping[str, str]) -> None:

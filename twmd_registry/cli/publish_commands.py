@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import make_scorers, options_of, parts_of, read_tasks
-from twmd_registry.cli.output import as_json, write_file
+from twmd_registry.cli.output import as_json
 from twmd_registry.cli.terminal import BAD, GOOD, matches, progress_bar, say
 from twmd_registry.errors import FileError, SpecError, visible
 from twmd_registry.record.content import Record
 from twmd_registry.record.file import read_record
 from twmd_registry.registry.diff import compare
+from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import is_pinned
 

@@ -19,12 +19,13 @@ from click.core import ParameterSource
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import ScoringTask, columns_of, make_scorers, options_of, read_tasks
-from twmd_registry.cli.output import as_json, format_table, write_file
+from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import GOOD, Rule, best, matches, printed, progress_bar
 from twmd_registry.errors import CheckFailure, FileError, InputError, SpecError, collect_warnings, warn
 from twmd_registry.record.content import Record, Resampling, SystemComparison, make_record
 from twmd_registry.record.file import check_target, check_writable, read_record, write_record
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
+from twmd_registry.registry.paths import write_file
 
 if TYPE_CHECKING:
     from twmd_registry.engine.result import ScoreSet

@@ -16,8 +16,8 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from twmd_registry.errors import FileError, ModelError, warn
-from twmd_registry.registry.paths import write_atomically
+from twmd_registry.errors import ModelError, warn
+from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.presets import HASHES, default_preset, presets_of
 from twmd_registry.registry.spec import MetricSpec, apply_preset
 
@@ -56,10 +56,7 @@ def hash_references(references: Iterable[str | Sequence[str]]) -> np.ndarray:
 
 def write_hashes(hashes: Hashes, path: Path) -> None:
     """Write the hashes of training data; raises FileError where the file cannot be written."""
-    try:
-        write_atomically(path, save(hashes))
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}.") from error
+    write_file(path, save(hashes))
 
 
 def read_hashes(path: Path) -> Hashes:

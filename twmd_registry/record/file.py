@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from twmd_registry.errors import FileError, not_utf8
 from twmd_registry.record.content import DeltaAccuracy, InputFile, Record, RecordedSystem, Resampling, SystemScore
-from twmd_registry.registry.paths import write_atomically
+from twmd_registry.registry.paths import write_file
 
 FORMAT = "twmd-record"
 DATASET_FORMAT = "twmd-dataset-record"
@@ -54,11 +54,8 @@ def write_record(record: Record, path: str | Path) -> None:
     Raises:
         FileError: The file cannot be written.
     """
-    try:
-        # A name that is not UTF-8 holds lone surrogates, which JSON writes as escapes.
-        write_atomically(Path(path), record_text(record).encode("utf-8", "backslashreplace"))
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}.") from error
+    # A name that is not UTF-8 holds lone surrogates, which JSON writes as escapes.
+    write_file(Path(path), record_text(record).encode("utf-8", "backslashreplace"))
 
 
 def check_target(path: Path, inputs: Sequence[Path] = ()) -> None:

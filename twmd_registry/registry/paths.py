@@ -6,6 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
+from twmd_registry.errors import FileError
+
 
 def home() -> Path:
     """Return ``$TWMD_HOME``; without it ``twmd_registry`` in ``$XDG_DATA_HOME`` or ``~/.local/share``."""
@@ -30,3 +32,11 @@ def write_atomically(path: Path, content: bytes) -> None:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file whole, and its folder where there is none; raises FileError if it cannot be written."""
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}.") from error

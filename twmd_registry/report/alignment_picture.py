@@ -16,9 +16,9 @@ import regex
 from rich.cells import cell_len, set_cell_size
 
 from twmd_registry.engine.input_warnings import SHARED_SCRIPT
-from twmd_registry.errors import FileError, InputError, SpecError, menu, visible, warn
+from twmd_registry.errors import InputError, SpecError, menu, visible, warn
 from twmd_registry.registry.names import Output
-from twmd_registry.registry.paths import write_atomically
+from twmd_registry.registry.paths import write_file
 from twmd_registry.report.figures import plain_style, require_matplotlib, save_figure
 from twmd_registry.report.template import render
 
@@ -70,10 +70,7 @@ def draw(alignment: Alignment, path: Path) -> None:
         content = render("alignment_page.html", sides=_sides(alignment), **about).encode()
     else:
         content = _plot(alignment, suffix)
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}.") from error
+    write_file(path, content)
 
 
 def check_picture_file(path: Path) -> None:

@@ -332,8 +332,7 @@ def test_full_disk_ends_no_training(encoder: Path, tmp_path: Path, monkeypatch: 
             raise OSError(errno.ENOSPC, "No space left on device")
         real(path, written)
 
-    for module in ("twmd_registry.record.file", "twmd_registry.plugins.transformers.outputs"):
-        monkeypatch.setattr(f"{module}.write_atomically", write_atomically)
+    monkeypatch.setattr(paths, "write_atomically", write_atomically)
     metrics = make(encoder)
     running = trainer(tmp_path, metrics, **EVERY_STEP, max_steps=2)
     with pytest.warns(TwmdWarning, match=f"cannot write .*{full}: No space left on device"):
@@ -363,7 +362,7 @@ def test_card_that_the_trainer_writes_on_a_full_disk_ends_nothing(
     def write_atomically(path: Path, written: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("twmd_registry.plugins.transformers.outputs.write_atomically", write_atomically)
+    monkeypatch.setattr(paths, "write_atomically", write_atomically)
     with pytest.warns(
         TwmdWarning, match="the model card is left as it is: cannot write .*README.md: No space left on device"
     ):

@@ -14,7 +14,7 @@ from twmd_registry.errors import FileError
 from twmd_registry.plugins.transformers.panel import BESIDE, Evaluation
 from twmd_registry.record.content import InputFile, SystemComparison, column_of, make_record
 from twmd_registry.record.file import write_record
-from twmd_registry.registry.paths import write_atomically
+from twmd_registry.registry.paths import write_file
 
 SIGNATURES = "metric_signatures.json"
 """The file beside the checkpoints with the signature of every score."""
@@ -27,7 +27,7 @@ def write_signatures(folder: Path, signatures: Mapping[str, Mapping[str, str]]) 
     Raises:
         FileError: The file cannot be written.
     """
-    _write(folder / SIGNATURES, json.dumps(signatures, indent=1, ensure_ascii=False) + "\n")
+    write_file(folder / SIGNATURES, f"{json.dumps(signatures, indent=1, ensure_ascii=False)}\n".encode())
 
 
 def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
@@ -58,7 +58,7 @@ def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
     )
     write_record(record, folder / f"{name}_record.json")
     try:
-        _write(folder / source.name, texts)
+        write_file(folder / source.name, texts.encode())
     except FileError:
         (folder / f"{name}_record.json").unlink()
         raise
@@ -92,7 +92,7 @@ def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
     replaced = {_what(result) for result in new}
     card.data["eval_results"] = [old for old in card.data.get("eval_results", []) if _what(old) not in replaced] + new
     card.data["model_name"] = card.data.get("model_name") or folder.resolve().name
-    _write(path, str(card))
+    write_file(path, str(card).encode())
 
 
 def _results(evaluation: Evaluation) -> list[Any]:
@@ -120,10 +120,3 @@ def _results(evaluation: Evaluation) -> list[Any]:
 def _what(result: Any) -> tuple[Any, ...]:
     """Return the fields that identify a result."""
     return (result.task_type, result.dataset_type, result.dataset_split, result.metric_type, result.metric_name)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        write_atomically(path, text.encode())
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}.") from error
