@@ -135,7 +135,8 @@ def split_pieces(text: str) -> list[str]:
     >>> split_pieces("It rained, twice.")
     ['It', ' ', 'rained', ',', ' ', 'twice', '.']
     """
-    return _PIECE.findall(text)
+    pieces: list[str] = _PIECE.findall(text)
+    return pieces
 
 
 def split_words(text: str) -> list[str]:
