@@ -46,10 +46,8 @@ class Ranks:
         self._failed = False
 
     def together(self, work: Callable[[], T]) -> T:
-        """Call a function on every rank; if it fails on one rank, fail on all.
-
-        Raises:
-            TwmdError: The first error, with its class and its rank; if all ranks have the same error, that error.
+        """Call a function on every rank; if it fails on one, raise the first error on all, with its class and rank
+        (without the rank if all have the same).
         """
         try:
             result = work()
@@ -67,11 +65,7 @@ class Ranks:
         return result
 
     def exchange(self, value: T) -> list[T]:
-        """Send a value to every rank, and return the values of all, in the order of ranks.
-
-        Raises:
-            TwmdError: A rank failed.
-        """
+        """Send a value to every rank, and return the values of all, in the order of ranks; raise a rank's error."""
         messages = self._gather(value, None)
         if any(failure for _, failure in messages):
             self._failed = True

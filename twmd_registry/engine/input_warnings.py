@@ -53,12 +53,8 @@ def name_texts(pairs: Pairs, which: np.ndarray, rows: Sequence[int]) -> str:
 
 
 def warn_about_texts(pairs: Pairs, models: Sequence[tuple[TextFlags, bool]], rows: Sequence[int]) -> None:
-    """Warn about texts that are not compared as a user may expect.
-
-    Args:
-        pairs: All pairs.
-        models: By model, its flags of the texts, and whether it is a table of word vectors.
-        rows: The number of every segment.
+    """Warn about texts that are not compared as a user may expect: by the flags of every model, and whether it is a
+    table of word vectors; `rows` has the number of every segment.
     """
     for flags, static in models:
         for which, text, rule in (
@@ -200,19 +196,9 @@ _NO_LETTERS = dict.fromkeys(code for code in range(128) if not chr(code).isalpha
 def check_texts(
     backends: Sequence[Backend], pairs: Pairs, sources: Sequence[str] | None, rows: Sequence[int]
 ) -> dict[str, Any]:
-    """Refuse texts in scripts that a model does not read, and warn about texts before they are scored.
-
-    Args:
-        backends: The backends that will score them; warn only if all have the option `any_language`.
-        pairs: All pairs.
-        sources: The text that was translated or summarised, per segment, if it is known.
-        rows: The number of every segment.
-
-    Returns:
-        By the names of `Counts`: the letters by script, and the numbers of odd predictions.
-
-    Raises:
-        InputError: More than `FOREIGN_SHARE` of the letters are in other scripts than those of a strict preset.
+    """Warn about texts before they are scored, and return, by the names of `Counts`, the letters by script and the
+    numbers of odd predictions. Raises an `InputError` if more than `FOREIGN_SHARE` of the letters are in scripts that a
+    strict preset does not name, unless all backends have the option `any_language`.
     """
     by_text = [count_letters(text) for text in pairs.texts]
     times = np.bincount(np.r_[pairs.hyp[pairs.starts], pairs.ref], minlength=len(pairs.texts))

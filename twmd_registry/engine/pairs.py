@@ -37,19 +37,8 @@ class Segments(NamedTuple):
 
 
 def check_segments(predictions: Any, references: Any, *, first_row: int = 0) -> Segments:
-    """Check predictions and references.
-
-    Args:
-        predictions: Texts, one per segment.
-        references: One text per segment, or one list of texts per segment; lists may differ in length.
-        first_row: Number of the first row, for messages about a later batch.
-
-    Returns:
-        The same texts, references always as lists.
-
-    Raises:
-        InputError: Not a list, empty, different numbers of rows, references that look transposed, a row that is not
-            text, a mixture of texts and lists, an empty list, or text that is not valid Unicode.
+    """Return checked texts, references always as lists; raise an `InputError` that names the first wrong row, counted
+    from `first_row`, or says that the lists do not fit each other.
     """
     predicted = _check_rows(predictions, "predictions", first_row=first_row)
     referred = _check_rows(references, "references", first_row=first_row, nested=True)
@@ -85,9 +74,6 @@ def check_sources(sources: Any, segments: int) -> list[str]:
 def _check_rows(values: Any, name: str, *, first_row: int = 0, nested: bool = False) -> list[Any]:
     """Return checked texts, or lists of texts where `nested` allows them, as plain strings: ``str()`` of a subclass (a
     member of an Enum) may give other characters.
-
-    Raises:
-        InputError: As `check_segments` says of a list, and of a row.
     """
     # Iteration gives rows in order: not for a text, a table (its columns), a mapping or a set.
     unordered = isinstance(values, (str, bytes, Mapping, Set)) or hasattr(values, "columns")

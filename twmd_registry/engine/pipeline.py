@@ -98,17 +98,10 @@ class PipelineRun:
     ) -> None:
         """Plan the work, and count document frequencies where the idf is of these texts; nothing is encoded yet.
 
-        Args:
-            encoder: The encoder of all specifications.
-            views: The specifications to compute, all with the same limit and stride, and the view of each with what was
-                fitted for it.
-            pairs: The pairs.
-            batch_tokens: Most padded tokens in the encoder at once.
-            keep: Most bytes of encoded references to keep in main memory for later calls.
-            disk: Most bytes of encoded texts to keep in files for other processes.
-            total: Sums what depends on the whole corpus, where these pairs are a share of it.
-            progress: Called with `STEPS_PER_TEXT` for every encoded text (from another thread where texts are encoded
-                ahead), and with 1 for every pair that was aligned by a specification.
+        All specifications have the same limit and stride; their views hold what was fitted. `keep` and `disk` are the
+        most bytes of encoded references in main memory, and of encoded texts in files. `progress` is called with
+        `STEPS_PER_TEXT` for every encoded text (maybe from another thread), and with 1 for every aligned pair of a
+        specification.
         """
         self._encoder, self._pairs = encoder, pairs
         self._batch_tokens, self._progress, self._total, self._cancelled = batch_tokens, progress, total, Event()
@@ -160,10 +153,7 @@ class PipelineRun:
 
     def align(self) -> Generator[tuple[slice, dict[MetricSpec, Tensor]]]:
         """Encode, center, align and reduce all pairs, chunk by chunk; differentiable in the weights of the encoder.
-
-        Yields:
-            For every chunk and view, which pairs, and by specification their precision, recall and F1, of shape (3,
-            pairs of the chunk).
+        Yields for every chunk and view which pairs, and by specification their precision, recall and F1, shape (3, P).
         """
         sums = self._corpus_sums()  # first, even without a pair: other processes wait for this one's share
         self._cancelled.clear()

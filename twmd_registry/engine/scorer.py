@@ -378,18 +378,8 @@ def score_segments(
     score_group: GroupScore | None = None,
     rows: Sequence[int] = (),
 ) -> list[ScoreSet]:
-    """Score checked texts by several scorers.
-
-    Args:
-        scorers: At least one.
-        segments: The texts.
-        sources: As for `score_all`, checked.
-        progress: As for `score_all`.
-        score_group: Scores all pairs by the backends that share a model, in place of `Backend.score_group`.
-        rows: The number of every segment, for warnings; from 0 if not given.
-
-    Raises:
-        TwmdError: As for `Scorer.score`, except errors about texts: these were checked before.
+    """Score checked texts as `score_all` does; `score_group` scores the pairs by the backends that share a model, in
+    place of `Backend.score_group`, and `rows` are the numbers of the segments in warnings (from 0 if not given).
     """
     members = [member for given in scorers for member in given.members]
     pairs, digest = make_pairs(segments), digest_of_texts(segments)

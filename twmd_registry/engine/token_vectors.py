@@ -135,12 +135,8 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, ids: np.ndarray, row
 def select(
     view: TokenView, encoded: EncodedTexts, items: TokenItems, encoder: Encoder
 ) -> tuple[list[TokenVectors], Tensor | None, np.ndarray]:
-    """Select the tokens of every item that take part.
-
-    Returns:
-        By layer, the items' tokens with their encoder vectors and weights; the items with the weight 0 on every token,
-        shape (I,), bool, or None where tokens have no weights; and the rows of texts that lose all words, so that only
-        special tokens are compared.
+    """Return, by layer, the tokens of every item that take part, with their encoder vectors and weights; the items with
+    the weight 0 on every token, shape (I,), bool, or None without weights; and the rows of texts that lose all words.
     """
     keep = encoded.special <= SPECIAL_LEVEL[view.special]  # (T,)
     wordless = np.zeros(0, dtype=np.int64)

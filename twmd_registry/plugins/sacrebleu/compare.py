@@ -103,12 +103,8 @@ def compare_systems(
 
 
 def check_resampling(resampling: Resampling, systems: int, segments: int) -> None:
-    """Refuse a test of a single system, a test or interval of a single segment, and two numbers of resamples for one
-    bootstrap; warn where there are few segments.
-
-    Raises:
-        SpecError: A test of a single system, or two numbers of resamples.
-        InputError: A single segment.
+    """Refuse a test of a single system or two numbers of resamples for one bootstrap by a `SpecError`, a test or
+    interval of a single segment by an `InputError`; warn where there are few segments.
     """
     if resampling.test and systems < 2:
         raise SpecError("a paired test compares systems: give two or more after -i.")

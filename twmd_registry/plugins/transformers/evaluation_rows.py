@@ -118,18 +118,9 @@ class EvaluationRows:
 
 
 def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
-    """Decode token ids in any of the forms that `Trainer` has for them.
-
-    Args:
-        ids: Whole numbers of shape (rows, tokens), as an array or a tensor; a list of such batches; or a tuple of
-            outputs, of which the first holds the ids. Negative numbers (the -100 of joined batches) and padding may
-            stand side by side.
-        tokenizer: A tokenizer, or a processor that holds one.
-        what: Name of the ids in error messages.
-
-    Raises:
-        InputError: The values are not token ids (most likely logits).
-        SpecError: The tokenizer has no token to pad with.
+    """Decode token ids in any of the forms that `Trainer` has for them: shape (rows, tokens), a list of such batches,
+    or a tuple of outputs that begins with the ids. Negative numbers (the -100 of joined batches) are padding. Raises an
+    `InputError` for other values (most likely logits).
     """
     if isinstance(ids, tuple):
         return decode_texts(ids[0], tokenizer, what)

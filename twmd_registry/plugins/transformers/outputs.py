@@ -22,26 +22,14 @@ CARD = "README.md"
 
 
 def write_signatures(folder: Path, signatures: Mapping[str, Mapping[str, str]]) -> None:
-    """Write the signatures of every evaluation set's metrics.
-
-    Raises:
-        FileError: The file cannot be written.
-    """
+    """Write the signatures of every evaluation set's metrics."""
     write_file(folder / SIGNATURES, f"{json.dumps(signatures, indent=1, ensure_ascii=False)}\n".encode())
 
 
 def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
     """Write the record of our metrics' and SacreBLEU's scores, and their texts, into a checkpoint's folder.
 
-    ``twmd verify NAME_record.json -i NAME_texts.jsonl`` scores them again.
-
-    Args:
-        folder: The checkpoint's.
-        evaluation: An evaluation of its weights.
-        device: The scorers', as in `RunOptions`.
-
-    Raises:
-        FileError: A file cannot be written; then neither is there.
+    ``twmd verify NAME_record.json -i NAME_texts.jsonl`` scores them again. If one cannot be written, neither stays.
     """
     if evaluation.segments is None or not evaluation.score_sets:
         return
@@ -72,10 +60,7 @@ def _json_lines(segments: Segments) -> str:
 def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
     """Write scores and signatures into a model card's metadata (``model-index``); they replace those of the same sets.
 
-    A card is made where the folder has none.
-
-    Raises:
-        FileError: The card cannot be read or written.
+    A card is made where the folder has none; a `FileError` says that it cannot be read or written.
     """
     from huggingface_hub import ModelCard, ModelCardData
 

@@ -113,11 +113,7 @@ def _on_first_process(work: Callable[[], T]) -> T:
 
 
 def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int | str = 0) -> MetricPanel:
-    """Sort metrics, as for `RegistryCallback`, by the library that computes them.
-
-    Raises:
-        SpecError: No metric, something that is none, or two of one name.
-    """
+    """Sort metrics, as for `RegistryCallback`, by the library that computes them."""
     if isinstance(metrics, str) or not isinstance(metrics, Iterable):
         raise SpecError(f"metrics must be a list of metrics, or a dict of metrics by name; got {metrics!r:.60}.")
     panel = MetricPanel({}, {}, {})
