@@ -18,6 +18,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "twmd_registry"
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
+MAX_FACE_LINES = 120
+FACES = ("inspect", "lm_eval", "mlflow", "trl")
+"""Plugins that only pass texts on to a scorer."""
 
 LAYERS = (
     {"errors", "progress", "version"},
@@ -139,6 +142,13 @@ def test_module_names_are_unique_in_the_package() -> None:
         if path.stem not in {"__init__", "__main__", "metric"} and "metrics" not in path.parts:
             named.setdefault(path.stem, []).append(str(path.relative_to(ROOT)))
     assert {name: paths for name, paths in named.items() if len(paths) > 1} == {}
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_folder_of_a_face_is_short(name: str) -> None:
+    files = sorted((PACKAGE / "plugins" / name).rglob("*.py"))
+    assert files
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) <= MAX_FACE_LINES
 
 
 def test_package_neither_runs_remote_code_nor_loads_pickles() -> None:

@@ -58,8 +58,10 @@ class PendingSignature:
         raise InputError(f"a task with process_results lists the signature, too: add '- metric: {name}_signature'.")
 
 
-def _pending(metric: str, keys: Mapping[str, Any], prediction: str, references: str | Sequence[str]) -> dict[str, Any]:
-    pair = PendingPair(metric, keys, prediction, [references] if isinstance(references, str) else list(references))
+def _keep(metric: str, *, references: Sequence[Any], predictions: Sequence[str], **keys: Any) -> dict[str, Any]:
+    """Return what lm_eval passes on to `corpus_score` of a prediction and its reference, or list of references."""
+    own = references[0]
+    pair = PendingPair(metric, keys, predictions[0], [own] if isinstance(own, str) else list(own))
     return {metric: pair, f"{metric}_signature": PendingSignature(pair)}
 
 
@@ -77,19 +79,16 @@ def corpus_score(items: Sequence[PendingPair] | Sequence[PendingSignature]) -> f
     return pairs[0].signature if isinstance(items[0], PendingSignature) else float(mean([pair.score for pair in pairs]))
 
 
-def references_in(
-    column: str, metric: str = "twmd", **keys: Any
-) -> Callable[[Mapping[str, Any], Sequence[str]], dict[str, Any]]:
+def references_in(column: str, metric: str = "twmd", **keys: Any) -> Callable[..., dict[str, Any]]:
     """Make a task's ``process_results``: it scores by a metric and keys against a column's references.
 
-    The task's ``metric_list`` names METRIC and METRIC_signature. Data without the column raise an `InputError` with the
-    columns that they have.
+    The task's ``metric_list`` names METRIC and METRIC_signature. Data without the column raise an `InputError`.
     """
 
     def process(document: Mapping[str, Any], results: Sequence[str]) -> dict[str, Any]:
         if column not in document:
             raise InputError(f"no column {column!r} to take references from; there are {', '.join(document)}.")
-        return _pending(metric, keys, results[0], document[column])
+        return _keep(metric, references=[document[column]], predictions=results, **keys)
 
     return process
 
@@ -106,10 +105,6 @@ def _stderr(original: Callable[..., Any], metric: Any, bootstrap_iters: int) -> 
     return lambda items: (
         "N/A" if isinstance(items[0], PendingSignature) else bootstrap_stderr(mean, [p.score for p in items], draws)
     )
-
-
-def _keep(metric: str, *, references: Sequence[str], predictions: Sequence[str], **keys: Any) -> dict[str, Any]:
-    return _pending(metric, keys, predictions[0], references[0])
 
 
 register_aggregation(AGGREGATION)(corpus_score)

@@ -11,16 +11,9 @@ from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import Scorer, scorer
 from twmd_registry.errors import InputError, collect_warnings, warn
 
-DEFAULTS = {"keep_references": "256MB", "any_language": True}
-"""Run options unless others are given: references come back in every epoch, and a policy may write in any script."""
-
 
 class Reward:
-    """A reward function of TRL: ``(completions, **columns) -> rewards``; made by `reward_function`.
-
-    Attributes:
-        scorer: Scores completions; `Scorer.signature` is to be published with the results.
-    """
+    """A reward function of TRL: ``(completions, **columns) -> rewards``; made by `reward_function`."""
 
     def __init__(self, own: Scorer, reference_column: str, *, guard: bool) -> None:
         """Make it; see `reward_function`."""
@@ -31,7 +24,7 @@ class Reward:
 
     @property
     def signature(self) -> str:
-        """Return the signature without the number of references; this loads the model."""
+        """Return the signature, to be published with the results; this loads the model."""
         return self.scorer.signature
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float]:
@@ -46,16 +39,19 @@ class Reward:
             The score of every completion, as it is: nothing is clipped or normalised.
 
         Raises:
-            InputError: There is no column of references (with the columns there are); a completion, which is named, is
-                no text; or as for `Scorer.score`.
+            InputError: There is no column of references; a completion is no text; or as for `Scorer.score`.
         """
         if self._reference_column not in columns:
             known = ", ".join(name for name, values in columns.items() if isinstance(values, list))
             raise InputError(f"no column {self._reference_column!r} to take references from; there are {known}.")
-        texts, references = check_segments(
-            [_completion_text(completion, row) for row, completion in enumerate(completions)],
-            columns[self._reference_column],
-        )
+        given = [_text(completion) for completion in completions]
+        if None in given:
+            row = given.index(None)
+            raise InputError(
+                f"completions[{row}] must be a text, or a conversation whose last message has a text or parts of type "
+                f"text; got {completions[row]!r:.60}."
+            )
+        texts, references = check_segments(given, columns[self._reference_column])
         if self._guard:
             prompts = columns.get("prompts") or [""] * len(texts)
             if len(prompts) != len(texts):
@@ -75,28 +71,16 @@ class Reward:
         return list(scores)
 
 
-def _completion_text(completion: Any, row: int) -> str:
-    text = _text(completion)
-    if text is None:
-        raise InputError(
-            f"completions[{row}] must be a text, or a conversation whose last message has a text or parts of type "
-            f"text; got {completion!r:.60}."
-        )
-    return text
-
-
-def _text(completion: Any) -> str | None:
-    """Return a text, or that of the last message of a conversation: empty where a message has no content, as one that
-    only calls tools. None for anything else.
-    """
-    if isinstance(completion, list) and completion and isinstance(completion[-1], Mapping):
-        completion = completion[-1].get("content")
-        if completion is None:
+def _text(turns: Any) -> str | None:
+    """Return a text, or that of a conversation's last message, empty if that only calls tools; None for all else."""
+    match turns:
+        case str(text) | [*_, {"content": str(text)}]:
+            return text
+        case [*_, {"content": [*parts]}] if all(map(_is_text_part, parts)):
+            return "".join(part["text"] for part in parts)
+        case [*_, Mapping() as message] if message.get("content") is None:
             return ""
-        if isinstance(completion, list):
-            parts = [part["text"] for part in completion if _is_text_part(part)]
-            return "".join(parts) if len(parts) == len(completion) else None
-    return completion if isinstance(completion, str) else None
+    return None
 
 
 def _is_text_part(part: Any) -> bool:
@@ -125,14 +109,11 @@ def reward_function(
         reference_column: The column of the data set with a reference, or a list of references, per prompt.
         guard: Whether a completion that repeats one string for most of its length, or is its prompt, is scored as an
             empty text: a policy finds such texts, which score high by accident.
-        keys: Keys of the specification and run options; unless given, ``keep_references`` is 256 MB, and
-            ``any_language`` is true: a policy may write in any script, which is no reason to end its training.
+        keys: Keys of the specification and run options; unless given, ``keep_references`` is 256 MB (they
+            come back in every epoch) and ``any_language`` is true (a policy may write in any script).
 
     Raises:
         SpecError: As for `twmd_registry.scorer`.
-
-    >>> reward = reward_function("sbert", reference_column="target")
-    >>> [round(value, 2) for value in reward(["it rains"], target=["it rains"])]
-    [1.0]
     """
-    return Reward(scorer(metric, preset, **DEFAULTS | keys), reference_column, guard=guard)
+    keys = {"keep_references": "256MB", "any_language": True} | keys
+    return Reward(scorer(metric, preset, **keys), reference_column, guard=guard)
