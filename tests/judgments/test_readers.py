@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import shared
 from twmd_registry.errors import FileError
 from twmd_registry.judgments.generation import read_summeval
-from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments, read_table
 from twmd_registry.judgments.reader import read_lines
 from twmd_registry.judgments.sentence_pairs import read_mrpc, read_qqp, read_stsb
 from twmd_registry.judgments.translations import read_mlqe, read_mt_metrics_eval, read_wmt
@@ -116,10 +116,12 @@ def test_content_of_another_form_is_refused_with_its_row(
         reader(written(tmp_path, text))
 
 
-@pytest.mark.parametrize("reader", [read_stsb, read_mrpc, read_qqp, read_wmt, read_mt_metrics_eval, read_summeval])
+@pytest.mark.parametrize(
+    "reader", [read_stsb, read_mrpc, read_qqp, read_wmt, read_mt_metrics_eval, read_summeval, read_table]
+)
 def test_missing_file_is_named(reader: Callable[[Path], RatedSegments], tmp_path: Path) -> None:
     with pytest.raises(FileError, match="No such file or directory"):
-        reader(tmp_path / "nowhere")
+        reader(tmp_path / "nowhere.csv")
 
 
 def test_public_data_have_their_published_sizes() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import written
-from twmd_registry.errors import FileError, SpecError
+from twmd_registry.errors import SpecError
 from twmd_registry.judgments import sets
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
@@ -82,11 +82,6 @@ def test_malformed_or_unknown_name_is_refused(name: str, words: str) -> None:
     with pytest.raises(SpecError) as caught:
         read_rated(name)
     assert words in str(caught.value)
-
-
-def test_missing_file_is_refused_by_its_reader() -> None:
-    with pytest.raises(FileError, match="nowhere"):
-        read_rated("table:nowhere.csv")
 
 
 def test_digest_is_of_compact_json() -> None:

@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 from safetensors.torch import load_file, save_file
 
 import twmd_registry
@@ -121,22 +120,3 @@ def test_scorers_share_one_model_and_the_last_one_frees_it(tmp_path: Path) -> No
     assert second.score(["a cat"], ["a cat"]).score == pytest.approx(1)
     del second
     assert models() == 0
-
-
-def test_adapter_is_merged_in_float32_inside_a_training_loop() -> None:
-    def score() -> float:  # with a model that is loaded, and an adapter that is merged, here and now
-        with twmd_registry.scorer("twmd", "embedded-tuned") as scorer:
-            return scorer.score(["the cat sat on the mat"], ["a cat was sitting there"]).score
-
-    before = score()
-    own = torch.get_float32_matmul_precision(), torch.get_default_dtype()
-    torch.set_float32_matmul_precision("medium")
-    torch.set_default_dtype(torch.bfloat16)
-    try:
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            inside = score()
-        assert (torch.get_float32_matmul_precision(), torch.get_default_dtype()) == ("medium", torch.bfloat16)
-    finally:
-        torch.set_float32_matmul_precision(own[0])
-        torch.set_default_dtype(own[1])
-    assert inside == before

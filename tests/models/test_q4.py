@@ -13,19 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, BertModel
 
 import twmd_registry
 from tests.conftest import SHARED, Texts
-from twmd_registry.cli import main
 from twmd_registry.errors import MissingExtraError, ModelError
 from twmd_registry.models import q4
 from twmd_registry.models.files import find_model
 from twmd_registry.models.q4 import multilingual_folder, write_model
-from twmd_registry.plugins.torchmetrics.metric import TWMD
-from twmd_registry.plugins.transformers import make_compute_metrics
 from twmd_registry.registry.fingerprint import fingerprint, sha256_of
 from twmd_registry.registry.names import MULTILINGUAL_FINGERPRINT, MULTILINGUAL_MODEL
 
@@ -254,33 +250,3 @@ def test_score_of_the_short_name_is_signed_by_the_models_own_name(multilingual: 
     assert f"model:{MULTILINGUAL_MODEL}@{MULTILINGUAL_FINGERPRINT}" in str(scores.signature)
     assert twmd_registry.scorer(str(scores.signature)).score(["\u732b"], ["\u732b"]).score == pytest.approx(1)
     assert multilingual.is_dir()
-
-
-HINDI = "\u0917\u093e\u0921\u093c\u0940 \u0926\u0947\u0930 \u0938\u0947 \u0906\u0908\u0964"
-LATE = "\u0917\u093e\u0921\u093c\u0940 \u0926\u0947\u0930 \u0938\u0947 \u092a\u0939\u0941\u0901\u091a\u0940\u0964"
-
-
-def test_faces_give_the_same_score_of_hindi_by_the_preset(
-    multilingual: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    import evaluate
-    from transformers import EvalPrediction
-
-    ours = twmd_registry.score([HINDI], [LATE], "twmd", "multilingual")
-    theirs = evaluate.load("twmd", "multilingual").compute(predictions=[HINDI], references=[LATE])
-    assert theirs == ours.as_dict()
-    torch_metric = TWMD("multilingual", as_dict=True)
-    torch_metric.update([HINDI], [LATE])
-    assert torch_metric.compute()["twmd"] == pytest.approx(torch.tensor(ours.score))
-    tokenizer = AutoTokenizer.from_pretrained(multilingual)
-    ids = [np.array([tokenizer(text).input_ids]) for text in (HINDI, LATE)]
-    compute_metrics = make_compute_metrics(tokenizer, {"score": twmd_registry.scorer("twmd", "multilingual")})
-    found = compute_metrics(EvalPrediction(predictions=ids[0], label_ids=ids[1]))
-    assert found["score"] == pytest.approx(ours.score, abs=1e-6)
-    for name, text in (("hyp.txt", HINDI), ("ref.txt", LATE)):
-        (tmp_path / name).write_text(f"{text}\n", encoding="utf-8")
-    words = ["score", str(tmp_path / "ref.txt"), "-i", str(tmp_path / "hyp.txt"), "--format", "json"]
-    assert main([*words, "--preset", "multilingual"]) == 0
-    (printed,) = json.loads(capsys.readouterr().out)
-    assert (printed["score"], printed["signature"]) == (pytest.approx(ours.score), str(ours.signature))
-    assert printed["letters_Devanagari"] == sum(map(str.isalpha, HINDI + LATE))

@@ -144,11 +144,7 @@ def test_failed_computation_leaves_the_metric_usable() -> None:
         ("one text", ["one text"], "predictions must be a list"),
         (P, R[:1], "2 predictions but 1 references"),
         (["a", None], R, r"predictions\[1\] must be a text; got NoneType"),
-        (["a", 3], R, r"predictions\[1\] must be a text; got int"),
-        (P, [R[0], ["x"]], r"references\[1\] is a list but references\[0\] is a text"),
-        (P, [[R[0]], []], r"references\[1\] is an empty list"),
         (["a", "b", "c"], [["a", "b", "c"], ["d", "e", "f"]], "look transposed"),
-        (["a", "\ud800"], R, r"predictions\[1\] is not valid Unicode"),
         (P, None, "references must be a list"),
     ],
 )
