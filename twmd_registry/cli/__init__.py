@@ -84,13 +84,9 @@ def twmd(ctx: click.Context) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command.
+    """Run one command line, the process's own by default, and return its exit status.
 
-    Args:
-        argv: Arguments; the process's own when not given.
-
-    Returns:
-        0 for success, 1 for bad data (or a verification that failed), 2 for bad usage, 3 for scores that fail a check.
+    It is 0 for success, 1 for bad data or a failed verification, 2 for bad usage, 3 for scores that fail a check.
     """
     # torch reads it once, on Linux: memory is then mapped in large pages, which takes a sixth off a short run on a
     # virtual machine.

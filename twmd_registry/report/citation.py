@@ -15,14 +15,12 @@ from twmd_registry.registry.signature import parse_signature
 from twmd_registry.report.template import escape_latex, render
 from twmd_registry.version import __version__
 
-FORMATS = ("paper", "sentence", "latex", "bibtex", "markdown", "badge", "eval_results")
-TASK = "text-generation"
 SACREBLEU = render("sacrebleu.bib")
 SOFTWARE = render("software.bib", version=__version__)
 
 
-def cite(record: Record, form: str, *, digits: int = 4, task: str = TASK, dataset: str | None = None) -> str:
-    """Write a record's scores in a form of `FORMATS`, to publish them.
+def cite(record: Record, form: str, *, digits: int, task: str, dataset: str | None) -> str:
+    """Write a record's scores in a form of ``twmd cite --format``, to publish them.
 
     `task` and `dataset` are the Hub's names, for ``eval_results``; without a data set, the file of references is named.
     Raises FileError if the record was edited, contradicts itself, or holds text that is not a signature.
