@@ -25,6 +25,8 @@ class TestOrder:
         assert [line.strip().partition("|")[0] for line in lines[9:]] == NAMES
         assert run(SEVERAL)[1].splitlines()[0].split() == ["system", *NAMES]
         lines = run(f"{ONE} --format latex")[1].splitlines()
+        assert lines[0].startswith("\\begin{tabular}")
+        assert lines[1].strip() == "\\toprule"
         assert [cell.strip(" \\") for cell in lines[2].split("&")] == ["system", *NAMES]
         assert [line[2:].partition("|")[0] for line in lines if line.startswith("% ")] == NAMES
 

@@ -90,12 +90,6 @@ class TestOutput:
         assert (plain[0], plain[1].count("±"), plain[1].count("|bs:60|")) == (0, 3, 1)  # one in the header
         assert run(f"{line} --confidence") == plain == run(f"{line} --confidence --confidence-n 60")
 
-    def test_latex_is_a_booktabs_table(self, files: Path, run: Run) -> None:
-        write(files / "a_b.txt", POOR)
-        _, out, _ = run("score ref.txt -i good.txt a_b.txt -m twmd --format latex")
-        assert out.startswith("\\begin{tabular}")
-        assert all(words in out for words in ("\\toprule", "a\\_b.txt", "\n% twmd|output:f1|"))
-
     def test_markdown_is_a_table_with_signatures(self, files: Path, run: Run) -> None:
         write(files / "a|b.txt", POOR)
         line = "score ref.txt -i good.txt 'a|b.txt' -m sbert bleu --format"

@@ -108,17 +108,12 @@ def test_json_holds_every_table_and_a_set_of_one_class_has_no_area(data: Path, r
         ("--data-dir data --sbert sbert,twmd", 2, "expected one metric with its keys, not 2"),
         ("", 1, "give --data-dir DIR, --hub"),
         (f"--data-dir {__file__}", 1, "is not a folder; expected a folder that"),
+        ("--data-dir data -o file", 2, "is a file."),
+        ("--data-dir data -o data", 1, "is not empty: give a new folder"),
     ],
 )
-def test_bad_line_leaves_no_folder(options: str, status: int, words: str, data: Path, run: Run) -> None:
+def test_bad_line_leaves_folders_as_they_are(options: str, status: int, words: str, data: Path, run: Run) -> None:
+    (data.parent / "file").write_text("mine", encoding="utf-8")
     found, _, err = run(f"study stsscore -o out {options}")
     assert (found, words in err) == (status, True)
     assert not (data.parent / "out").exists()
-
-
-def test_existing_files_are_kept(data: Path, run: Run) -> None:
-    (data.parent / "file").write_text("mine", encoding="utf-8")
-    status, _, err = run("study stsscore --data-dir data -o file")
-    assert (status, "is a file." in err) == (2, True)
-    status, _, err = run("study stsscore --data-dir data -o data")
-    assert (status, "is not empty: give a new folder" in err) == (1, True)

@@ -90,6 +90,8 @@ def test_every_choice_is_accepted() -> None:
     ("metric", "settings", "message"),
     [
         ("bleu", PageSettings(), "there is no metric 'bleu'"),
+        ("twmd", PageSettings("nosuch"), "preset='nosuch' is not offered here; .*embedded-tuned"),
+        ("twmd", PageSettings("roberta-large"), "preset='roberta-large' is not offered here; .*embedded-tuned"),
         ("twmd", PageSettings(temperature=-1.0), "temperature=-1.0 is not offered here"),
         ("twmd", PageSettings(iterations="1000000"), "iterations='1000000' is not offered here"),
         ("twmd", PageSettings(temperature=1e-6), "temperature=1e-06 is not offered here"),
