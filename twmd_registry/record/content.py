@@ -192,11 +192,23 @@ def make_record(
     device: str = "auto",
     comparison: SystemComparison | None = None,
 ) -> Record:
-    """Make a record, with the time and this machine's versions and device, of systems' names with their score sets.
+    """Make a record of scores.
 
-    `references` are those of every segment, where all systems have the same: ``--fail-if-worse`` compares a record with
-    others of the same references. `comparison` is the published table of these systems: a column for each of the score
-    sets, in their order, and one for each metric of SacreBLEU, with p-values and intervals.
+    Args:
+        results: Systems' names, each with its score sets (at least one).
+        inputs: The files that the texts came from.
+        references: The references of every segment, where all systems have the same: ``--fail-if-worse`` compares a
+            record with others of the same references.
+        seconds: Wall time of scoring.
+        device: The device as in `RunOptions`.
+        comparison: The published table of these systems: a column for each of the score sets, in their order, and one
+            for each metric of SacreBLEU, with p-values and intervals.
+
+    Returns:
+        The record, with this machine's versions and device, made now.
+
+    Raises:
+        SpecError: No such device here.
     """
     from twmd_registry.engine.pairs import Segments, digest_of_texts
 

@@ -61,12 +61,11 @@ def _differences(first: Signature, second: Signature) -> Iterator[SignatureDiffe
         return
     yield from _member_differences(a, b) if a.members and b.members else _spec_differences(a, b)
     if first.nrefs != second.nrefs:
-        if first.nrefs is None or second.nrefs is None:
-            what = f"only one of them was written after scoring (nrefs:{first.nrefs or second.nrefs})"
-            yield SignatureDifference(f"nrefs: {what}", matters=False)
-        else:
+        matters = first.nrefs is not None and second.nrefs is not None
+        what = f"only one of them was written after scoring (nrefs:{first.nrefs or second.nrefs})"
+        if matters:
             what = f"{first.nrefs} and {second.nrefs}: more references make scores higher"
-            yield SignatureDifference(f"nrefs: {what}", matters=True)
+        yield SignatureDifference(f"nrefs: {what}", matters)
     for name in ("bs", "ar", "seed"):
         one, other = getattr(first, name), getattr(second, name)
         if one != other:
@@ -75,11 +74,8 @@ def _differences(first: Signature, second: Signature) -> Iterator[SignatureDiffe
     if first.version != second.version:
         versions = f"version: {first.version} and {second.version}"
         changes = changes_between(a, first.version, second.version)
-        for change in changes:
-            yield SignatureDifference(f"{versions}; {change}", matters=True)
-        if not changes:
-            what = f"nothing that moves these scores of {a.metric} changed between them"
-            yield SignatureDifference(f"{versions}; {what}", matters=False)
+        for what in changes or [f"nothing that moves these scores of {a.metric} changed between them"]:
+            yield SignatureDifference(f"{versions}; {what}", matters=bool(changes))
 
 
 def _spec_differences(a: MetricSpec, b: MetricSpec) -> Iterator[SignatureDifference]:

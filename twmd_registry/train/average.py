@@ -38,27 +38,11 @@ def average(
     options: RunOptions = RunOptions(),  # noqa: B008
     name: str = "average",
 ) -> tuple[Scorer, int]:
-    """Average the adapters of trained metrics, and save the metric with the mean adapter.
+    """Average the adapters in output folders of ``twmd finetune``, and save the metric with the mean adapter.
 
-    Args:
-        folders: Output folders of ``twmd finetune``, of the same metric with the same settings; a single one for a
-            smaller copy of its adapter.
-        output: The output folder: the adapter, ``preset.toml``, ``README.md``, ``signature.txt`` and hashes of the
-            training data.
-        dtype: Number format of the adapter; float16 and bfloat16 halve the file, and round the weights.
-        rank: The rank of the mean, which makes a smaller file and rounds, too; None for the sum of the ranks, exact.
-        options: Device and batch size.
-        name: The name of the preset.
-
-    Returns:
-        The scorer of the mean, and the rank of its adapter.
-
-    Raises:
-        SpecError: There is one folder and neither dtype nor rank makes its adapter smaller, two hold the same adapter,
-            a folder holds a whole model, settings or base models differ, or `rank` is not below the sum of the ranks.
-        FileError: A folder holds no trained metric, or the output folder is not empty or cannot be written.
-        ModelError: The model or an adapter is not available or is damaged.
-        MissingExtraError: `peft` or `accelerate` is not installed.
+    The metrics and their settings must be the same; of a single adapter a smaller copy is made. `dtype` float16 or
+    bfloat16 halves the file and rounds the weights. Without `rank` the mean has the sum of the ranks, and is exact.
+    Returns the scorer of the mean, and the rank of its adapter.
     """
     require_training()
     if len(folders) < 2 and dtype is Dtype.FLOAT32 and rank is None:

@@ -101,26 +101,9 @@ def finetune(
     """Train a metric's encoder so that its scores agree with ratings, and save the trained metric.
 
     Ratings are standardised within each training set. After every epoch the metric scores dev, group by group, as
-    `twmd_registry.engine.scorer.Scorer` does.
-
-    Args:
-        plan: The metric, its data and its recipe.
-        output: The output folder: the adapter (or the model), ``preset.toml``, ``README.md``, ``signature.txt``,
-            ``log.jsonl``, hashes of the training data, and ``checkpoints/`` until training is done.
-        options: Device and batch size.
-        name: The name of the preset.
-        resume: Continue from the last complete checkpoint of an interrupted run of the same plan.
-
-    Returns:
-        The trained metric's signature and its agreement with dev.
-
-    Raises:
-        SpecError: The metric or a setting cannot be trained; there is nothing to resume, or the interrupted run has
-            another plan; or there is an interrupted run and `resume` is not set.
-        InputError: Data cannot be trained on or chosen by, or contain segments of the held-out data.
-        ModelError: The model is not available, or training diverged.
-        FileError: The folder is not empty or cannot be written.
-        MissingExtraError: `peft` or `accelerate` is not installed.
+    `twmd_registry.engine.scorer.Scorer` does. The output folder gets the adapter (or the model), the preset `name`,
+    model card, signature, log and hashes of the training data; checkpoints are in it until training is done. With
+    `resume`, an interrupted run of the same plan goes on from its last complete checkpoint.
     """
     plan.check()
     require_training()

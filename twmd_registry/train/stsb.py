@@ -58,25 +58,11 @@ def train_stsb(
     dtype: Dtype = Dtype.FLOAT32,
     rated: Sequence[TrainingData] = (),
 ) -> tuple[str, float]:
-    """Fine-tune an encoder on STS-B train, choose the epoch on dev, and save the adapter.
+    """Fine-tune an encoder on STS-B's ``train.csv``, choose the epoch on ``dev.csv``, and save the adapter.
 
-    Args:
-        folder: The folder with ``train.csv`` and ``dev.csv``.
-        output: The output folder: ``adapter_config.json``, ``adapter_model.safetensors``, ``head.safetensors``,
-            ``README.md``, ``signature.txt`` and hashes of the data.
-        model: The encoder: a name, a Hub id or a folder.
-        epochs: Passes over the training set.
-        bf16: Whether matrix products of the encoder are in bfloat16 during training.
-        dtype: Number format of the saved adapter; float16 and bfloat16 halve the file, and round the weights.
-        rated: More pairs to learn from, with the scores of a teacher, on the scale of STSScore.
-
-    Returns:
-        The signature of STSScore with this adapter, and its Pearson correlation on dev.
-
-    Raises:
-        FileError: A data file is missing or damaged, or the folder cannot be written.
-        ModelError: The encoder is not available, or its tokenizer does not mark beginning and end of a text.
-        MissingExtraError: `peft` or `accelerate` is not installed.
+    With `bf16`, matrix products of the encoder are in bfloat16 during training; `dtype` is the number format of the
+    saved weights. `rated` are more pairs to learn from, with the scores of a teacher, on the scale of STSScore. Returns
+    the signature of STSScore with this adapter, and its Pearson correlation on dev.
     """
     require_training()
     from transformers import TrainingArguments, set_seed
