@@ -19,6 +19,7 @@ from twmd_registry.metaeval.diagnosis import diagnose
 from twmd_registry.registry.options import RunOptions
 
 pytestmark = pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
+pytest.importorskip("matplotlib")
 TABLE = {".txt", ".md", ".tex", ".tsv", "-signatures.tsv"}
 PICTURE = {".csv", ".png", ".svg"}
 
@@ -54,7 +55,6 @@ def rows_of(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
 def test_table_is_printed_and_written_in_every_format(
     table: str, pictures: tuple[set[str], int], command: str, tmp_path: Path, run: Run
 ) -> None:
-    pytest.importorskip("matplotlib")
     status, printed, _ = run(f"reproduce {table} {command} -o {tmp_path}")
     assert status == 0
     written, (drawn, points) = {path.name.removeprefix(table): path for path in tmp_path.iterdir()}, pictures
@@ -97,7 +97,6 @@ def test_numbers_are_written_in_full_with_their_signatures(
 
 
 def test_json_holds_the_numbers_of_a_figure(command: str, tmp_path: Path, run: Run) -> None:
-    pytest.importorskip("matplotlib")
     printed = json.loads(run(f"reproduce twmd-figure3 {command} --format json -o {tmp_path}")[1])
     assert len(rows_of(tmp_path / "twmd-figure3.csv")) == 2 * 4 * 10
     rows = rows_of(tmp_path / "twmd-figure3.tsv", "\t")
@@ -108,7 +107,6 @@ def test_json_holds_the_numbers_of_a_figure(command: str, tmp_path: Path, run: R
 def test_diagnosis_is_drawn_without_centering_and_under_all(
     command: str, data: Path, tiny_encoder: Callable[[str], Path], tmp_path: Path, run: Run
 ) -> None:
-    pytest.importorskip("matplotlib")
     corpus = list(dict.fromkeys(read_wmt(data / "wmt" / "wmt16.jsonl").references))
     diagnosis = diagnose(str(tiny_encoder("bert")), corpus, RunOptions())
     for name in ("twmd-figure1", "twmd-figure2"):

@@ -12,6 +12,8 @@ import pytest
 from tests.cli.parsing import Run
 
 KEY = "0123456789abcdef"
+for library in ("mcp", "prometheus_client"):
+    pytest.importorskip(library)
 
 
 @pytest.mark.parametrize(
@@ -33,8 +35,6 @@ KEY = "0123456789abcdef"
     ],
 )
 def test_bad_usage_is_refused(line: str, status: int, words: str, run: Run, folder: Path) -> None:
-    pytest.importorskip("mcp")
-    pytest.importorskip("prometheus_client")
     (folder / "short.txt").write_text("short\n", encoding="utf-8")
     (folder / "key.txt").write_text(f"{KEY}\n", encoding="utf-8")
     found, out, err = run(line)
@@ -43,16 +43,12 @@ def test_bad_usage_is_refused(line: str, status: int, words: str, run: Run, fold
 
 
 def test_key_of_the_environment_is_checked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("mcp")
-    pytest.importorskip("prometheus_client")
     monkeypatch.setenv("TWMD_API_KEY", "two words are no key")
     status, _, err = run("serve")
     assert (status, err.startswith("twmd: TWMD_API_KEY has no API key")) == (1, True)
 
 
 def test_port_that_is_taken_is_named(run: Run) -> None:
-    pytest.importorskip("mcp")
-    pytest.importorskip("prometheus_client")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         status, _, err = run(f"serve --port {port}")

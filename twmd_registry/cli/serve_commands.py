@@ -15,13 +15,6 @@ from twmd_registry.errors import MissingExtraError, SpecError
 HOST, PORT = "127.0.0.1", 8080
 NEEDED = ("fastapi", "mcp", "prometheus_client", "uvicorn")
 HTTP_ONLY = ("host", "port", "api_key_file")
-LIMITS = declare.all_of(
-    declare.option("--max-bytes", "N", "Most bytes of a request (default: 1000000).", default=1_000_000),
-    declare.option("--max-pairs", "N", "Most pairs of a request (default: 1000).", default=1_000),
-    declare.option("--max-letters", "N", "Most letters of a text (default: 20000).", default=20_000),
-    declare.option("--max-waiting", "N", "Most requests that wait; others get 429 (default: 256).", default=256),
-    declare.option("--timeout", "N", "Seconds until a request is given up (default: 60).", default=60),
-)
 
 
 @command("serve", lexical=(), example="twmd serve -m twmd 'moverscore;layer=5' --port 8080")
@@ -30,7 +23,11 @@ LIMITS = declare.all_of(
 @declare.option("--port", "N", f"Default: {PORT}; 0 for one that is free.", type=click.IntRange(0, 65_535))
 @declare.option("--api-key-file", "FILE", "Holds the API key, instead of the variable TWMD_API_KEY.")
 @declare.flag("--mcp", "Serve tools by MCP on standard input and output, in place of HTTP.")
-@LIMITS
+@declare.option("--max-bytes", "N", "Most bytes of a request (default: 1000000).", default=1_000_000)
+@declare.option("--max-pairs", "N", "Most pairs of a request (default: 1000).", default=1_000)
+@declare.option("--max-letters", "N", "Most letters of a text (default: 20000).", default=20_000)
+@declare.option("--max-waiting", "N", "Most requests that wait; others get 429 (default: 256).", default=256)
+@declare.option("--timeout", "N", "Seconds until a request is given up (default: 60).", default=60)
 @declare.settings
 @declare.parts
 @declare.run_options
@@ -47,10 +44,8 @@ def serve_command(arguments: Arguments) -> int:
 
     names = [metric.name for metric in arguments.asked]
     scorers = dict(zip(names, make_scorers(arguments.asked, options_of(arguments)), strict=True))
-    limits = Limits(
-        arguments.max_bytes, arguments.max_pairs, arguments.max_letters, arguments.max_waiting, arguments.timeout
-    )
-    service = Service(scorers, limits)
+    limits = arguments.max_bytes, arguments.max_pairs, arguments.max_letters, arguments.max_waiting, arguments.timeout
+    service = Service(scorers, Limits(*limits))
     if arguments.mcp:
         serve_mcp(service)
         return 0

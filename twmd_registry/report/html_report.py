@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import re
-import unicodedata
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +46,7 @@ PAGE_BYTES, PICTURES_BYTES = 4_800_000, 1_000_000
 TOO_LARGE = "the page would be too large with it; 'twmd align' draws it."
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _UNSAFE = re.compile(f"[<>&\u2028\u2029{_BIDI}\ud800-\udfff]")
-_INVISIBLE = re.compile(f"[{_BIDI}]")
+_INVISIBLE = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff{_BIDI}]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,10 +144,7 @@ def legible(text: str) -> str:
     >>> legible("a\tb")
     'a\\tb'
     """
-    return "".join(
-        c.encode("unicode_escape").decode() if _INVISIBLE.match(c) or unicodedata.category(c) in ("Cc", "Cs") else c
-        for c in text
-    )
+    return _INVISIBLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def correlations(statistic: Statistic, comparison: SystemComparison) -> np.ndarray:
