@@ -135,14 +135,6 @@ def test_texts_without_special_tokens_between_them_are_told_apart() -> None:
     assert not together[[starts[0], starts[2], starts[3]]].any()
 
 
-def test_in_wordpiece_exactly_the_marked_pieces_continue() -> None:
-    read = reader("wordpiece")
-    texts = [*vocabularies.SENTENCES, "(see this)", "herons walkers creme"]
-    tokens = read.tokens(texts)
-    assert any(token.startswith("##") for token in tokens)
-    assert read.continuing(texts).tolist() == [token.startswith("##") for token in tokens]
-
-
 @pytest.fixture(scope="module")
 def embedded() -> Reader:
     with twmd_registry.scorer("twmd") as one:
@@ -168,38 +160,25 @@ def test_in_the_embedded_model_exactly_the_marked_pieces_continue(texts: Texts, 
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_punctuation_is_what_consists_of_it_alone(name: str) -> None:
+def test_punctuation_is_what_consists_of_it_alone_or_a_single_ascii_character(name: str) -> None:
     read = reader(name)
-    text = "the heron, waiting at the weir!"
-    left = kept(read, {"punctuation": "drop"}, text)
-    assert "".join(left).lower() == "theheronwaitingattheweir"
-    marks = {piece for piece, flat in zip(read.pieces.texts, read.pieces.punctuation, strict=True) if flat}
+    marks, ascii_marks = (
+        {piece for piece, flat in zip(read.pieces.texts, flags, strict=True) if flat}
+        for flags in (read.pieces.punctuation, read.pieces.ascii_punctuation)
+    )
     assert {",", "!"} <= marks
     assert not any(character.isalnum() or character == "\ufffd" for piece in marks for character in piece)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_dropping_ascii_punctuation_leaves_out_single_ascii_characters_only(name: str) -> None:
-    read = reader(name)
-    gone = {piece for piece, flat in zip(read.pieces.texts, read.pieces.ascii_punctuation, strict=True) if flat}
-    assert {",", "!"} <= gone <= set(string.punctuation)
-    left = kept(read, {"punctuation": "drop-ascii"}, "the heron, waiting at the weir!")
-    assert "".join(left).lower() == "theheronwaitingattheweir"
+    assert {",", "!"} <= ascii_marks <= set(string.punctuation)
+    for punctuation in ("drop", "drop-ascii"):
+        left = kept(read, {"punctuation": punctuation}, "the heron, waiting at the weir!")
+        assert "".join(left).lower() == "theheronwaitingattheweir"
 
 
 def test_dropping_ascii_punctuation_keeps_typographic_marks(embedded: Reader) -> None:
     text = "\u201cthe heron\u201d \u2013 a bird\u2026"
     assert kept(embedded, {"punctuation": "drop"}, text) == ["the", "heron", "a", "bird"]
-    assert kept(embedded, {"punctuation": "drop-ascii"}, text) == [
-        "\u201c",
-        "the",
-        "heron",
-        "\u201d",
-        "\u2013",
-        "a",
-        "bird",
-        "\u2026",
-    ]
+    left = "\u201c the heron \u201d \u2013 a bird \u2026".split()
+    assert kept(embedded, {"punctuation": "drop-ascii"}, text) == left
 
 
 @pytest.mark.parametrize("name", ALL)

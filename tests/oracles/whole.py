@@ -24,6 +24,7 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from tests.oracles import family, movers
 
@@ -384,7 +385,7 @@ class _Recomputation:
         temperature, entropic = float(self.key("temperature")), self.key("objective", "expected") == "entropic"
         s, a, b = s[a > 0][:, b > 0], a[a > 0], b[b > 0]
         if metric == "trwmd":
-            return relaxed(s, a, b, temperature, entropic=entropic)
+            return family.relaxed(s, temperature, a, b, entropic=entropic)
         return sinkhorn(s, a, b, temperature, self.key("iterations", 1), entropic=entropic)
 
 
@@ -415,14 +416,6 @@ def aggregate(layers: np.ndarray, how: str) -> np.ndarray:
     return layers.mean(axis=0) if kind == "mean" else layers.ravel()
 
 
-def relaxed(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, *, entropic: bool) -> float:
-    """Return a token of weight b is chosen as b tokens of weight one are."""
-    logits = s / temperature + np.log(b)
-    total = _logsumexp(logits, axis=1)
-    each = temperature * total[:, 0] if entropic else (np.exp(logits - total) * s).sum(axis=1)
-    return float(a @ each / a.sum())
-
-
 def sinkhorn(
     s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, iterations: str, *, entropic: bool
 ) -> float:
@@ -431,10 +424,10 @@ def sinkhorn(
     plan = s / temperature + np.log(b)
     if iterations == "converged":
         plan += balancing(s, a / a.sum(), b / b.sum(), temperature) / temperature
-        plan -= _logsumexp(plan, axis=1)
+        plan -= logsumexp(plan, axis=1, keepdims=True)
     for _ in range(0 if iterations == "converged" else int(iterations)):
-        plan -= _logsumexp(plan + np.log(a)[:, None], axis=0) - np.log(b)
-        plan -= _logsumexp(plan, axis=1)
+        plan -= logsumexp(plan + np.log(a)[:, None], axis=0, keepdims=True) - np.log(b)
+        plan -= logsumexp(plan, axis=1, keepdims=True)
     choices = np.exp(plan)
     each = (choices * s).sum(axis=1)
     if entropic:
@@ -452,7 +445,7 @@ def balancing(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float) -
 
     def look(v: np.ndarray, t: float) -> tuple[float, np.ndarray]:
         logits = (s + v) / t + np.log(b)
-        total = _logsumexp(logits, axis=1)
+        total = logsumexp(logits, axis=1, keepdims=True)
         return float(t * (a @ total[:, 0]) - b @ v), np.exp(logits - total)
 
     for t in [temperature * 2.0**k for k in range(max(0, math.ceil(-math.log2(temperature))), -1, -1)]:
@@ -469,11 +462,6 @@ def balancing(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float) -
                 length /= 2
             v = v + length * step
     return v
-
-
-def _logsumexp(x: np.ndarray, axis: int) -> np.ndarray:
-    largest = x.max(axis=axis, keepdims=True)
-    return np.asarray(largest + np.log(np.exp(x - largest).sum(axis=axis, keepdims=True)))
 
 
 def _words(pieces: Sequence[str]) -> list[str]:
