@@ -22,8 +22,6 @@ from twmd_registry.serve.service import Answer, Service, ServiceError
 from twmd_registry.version import __version__
 
 Asked = TypeVar("Asked", bound=BaseModel)
-GONE = 499
-"""The status of a request whose client has closed the connection; it is only counted."""
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"description": f"{HTTPStatus(status).phrase}: a JSON object whose `error` is one line."}
     for status in (400, 401, 408, 413, 415, 422, 429, 500, 503, 504)
@@ -89,7 +87,7 @@ def _body_of(kind: type[BaseModel]) -> dict[str, Any]:
 
 @with_key.post("/score", responses=REFUSALS, openapi_extra=_body_of(ScoreRequest))
 async def score(request: Request) -> JSONResponse:
-    """Score predictions against references."""
+    """Score predictions against references: one or several per prediction."""
     return await _answer(request, ScoreRequest, _service(request).score)
 
 
@@ -145,7 +143,7 @@ async def _answer(
     try:
         await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
-            raise ServiceError(GONE, "the client has closed the connection.")
+            raise ClientDisconnect
         answer = answering.result()
     finally:
         answering.cancel()  # takes the request out of the queue
@@ -178,8 +176,6 @@ async def _read(request: Request) -> bytes:
                     body += part
     except TimeoutError as error:
         raise ServiceError(408, f"the body did not arrive within {limits.transfer} seconds.") from error
-    except ClientDisconnect as error:
-        raise ServiceError(GONE, "the client has closed the connection.") from error
     if length > limits.body:
         raise ServiceError(413, f"the body is too large: send at most {limits.body:,} bytes at once.")
     return bytes(body)
@@ -205,6 +201,8 @@ async def _refuse(request: Request, error: Exception) -> JSONResponse:
         status, headers, message = error.status_code, dict(error.headers or {}), f"{error.detail}: see /docs."
     elif isinstance(error, ServiceError):
         status = error.status
+    elif isinstance(error, ClientDisconnect):
+        status = 499  # which nobody reads; it is counted
     elif isinstance(error, (InputError, SpecError)):
         status = 422
     if status in {429, 503}:
@@ -228,7 +226,7 @@ def make_app(service: Service, key: str | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         lifespan=lambda _app: service.running(),
-        exception_handlers={TwmdError: _refuse, HTTPException: _refuse},
+        exception_handlers=dict.fromkeys((TwmdError, HTTPException, ClientDisconnect), _refuse),
     )
     app.state.service, app.state.key = service, key
     app.state.answers = Counter("twmd_answers", "Scores, alignments, refusals", ["status"], registry=service.registry)

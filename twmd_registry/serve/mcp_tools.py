@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import json
 import signal
 import threading
@@ -15,6 +16,7 @@ import anyio
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from twmd_registry.errors import InputError, TwmdError
+from twmd_registry.serve import app
 from twmd_registry.serve.app import AlignRequest, ScoreRequest, parse
 from twmd_registry.serve.service import Answer, Service
 from twmd_registry.version import __version__
@@ -22,10 +24,6 @@ from twmd_registry.version import __version__
 ABOUT = (
     "Scores generated texts against references by embedding metrics; higher is closer. Publish the signature with a "
     "score: it names exactly what was computed. Tools use the first metric of list_metrics if none is named."
-)
-ABOUT_ALIGN = (
-    "Show which token carries how much of the score to which token, and their similarity: the cosine; where the "
-    "signature has vectors:raw, the inner product."
 )
 
 _NoFields = create_model("NoFields", __config__=ConfigDict(extra="forbid"))
@@ -40,17 +38,17 @@ def make_mcp_server(service: Service) -> Any:
     async def list_metrics() -> Answer:
         return {"result": service.list_metrics()}
 
-    tools: dict[str, tuple[type[BaseModel], Callable[..., Coroutine[Any, Any, Answer]], str]] = {
-        "score": (ScoreRequest, service.score, "Score predictions against references: one or several per prediction."),
-        "align": (AlignRequest, service.align, ABOUT_ALIGN),
-        "list_metrics": (_NoFields, list_metrics, "List the metrics that are served, with their signatures."),
+    tools: dict[str, tuple[type[BaseModel], Callable[..., Coroutine[Any, Any, Answer]], Callable[..., Any]]] = {
+        "score": (ScoreRequest, service.score, app.score),
+        "align": (AlignRequest, service.align, app.align),
+        "list_metrics": (_NoFields, list_metrics, app.metrics),
     }
 
     async def list_tools(*_: object) -> Any:
         return types.ListToolsResult(
             tools=[
-                types.Tool(name=name, description=about, input_schema=kind.model_json_schema())
-                for name, (kind, _, about) in tools.items()
+                types.Tool(name=name, description=inspect.getdoc(route), input_schema=kind.model_json_schema())
+                for name, (kind, _, route) in tools.items()
             ]
         )
 
@@ -58,7 +56,7 @@ def make_mcp_server(service: Service) -> Any:
         try:
             if call.name not in tools:
                 raise InputError(f"there is no tool {call.name[:80]!r}; there are {', '.join(tools)}.")
-            kind, compute, _about = tools[call.name]
+            kind, compute, _route = tools[call.name]
             answer = await compute(**vars(parse(kind, json.dumps(call.arguments or {}).encode())))
         except TwmdError as error:  # an error of the tool, which the client shows
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(error))], is_error=True)

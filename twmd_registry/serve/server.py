@@ -117,12 +117,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def serve_http(service: Service, host: str, port: int, key: str | None, announce: Callable[[str], None]) -> None:
-    """Serve over HTTP until a signal ends it; port 0 is one that is free, and `announce` gets the URL.
-
-    Raises:
-        SpecError: The address is not of this machine alone, and there is no API key.
-        FileError: The address or port cannot be listened on.
-    """
+    """Serve over HTTP until a signal ends it; port 0 is one that is free, and `announce` gets the URL."""
     if key is None and not _is_loopback(host):
         how = f"--api-key-file FILE or {KEY_VARIABLE}"
         raise SpecError(f"{host} can be reached from other machines: set an API key by {how}, or use 127.0.0.1.")

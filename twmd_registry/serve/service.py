@@ -59,9 +59,7 @@ class ServiceError(TwmdError):
 
 @dataclass(eq=False)
 class Job:
-    """A request that waits or is computed; `make` makes its answer of the scores, and `alone` keeps others out of its
-    pass.
-    """
+    """A request that waits or is computed; `make` makes its answer of the scores, in a pass that it may have alone."""
 
     metric: str
     segments: Segments
@@ -85,14 +83,7 @@ def _align_answer(scores: ScoreSet) -> Answer:
 
 
 class Service:
-    """Answers requests by the scorers that were given at the start, while `running`.
-
-    Attributes:
-        scorers: By the name that requests use; the first answers requests that name none.
-        limits: What it takes.
-        stopping: Whether new requests are refused.
-        registry: Its Prometheus metrics.
-    """
+    """Answers requests while `running`, by scorers that have the names of requests; the first where none is named."""
 
     def __init__(self, scorers: Mapping[str, Scorer], limits: Limits | None = None) -> None:
         """Make it; nothing is loaded yet."""
@@ -132,13 +123,7 @@ class Service:
         return {"metric": name, "signature": self.scorers[name].signature}
 
     async def score(self, predictions: Any, references: Any, metric: str | None = None) -> Answer:
-        """Score texts: ``metric``, ``score``, everything of `ScoreSet.as_dict`, and ``notices``, the warnings.
-
-        Raises:
-            InputError: The texts cannot be scored.
-            SpecError: The metric is not served.
-            ServiceError: The request is too large, the queue is full, the service stops, or there is no answer in time.
-        """
+        """Score texts: ``metric``, ``score``, everything of `ScoreSet.as_dict`, and ``notices``, the warnings."""
         name, segments = self._name(metric), check_segments(predictions, references)
         return await self._submit(name, segments, _score_answer, alone=name in self._alone)
 
