@@ -59,11 +59,7 @@ class EmbeddingSignature(BaseSignature):
     """Our signature, without the metric's name, which SacreBLEU writes before it."""
 
     def __init__(self, args: dict[str, Any]) -> None:
-        """Read the scorer's applied specification from the metric's attributes.
-
-        Raises:
-            ValueError: Nothing has been scored yet, so that the number of references is not known.
-        """
+        """Read the scorer's applied specification from the metric's attributes."""
         super().__init__(args)
         self._spec: MetricSpec = args["scorer"].spec
 
@@ -241,16 +237,12 @@ def short_name(spec: MetricSpec) -> str:
     if spec.members:
         return str(spec.metric)
     defaults = make_spec(spec.metric, model=spec.model).values() | {"model": EMBEDDED_MODEL}
-    changed = {
-        name: value
+    changed = [
+        f"{name}={KEYS[name].format(value)}"
         for name, value in spec.values().items()
         if value != defaults.get(name) and not (name == "truncation" and defaults[name] == "cut")
-    }
-    return (
-        f"{spec.metric}[{','.join(f'{name}={KEYS[name].format(value)}' for name, value in changed.items())}]"
-        if changed
-        else str(spec.metric)
-    )
+    ]
+    return f"{spec.metric}[{','.join(changed)}]" if changed else str(spec.metric)
 
 
 METRICS = metric_classes(SacreBLEUMetric, __name__)

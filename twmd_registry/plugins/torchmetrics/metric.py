@@ -189,15 +189,10 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
 def _corpus_values(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_corpus_values(item) for item in value]
-    return (
-        {
-            name: item
-            for name, item in value.items()
-            if not name.startswith("letters_") and name not in {"scores", *COUNTS}
-        }
-        if isinstance(value, dict)
-        else value
-    )
+    if not isinstance(value, dict):
+        return value
+    beside = {"scores", *COUNTS}
+    return {name: item for name, item in value.items() if name not in beside and not name.startswith("letters_")}
 
 
 def make_rows(

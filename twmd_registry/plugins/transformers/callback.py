@@ -140,11 +140,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self._forget_rows()
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **_: Any) -> None:
-        """Note which data set is evaluated.
-
-        Raises:
-            SpecError: Its rows do not come in their order, and references go by it.
-        """
+        """Note which data set is evaluated; refuse rows in another order than its own where references go by it."""
         del state, control
         if eval_dataloader is not self._loader:  # a new evaluation: rows of an interrupted one do not belong to it
             self._loader = eval_dataloader
@@ -155,11 +151,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **_: Any
     ) -> None:
-        """Keep what `Trainer.evaluate` or `predict` scored, and write its signatures.
-
-        Warns:
-            TwmdWarning: The file of signatures cannot be written.
-        """
+        """Keep what `Trainer.evaluate` or `predict` scored, and write its signatures."""
         del control
         if self._latest is None or not state.is_world_process_zero:
             return
@@ -200,11 +192,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
                 self._unwritten = False
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Write the records of the evaluations of these weights beside the checkpoint.
-
-        Warns:
-            TwmdWarning: A record cannot be written.
-        """
+        """Write the records of the evaluations of these weights beside the checkpoint."""
         del control
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         if not state.is_world_process_zero or not folder.is_dir():
@@ -214,11 +202,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
                 write_evidence(folder, found, next((our.options.device for our in self.panel.ours.values()), "auto"))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Write the results of the final weights into the model card.
-
-        Warns:
-            TwmdWarning: The best checkpoint was taken back, and its evaluation was not in this run; or the card cannot
-                be read or written.
+        """Write the results of the final weights into the model card; warn if the best checkpoint was taken back and
+        its evaluation was not in this run.
         """
         del control
         if not state.is_world_process_zero:
