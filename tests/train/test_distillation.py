@@ -85,21 +85,18 @@ def test_ratings_of_an_interrupted_run_are_read_again(
 
 
 @pytest.mark.parametrize(
-    ("pairs", "error", "message"),
+    ("name", "pairs", "message"),
     [
-        ("pairs.txt", FileError, "the suffix of a table is one of"),
-        ('{"prediction": "a"}', FileError, "no column 'references' or 'reference'"),
-        ('{"prediction": 1, "reference": "b"}', FileError, "row 1: expected a text as prediction, not 1"),
-        ("", FileError, "holds no pair"),
+        ("pairs.txt", "a b", "the suffix of a table is one of"),
+        ("pairs.jsonl", '{"prediction": "a"}', "no column 'references' or 'reference'"),
+        ("pairs.jsonl", '{"prediction": 1, "reference": "b"}', "row 1: expected a text as prediction, not 1"),
+        ("pairs.jsonl", "", "holds no pair"),
     ],
 )
-def test_pairs_that_cannot_be_read_are_refused(
-    pairs: str, error: type[Exception], message: str, tmp_path: Path
-) -> None:
-    path = tmp_path / ("pairs.txt" if pairs == "pairs.txt" else "pairs.jsonl")
-    path.write_text(pairs, encoding="utf-8")
-    with pytest.raises(error, match=message):
-        read_pairs(path)
+def test_pairs_that_cannot_be_read_are_refused(name: str, pairs: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(pairs, encoding="utf-8")
+    with pytest.raises(FileError, match=message):
+        read_pairs(tmp_path / name)
 
 
 @pytest.mark.parametrize("role", ["predictions", "references"])

@@ -50,12 +50,10 @@ def _draw_curves(result: Reproduction, options: RunOptions) -> Iterator[NamedFil
         if result.segments[cell.column]
         for i, (spec, signature) in enumerate(zip(result.specs, result.signatures, strict=True))
     ]
-    csv = {"data": np.array([column for column, *_ in rows])}
-    csv |= {
-        key: np.array(["" if getattr(spec, key) is None else str(getattr(spec, key)) for _, spec, *_ in rows])
-        for key in VARIED
-    }
-    csv |= {
+    varied = {key: [getattr(spec, key) for _, spec, *_ in rows] for key in VARIED}
+    csv = {
+        "data": np.array([column for column, *_ in rows]),
+        **{key: np.array(["" if own is None else str(own) for own in values]) for key, values in varied.items()},
         experiment.cells[0].statistic: np.array([value for _, _, value, _ in rows]),
         "signature": np.array([signature for *_, signature in rows]),
     }
@@ -131,10 +129,8 @@ def draw_data_sets(result: Mapping[str, Reproduction]) -> Iterator[NamedFile]:
     for name, groups in result["table1"].rated.items():
         (group, rated), *_ = groups.items()
         own, stem = {measure: places[name, group] for measure, places in scores.items()}, name.lower()
-        yield f"{stem}.csv", figures.as_csv({"rating": rated.ratings, **own})
         draw = figures.densities if name in classes else figures.scatter
-        for suffix in figures.SUFFIXES:
-            yield f"{stem}{suffix}", draw(rated.ratings, own, name, suffix)
+        yield from _files(stem, {"rating": rated.ratings, **own}, partial(draw, rated.ratings, own, name))
         if name in classes and 0 < rated.ratings.sum() < len(rated.ratings):
             curves = {measure: roc_curve(values, rated.ratings == 1) for measure, values in own.items()}
             for suffix in figures.SUFFIXES:

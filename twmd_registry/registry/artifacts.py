@@ -43,16 +43,9 @@ def check_parts(parts: Parts, specs: Iterable[MetricSpec]) -> Parts:
     """Return the parts for all of some signed specifications; raises SpecError for a part that none of them has."""
     known: dict[str, set[str]] = {name: set() for name in PART_NAMES}
     for own in (member for spec in specs for member in members_or_self(spec)):
-        values = (
-            own.fingerprint or own.model,
-            own.adapter,
-            own.background,
-            own.stopwords,
-            own.idf_file,
-            own.baseline,
-        )
-        for name, value in zip(PART_NAMES, values, strict=True):
-            if value:
+        renamed = {"model": own.fingerprint or own.model, "idf": own.idf_file}
+        for name in PART_NAMES:
+            if value := renamed.get(name, getattr(own, name)):
                 known[name].add(value.rpartition("@")[2])
     for name in PART_NAMES:
         value = getattr(parts, name)

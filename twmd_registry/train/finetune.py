@@ -288,17 +288,9 @@ def _save_documents(
         f"The ratings of {source.name} are scores of {source.teacher}." for source in plan.train if source.teacher
     ]
     provenance = " ".join([f"{origin}: {LOSSES[recipe.loss]} ({written}).", *teachers, dev, holdout])
-    shown = {
-        "teachers": teachers,
-        "train": train,
-        "dev": dev,
-        "holdout": holdout,
-        "settings": settings,
-        "loss": LOSSES[recipe.loss],
-    }
-    trained_files.save_documents(
-        scorer, files, output, "finetuned", name=name, provenance=provenance, lora=not recipe.full, **shown
-    )
+    shown = {"teachers": teachers, "train": train, "dev": dev, "holdout": holdout, "settings": settings}
+    shown |= {"loss": LOSSES[recipe.loss], "lora": not recipe.full}
+    trained_files.save_documents(scorer, files, output, "finetuned", name=name, provenance=provenance, **shown)
     hashes = data.hashes_of([*plan.train, *plan.dev])
     for folder in (files.folder, *([backend.adapter.folder] if backend.adapter else [])):
         hashes = read_hashes(folder / TRAINING_DATA) | hashes
