@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,20 +16,16 @@ PATIENCE_MS = 120_000
 def served(folder: Path) -> Iterator[str]:
     """Yield the address of a page, which keeps its files in a folder."""
     pytest.importorskip("gradio", reason="the page needs gradio")
-    before = os.environ.get("GRADIO_TEMP_DIR")
-    os.environ["GRADIO_TEMP_DIR"] = str(folder)
     from twmd_registry.demo.page import build_page
 
-    page = build_page()
-    try:
-        _, address, _ = page.launch(server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
-        yield address
-    finally:
-        page.close(verbose=False)
-        if before is None:
-            del os.environ["GRADIO_TEMP_DIR"]
-        else:
-            os.environ["GRADIO_TEMP_DIR"] = before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRADIO_TEMP_DIR", str(folder))
+        page = build_page()
+        try:
+            _, address, _ = page.launch(server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
+            yield address
+        finally:
+            page.close(verbose=False)
 
 
 class Tab:
