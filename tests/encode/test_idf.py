@@ -168,8 +168,9 @@ def test_missing_frequencies_are_refused(backend: TokenAlignmentBackend, wanted:
 
 
 def test_corpus_without_text_is_refused(backend: TokenAlignmentBackend) -> None:
-    with pytest.raises(InputError, match="every text is empty"):
-        backend.fit_idf(["", " "])
+    for fit in (backend.fit_idf, backend.fit_background):
+        with pytest.raises(InputError, match="every text is empty"):
+            fit(["", " "])
 
 
 def test_weights_are_never_negative() -> None:

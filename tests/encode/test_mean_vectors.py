@@ -10,7 +10,7 @@ import twmd_registry
 from tests import tiny
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, find_background, read_background
 from twmd_registry.engine.backends import TokenAlignmentBackend
-from twmd_registry.errors import InputError, ModelError
+from twmd_registry.errors import ModelError
 from twmd_registry.models.files import find_model
 from twmd_registry.models.fitted import save
 from twmd_registry.registry.names import EMBEDDED_MODEL, Special
@@ -110,11 +110,6 @@ def test_file_that_is_no_mean_vector_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"something else")
     with pytest.raises(ModelError, match="not a mean-vector file"):
         read_background(path)
-
-
-def test_corpus_without_text_is_refused(backend: TokenAlignmentBackend) -> None:
-    with pytest.raises(InputError, match="every text is empty"):
-        backend.fit_background(["", " "])
 
 
 def test_each_packaged_model_comes_with_one_mean() -> None:

@@ -107,6 +107,9 @@ def test_capitals_count_when_the_table_has_some(tmp_path: Path) -> None:
 
 
 def test_words_may_hold_spaces_and_come_twice(tmp_path: Path) -> None:
+    path = tmp_path / "spaced.vec"
+    path.write_text("2 2\nnew york 0.5 1\nrain 1 2\n", encoding="utf-8")
+    assert read_table(path)[0] == ["new york", "rain"]
     path = tmp_path / "glove.txt"
     path.write_text("a 1 2\n. . . 3 4\na 5 6\n", encoding="utf-8")
     words, rows = read_table(path)
@@ -167,10 +170,8 @@ UNEVEN = "expected a word and 2 numbers with single spaces between them, as in t
         ("the 0.1 0.2\ncat 0.1 nan\n", "line 2: a number that is not finite"),
         ("the 0.1 0.2\ncat 1e99 0.1\n", "line 2: a number that is not finite"),
         ("the 0.1 0.2\ncat 0.1 x\n", "line 2: expected 2 numbers with single spaces between them, not 'x'"),
-        ("the 1 2\ncat 1 2 3\n", f"line 2: {UNEVEN}; got 3 after the word"),
         ("2 2\nthe 1 2\ncat 1 2 3\n", f"line 3: {UNEVEN}; got 3 after the word"),
         ("the\t0.1 0.2\n", "line 1: a tab; expected a word and its numbers with one space between them"),
-        ("the\t0.1\t0.2\n", "line 1: a tab;"),
         ("the  0.1 0.2\n", "line 1: expected 3 numbers with single spaces between them, not ''"),
         ("word\n", "line 1: expected a word"),
         ("\n \n", "holds no word"),
@@ -200,12 +201,6 @@ def test_damaged_binary_table_is_refused_at_its_word(
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ModelError, match=words):
         read_table(path)
-
-
-def test_text_table_with_a_header_may_begin_with_a_word_that_holds_a_space(tmp_path: Path) -> None:
-    path = tmp_path / "spaced.vec"
-    path.write_text("2 2\nnew york 0.5 1\nrain 1 2\n", encoding="utf-8")
-    assert read_table(path)[0] == ["new york", "rain"]
 
 
 def test_pickle_is_never_loaded(tmp_path: Path) -> None:
