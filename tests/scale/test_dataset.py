@@ -61,13 +61,6 @@ def test_columns_of_several_processes_equal_scores_of_the_engine(
     np.testing.assert_allclose(scored["twmd_precision"], np.array(found.precision), rtol=0, atol=1e-5)
 
 
-def test_several_processes_refuse_a_metric_that_depends_on_other_rows(model: Path, rows: datasets.Dataset) -> None:
-    with pytest.raises(
-        SpecError, match=r"a row's score depends on other rows, and several processes share the rows \(num_proc\)"
-    ):
-        score_dataset(rows, scorers(model, "batch"), num_proc=2)
-
-
 def test_metric_given_by_name_or_signature_reads_columns_that_with_format_hides(rows: datasets.Dataset) -> None:
     hidden = rows.rename_column("reference", "references").with_format(None, columns=["prediction"])
     with scorer("twmd") as own:
@@ -76,17 +69,20 @@ def test_metric_given_by_name_or_signature_reads_columns_that_with_format_hides(
             assert tuple(score_dataset(hidden, named).with_format(None)["twmd"]) == expected
 
 
-@pytest.mark.parametrize("number", [0, "2"])
-def test_num_proc_that_is_not_a_positive_integer_is_refused(model: Path, rows: datasets.Dataset, number: int) -> None:
-    with pytest.raises(
-        SpecError, match=r"^num_proc=.*: expected a whole number from 1, or None for this process alone\.$"
-    ):
-        score_dataset(rows, scorers(model, "none"), num_proc=number)
-
-
-def test_data_set_without_a_row_is_refused(model: Path, rows: datasets.Dataset) -> None:
-    with pytest.raises(InputError, match="there is nothing to score"):
-        score_dataset(rows.select([]), scorers(model, "none"), num_proc=2)
+@pytest.mark.parametrize(
+    ("centering", "number", "taken", "message"),
+    [
+        ("none", 0, 11, r"^num_proc=.*: expected a whole number from 1, or None for this process alone\.$"),
+        ("none", "2", 11, r"^num_proc=.*: expected a whole number from 1, or None for this process alone\.$"),
+        ("none", 2, 0, "there is nothing to score"),
+        ("batch", 2, 11, r"a row's score depends on other rows, and several processes share the rows \(num_proc\)"),
+    ],
+)
+def test_what_several_processes_cannot_score_is_refused(
+    centering: str, number: int, taken: int, message: str, *, model: Path, rows: datasets.Dataset
+) -> None:
+    with pytest.raises(InputError if not taken else SpecError, match=message):
+        score_dataset(rows.take(taken), scorers(model, centering), num_proc=number)
 
 
 @pytest.mark.parametrize("metrics", [3, ["twmd"]])

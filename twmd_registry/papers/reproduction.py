@@ -31,14 +31,12 @@ class Reproduction:
     """An experiment computed here.
 
     Attributes:
-        experiment: The experiment.
         near: The paper's encoder that ours is compared with.
         settings: What was computed.
         specs: By setting, the specification as it was applied; None for a metric of SacreBLEU.
         signatures: By setting.
         segments: By column, how many segments our numbers are measured on; 0 where the data are not here.
         values: Our numbers, NaN where undefined; shape (settings, cells).
-        rated: What was scored.
         scores: By row and place, a score per segment.
     """
 

@@ -23,13 +23,10 @@ _NO_KEYS = {"lexical", "member", "against", "half", "optional"}
 
 
 class Setting(NamedTuple):
-    """One way to compute a row, by the paper's name.
+    """One way to compute a row, by the paper's name; `varied` has the values of the keys that the experiment varies.
 
-    Attributes:
-        varied: The keys that the experiment varies, with this setting's values.
-        against: The metric that it is correlated with; None for the ratings.
-        half: Which pairs count: ``shorter``, ``longer``, or empty for all.
-        optional: Whether the row is skipped if its model is not available.
+    `against`, `half` and `optional` are as in `Experiment.rows`; without `against`, the metric is correlated with the
+    ratings.
     """
 
     row: str

@@ -38,11 +38,8 @@ class Resampling:
 class DeltaAccuracy(NamedTuple):
     """How often people prefer the better of two systems whose scores differ so much.
 
-    Attributes:
-        share: From 0.5 to 1.
-        low: Lower end of its 95% interval.
-        high: Upper end.
-        fit: Hash of the fitted file, see `twmd_registry.metaeval.delta_accuracy`.
+    The share is from 0.5 to 1, between the ends of its 95% interval; `fit` is the hash of the fitted file, see
+    `twmd_registry.metaeval.delta_accuracy`.
     """
 
     share: float

@@ -43,7 +43,6 @@ class Key:
     """One key of a specification.
 
     Attributes:
-        name: Its only name.
         short: Its name in the short form of a signature.
         about: Its meaning, in one line.
         accepts: The values it takes, for error messages and help.

@@ -44,8 +44,6 @@ class Preset:
     """One preset of one metric.
 
     Attributes:
-        name: Its name.
-        metric: The metric it sets.
         keys: Key to value, as text or number; a key it leaves out is decided by the model.
         provenance: Origin of the values: data, procedure, numbers.
         fingerprint: The model's content, None where it is not known in advance.

@@ -101,11 +101,7 @@ def open_table(url: str, version: FileVersion | None = None) -> Iterator[OpenTab
 class OutputFolder:
     """An output folder whose files are never half-written.
 
-    Methods raise `FileError` if it cannot be read or written.
-
-    Attributes:
-        local: Whether it is in a local file system.
-        url: Its path or URL, which must be valid for every worker.
+    Methods raise `FileError` if it cannot be read or written. Its `url`, or path, must be valid for every worker.
     """
 
     def __init__(self, url: str) -> None:

@@ -50,13 +50,7 @@ TARGETS: dict[Target, Callable[[Tensor, MetricSpec], Tensor]] = {
 
 
 class TrainedMetric(nn.Module):
-    """An encoder, a specification and a line.
-
-    Attributes:
-        network: The encoder's network.
-        log_scale: The logarithm of the scale a.
-        offset: The offset b.
-    """
+    """An encoder, a specification and a line, with ``log_scale`` = log a and ``offset`` = b."""
 
     def __init__(
         self, encoder: Encoder, spec: MetricSpec, view: TokenView, recipe: Recipe, *, batch_tokens: int | None = None

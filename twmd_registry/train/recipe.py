@@ -52,13 +52,10 @@ class Recipe:
 
     Attributes:
         full: Whether all weights that the metric reads are trained, and not those of a LoRA adapter.
-        rank: The rank of the adapter.
         epochs: Passes over the training data.
         learning_rate: The highest rate, after the warm-up; None for `LORA_RATE` or `FULL_RATE`.
         batch: Segments per step.
         seed: Seed of the adapter's initial weights, of the order of segments and of dropout.
-        target: The value that is fitted.
-        loss: The loss.
         bf16: Whether matrix products of the encoder are in bfloat16 during training; weights, losses and evaluation
             stay in float32.
         dropout: Dropout rate of hidden states and attention weights; None for that of the model's configuration.
