@@ -234,6 +234,7 @@ class TestRefusals:
             ("/align", ({"prediction": 5, "reference": "a"},), 422, "prediction: Input should be a valid string"),
             ("/score", (), 405, "Method Not Allowed"),
             ("/nothing", (), 404, "Not Found"),
+            ("/score/", (ONE,), 404, "Not Found"),
             ("/signature?metric=bleu", (), 422, "metric 'bleu' is not served here"),
             ("/signature?name=twmd", (), 422, "'name' is no query parameter of /signature: the parameters are metric."),
             ("/score?metric=twmd", (ONE,), 422, "'metric' is no query parameter of /score: send it in the body"),

@@ -11,7 +11,7 @@ from twmd_registry.engine.batching import depends_on_neighbours, score_together
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import SpecError, TwmdError, warn
+from twmd_registry.errors import SpecError, warn
 
 WAIT = 0.02
 """Seconds for which the first pair of a pass waits for others."""
@@ -59,14 +59,13 @@ class Batcher:
     def _score_waiting(self) -> None:
         taken = self._waiting[:]
         del self._waiting[: len(taken)]  # other threads append to this list
+        outcomes: Sequence[tuple[ScoreSet | BaseException, list[str]]]
         try:
             outcomes = score_together(self.scorer, [segments for segments, _ in taken])
         except BaseException as error:  # noqa: BLE001 (every thread that waits raises it)
-            for _, future in taken:
-                future.set_exception(error)
-            return
+            outcomes = [(error, [])] * len(taken)
         for (_, future), (result, notices) in zip(taken, outcomes, strict=True):
-            if isinstance(result, TwmdError):
+            if isinstance(result, BaseException):
                 future.set_exception(result)
             else:
                 future.set_result((result, notices))

@@ -225,6 +225,7 @@ def make_app(service: Service, key: str | None = None) -> FastAPI:
         description="Embedding metrics for generated text, with signatures.",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         lifespan=lambda _app: service.running(),
         exception_handlers=dict.fromkeys((TwmdError, HTTPException, ClientDisconnect), _refuse),
     )
