@@ -85,6 +85,11 @@ def test_several_references_are_read(reference: str, tmp_path: Path) -> None:
         read_mt_metrics_eval(folder, reference=reference)
 
 
+def test_reference_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"reference=refA\.refA: a reference is named twice"):
+        read_mt_metrics_eval(wmt(tmp_path, SCORES, OUTPUTS), reference="refA.refA")
+
+
 def test_outliers_are_left_out(tmp_path: Path) -> None:
     folder = wmt(tmp_path, "A\t0\nA\t-1\nB\t-2\nB\t-3\n", OUTPUTS)
     assert read_mt_metrics_eval(folder, without="B").system == ["A", "A"]
@@ -120,6 +125,9 @@ def test_ratings_of_systems_are_those_of_their_files(tmp_path: Path) -> None:
     written(folder, "A\t-2.5\n", "human-scores/zh-en.mqm.sys.score")
     with pytest.warns(TwmdWarning, match=r"the mean of their segments' ratings stands for it: B of zh-en\.$"):
         assert read_mt_metrics_eval(folder).system_ratings == {("zh-en", "A"): -2.5}
+    written(folder, "A\t-2.5\nBB\t-4\nrefA\t0\n", "human-scores/zh-en.mqm.sys.score")
+    with pytest.warns(TwmdWarning, match=r"human scores of systems that have no output, left out: BB\.$"):
+        read_mt_metrics_eval(folder)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +190,7 @@ def test_segments_are_grouped_by_domain_where_that_is_asked_for(tmp_path: Path) 
     with pytest.raises(SpecError, match="group=domains: there is no such grouping; did you mean 'domain'"):
         read_mt_metrics_eval(folder, group="domains")
     for text, words in (
-        ("news one\nchat\n", "row 2: expected a domain and a document"),
+        ("news one\nchat\n", "row 2: expected a domain and a document, got 'chat'"),
         ("news a\n", "expected 2 lines"),
     ):
         written(folder, text, "documents/zh-en.docs")
@@ -206,7 +214,9 @@ def test_damaged_folder_is_refused(scores: str, words: str, tmp_path: Path) -> N
     assert words in str(caught.value)
 
 
-def test_output_of_another_length_is_refused(tmp_path: Path) -> None:
+def test_output_of_another_length_or_of_no_system_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"system-outputs/zh-en holds no SYSTEM\.txt: expected a file per rated system"):
+        read_mt_metrics_eval(wmt(tmp_path, "A\t0\nA\t0\n", {}))
     with pytest.raises(FileError, match=r"A\.txt has 1 lines; expected 2, one per segment"):
         read_mt_metrics_eval(wmt(tmp_path, "A\t0\nA\t0\n", {"A": "a one\n"}))
 

@@ -100,6 +100,19 @@ def test_published_scores_of_systems_are_of_pairs_and_domains_and_missing_scores
 
 
 @pytest.mark.filterwarnings("ignore:.*left out")
+def test_files_that_are_not_read_are_named(campaign: str, tmp_path: Path) -> None:
+    rated = read_rated(campaign)
+    for name in ("e.seg", "f-refC.seg", "g-refA.sys", "a-1-refA.seq"):
+        written(tmp_path, "A\t1\n", f"metric-scores/zh-en/{name}.score")
+    (tmp_path / "metric-scores" / "zh-en" / "h-refA.seg.score").mkdir()
+    names = ", ".join(
+        f"zh-en/{name}.score" for name in ("a-1-refA.seq", "e.seg", "f-refC.seg", "g-refA.sys", "h-refA.seg")
+    )
+    with pytest.warns(TwmdWarning, match=rf"with a \.seg\.score each; passed over: {names}\.$"):
+        assert [metric.name for metric in read_official(campaign, rated)] == ["a-1", "b"]
+
+
+@pytest.mark.filterwarnings("ignore:.*left out")
 def test_damaged_or_missing_files_are_refused(campaign: str, tmp_path: Path) -> None:
     rated = read_rated(campaign)
     with pytest.raises(SpecError, match=r"wmt:x\.jsonl: published scores are read beside data .*, mte:FOLDER\."):

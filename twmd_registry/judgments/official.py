@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from twmd_registry.errors import FileError, SpecError, warn
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import DIGITS, FORMATS, parse_name
 from twmd_registry.judgments.translations import (
+    ALL,
     GROUPINGS,
     RATING,
     REFERENCE,
@@ -100,17 +102,29 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
         FileError: There is no such file, a row has another form, or a system has another number of scores; names it.
 
     Warns:
-        TwmdWarning: A metric has no score of some segments, and is left out.
+        TwmdWarning: A metric has no score of some segments, and is left out; or a file has another form of name.
     """
     folder, keys = _parse_layout(text)
     reference = keys.get("reference", REFERENCE)
     pairs = sorted({item.rpartition(":")[0] for item in rated.item or []})
     files: dict[str, dict[str, Path]] = {}
+    unread = list[str]()
     for pair in pairs:
-        for path in sorted((folder / "metric-scores" / pair).glob("*.seg.score")):
+        known = [*reference_names(folder, pair), SOURCE]
+        for path in sorted((folder / "metric-scores" / pair).glob("*.score")):
+            if not _has_form(path, known):
+                unread.append(f"{pair}/{path.name}")
+                continue
             name, _, side = path.name.removesuffix(".seg.score").rpartition("-")
-            if side in (reference, SOURCE, ".".join(names_of_references(folder, pair, reference))):
+            if path.name.endswith(".seg.score") and side in (
+                reference,
+                SOURCE,
+                ".".join(names_of_references(folder, pair, reference)),
+            ):
                 files.setdefault(name, {})[pair] = path
+    if unread:
+        form = "expected files NAME-REFERENCE.LEVEL.score of references that are there, with a .seg.score each"
+        warn(f"{folder}/metric-scores: {form}; passed over: {', '.join(unread)}.")
     if not files:
         raise FileError(f"{folder}/metric-scores holds no NAME-{reference}.seg.score of {', '.join(pairs)}.")
     by_reference = {pair: names_of_references(folder, pair, reference)[0] for pair in pairs}
@@ -128,6 +142,14 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
         why = "every rated segment of all language pairs needs a published score"
         warn(f"{folder}: metrics left out, with the segments that they lack: {', '.join(lacking)}; {why}.")
     return result
+
+
+def _has_form(path: Path, known: Collection[str]) -> bool:
+    """Return whether a file is ``NAME-REFERENCE.LEVEL.score`` of known references, beside scores of segments."""
+    stem, _, level = path.name.removesuffix(".score").rpartition(".")
+    name, _, side = stem.rpartition("-")
+    named = bool(name) and set(side.split(".")) <= {*known, ALL} and level in ("seg", *GROUPINGS.values())
+    return named and path.is_file() and path.with_name(f"{stem}.seg.score").is_file()
 
 
 def _scores_of(files: dict[str, Path], segments: dict[str, int], rated: RatedSegments) -> tuple[float, ...]:

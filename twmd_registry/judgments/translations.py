@@ -133,7 +133,9 @@ def read_mt_metrics_eval(
         read = [_regroup(row, by_pair, list(GROUPINGS).index(group) - 1) for row in read]
     where = f"{folder.resolve()}, {rating} of {', '.join(pairs)}"
     rated = gather(read, where, "segments without a rating or a reference")
-    return rated._replace(source=_read_sources(folder, rated), system_ratings=_select_ratings(ratings, rated) or None)
+    known = {system for each in pairs for system in (*outputs_of(folder, each), *reference_names(folder, each))}
+    selected = _select_ratings(ratings, rated, known)
+    return rated._replace(source=_read_sources(folder, rated), system_ratings=selected or None)
 
 
 def _name_outliers(folder: Path, pairs: list[str], without: str | None) -> dict[str, set[str]]:
@@ -146,10 +148,14 @@ def _name_outliers(folder: Path, pairs: list[str], without: str | None) -> dict[
     return {pair: given | set(by_year[pair].split("+") if pair in by_year else []) for pair in pairs}
 
 
-def _select_ratings(ratings: dict[tuple[str, str], float], rated: RatedSegments) -> dict[tuple[str, str], float]:
-    """Return the ratings of the systems that have rated segments; warn of those that have no other rating."""
+def _select_ratings(
+    ratings: dict[tuple[str, str], float], rated: RatedSegments, outputs: Collection[str]
+) -> dict[tuple[str, str], float]:
+    """Return the ratings of the systems that have rated segments; warn of systems without one, or without output."""
     places = sorted(set(zip(rated.group, rated.system or [], strict=True)))
     rest = [f"{system} of {group}" for group, system in places if (group, system) not in ratings]
+    if unknown := sorted({system for _, system in ratings} - set(outputs)):
+        warn(f"human scores of systems that have no output, left out: {', '.join(unknown)}.")
     if ratings and rest:
         warn(f"no human score of some systems; the mean of their segments' ratings stands for it: {', '.join(rest)}.")
     return {place: ratings[place] for place in places if place in ratings}
@@ -299,6 +305,8 @@ def _read_pair(
 ) -> list[RatedRow]:
     """Read all segments of a language pair."""
     names = names_of_references(folder, pair, reference)
+    if len(set(names)) < len(names):
+        raise SpecError(f"reference={reference}: a reference is named twice; expected each once.")
     sides = [read_references(folder, pair, name) for name in names]
     if len(set(map(len, sides))) > 1:
         lengths = ", ".join(f"{name} {len(side)}" for name, side in zip(names, sides, strict=True))
@@ -313,6 +321,8 @@ def _read_pair(
         warn(f"{path}: translations by people, left out: {', '.join(sorted(people))} (humans=yes reads them).")
     scores = {system: own for system, own in scores.items() if system not in people}
     outputs = outputs_of(folder, pair)
+    if not outputs:
+        raise FileError(f"{folder}/system-outputs/{pair} holds no SYSTEM.txt: expected a file per rated system.")
     rows: list[RatedRow] = []
     for system, own in scores.items():
         if system not in outputs:
@@ -342,7 +352,7 @@ def read_documents(folder: Path, pair: str) -> list[tuple[str, str]]:
     rows = [line.split() for line in read_lines(path)]
     for number, row in enumerate(rows, 1):
         if len(row) != 2:
-            raise FileError(f"{path}, row {number}: expected a domain and a document.")
+            raise FileError(f"{path}, row {number}: expected a domain and a document, got {' '.join(row)!r}.")
     if len(rows) != (segments := _count_segments(folder, pair)):
         raise FileError(f"{path}: expected {segments} lines, one per segment; got {len(rows)}.")
     return [(domain, document) for domain, document in rows]
