@@ -136,6 +136,11 @@ def test_published_scores_stand_beside_metrics_in_one_table(campaign: str, capsy
     assert values[1:] == pytest.approx(
         [correlate("pearson", own, ratings) for own in ([1, 2, 3, 5, 6], [4, 5, 6, 2, 3])]
     )
+    assert main(["correlate", campaign, "-m", "chrf", "--official"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    shown = [float(row[1]) for row in rows if row and row[0] in {"chrf", "a-1*", "b*"}]
+    assert shown == pytest.approx(sorted(values, reverse=True), abs=5e-4)
+    assert shown != pytest.approx(values, abs=5e-4)  # chrf, which was named first, is not the best
     assert f"official:a-1@{study['metrics'][1]['signature'].rpartition('@')[2]}" in study["study"]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from twmd_registry.errors import InputError, SpecError, menu
-from twmd_registry.judgments.official import published_systems
+from twmd_registry.judgments.official import OfficialScores, published_systems
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.agreement import (
@@ -168,13 +168,13 @@ class StudyResult:
     def _table(self, statistic: Statistic) -> TextTable:
         """Return a row per metric: the average with its interval, and every group's correlation, from -1 to 1.
 
-        With tests the metrics are ordered by rank and average. Of more than `MOST_COLUMNS` groups each has a row.
+        With tests or published scores the best metric comes first. Of more than `MOST_COLUMNS` groups each has a row.
         """
         study = self.study
         undefined = {name for own in self.agreements for name, *_ in own[statistic].undefined}
         groups = sorted(undefined.union(*(own[statistic].groups for own in self.agreements)))
         order = list(range(len(self.scored)))
-        if study.trials:
+        if study.trials or any(isinstance(metric, OfficialScores) for metric in study.metrics):
             order.sort(key=lambda k: -self.agreements[k][statistic].value)
         columns: dict[str, list[str]] = {statistic.value: [], "95% interval": []}
         for k in order:
