@@ -203,7 +203,7 @@ def test_segments_are_grouped_by_domain_where_that_is_asked_for(tmp_path: Path) 
     [
         ("A\t0\n", "row 1: score 1 of A is the last; expected 2, one per segment"),
         ("A\t0\nC\t0\nC\t0\nC\t0\nA\t0\n", "row 4: this is score 3 of 3 of C; expected 2, one per segment"),
-        ("A\t0\nA\tbad\n", "row 2: expected a rating, a finite number, not 'bad'"),
+        ("A\t0\nA\tbad\n", "row 2: expected None or a score, a finite number, not 'bad'"),
         ("A 0\nA\t0 1\n", r"row 2: expected SYSTEM<TAB>SCORE, got 'A\t0 1'"),
         ("A\tNone\nA\tNone\n", "mqm of zh-en holds no rated segment"),
     ],

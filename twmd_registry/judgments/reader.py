@@ -257,7 +257,9 @@ class TableRow(NamedTuple):
         return read_rating(value, f"{self.where}, {name}")
 
 
-def read_rating(value: Any, where: str, lowest: float = -math.inf, highest: float = math.inf) -> float:
+def read_rating(
+    value: Any, where: str, lowest: float = -math.inf, highest: float = math.inf, *, what: str = "a rating"
+) -> float:
     """Return a rating, a finite number within bounds, from a number or text; raises FileError, begun by `where`."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
@@ -265,7 +267,7 @@ def read_rating(value: Any, where: str, lowest: float = -math.inf, highest: floa
         number = math.nan
     if not (math.isfinite(number) and lowest <= number <= highest):
         wanted = "a finite number" if math.isinf(highest) else f"a number from {lowest:g} to {highest:g}"
-        raise FileError(f"{where}: expected a rating, {wanted}, not {_shorten(value)}.")
+        raise FileError(f"{where}: expected {what}, {wanted}, not {_shorten(value)}.")
     return number
 
 

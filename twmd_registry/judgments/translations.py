@@ -266,7 +266,7 @@ def read_scores(
         if domains and fields[0] not in domains:
             raise FileError(f"{path}, row {number}: no segment is of domain {fields[0]}; {menu(fields[0], domains)}.")
         name, score = " ".join(fields[:-1]), fields[-1]
-        value = None if score == UNRATED else read_rating(score, f"{path}, row {number}")
+        value = None if score == UNRATED else read_rating(score, f"{path}, row {number}", what="None or a score")
         scores.setdefault(name, []).append(value)
         numbers.setdefault(name, []).append(number)
     if not scores:
