@@ -78,7 +78,11 @@ def test_score_files_are_read_as_published_scores(wmt99: Path, run: Run) -> None
 @pytest.mark.parametrize(
     ("file", "text", "words"),
     [
-        ("documents/cs-en.docs", "news a\nnews\nchat c\n", "cs-en.docs, row 2: expected a domain and a document."),
+        (
+            "documents/cs-en.docs",
+            "news a\nnews\nchat c\n",
+            "cs-en.docs, row 2: expected a domain and a document, got 'news'.",
+        ),
         ("documents/cs-en.docs", "news a\n", "cs-en.docs: expected 3 lines, one per segment; got 1."),
         ("system-outputs/cs-en/sys-1.txt", "one\n", "output sys-1 of cs-en has 1 lines; expected 3"),
         ("system-outputs/en-cs/sys-1.txt", "one\n", "references holds no en-cs.NAME.txt"),
