@@ -126,7 +126,7 @@ def test_ratings_of_systems_are_those_of_their_files(tmp_path: Path) -> None:
     with pytest.warns(TwmdWarning, match=r"the mean of their segments' ratings stands for it: B of zh-en\.$"):
         assert read_mt_metrics_eval(folder).system_ratings == {("zh-en", "A"): -2.5}
     written(folder, "A\t-2.5\nBB\t-4\nrefA\t0\n", "human-scores/zh-en.mqm.sys.score")
-    with pytest.warns(TwmdWarning, match=r"human scores of systems that have no output, left out: BB\.$"):
+    with pytest.warns(TwmdWarning, match=r"mqm\.sys\.score: systems without output, left out: BB\.$"):
         read_mt_metrics_eval(folder)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -110,17 +109,13 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
     files: dict[str, dict[str, Path]] = {}
     unread = list[str]()
     for pair in pairs:
-        known = [*reference_names(folder, pair), SOURCE]
+        known = {*reference_names(folder, pair), SOURCE, ALL}
+        sides = {reference, SOURCE, ".".join(names_of_references(folder, pair, reference))}
         for path in sorted((folder / "metric-scores" / pair).glob("*.score")):
+            name, _, side = path.name.removesuffix(".seg.score").rpartition("-")
             if not _has_form(path, known):
                 unread.append(f"{pair}/{path.name}")
-                continue
-            name, _, side = path.name.removesuffix(".seg.score").rpartition("-")
-            if path.name.endswith(".seg.score") and side in (
-                reference,
-                SOURCE,
-                ".".join(names_of_references(folder, pair, reference)),
-            ):
+            elif side in sides:  # no side has the ending of another level
                 files.setdefault(name, {})[pair] = path
     if unread:
         form = "expected files NAME-REFERENCE.LEVEL.score of references that are there, with a .seg.score each"
@@ -144,11 +139,11 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
     return result
 
 
-def _has_form(path: Path, known: Collection[str]) -> bool:
+def _has_form(path: Path, known: set[str]) -> bool:
     """Return whether a file is ``NAME-REFERENCE.LEVEL.score`` of known references, beside scores of segments."""
     stem, _, level = path.name.removesuffix(".score").rpartition(".")
     name, _, side = stem.rpartition("-")
-    named = bool(name) and set(side.split(".")) <= {*known, ALL} and level in ("seg", *GROUPINGS.values())
+    named = bool(name) and set(side.split(".")) <= known and level in ("seg", *GROUPINGS.values())
     return named and path.is_file() and path.with_name(f"{stem}.seg.score").is_file()
 
 

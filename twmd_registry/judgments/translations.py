@@ -127,15 +127,13 @@ def read_mt_metrics_eval(
     for each in pairs:
         read += _read_pair(folder, each, rating, reference, with_humans=humans == "yes", outliers=outliers[each])
         path = folder / "human-scores" / f"{each}.{rating}.{GROUPINGS[group]}.score"
-        ratings |= read_system_scores(path, folder, each) if path.is_file() else {}
+        ratings |= _read_known_systems(path, folder, each) if path.is_file() else {}
     if group != "pair":
         by_pair = {each: read_documents(folder, each) for each in pairs}
         read = [_regroup(row, by_pair, list(GROUPINGS).index(group) - 1) for row in read]
     where = f"{folder.resolve()}, {rating} of {', '.join(pairs)}"
     rated = gather(read, where, "segments without a rating or a reference")
-    known = {system for each in pairs for system in (*outputs_of(folder, each), *reference_names(folder, each))}
-    selected = _select_ratings(ratings, rated, known)
-    return rated._replace(source=_read_sources(folder, rated), system_ratings=selected or None)
+    return rated._replace(source=_read_sources(folder, rated), system_ratings=_select_ratings(ratings, rated) or None)
 
 
 def _name_outliers(folder: Path, pairs: list[str], without: str | None) -> dict[str, set[str]]:
@@ -148,14 +146,19 @@ def _name_outliers(folder: Path, pairs: list[str], without: str | None) -> dict[
     return {pair: given | set(by_year[pair].split("+") if pair in by_year else []) for pair in pairs}
 
 
-def _select_ratings(
-    ratings: dict[tuple[str, str], float], rated: RatedSegments, outputs: Collection[str]
-) -> dict[tuple[str, str], float]:
-    """Return the ratings of the systems that have rated segments; warn of systems without one, or without output."""
+def _read_known_systems(path: Path, folder: Path, pair: str) -> dict[tuple[str, str], float]:
+    """Read people's scores of systems; warn of systems that have no output."""
+    scores = read_system_scores(path, folder, pair)
+    unknown = {system for _, system in scores} - outputs_of(folder, pair).keys() - set(reference_names(folder, pair))
+    if unknown:
+        warn(f"{path}: systems without output, left out: {', '.join(sorted(unknown))}.")
+    return scores
+
+
+def _select_ratings(ratings: dict[tuple[str, str], float], rated: RatedSegments) -> dict[tuple[str, str], float]:
+    """Return the ratings of the systems that have rated segments; warn of those that have no other rating."""
     places = sorted(set(zip(rated.group, rated.system or [], strict=True)))
     rest = [f"{system} of {group}" for group, system in places if (group, system) not in ratings]
-    if unknown := sorted({system for _, system in ratings} - set(outputs)):
-        warn(f"human scores of systems that have no output, left out: {', '.join(unknown)}.")
     if ratings and rest:
         warn(f"no human score of some systems; the mean of their segments' ratings stands for it: {', '.join(rest)}.")
     return {place: ratings[place] for place in places if place in ratings}
