@@ -165,3 +165,11 @@ def test_rated_data_in_examples_are_named_by_their_form(line: str, folder: Path)
             assert (form, colon) == ("wmt", ":")
             Path(path).write_text(row, encoding="utf-8")
             assert read_rated(word).predictions == ["a cat"]
+
+
+@pytest.mark.parametrize(
+    "line", sorted({line for _, line in EXAMPLES if line.split()[1] in {"list", "explain", "completion"}})
+)
+def test_example_that_needs_no_file_runs(line: str, run: Run) -> None:
+    status, out, _ = run(line.partition(" > ")[0].removeprefix("twmd "))
+    assert (status, bool(out.strip())) == (0, True)
