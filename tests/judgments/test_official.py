@@ -59,13 +59,19 @@ def campaign(tmp_path: Path) -> str:
 def test_scores_are_those_of_the_rated_segments_whatever_their_order(campaign: str) -> None:
     rated = read_rated(campaign)
     assert list(zip(rated.system or [], rated.item or [], strict=True))[3:] == [("B", "zh-en:2"), ("B", "zh-en:3")]
-    with pytest.warns(TwmdWarning, match=r"left out, with the segments that they lack: c \(1 of 5\)"):
+    with pytest.warns(TwmdWarning) as caught:
         first, second = read_official(campaign, rated)
+    other_reference, lacking = (str(warning.message) for warning in caught)
+    assert other_reference.endswith("metrics without published scores by reference=refA, left out: d (refB).")
+    assert lacking.endswith("metrics left out, with the number of rated segments that they lack: c (1 of zh-en).")
     assert (first.name, first.scores) == ("a-1", (1, 2, 3, 5, 6))
     assert first.systems == {("zh-en", "A", 0.25), ("zh-en", "B", 0.5)}
     assert (second.name, second.scores, second.systems) == ("b", (4, 5, 6, 2, 3), frozenset())
-    other = read_official(f"{campaign},reference=refB", rated)
+    with pytest.warns(TwmdWarning, match=r"by reference=refB, left out: a-1 \(refA\), c \(refA\)\.$"):
+        other = read_official(f"{campaign},reference=refB", rated)
     assert [metric.name for metric in other] == ["b", "d"]
+    with pytest.warns(TwmdWarning, match=r"by reference=refA\.refB, left out: a-1 \(refA\), c \(refA\), d \(refB\)\.$"):
+        assert [metric.name for metric in read_official(f"{campaign},reference=refA.refB", rated)] == ["b"]
     assert len({metric.content for metric in (first, second, *other)}) == 3
 
 
@@ -92,11 +98,24 @@ def test_published_scores_of_systems_are_of_pairs_and_domains_and_missing_scores
     written(tmp_path, "news\tA\t0.5\n", "metric-scores/zh-en/a-1-refA.domain.score")
     rated = read_rated(campaign)
     first, second = read_official(campaign, rated)
-    with pytest.warns(TwmdWarning, match=r"a-1\*: no published score .* mean of segments stands for it: B of zh-en\.$"):
-        assert published_systems(first, rated) == {("zh-en", "A"): 0.25, ("zh-en news", "A"): 0.5}
-    with pytest.warns(TwmdWarning, match=r"b\*: no published score of some systems; .*: A of zh-en, B of zh-en\.$"):
-        assert published_systems(second, rated) == {}
-    assert published_systems("chrf", rated) == {}
+    with pytest.warns(TwmdWarning) as caught:
+        published = published_systems([first, "chrf", second, second._replace(name="c")], rated)
+    assert published == [{("zh-en", "A"): 0.25, ("zh-en news", "A"): 0.5}, {}, {}, {}]
+    assert [str(warning.message) for warning in caught] == [
+        f"{names}: no published score of some systems ({systems}); the mean of segments stands for it."
+        for names, systems in (("a-1*", "B of zh-en"), ("b*, c*", "A of zh-en, B of zh-en"))
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:.*left out")
+def test_metric_that_a_language_pair_lacks_is_named_with_the_pair_and_the_remedy(campaign: str, tmp_path: Path) -> None:
+    wmt(tmp_path, "A\t-1\nA\t-2\n", {"A": "one\ntwo\n"}, "en-de")
+    written(tmp_path, "A\t1\nA\t2\n", "metric-scores/en-de/a-1-refA.seg.score")
+    words = (
+        r"they lack: b \(2 of en-de\), c \(2 of en-de, 1 of zh-en\); pair=PAIR after the folder compares the metrics"
+    )
+    with pytest.warns(TwmdWarning, match=words):
+        assert [metric.name for metric in read_official(campaign, read_rated(campaign))] == ["a-1"]
 
 
 @pytest.mark.filterwarnings("ignore:.*left out")
@@ -155,9 +174,11 @@ def test_statistics_of_wmt23_are_those_of_the_shared_task() -> None:
     for name, (acc_eq, alike) in WMT23.items():
         own = official[name]
         assert correlate("acc_eq", own.scores, rated.ratings, rated.item) == pytest.approx(acc_eq, abs=1e-6)
-        _, accuracy = system_agreement("pearson", own.scores, rated, resamples=0, systems=published_systems(own, rated))
+        _, accuracy = system_agreement(
+            "pearson", own.scores, rated, resamples=0, systems=published_systems([own], rated)[0]
+        )
         assert accuracy.value == pytest.approx(alike / 66, abs=1e-12)
-    published = published_systems(official["BLEU"], rated)
+    published = published_systems([official["BLEU"]], rated)[0]
     correlated, accuracy = system_agreement("pearson", official["BLEU"].scores, rated, resamples=0, systems=published)
     means, less = system_agreement("pearson", official["BLEU"].scores, rated, resamples=0)
     assert correlated.value != means.value  # BLEU of a corpus is no mean

@@ -35,7 +35,7 @@ def test_page_has_intervals_pictures_and_what_a_difference_means(
     data: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["fit-accuracy", "sbert", "--data", data[0], "-q"]) == 0
-    assert main(["report", "--agreement", *data, "-m", "sbert", "chrf", "-o", "page.html", "-q"]) == 0
+    assert main(["report", "--agreement", *data, "-m", "sbert", "chrf", "chrf++", "-o", "page.html", "-q"]) == 0
     assert "wrote page.html" in capsys.readouterr().out
     page = Path("page.html").read_text(encoding="utf-8")
     assert re.findall("<h2>(.*)</h2>", page) == [
@@ -58,6 +58,7 @@ def test_page_has_intervals_pictures_and_what_a_difference_means(
         r'<th scope="row">sbert</th>(<td>\d\.\d{4}<br><small>\d\.\d{4} \.\. \d\.\d{4}</small></td>){3}', meaning
     )
     assert "chrf</th>" not in meaning  # it has no fitted accuracy
+    assert '<th scope="row">chrf++</th>' in page
     assert "<s0>" not in page
     assert "https:" not in page
 

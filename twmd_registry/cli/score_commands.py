@@ -18,13 +18,13 @@ from click.core import ParameterSource
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import ScoringTask, columns_of, make_scorers, options_of, read_tasks
+from twmd_registry.cli.inputs import ScoringTask, columns_of, make_scorers, options_of, parse_metrics, read_tasks
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import GOOD, Rule, best, matches, printed, progress_bar
 from twmd_registry.errors import CheckFailure, FileError, InputError, SpecError, collect_warnings, warn
 from twmd_registry.record.content import Record, Resampling, SystemComparison, make_record
 from twmd_registry.record.file import check_target, check_writable, read_record, write_record
-from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
+from twmd_registry.registry.names import LEXICAL_NAMES, SEGMENT_LEXICAL, MetricName
 from twmd_registry.registry.paths import write_file
 
 if TYPE_CHECKING:
@@ -392,16 +392,18 @@ def _html_file(value: str) -> Path:
     return path
 
 
-@command(
-    "report", lexical=tuple(LEXICAL_NAMES), example="twmd report ref.txt -i system_a.txt system_b.txt -o report.html"
-)
+@command("report", example="twmd report ref.txt -i system_a.txt system_b.txt -o report.html")
 @declare.argument("references", nargs=-1, type=declare.INPUT, metavar="[REF]...")
 @declare.many("-i --input", "HYP", "One file per system, the baseline first.", type=declare.INPUT)
 @declare.many(
     "--agreement", "DATA", f"Report agreement with people in place of systems. {declare.RATED}", type=declare.DATA
 )
 @declare.output("The HTML file to write.", "FILE", type=declare.CheckedPath(_html_file), required=True)
-@declare.metrics(LEXICAL_NAMES, f"As for score (default: {' '.join(REPORTED)}).", default=list(map(str, REPORTED)))
+@declare.metrics(
+    dict.fromkeys([*LEXICAL_NAMES, *SEGMENT_LEXICAL]),
+    f"As for score, with --agreement as for correlate (default: {' '.join(REPORTED)}).",
+    default=list(map(str, REPORTED)),
+)
 @declare.columns
 @declare.settings
 @sacrebleu_seed
@@ -414,7 +416,8 @@ def report_command(arguments: Arguments) -> int:
     REF are reference files, one per reference stream. With --agreement, the page has the metrics' agreement with people
     on every data set, with intervals and pictures.
     """
-    asked = arguments.asked
+    lexical = SEGMENT_LEXICAL if arguments.agreement else tuple(LEXICAL_NAMES)
+    arguments.asked = asked = parse_metrics(arguments.metrics, arguments, lexical)
     if arguments.agreement:
         if arguments.references or arguments.input or arguments.prediction_column or arguments.reference_column:
             raise SpecError("--agreement reports on rated data: leave out the reference files, -i, and their columns.")

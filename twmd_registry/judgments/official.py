@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,10 +17,10 @@ from twmd_registry.judgments.translations import (
     GROUPINGS,
     RATING,
     REFERENCE,
+    count_segments,
     names_of_references,
     read_documents,
     read_mt_metrics_eval,
-    read_references,
     read_scores,
     read_system_scores,
     reference_names,
@@ -105,10 +107,10 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
     """
     folder, keys = _parse_layout(text)
     reference = keys.get("reference", REFERENCE)
-    pairs = sorted({item.rpartition(":")[0] for item in rated.item or []})
+    segments = {pair: count_segments(folder, pair) for pair in {item.rpartition(":")[0] for item in rated.item or []}}
     files: dict[str, dict[str, Path]] = {}
-    unread = list[str]()
-    for pair in pairs:
+    unread, others = list[str](), dict[str, set[str]]()
+    for pair in sorted(segments):
         known = {*reference_names(folder, pair), SOURCE, ALL}
         sides = {reference, SOURCE, ".".join(names_of_references(folder, pair, reference))}
         for path in sorted((folder / "metric-scores" / pair).glob("*.score")):
@@ -117,25 +119,30 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
                 unread.append(f"{pair}/{path.name}")
             elif side in sides:  # no side has the ending of another level
                 files.setdefault(name, {})[pair] = path
+            elif path.name.endswith(".seg.score"):
+                others.setdefault(name, set()).add(side)
     if unread:
         form = "expected files NAME-REFERENCE.LEVEL.score of references that are there, with a .seg.score each"
         warn(f"{folder}/metric-scores: {form}; passed over: {', '.join(unread)}.")
+    pairs = ", ".join(sorted(segments))
     if not files:
-        raise FileError(f"{folder}/metric-scores holds no NAME-{reference}.seg.score of {', '.join(pairs)}.")
-    by_reference = {pair: names_of_references(folder, pair, reference)[0] for pair in pairs}
-    segments = {pair: len(read_references(folder, pair, name)) for pair, name in by_reference.items()}
+        raise FileError(f"{folder}/metric-scores holds no NAME-{reference}.seg.score of {pairs}.")
+    if unused := [f"{name} ({', '.join(sorted(own))})" for name, own in sorted(others.items()) if name not in files]:
+        warn(f"{folder}: metrics without published scores by reference={reference}, left out: {', '.join(unused)}.")
     result, lacking = list[OfficialScores](), list[str]()
     for name, by_pair in sorted(files.items()):
         scores = _scores_of(by_pair, segments, rated)
-        missing = sum(map(math.isnan, scores))
+        rows = zip(rated.item or [], scores, strict=True)
+        missing = Counter(item.rpartition(":")[0] for item, score in rows if math.isnan(score))
         if missing:
-            lacking.append(f"{name} ({missing} of {len(scores)})")
+            lacking.append(f"{name} ({', '.join(f'{number} of {pair}' for pair, number in missing.items())})")
             continue
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in by_pair.values())).hexdigest()[:DIGITS]
         result.append(OfficialScores(name, digest, scores, _systems_of(folder, by_pair)))
     if lacking:
-        why = "every rated segment of all language pairs needs a published score"
-        warn(f"{folder}: metrics left out, with the segments that they lack: {', '.join(lacking)}; {why}.")
+        remedy = "; pair=PAIR after the folder compares the metrics of one language pair" if len(segments) > 1 else ""
+        left_out = f"metrics left out, with the number of rated segments that they lack: {', '.join(lacking)}"
+        warn(f"{folder}: {left_out}{remedy}.")
     return result
 
 
@@ -168,18 +175,24 @@ def _systems_of(folder: Path, files: dict[str, Path]) -> frozenset[tuple[str, st
     return frozenset((*place, score) for place, score in systems.items())
 
 
-def published_systems(metric: object, rated: RatedSegments) -> dict[tuple[str, str], float]:
-    """Return the published scores of a metric's systems by group and system; none for a metric of ours.
+def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[dict[tuple[str, str], float]]:
+    """Return the published scores of every metric's systems by group and system; none for a metric of ours.
 
     Warns:
         TwmdWarning: Systems without a published score, for which means of their segments stand; names them.
     """
-    if not isinstance(metric, OfficialScores):
-        return {}
-    scores = {(pair, system): score for pair, system, score in metric.systems}
-    derived = sorted(set(zip(rated.group, rated.system or [], strict=True)) - scores.keys())
-    if derived:
-        names = ", ".join(f"{system} of {group}" for group, system in derived[:SHOWN])
-        names += f" and {len(derived) - SHOWN} more" if len(derived) > SHOWN else ""
-        warn(f"{metric.name}*: no published score of some systems; the mean of segments stands for it: {names}.")
-    return scores
+    derived, result = defaultdict[tuple[tuple[str, str], ...], list[str]](list), list[dict[tuple[str, str], float]]()
+    for metric in metrics:
+        scores = dict[tuple[str, str], float]()
+        if isinstance(metric, OfficialScores):
+            scores = {(group, system): score for group, system, score in metric.systems}
+            places = set(zip(rated.group, rated.system or [], strict=True))
+            derived[tuple(sorted(places - scores.keys()))].append(f"{metric.name}*")
+        result.append(scores)
+    derived.pop((), None)
+    for missing, names in derived.items():
+        shown = ", ".join(f"{system} of {group}" for group, system in missing[:SHOWN])
+        shown += f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+        what = f"no published score of some systems ({shown}); the mean of segments stands for it"
+        warn(f"{', '.join(names)}: {what}.")
+    return result

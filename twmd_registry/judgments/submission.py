@@ -7,8 +7,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from twmd_registry.errors import FileError
-from twmd_registry.judgments.reader import read_lines
-from twmd_registry.judgments.translations import outputs_of, read_documents, read_references, reference_names
+from twmd_registry.judgments.translations import (
+    count_segments,
+    outputs_of,
+    read_documents,
+    read_references,
+    read_segments,
+    reference_names,
+)
 
 ALL = "all"
 """The domain of a score of all segments, and of segments in a test set without documents."""
@@ -56,13 +62,9 @@ def _read_test_set(folder: Path, pair: str) -> TestSet:
     names = reference_names(folder, pair)
     if not names:
         raise FileError(f"{folder}/references holds no {pair}.NAME.txt.")
+    segments = count_segments(folder, pair)
     references = {name: read_references(folder, pair, name) for name in names}
-    outputs = {system: read_lines(path) for system, path in outputs_of(folder, pair).items()}
-    segments = len(references[names[0]])
-    for kind, texts in (("reference", references), ("output", outputs)):
-        for name, lines in texts.items():
-            if len(lines) != segments:
-                raise FileError(f"{folder}: {kind} {name} of {pair} has {len(lines)} lines; expected {segments}.")
+    outputs = {system: read_segments(path, segments) for system, path in outputs_of(folder, pair).items()}
     known = (folder / "documents" / f"{pair}.docs").is_file()
     rows = read_documents(folder, pair) if known else [(ALL, pair)] * segments
     if known and any(domain == ALL for domain, _ in rows):

@@ -170,20 +170,27 @@ def _read_sources(folder: Path, rated: RatedSegments) -> list[str] | None:
     files = {pair: folder / "sources" / f"{pair}.txt" for pair, _ in places}
     if not all(path.is_file() for path in files.values()):
         return None
-    texts = {pair: _read_texts(path, _count_segments(folder, pair)) for pair, path in files.items()}
+    texts = {pair: read_segments(path, count_segments(folder, pair)) for pair, path in files.items()}
     return [texts[pair][i] for pair, i in places]
 
 
-def _read_texts(path: Path, segments: int) -> list[str]:
+def read_segments(path: Path, segments: int) -> list[str]:
     """Read a text per segment; raises FileError for another number of lines."""
     texts = read_lines(path)
     if len(texts) != segments:
-        raise FileError(f"{path} has {len(texts)} lines; expected {segments}, one per segment.")
+        raise FileError(
+            f"{path} has {len(texts)} lines; expected {segments}, one per segment, as its language pair has."
+        )
     return texts
 
 
-def _count_segments(folder: Path, pair: str) -> int:
-    return len(read_references(folder, pair, reference_names(folder, pair)[0]))
+def count_segments(folder: Path, pair: str) -> int:
+    """Count the segments of a language pair: the lines of most of its references, outputs and sources."""
+    references = [folder / "references" / f"{pair}.{name}.txt" for name in reference_names(folder, pair)]
+    sources = folder / "sources" / f"{pair}.txt"
+    files = [*references, *outputs_of(folder, pair).values(), *([sources] if sources.is_file() else [])]
+    counts = Counter(read_content(path).removesuffix(b"\n").count(b"\n") + 1 for path in files)
+    return max(counts, key=counts.__getitem__, default=0)  # the first of several
 
 
 def _score_names(folder: Path, level: str) -> list[str]:
@@ -240,7 +247,7 @@ def read_references(folder: Path, pair: str, reference: str) -> list[str]:
         if names := reference_names(folder, pair):
             _refuse(path, reference, names)
         _refuse(path, pair, sorted({file.name.partition(".")[0] for file in path.parent.glob("*.*.txt")}))
-    return read_lines(path)
+    return read_segments(path, count_segments(folder, pair))
 
 
 def names_of_references(folder: Path, pair: str, reference: str) -> list[str]:
@@ -311,15 +318,15 @@ def _read_pair(
     if len(set(names)) < len(names):
         raise SpecError(f"reference={reference}: a reference is named twice; expected each once.")
     sides = [read_references(folder, pair, name) for name in names]
-    if len(set(map(len, sides))) > 1:
-        lengths = ", ".join(f"{name} {len(side)}" for name, side in zip(names, sides, strict=True))
-        raise FileError(f"{folder}/references: the references of {pair} differ in their numbers of lines: {lengths}.")
     references = [[text for text in texts if text.strip()] for texts in zip(*sides, strict=True)]
     path, scores = _read_ratings(folder, pair, rating, len(references))
     if left_out := sorted((scores.keys() & outliers) - set(names)):
         warn(f"{path}: outliers, left out: {', '.join(left_out)} (without=none reads them).")
     scores = {system: own for system, own in scores.items() if system not in {*names, *outliers}}
-    people = set() if with_humans else scores.keys() & set(reference_names(folder, pair))
+    humans = scores.keys() & set(reference_names(folder, pair))
+    people = set() if with_humans else humans
+    if with_humans and not humans:
+        warn(f"{path}: humans=yes reads nothing more: no translation by people is rated beside {', '.join(names)}.")
     if people:
         warn(f"{path}: translations by people, left out: {', '.join(sorted(people))} (humans=yes reads them).")
     scores = {system: own for system, own in scores.items() if system not in people}
@@ -331,7 +338,7 @@ def _read_pair(
         if system not in outputs:
             own, texts = [None] * len(own), [""] * len(references)  # noqa: PLW2901
         else:
-            texts = _read_texts(outputs[system], len(references))
+            texts = read_segments(outputs[system], len(references))
         for i, score in enumerate(own):
             item = f"{pair}:{i + 1}"
             if score is None or not references[i]:
@@ -339,7 +346,8 @@ def _read_pair(
             else:
                 own_references = references[i] if len(names) > 1 else references[i][0]
                 rows.append(RatedRow(pair, texts[i], own_references, score, item, system))
-    _name_the_missing(path, scores, [name for name in outputs if name not in {*names, *people, *outliers}])
+    left = {*names, *people, *outliers}
+    _name_the_missing(path, folder / "system-outputs" / pair, scores, [name for name in outputs if name not in left])
     return rows
 
 
@@ -356,16 +364,16 @@ def read_documents(folder: Path, pair: str) -> list[tuple[str, str]]:
     for number, row in enumerate(rows, 1):
         if len(row) != 2:
             raise FileError(f"{path}, row {number}: expected a domain and a document, got {' '.join(row)!r}.")
-    if len(rows) != (segments := _count_segments(folder, pair)):
+    if len(rows) != (segments := count_segments(folder, pair)):
         raise FileError(f"{path}: expected {segments} lines, one per segment; got {len(rows)}.")
     return [(domain, document) for domain, document in rows]
 
 
-def _name_the_missing(path: Path, scores: dict[str, list[float | None]], outputs: list[str]) -> None:
+def _name_the_missing(path: Path, folder: Path, scores: dict[str, list[float | None]], outputs: list[str]) -> None:
     """Warn of systems that lack output, ratings, or the ratings of some segments."""
     without = [f"{system} ({len(own)} ratings)" for system, own in scores.items() if system not in outputs]
     if without:
-        warn(f"{path}: systems without output, left out: {', '.join(without)}.")
+        warn(f"{folder}: no output of systems that {path.name} rates, left out: {', '.join(without)}.")
     unrated = [system for system in outputs if system not in scores]
     if unrated:
         warn(f"{path}: systems with output and without ratings, left out: {', '.join(unrated)}.")

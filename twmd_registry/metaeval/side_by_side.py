@@ -173,7 +173,7 @@ def score_side_by_side(
         trained or tuned on these data, whose name is `data`. Raises what `Scorer.score` raises.
 
     Warns:
-        TwmdWarning: A metric was trained or tuned on some of the references.
+        TwmdWarning: A metric was trained or tuned on some of the references; or predictions may score high by accident.
     """
     specs = [metric for metric in metrics if isinstance(metric, MetricSpec)]
     segments = len(rated.predictions)
@@ -193,6 +193,11 @@ def score_side_by_side(
             (scores.signature.spec, LabelledScores(label, str(scores.signature), scores.scores))
             for scores, label in zip(sets, labels, strict=True)
         )
+    else:
+        from twmd_registry.engine.input_warnings import check_texts
+        from twmd_registry.engine.pairs import check_segments, make_pairs
+
+        check_texts((), make_pairs(check_segments(rated.predictions, rated.references)), rated.source, range(segments))
     pairs = list[tuple[Compared, LabelledScores]]()
     for metric in metrics:
         if isinstance(metric, str):

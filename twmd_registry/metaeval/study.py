@@ -267,11 +267,12 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
     shared: dict[str, Any] = {"averaging": study.averaging, "seed": study.seed}
     intervals = shared | {"resamples": study.resamples}
     permuted = shared | {"trials": study.trials, "threshold": study.threshold}
-    for own, metric in zip(applied, scored, strict=True):
+    published = published_systems(applied if study.level == SYSTEM else (), rated)
+    for k, metric in enumerate(scored):
         scores, first = metric.scores, scored[0].scores
         pairs = {}
         if study.level == SYSTEM:
-            given = intervals | {"systems": published_systems(own, rated)}
+            given = intervals | {"systems": published[k]}
             pairs = {name: system_agreement(name, scores, rated, **given) for name in study.statistics}
             agreements.append({name: ranked for name, (ranked, _) in pairs.items()})
         else:

@@ -151,7 +151,7 @@ def run_task(
     split_parts(rated, Statistic.ACC_EQ, "group")
     expect(progress, len(rated.ratings) * len(study.metrics))
     applied, scored, overlaps = score_side_by_side(study.metrics, rated, study.data, options, progress)
-    published = [published_systems(own, rated) for own in applied]
+    published = published_systems(applied, rated)
     fields = {"task": task, "data": f"{study.data}@{study.content}", "metrics": names_of(applied)}
     missing = [pair for pair in wanted.pairs if pair not in pairs]
     notes = [f"{task}: no ratings of {', '.join(missing)}; the average is over {', '.join(pairs)}."] if missing else []
