@@ -111,12 +111,6 @@ class TextFlags(NamedTuple):
     weightless: np.ndarray
     missing: dict[int, tuple[str, ...]]
 
-    @classmethod
-    def none(cls, texts: int) -> TextFlags:
-        """Return flags that are all false, for `texts` texts."""
-        empty, truncated, unknown, vanished, wordless, weightless = np.zeros((6, texts), dtype=bool)
-        return cls(empty, truncated, unknown, vanished, wordless, weightless, missing={})
-
 
 class EncodedTexts(NamedTuple):
     """Token vectors of some texts, by hidden state.

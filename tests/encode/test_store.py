@@ -61,7 +61,9 @@ def test_copies_of_repeated_texts_are_bounded() -> None:
 def test_every_text_is_encoded_once_and_held_while_it_is_needed(encoder: Encoder) -> None:
     pairs = some_pairs()
     pieces, uses = plan_chunks(pairs, None, 1)
-    store = TextStore(encoder, pairs.texts, [2], uses, flags=TextFlags.none(len(pairs.texts)))
+    store = TextStore(
+        encoder, pairs.texts, [2], uses, flags=TextFlags._make([*np.zeros((6, len(pairs.texts)), dtype=bool), {}])
+    )
     before = encoder.texts_encoded
     with torch.inference_mode():
         alone = {text: encoder.encode(encoder.tokenise([text]), [2]).layers[2] for text in pairs.texts}
@@ -81,7 +83,9 @@ def test_every_text_is_encoded_once_and_held_while_it_is_needed(encoder: Encoder
 def test_text_that_does_not_fit_is_encoded_again(encoder: Encoder) -> None:
     pairs = some_pairs()
     pieces, uses = plan_chunks(pairs, None, 1)
-    store = TextStore(encoder, pairs.texts, [1], uses, flags=TextFlags.none(len(pairs.texts)))
+    store = TextStore(
+        encoder, pairs.texts, [1], uses, flags=TextFlags._make([*np.zeros((6, len(pairs.texts)), dtype=bool), {}])
+    )
     before = encoder.texts_encoded
     with torch.inference_mode():
         for p, piece in enumerate(pieces):

@@ -6,6 +6,7 @@ import pickle
 import platform
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -13,9 +14,9 @@ from torch import nn
 from tests import tiny
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.models.files import find_model
-from twmd_registry.models.inference import OneDnnLinear, has_onednn, multiplies, onednn_layout, quicken
+from twmd_registry.models.inference import LoadedModel, OneDnnLinear, multiplies, onednn_layout, quicken
 
-needs_onednn = pytest.mark.skipif(not has_onednn(), reason="this torch has no oneDNN for this CPU")
+needs_onednn = pytest.mark.skipif(not multiplies(), reason="this torch has no oneDNN for this CPU")
 
 
 def quick(layer: nn.Linear) -> nn.Linear:
@@ -51,6 +52,13 @@ def layouts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", counted)
     return seen
+
+
+def test_batches_hold_texts_of_like_length_and_the_longest_come_first() -> None:
+    model, seen = LoadedModel(), list[list[int]]()
+    model.network, model.device = nn.Identity(), torch.device("cpu")
+    model.run_batches(np.array([2, 9, 3, 8]), 18, lambda batch: seen.append(batch.tolist()))
+    assert seen == [[1, 3], [2, 0]]
 
 
 @needs_onednn
@@ -145,7 +153,7 @@ def test_only_plain_linear_layers_change() -> None:
 
     network = nn.Sequential(nn.Linear(2, 2), Own(2, 2), nn.Bilinear(2, 2, 2))
     quicken(network)
-    assert [type(module) for module in network] == [OneDnnLinear if has_onednn() else nn.Linear, Own, nn.Bilinear]
+    assert [type(module) for module in network] == [OneDnnLinear if multiplies() else nn.Linear, Own, nn.Bilinear]
     assert isinstance(network[0], nn.Linear)
 
 

@@ -101,7 +101,8 @@ class Ranks:
         shares = self.exchange((texts, *group[0].score_group(group, share, stage, self.total)))
         # Shares in the order of ranks are in the order of the data.
         scores = [np.concatenate(parts, axis=1) for parts in zip(*(scores for _, scores, _ in shares), strict=True)]
-        flags = TextFlags.none(len(pairs.texts))  # of a text that is in several shares, each share sets them
+        # Each share sets the flags of its texts; a text may be in several.
+        flags = TextFlags._make([*np.zeros((6, len(pairs.texts)), dtype=bool), {}])
         for texts, _, own in shares:
             for flag, of_share in zip(flags[:-1], own[:-1], strict=True):
                 flag[texts[of_share]] = True

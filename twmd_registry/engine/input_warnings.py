@@ -32,11 +32,6 @@ SHOWN_SAMPLES = 10
 """Small samples that a warning names."""
 
 
-def count_empty(pairs: Pairs, empty: np.ndarray) -> int:
-    """Count predictions and references (each occurrence) without a token."""
-    return int(empty[pairs.hyp[pairs.starts]].sum() + empty[pairs.ref].sum())
-
-
 def name_texts(pairs: Pairs, which: np.ndarray, rows: Sequence[int]) -> str:
     """Name the texts of `which` (texts,), bool, by their places: ``predictions[0], references[2][1], ...``; `rows` has
     the number of every segment.
@@ -88,8 +83,9 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[TextFlags, bool]], row
         np.logical_or.reduce([getattr(flags, name) for flags, _ in models]) for name in ("empty", "unknown")
     )
     if empty.any():
+        number = empty[pairs.hyp[pairs.starts]].sum() + empty[pairs.ref].sum()
         warn(
-            f"texts without a token: {count_empty(pairs, empty)}; each scores 0 against text and 1 against "
+            f"texts without a token: {number}; each scores 0 against text and 1 against "
             "another empty text (before any baseline)."
         )
     if truncated := max(int(flags.truncated.sum()) for flags, _ in models):
@@ -208,9 +204,10 @@ def check_texts(
             total[script] += often * number
     letters, number = dict(total.most_common()), len(pairs.counts)
     for backend in backends:
-        foreign = count_foreign(letters, backend.requested_scripts)
+        read = backend.requested_scripts or letters  # where nobody says which scripts a model reads, it reads all
+        foreign = sum(letters[script] for script in letters if script not in read)
         if foreign > FOREIGN_SHARE * total.total():
-            script = next(script for script in letters if script not in backend.requested_scripts)
+            script = next(script for script in letters if script not in read)
             first = name_texts(pairs, np.array([script in own for own in by_text]), rows).partition(",")[0]
             strict = not all(each.options.any_language for each in backends)
             _refuse_scripts(backend.requested, script, foreign / total.total(), first, strict=strict)
@@ -224,11 +221,6 @@ def check_texts(
             )
             break
     return {"letters": letters, **_count_odd_predictions(pairs, by_text, sources, rows)}
-
-
-def count_foreign(letters: dict[str, int], scripts: Sequence[str]) -> int:
-    """Count the letters, given by script, in scripts that a model does not read; 0 where nobody says which it reads."""
-    return sum(number for script, number in letters.items() if scripts and script not in scripts)
 
 
 def _refuse_scripts(spec: MetricSpec, script: str, share: float, first: str, *, strict: bool) -> None:

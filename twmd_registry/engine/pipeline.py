@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from contextvars import copy_context
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from threading import Event
 from typing import Any, TypeVar
@@ -114,11 +114,12 @@ class PipelineRun:
             self._fit_idf(view, count) if view.idf in {Idf.CORPUS, Idf.REFERENCES} else view: specs
             for view, specs in self._views.items()
         }
+        self._summed = [view for view in self._views if view.centering is Centering.CORPUS]
         layers = sorted({k for view in self._views for k in view.layers})
         self._most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_FACTOR) // len(layers)
         limit = None if self._spec.stride else self._spec.limit
         self._chunks, uses = plan_chunks(pairs, limit, self._most_tokens, centering_step(views))
-        self.flags = TextFlags.none(len(pairs.texts))
+        self.flags = TextFlags._make([*np.zeros((6, len(pairs.texts)), dtype=bool), {}])
         caches: list[tuple[EncodingCache, np.ndarray]] = []
         if keep:  # references only: predictions do not come again, and would push references out
             encoder.references.begin(keep)
@@ -155,7 +156,8 @@ class PipelineRun:
         """Encode, center, align and reduce all pairs, chunk by chunk; differentiable in the weights of the encoder.
         Yields for every chunk and view which pairs, and by specification their precision, recall and F1, shape (3, P).
         """
-        sums = self._corpus_sums()  # first, even without a pair: other processes wait for this one's share
+        # First, even without a pair: other processes wait for this one's share.
+        sums = self._corpus_sums() if self._summed else {}
         self._cancelled.clear()
         chunks = self._encode(self._chunks)
         if not torch.is_grad_enabled() and len(self._chunks) > 1:  # a thread encodes the next chunk meanwhile
@@ -249,25 +251,24 @@ class PipelineRun:
 
     def _corpus_sums(self) -> dict[TokenView, list[GroupSums]]:
         """Return, by view with corpus centering, the sums over the whole corpus in each layer."""
-        views = [view for view in self._views if view.centering is Centering.CORPUS]
-        local, device = cache(partial(self._sum_locally, views)), self._encoder.device
+        local, device = cache(self._sum_locally), self._encoder.device
 
         def sum_layer(view: TokenView, k: int) -> GroupSums:
             sums = self._total(lambda: local()[view][k].sums)
             return GroupSums(sums.to(device), self._total(lambda: local()[view][k].counts).to(device))
 
-        return {view: [sum_layer(view, k) for k in range(len(view.layers))] for view in views}
+        return {view: [sum_layer(view, k) for k in range(len(view.layers))] for view in self._summed}
 
-    def _sum_locally(self, views: Sequence[TokenView]) -> dict[TokenView, list[GroupSums]]:
+    def _sum_locally(self) -> dict[TokenView, list[GroupSums]]:
         """Return the sums over these pairs, in a pass of its own before scoring."""
         device = self._encoder.device
         none = {
             view: torch.zeros(view.groups_per_batch, self._encoder.width, dtype=torch.float64, device=device)
-            for view in views
+            for view in self._summed
         }
-        sums = {view: [GroupSums(none[view], none[view][:, 0]) for _ in view.layers] for view in views}
+        sums = {view: [GroupSums(none[view], none[view][:, 0]) for _ in view.layers] for view in self._summed}
         for chunk, texts, rows, encoded in self._encode(self._chunks):
-            for view in views:
+            for view in self._summed:
                 items = make_items(view, self._pairs, chunk, texts, rows)
                 layers, _, _ = select(view, encoded, items, self._encoder)
                 here = [sum_items(tokens, items) for tokens in layers]

@@ -16,8 +16,6 @@ from twmd_registry.engine.baseline import random_pairs, rescale, write_baseline
 from twmd_registry.engine.input_warnings import (
     RELIABLE_SAMPLE,
     check_texts,
-    count_empty,
-    count_foreign,
     warn_about_other_nrefs,
     warn_about_split_words,
     warn_about_texts,
@@ -424,14 +422,15 @@ def _score_set(
     by_side = pairs.over_references(scores, Multiref(spec.multiref or Multiref.MAX))  # (sides, segments)
     sides = [tuple(side.tolist()) for side in by_side]
     precision, recall, f1 = sides if len(sides) > 1 else (None, None, None)
+    letters, scripts = counted["letters"], scorer.backend.scripts
     counts = Counts(
         segments=len(pairs.counts),
         truncated=int(flags.truncated.sum()),
-        empty=count_empty(pairs, flags.empty),
+        empty=int(flags.empty[pairs.hyp[pairs.starts]].sum() + flags.empty[pairs.ref].sum()),
         unknown=int(flags.unknown.sum()),
         repeated=len(pairs.counts) + len(pairs.ref) - len(pairs.texts),
         oov=sum(map(len, flags.missing.values())),
-        foreign=count_foreign(counted["letters"], scorer.backend.scripts),
+        foreign=sum(letters[script] for script in letters if scripts and script not in scripts),
         **counted,
     )
     signature = Signature(spec, str(pairs.counts[0]) if (pairs.counts == pairs.counts[0]).all() else "var")

@@ -12,7 +12,7 @@ import gc
 import os
 import platform
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -265,52 +265,23 @@ def onednn_layout(network: nn.Module) -> Iterator[None]:
             layer.keeps, layer.kept = False, None
 
 
-def multiplies(dtype: torch.dtype) -> bool:
-    """Return whether oneDNN multiplies a number format well on this CPU."""
-    if not has_onednn():
-        return False
-    if dtype == torch.bfloat16:
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001
-    return dtype == torch.float32
-
-
-def has_onednn() -> bool:
-    """Return whether this torch has oneDNN for this CPU."""
+def multiplies(dtype: torch.dtype = torch.float32) -> bool:
+    """Return whether this torch has oneDNN for this CPU, and multiplies a number format well by it."""
     built = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
-    return built and platform.machine().lower() in X86 and all(hasattr(torch.ops.mkldnn, name) for name in OPERATORS)
+    if not built or platform.machine().lower() not in X86 or not all(hasattr(torch.ops.mkldnn, op) for op in OPERATORS):
+        return False
+    return dtype == torch.float32 or (
+        dtype == torch.bfloat16 and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001
+    )
 
 
 def quicken(network: nn.Module) -> None:
     """Make a network's linear layers multiply by oneDNN, if this torch has it."""
-    if not has_onednn():
+    if not multiplies():
         return
     for module in network.modules():
         if type(module) is nn.Linear:
             module.__class__ = OneDnnLinear
-
-
-def plan_batches(lengths: Sequence[int] | np.ndarray, batch_tokens: int) -> list[np.ndarray]:
-    """Group texts of like length.
-
-    Args:
-        lengths: Tokens of every text.
-        batch_tokens: Most padded tokens in a batch; a single text may be longer.
-
-    Returns:
-        Index arrays, longest texts first (so that memory that will not do fails at once, not at the end).
-
-    >>> [batch.tolist() for batch in plan_batches([2, 9, 3, 8], 18)]
-    [[1, 3], [2, 0]]
-    """
-    sizes = np.asarray(lengths)
-    order = np.argsort(-sizes, kind="stable")
-    batches, start = [], 0
-    while start < len(order):
-        longest = max(int(sizes[order[start]]), 1)
-        stop = start + max(batch_tokens // longest, 1)
-        batches.append(order[start:stop])
-        start = stop
-    return batches
 
 
 def check_finite(numbers: torch.Tensor, model: str, dtype: str) -> None:
@@ -376,23 +347,22 @@ class LoadedModel:
         empty_device_cache()
 
     def run_batches(self, lengths: np.ndarray, batch_tokens: int | None, forward: Callable[[np.ndarray], None]) -> None:
-        """Call `forward` on batches of texts of like length, halving batches for which memory does not suffice.
-
-        A parked network returns to its device before. Called with the lock held.
-
-        Args:
-            lengths: Tokens of every text.
-            batch_tokens: Most padded tokens in a batch; None picks a number for the device.
-            forward: Called with the numbers of the texts of every batch.
-
-        Raises:
-            ModelError: Not even one text fits.
+        """Call `forward` with the numbers of the texts of every batch: texts of like length, the longest first (so that
+        memory that will not do fails at once, not at the end), of at most `batch_tokens` padded tokens (None: a number
+        for the device; a single text may be longer). Halves batches for which memory does not suffice; raises a
+        `ModelError` if not even one text fits. Called with the lock held; a parked network is moved to its device.
         """
         if self.parked:
             self.network.to(self.device)
             self.parked = False
         most = batch_tokens or (CPU_TOKENS if self.device.type == "cpu" else ACCELERATOR_TOKENS)
-        waiting = plan_batches(lengths, most)[::-1]
+        order = np.argsort(-lengths, kind="stable")
+        waiting: list[np.ndarray] = []
+        while len(order):
+            size = max(most // max(int(lengths[order[0]]), 1), 1)
+            waiting.append(order[:size])
+            order = order[size:]
+        waiting.reverse()
         with onednn_layout(self.network):
             while waiting:
                 batch = waiting.pop()

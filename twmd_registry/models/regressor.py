@@ -89,7 +89,7 @@ class Regressor(LoadedModel):
 
     def flag_texts(self, texts: Sequence[str]) -> TextFlags:
         """Return which texts have no token (blank, or every character dropped), and which have unknown ones."""
-        flags = TextFlags.none(len(texts))
+        flags = TextFlags._make([*np.zeros((6, len(texts)), dtype=bool), {}])
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             part = list(texts[start : start + _TEXTS_AT_ONCE])
             rows = self.tokenizer(part, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
