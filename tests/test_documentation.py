@@ -166,6 +166,8 @@ def workplace(texts: Texts, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("system_b", texts.references[::-1]),
     ):
         (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    documents = "".join(f"news\tarticle{i // 5}\n" for i in range(len(texts.references)))
+    (folder / "test.docs").write_text(documents, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert main(shlex.split(RECORD)) == 0

@@ -195,13 +195,16 @@ class TextFile(NamedTuple):
 
 
 class ScoringTask(NamedTuple):
-    """One system with its references, by segment; `originals` are the texts that were translated, if known."""
+    """One system with its references, by segment; `originals` are the texts that were translated, and `documents` the
+    documents they belong to, if known.
+    """
 
     name: str
     predictions: list[str]
     references: list[list[str]]
     files: list[InputFile]
     originals: list[str] | None = None
+    documents: tuple[str, ...] = ()
 
 
 def read_file(path: Path, columns: Columns) -> TextFile:
@@ -291,5 +294,24 @@ def read_tasks(arguments: Arguments) -> list[ScoringTask]:
         files = [InputFile(role, each.short_name, each.sha256) for role, each in inputs]
         is_unique = all(other.name == file.name for other in systems if other.short_name == file.short_name)
         name = file.short_name if is_unique else file.name
-        tasks.append(ScoringTask(name, predictions, references, files, originals or file.originals()))
+        documents = _read_documents(arguments, [file, *sources], len(predictions))
+        tasks.append(ScoringTask(name, predictions, references, files, originals or file.originals(), documents))
     return tasks
+
+
+def _read_documents(arguments: Arguments, files: Sequence[TextFile], segments: int) -> tuple[str, ...]:
+    """Return the document of every segment by ``--docs`` or ``--doc-column``, empty without both."""
+    path, column = vars(arguments).get("docs"), vars(arguments).get("doc_column")
+    if path:
+        from twmd_registry.judgments.translations import read_docs
+
+        return tuple(document for _, document in read_docs(path, segments))
+    tables = [file.rows for file in files if file.rows is not None] if column else []
+    named = [rows for rows in tables if any(column in row.values for row in rows)] or tables[:1]
+    by_table = [tuple(row.label(str(column)) for row in rows) for rows in named]
+    if column and not by_table:
+        raise SpecError(f"--doc-column {column} is for tables, and no file is one: name a file by --docs.")
+    if any(documents != by_table[0] for documents in by_table):
+        names = f"{files[0].name} and its references have other documents in the column {column}"
+        raise FileError(f"{names}: they must match row by row.")
+    return by_table[0] if by_table else ()

@@ -46,6 +46,8 @@ METRICS = f"One or more of {', '.join(MetricName)}, a signature, or SacreBLEU's 
 OWN_RESAMPLES = "Resamples of the intervals (default: 1000; --paired-bs uses its own resamples)."
 GPUS = "GPUs of each worker, 0.5 to share one (default: 1 where there are any)."
 FAIL_IF_WORSE = "No system is worse than in RECORD, an earlier --record: lower, with p < alpha by paired randomisation."
+DOCS = "Print scores of documents, too: a file with a line DOMAIN<TAB>DOCUMENT per segment (mt-metrics-eval's .docs)."
+DOC_COLUMN = "The same by a column of a table that names each segment's document."
 SEED = "Seed of the resampling (default: $SACREBLEU_SEED, else 12345)."
 
 
@@ -75,6 +77,8 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=_default_seed)
 @declare.metrics(LEXICAL_NAMES, METRICS, default=[str(MetricName.TWMD)])
 @declare.settings
 @declare.columns
+@declare.option("--doc-column", "NAME", DOC_COLUMN)
+@declare.option("--docs", "FILE", DOCS, type=declare.FILE)
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.flag("-b --score-only", "Print the numbers alone.")
 @declare.flag("-sh --short", "Print short signatures.")
@@ -160,6 +164,11 @@ def _refuse(panels: list[dict[str, str]], names: list[str], why: str) -> None:
 def _check_local(arguments: Arguments) -> None:
     """Refuse options of the other engine, two tests, and a record that could not be written."""
     _refuse([RAY], [], "is for --engine ray: add --engine ray, or leave it out")
+    if arguments.docs and arguments.doc_column:
+        raise SpecError("--docs and --doc-column both name documents: give one of them.")
+    option = "--docs" if arguments.docs else "--doc-column" if arguments.doc_column else ""
+    if option and (arguments.score_only or arguments.sentence_level) and arguments.format != "json":
+        raise SpecError(f"{option} prints scores of documents: leave out -b and -sl, or add --format json.")
     if arguments.paired_bs and arguments.paired_ar:
         raise SpecError("--paired-bs and --paired-ar are two tests: give one of them.")
     for path in arguments.input:
@@ -201,14 +210,7 @@ def _score_and_compare(
 ) -> tuple[SystemComparison, Callable[[], Record], list[Scorer], list[list[ScoreSet]]]:
     """Return the table of all scores, a function that makes its record, the scorers, and the results by system."""
     references = tasks[0].references
-    for task in tasks:
-        if task.references != references:
-            raise InputError(f"{task.name} and {tasks[0].name} hold different references: score them one by one.")
-    known = [task for task in tasks if task.originals is not None]
-    for task in known:
-        if task.originals != known[0].originals:
-            hint = "their rows do not belong together: check the files, or score them one by one"
-            raise InputError(f"{task.name} and {known[0].name} hold different sources, so that {hint}.")
+    _check_same_texts(tasks)
     from twmd_registry.plugins.sacrebleu.compare import check_resampling, compare_systems
 
     with collect_warnings():  # compare_systems repeats these warnings
@@ -236,7 +238,15 @@ def _score_and_compare(
     metrics = [metric.name if metric.spec is None else next(scored) for metric in arguments.asked]
     systems = [(task.name, task.predictions) for task in tasks]
     with progress_bar("steps", first="") as progress:
-        table = compare_systems(systems, references, metrics, resampling=resampling, progress=progress, **shown)
+        table = compare_systems(
+            systems,
+            references,
+            metrics,
+            resampling=resampling,
+            documents=tasks[0].documents,
+            progress=progress,
+            **shown,
+        )
     if scorers:
         from twmd_registry.metaeval.delta_accuracy import add_delta_accuracies
 
@@ -253,6 +263,19 @@ def _score_and_compare(
         comparison=table,
     )
     return table, record, scorers, scores
+
+
+def _check_same_texts(tasks: list[ScoringTask]) -> None:
+    """Refuse systems whose references, documents or sources differ."""
+    for what in ("references", "documents"):
+        for task in tasks:
+            if getattr(task, what) != getattr(tasks[0], what):
+                raise InputError(f"{task.name} and {tasks[0].name} hold different {what}: score them one by one.")
+    known = [task for task in tasks if task.originals is not None]
+    for task in known:
+        if task.originals != known[0].originals:
+            hint = "their rows do not belong together: check the files, or score them one by one"
+            raise InputError(f"{task.name} and {known[0].name} hold different sources, so that {hint}.")
 
 
 def _resampling(arguments: Arguments) -> Resampling:
@@ -316,7 +339,7 @@ def _score_on_ray(arguments: Arguments) -> int:
 def _check_ray(arguments: Arguments) -> None:
     """Refuse options of the local engine, metrics of SacreBLEU and missing files, before Ray is imported."""
     instead = "references are a column, and scores and the record go to --output"
-    local = ["references", "record", "score_only", "short", "sentence_level"]
+    local = ["references", "record", "score_only", "short", "sentence_level", "docs", "doc_column"]
     _refuse([TESTS, CHECKS], local, f"cannot be used with --engine ray: {instead}")
     if arguments.format not in {"text", "json"}:
         raise SpecError(f"--format {arguments.format} cannot be used with --engine ray: give text or json.")

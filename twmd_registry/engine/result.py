@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.names import MetricName, Output
 from twmd_registry.registry.signature import Signature
 
@@ -145,6 +145,65 @@ COUNTS = Counts._fields[:-1]
 """The counts that are single numbers."""
 
 
+class DocumentScore(NamedTuple):
+    """The score of one document.
+
+    Attributes:
+        segments: Its segments.
+        score: Their corpus score; for this package's metrics, the mean of their scores.
+        mean: Mean of the bootstrap resamples of its segments; None for a document of one segment.
+        ci: Half the width of their central 95%; None for a document of one segment.
+    """
+
+    segments: int
+    score: float
+    mean: float | None = None
+    ci: float | None = None
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the numbers that are there, by name."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+DOCUMENT_RESAMPLES, DOCUMENT_SEED = 1000, 12345
+"""The resamples of a document's interval and their seed, if not given: those of SacreBLEU's intervals."""
+_RESAMPLED_NUMBERS = 1 << 22
+"""Numbers that are resampled at once."""
+
+
+def score_documents(
+    statistics: np.ndarray,
+    documents: Sequence[str],
+    corpus_score: Callable[[np.ndarray], np.ndarray],
+    resamples: int = DOCUMENT_RESAMPLES,
+    seed: int = DOCUMENT_SEED,
+) -> dict[str, DocumentScore]:
+    """Return the score of every document, in the order of their first segments, from statistics of segments, shape (N,
+    S), and a function from sums of them, shape (B, S), to corpus scores, shape (B,). Raises InputError where N is not
+    the number of `documents`.
+    """
+    if len(documents) != len(statistics):
+        raise InputError(
+            f"there are {len(documents)} names of documents for {len(statistics)} segments: give one per segment."
+        )
+    rows = dict[str, list[int]]()
+    for row, name in enumerate(documents):
+        rows.setdefault(name, []).append(row)
+    result = dict[str, DocumentScore]()
+    for name, own in rows.items():
+        values = statistics[own]  # (n, S)
+        mean = ci = None
+        if len(own) > 1 and resamples:
+            draws, step = np.random.default_rng(seed), max(1, _RESAMPLED_NUMBERS // values.size)
+            sizes = [min(step, resamples - start) for start in range(0, resamples, step)]
+            sums = [values[draws.integers(len(own), size=(size, len(own)))].sum(axis=1) for size in sizes]
+            resampled = corpus_score(np.concatenate(sums))
+            low, high = np.quantile(resampled, (0.025, 0.975))
+            mean, ci = float(resampled.mean()), float(high - low) / 2
+        result[name] = DocumentScore(len(own), float(corpus_score(values.sum(axis=0, keepdims=True))[0]), mean, ci)
+    return result
+
+
 @dataclass(frozen=True)
 class ScoreSet:
     """The scores of some segments.
@@ -183,6 +242,25 @@ class ScoreSet:
     def score(self) -> float:
         """The corpus score: the mean over segments."""
         return _mean(self.scores)
+
+    def by_document(
+        self, documents: Sequence[str], resamples: int = DOCUMENT_RESAMPLES, seed: int = DOCUMENT_SEED
+    ) -> dict[str, DocumentScore]:
+        """Return the score of every document, the mean over its segments, with a bootstrap interval.
+
+        Args:
+            documents: The document of every segment; the segments of a document may stand anywhere.
+            resamples: Bootstrap resamples of a document's segments; 0 for no intervals.
+            seed: Seed of the resampling, the same for every document.
+
+        Returns:
+            By document, in the order of their first segments.
+
+        Raises:
+            InputError: Another number of names than of segments.
+        """
+        statistics = np.stack([self.scores, np.ones(len(self.scores))], axis=1)
+        return score_documents(statistics, documents, lambda sums: sums[:, 0] / sums[:, 1], resamples, seed)
 
     def explain(self, segment: int, reference: int | None = None) -> Alignment:
         """Show how a segment's score came about: which hypothesis token carries how much to which reference token.

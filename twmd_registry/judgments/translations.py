@@ -359,12 +359,16 @@ def _regroup(row: RatedRow, documents: dict[str, list[tuple[str, str]]], column:
 
 def read_documents(folder: Path, pair: str) -> list[tuple[str, str]]:
     """Read the domain and the document of every segment from ``documents/PAIR.docs``."""
-    path = folder / "documents" / f"{pair}.docs"
+    return read_docs(folder / "documents" / f"{pair}.docs", count_segments(folder, pair))
+
+
+def read_docs(path: Path, segments: int) -> list[tuple[str, str]]:
+    """Read the domain and the document of every segment: a line ``DOMAIN<TAB>DOCUMENT`` for each."""
     rows = [line.split() for line in read_lines(path)]
     for number, row in enumerate(rows, 1):
         if len(row) != 2:
             raise FileError(f"{path}, row {number}: expected a domain and a document, got {' '.join(row)!r}.")
-    if len(rows) != (segments := count_segments(folder, pair)):
+    if len(rows) != segments:
         raise FileError(f"{path}: expected {segments} lines, one per segment; got {len(rows)}.")
     return [(domain, document) for domain, document in rows]
 

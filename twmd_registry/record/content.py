@@ -13,7 +13,7 @@ from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.version import __version__
 
 if TYPE_CHECKING:  # they need numpy and torch, which reading a record does not
-    from twmd_registry.engine.result import ScoreSet
+    from twmd_registry.engine.result import DocumentScore, ScoreSet
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "POT", "peft", "sacrebleu")
 """Libraries whose version may move a score within its tolerance."""
@@ -64,6 +64,7 @@ class SystemScore:
         resampled: The corpus score of every bootstrap resample, on the metric's own scale; empty unless asked for.
             Resample i draws the same segments for every system and metric.
         accuracy: What the difference to the first system means; None for that system, and where nothing was fitted.
+        documents: By document its score, where segments belong to documents.
         signature: In a record: the long form; number of references, resamples and seed included.
         keys: In a record: the keys of our signature once more, as text: to be read without a parser, and to notice an
             edit.
@@ -78,6 +79,7 @@ class SystemScore:
     p_value: float | None = None
     resampled: tuple[float, ...] = ()
     accuracy: DeltaAccuracy | None = None
+    documents: dict[str, DocumentScore] = field(default_factory=dict)
     signature: str = ""
     keys: dict[str, str] = field(default_factory=dict)
 
@@ -119,11 +121,14 @@ class MetricColumn(NamedTuple):
 
 
 class SystemComparison(NamedTuple):
-    """A table of scores: the names of the systems, the baseline first, the metrics, and tests and intervals if any."""
+    """A table of scores: the names of the systems, the baseline first, the metrics, tests and intervals if any, and
+    the document of every segment if known.
+    """
 
     systems: tuple[str, ...]
     columns: tuple[MetricColumn, ...]
     resampling: Resampling | None = None
+    documents: tuple[str, ...] = ()
 
 
 def column_of(scores: ScoreSet) -> MetricColumn:
@@ -167,6 +172,7 @@ class Record:
         environment: Versions, device, threads.
         seconds: Wall time of scoring, model loading included.
         resampling: The test and the intervals; None where there were none.
+        documents: The document of every segment, if known.
         edited: Whether it was read from a file that was changed after it had been written.
     """
 
@@ -177,6 +183,7 @@ class Record:
     seconds: float
     resampling: Resampling | None = None
     references: str = ""
+    documents: tuple[str, ...] = ()
     edited: bool = False
 
 
@@ -223,6 +230,7 @@ def make_record(
         seconds=round(seconds, 3),
         resampling=comparison.resampling if comparison else None,
         references=digest_of_texts(Segments([], list(map(list, references)))) if references else "",
+        documents=comparison.documents if comparison else (),
     )
 
 

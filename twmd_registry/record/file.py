@@ -10,11 +10,14 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from twmd_registry.errors import FileError, not_utf8
 from twmd_registry.record.content import DeltaAccuracy, InputFile, Record, RecordedSystem, Resampling, SystemScore
 from twmd_registry.registry.paths import write_file
+
+if TYPE_CHECKING:
+    from twmd_registry.engine.result import DocumentScore
 
 FORMAT = "twmd-record"
 DATASET_FORMAT = "twmd-dataset-record"
@@ -22,7 +25,7 @@ DATASET_FORMAT = "twmd-dataset-record"
 FORMAT_VERSION = 2
 READABLE = (1, 2)
 """Version 1 had no metrics of SacreBLEU, no tests and no intervals."""
-RESULT = ("signature", "keys", "counts", "score", "sides", "scores", "mean", "ci", "p_value", "accuracy")
+RESULT = ("signature", "keys", "counts", "score", "sides", "scores", "mean", "ci", "p_value", "accuracy", "documents")
 """The fields of a `SystemScore` that are written."""
 LARGEST = 1 << 30
 """Bytes of the largest file that is read as a record: some twenty million scores."""
@@ -36,9 +39,11 @@ def record_text(record: Record) -> str:
     for system in content["systems"]:
         for result in system["results"]:
             result["accuracy"] = result["accuracy"] and result["accuracy"]._asdict()
+            result["documents"] = {name: own.as_dict() for name, own in result["documents"].items()} or None
         system["results"] = [{name: own[name] for name in RESULT if own[name] is not None} for own in system["results"]]
-    if record.resampling is None:
-        del content["resampling"]
+    for name in ("resampling", "documents"):
+        if not content[name]:
+            del content[name]
     return json.dumps(content | {"sha256": digest_of(content)}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -137,6 +142,7 @@ def parse_record(text: str) -> Record:
         seconds=_get(table, "seconds", float, "record"),
         resampling=_read_resampling(table["resampling"], "record.resampling") if "resampling" in table else None,
         references=_get(table, "references", str, "record") if "references" in table else "",
+        documents=_read_documents(table["documents"]) if "documents" in table else (),
         edited=_get(table, "sha256", str, "record") != digest_of(table),
     )
 
@@ -148,6 +154,22 @@ def _read_system(value: Any, where: str) -> RecordedSystem:
         results=tuple(
             _read_scores(result, f"{where}.results[{i}]") for i, result in enumerate(_filled(value, "results", where))
         ),
+    )
+
+
+def _read_documents(value: Any) -> tuple[str, ...]:
+    _check(value, list, "record.documents")
+    for i, name in enumerate(value):
+        _check(name, str, f"record.documents[{i}]")
+    return tuple(value)
+
+
+def _read_document(value: Any, where: str) -> DocumentScore:
+    from twmd_registry.engine.result import DocumentScore  # imports numpy, which other records do not need
+
+    segments, score = _get(value, "segments", int, where), _get(value, "score", float, where)
+    return DocumentScore(
+        segments, score, *(_get(value, name, float, where) for name in ("mean", "ci") if name in value)
     )
 
 
@@ -177,6 +199,9 @@ def _read_scores(value: Any, where: str) -> SystemScore:
     )
     if not result.scores and not result.is_lexical:
         raise FileError(f"{where}.scores is empty.")
+    documents = _get(value, "documents", dict, where) if "documents" in value else {}
+    by_name = {name: _read_document(own, f"{where}.documents.{name}") for name, own in documents.items()}
+    result = replace(result, documents=by_name)
     if "accuracy" not in value:
         return result
     accuracy, here = value["accuracy"], f"{where}.accuracy"

@@ -148,7 +148,7 @@ def check_record(
             problems = []
             if column is not None:
                 problems = _published_problems(result, column.cells[i], column.signature, entry.tolerance, samples)
-            elif result.is_lexical or result.tested:
+            elif result.is_lexical or result.tested or result.documents:
                 problems = [f"{result.head}, its tests and intervals: {trouble}"]
             checks.append(entry._replace(problems=(*entry.problems, *problems)))
     differences = [
@@ -212,7 +212,8 @@ def _compare_again(
     last digits, and p-values would differ by some resamples. Returns the columns by their place among every system's
     results, and why others could not be computed.
     """
-    if not any(result.is_lexical or result.tested for system in record.systems for result in system.results):
+    every = [result for system in record.systems for result in system.results]
+    if not any(result.is_lexical or result.tested or result.documents for result in every):
         return {}, ""
     metrics = dict[int, ScoredMetric]()
     for place, result in enumerate(record.systems[0].results):
@@ -282,6 +283,13 @@ def _published_problems(
             problems.append(
                 f"{name}: the recorded scores, samples and seed give {shown_now}, recorded as {shown_before}"
             )
+    names = result.documents.keys() | cell.documents.keys()
+    numbers = [
+        tuple(np.array(side.documents.get(name, ()), dtype=np.float64) for side in (result, cell)) for name in names
+    ]
+    off = sum(len(then) != len(now) or not np.allclose(then, now, 0, limit, equal_nan=True) for then, now in numbers)
+    if off:
+        problems.append(f"documents: the recorded scores and seed give other numbers for {off} of {len(names)}")
     compared = "(?!version:)" if result.is_lexical else "bs:|ar:|seed:"  # the version of SacreBLEU may change
     signed, applied = (
         "|".join(part for part in line.split("|")[1:] if re.match(compared, part))

@@ -36,6 +36,7 @@ def text_table(comparison: SystemComparison, digits: int | None) -> str:
     test = textwrap.fill(describe_test(comparison), WIDTH, break_long_words=False, break_on_hyphens=False)
     meaning = "\n".join(describe_differences(comparison))
     signatures = "\n".join(["signatures:", *(f"  {line}" for line in signature_lines(comparison))])
+    tables += _documents(comparison, digits, FORMATS["txt"])
     return "\n\n".join(filter(None, [*tables, test, meaning, signatures]))
 
 
@@ -46,7 +47,8 @@ def latex_table(comparison: SystemComparison, digits: int | None) -> str:
     table = _side_by_side(comparison, comparison.columns, digits, FORMATS["tex"])
     lines = filter(None, [describe_test(comparison), *describe_differences(comparison)])
     signatures = "\n".join(f"% {line}" for line in signature_lines(comparison))
-    return "\n\n".join([table, *map(escape_latex, lines)]) + f"\n{signatures}"
+    tables = [table, *_documents(comparison, digits, FORMATS["tex"])]
+    return "\n\n".join([*tables, *map(escape_latex, lines)]) + f"\n{signatures}"
 
 
 def markdown_table(comparison: SystemComparison, digits: int | None) -> str:
@@ -54,7 +56,8 @@ def markdown_table(comparison: SystemComparison, digits: int | None) -> str:
     table = _side_by_side(comparison, comparison.columns, digits, FORMATS["md"])
     signatures = "\n".join(f"- `{line}`" for line in signature_lines(comparison))
     meaning = "\n".join(f"- {line}" for line in describe_differences(comparison))
-    return "\n\n".join(filter(None, [table, describe_test(comparison), meaning, signatures]))
+    tables = [table, *_documents(comparison, digits, FORMATS["md"])]
+    return "\n\n".join(filter(None, [*tables, describe_test(comparison), meaning, signatures]))
 
 
 def _one_system(comparison: SystemComparison, digits: int | None) -> str:
@@ -75,6 +78,25 @@ def _side_by_side(comparison: SystemComparison, columns: Sequence[MetricColumn],
     heads = [column.name + " (μ ± 95% CI)" * (column.cells[0].ci is not None) for column in columns]
     align = ("left", *("right",) * len(columns))
     return write_table(["system", *heads], rows, style, colalign=align, maxcolwidths=None)
+
+
+def _documents(comparison: SystemComparison, digits: int | None, style: str) -> list[str]:
+    """Write the table of documents, with a row per document and system; no table without documents."""
+    rows = []
+    for document in dict.fromkeys(comparison.documents):
+        for i, system in enumerate(comparison.systems):
+            cells = [(column, _document_cell(column.cells[i], document)) for column in comparison.columns]
+            segments = str(cells[0][1].counts["segments"])
+            rows.append([document, system, segments, *(_score(*place, digits) for place in cells)])
+    heads = ["document", "system", "segments", *(f"{column.name} (μ ± 95% CI)" for column in comparison.columns)]
+    align = ("left", "left", *("right",) * (len(heads) - 2))
+    return [write_table(heads, rows, style, colalign=align)] if rows else []
+
+
+def _document_cell(cell: SystemScore, document: str) -> SystemScore:
+    """Return a document's score as a cell of a table."""
+    own = cell.documents[document]
+    return SystemScore(own.score, {}, (), {"segments": own.segments}, own.mean, own.ci)
 
 
 def _score(column: MetricColumn, cell: SystemScore, digits: int | None) -> str:
@@ -123,15 +145,26 @@ def signature_lines(comparison: SystemComparison) -> list[str]:
 
 
 def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
-    """Write tab-separated values: a line per system and metric, the signature last; `digits` as for `number`."""
+    """Write tab-separated values: a line per system and metric, the signature last; `digits` as for `number`. With
+    documents, their names are the first column, and their lines follow that of the system.
+    """
     lines = [["system", "metric", "score", *Output, "mean", "ci", "p_value", "accuracy", *COUNTS, "signature"]]
-    for system, column, cell in _cells(comparison):
+    documents = dict.fromkeys(comparison.documents)
+    entries = [
+        (system, column, own)
+        for system, column, cell in _cells(comparison)
+        for own in [cell, *(_document_cell(cell, name) for name in documents)]
+    ]
+    for system, column, cell in entries:
         numbers = [cell.score, *(cell.sides.get(output) for output in Output), cell.mean, cell.ci]
         shown = ["-" if value is None else number(column, value, digits) for value in numbers]
         p_value = "-" if cell.p_value is None else f"{cell.p_value:.6f}"
         accuracy = f"{cell.accuracy.share:.4f}" if cell.accuracy else "-"
         counts = [str(cell.counts.get(name, "-")) for name in COUNTS]
         lines.append([_escape(system), column.name, *shown, p_value, accuracy, *counts, column.signature])
+    if documents:
+        names = ["document", *["-", *map(_escape, documents)] * len(_cells(comparison))]
+        lines = [[name, *line] for name, line in zip(names, lines, strict=True)]
     return "\n".join("\t".join(line) for line in lines)
 
 
@@ -144,6 +177,7 @@ def json_table(comparison: SystemComparison, *, segments: bool) -> str:
         row |= {name: value for name in ("mean", "ci", "p_value") if (value := getattr(cell, name)) is not None}
         row |= {"accuracy": cell.accuracy._asdict()} if cell.accuracy else {}
         row |= {"scores": list(cell.scores)} if segments else {}
+        row |= {"documents": {name: own.as_dict() for name, own in cell.documents.items()}} if cell.documents else {}
         rows.append(row | {"signature": column.signature} | cell.counts)
     return json.dumps(rows, indent=2, allow_nan=False)
 

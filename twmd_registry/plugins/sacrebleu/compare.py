@@ -9,11 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sacrebleu.metrics import METRICS as LEXICAL
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, _bootstrap_resample
 
 from twmd_registry.engine.input_warnings import check_sample
+from twmd_registry.engine.result import DOCUMENT_RESAMPLES, score_documents
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingSignature, SacreBLEUMetric
 from twmd_registry.progress import Progress, expect
@@ -54,6 +56,7 @@ def compare_systems(
     short: bool = False,
     segments: bool = False,
     keep_resamples: bool = False,
+    documents: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> SystemComparison:
     """Compare systems that were scored against the same references.
@@ -68,6 +71,7 @@ def compare_systems(
         segments: Score every segment by SacreBLEU's metrics, too, which takes them as long as the corpus (ours have
             them anyway).
         keep_resamples: Keep the score of every resample of the paired bootstrap in `SystemScore.resampled`.
+        documents: The document of every segment: documents are scored, too, by SacreBLEU's metrics as small corpora.
         progress: Called with 1 when a metric has scored, and with 1 when it has been tested.
 
     Returns:
@@ -75,7 +79,8 @@ def compare_systems(
 
     Raises:
         SpecError: As for `check_resampling`.
-        InputError: SacreBLEU cannot score the texts, or a test or interval of a single segment.
+        InputError: SacreBLEU cannot score the texts, a test or interval of a single segment, or another number of
+            names of documents than of segments.
 
     Warns:
         TwmdWarning: A test or interval of fewer segments than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE`.
@@ -95,11 +100,12 @@ def compare_systems(
         for metric, (scorer, cells) in zip(metrics, scored, strict=True):
             label = LEXICAL_NAMES[metric] if isinstance(metric, str) else next(ours)
             signature, tested = _resample(scorer, systems, cells, resampling, keep_resamples=keep_resamples)
+            tested = _add_documents(tested, metric, scorer, systems, documents=documents, resampling=resampling)
             columns.append(_column(scorer, label, signature, tested, short=short))
             report(1)
     resampling = replace(resampling, resamples=0 if resampling.test == "bs" else resampling.resamples)
-    was_resampled = resampling.test or resampling.resamples
-    return SystemComparison(tuple(name for name, _ in systems), tuple(columns), resampling if was_resampled else None)
+    kept = resampling if resampling.test or resampling.resamples or documents else None
+    return SystemComparison(tuple(name for name, _ in systems), tuple(columns), kept, tuple(documents))
 
 
 def check_resampling(resampling: Resampling, systems: int, segments: int) -> None:
@@ -222,6 +228,31 @@ def _resample(
     return signatures[name], tuple(tested)
 
 
+def _add_documents(
+    cells: tuple[SystemScore, ...],
+    metric: ScoredMetric,
+    scorer: Metric,
+    systems: Sequence[tuple[str, Sequence[str]]],
+    *,
+    documents: Sequence[str],
+    resampling: Resampling,
+) -> tuple[SystemScore, ...]:
+    """Add the scores of documents, if there are some, to a metric's cells; to SacreBLEU's a document is a corpus."""
+    if not documents:
+        return cells
+    resamples = (resampling.samples if resampling.test == "bs" else resampling.resamples) or DOCUMENT_RESAMPLES
+
+    def corpus_scores(sums: np.ndarray) -> np.ndarray:
+        return np.array([scorer._compute_score_from_stats(own).score for own in sums.tolist()])  # noqa: SLF001
+
+    if isinstance(metric, str):
+        statistics = [np.array(scorer._extract_corpus_statistics(own, None)) for _, own in systems]  # noqa: SLF001
+        found = [score_documents(own, documents, corpus_scores, resamples, resampling.seed) for own in statistics]
+    else:
+        found = [scores.by_document(documents, resamples, resampling.seed) for scores in metric[1]]
+    return tuple(replace(cell, documents=own) for cell, own in zip(cells, found, strict=True))
+
+
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """Set the environment variable that SacreBLEU reads its seed from."""
@@ -292,5 +323,6 @@ def _compare_again(record: Record, texts: Sequence[Segments], metrics: Sequence[
         references,
         metrics,
         resampling=record.resampling,
+        documents=record.documents,
         segments=any(result.is_lexical and result.scores for system in record.systems for result in system.results),
     )

@@ -1,0 +1,111 @@
+"""``twmd score`` with documents: by a .docs file or a column, in every format and in the record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+import twmd_registry
+from tests.cli.parsing import GOOD, REFERENCES, Run
+from twmd_registry.record.content import Record
+
+SCORE = "score ref.txt -i good.txt poor.txt -m twmd bleu --docs my.docs"
+
+
+@pytest.fixture
+def documents(files: Path) -> Path:
+    (files / "my.docs").write_text("news\td1\nchat\td2\nnews\td1\n", encoding="utf-8")
+    return files
+
+
+def test_every_format_has_the_scores_of_documents(documents: Path, run: Run) -> None:
+    rows = json.loads(run(f"{SCORE} --format json")[1])
+    expected = twmd_registry.score(GOOD, REFERENCES).by_document(["d1", "d2", "d1"])
+    assert rows[0]["documents"] == {name: pytest.approx(own.as_dict(), abs=1e-6) for name, own in expected.items()}
+    first = BLEU().corpus_score([GOOD[0], GOOD[2]], [[REFERENCES[0], REFERENCES[2]]]).score
+    assert rows[1]["documents"]["d1"]["score"] == pytest.approx(first)
+    shown = f"{rows[0]['documents']['d1']['score']:.4f} ({rows[0]['documents']['d1']['mean']:.4f} ± "
+    for form in ("text", "markdown", "latex"):
+        out = run(f"{SCORE} --format {form}")[1]
+        (line,) = [line for line in out.splitlines() if "d1" in line.split() and "good.txt" in line]
+        assert shown.replace("±", r"$\pm$" if form == "latex" else "±") in line
+    head, *lines = [line.split("\t") for line in run(f"{SCORE} --format tsv")[1].splitlines()]
+    table = [dict(zip(head, line, strict=True)) for line in lines]
+    assert [row["document"] for row in table] == ["-", "d1", "d2"] * 4
+    assert [row["segments"] for row in table[:3]] == ["3", "2", "1"]
+    assert (table[1]["score"], table[2]["ci"]) == (shown.split(maxsplit=1)[0], "-")
+
+
+def test_resamples_and_seed_are_those_of_other_intervals(documents: Path, run: Run) -> None:
+    found = json.loads(run(f"{SCORE} --confidence --confidence-n 50 --seed 3 --format json")[1])[0]["documents"]
+    scores = twmd_registry.score(GOOD, REFERENCES)
+    expected = scores.by_document(["d1", "d2", "d1"], resamples=50, seed=3)
+    assert found["d1"] == pytest.approx(expected["d1"].as_dict(), abs=1e-6)
+
+
+def test_record_with_documents_can_be_verified_and_names_what_was_changed(documents: Path, run: Run) -> None:
+    assert run(f"{SCORE} --record out.json")[0] == 0
+    verify = "verify out.json --refs ref.txt --hyps good.txt poor.txt"
+    assert run(verify)[0] == 0
+    record = twmd_registry.read_record("out.json")
+    assert isinstance(record, Record)
+    assert record.documents == ("d1", "d2", "d1")
+    assert record.systems[0].results[1].documents["d2"].segments == 1
+    table = json.loads((documents / "out.json").read_text(encoding="utf-8"))
+    table["systems"][0]["results"][0]["documents"]["d1"]["ci"] += 0.01
+    (documents / "out.json").write_text(json.dumps(table), encoding="utf-8")
+    status, out, _ = run(verify)
+    assert status == 1
+    assert "documents: the recorded scores and seed give other numbers for 1 of 2" in out
+    table["documents"] = [1]
+    (documents / "out.json").write_text(json.dumps(table), encoding="utf-8")
+    assert "record.documents[0] must be a text, not 1" in run(verify)[2]
+
+
+def test_column_names_the_same_documents_as_a_file(documents: Path, run: Run) -> None:
+    rows = [
+        {"prediction": text, "reference": reference, "talk": talk}
+        for text, reference, talk in zip(GOOD, REFERENCES, (1, "d2", 1), strict=True)
+    ]
+    (documents / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    found = json.loads(run("score -i rows.jsonl --doc-column talk --format json")[1])[0]["documents"]
+    whole = json.loads(run(f"{SCORE} --format json")[1])[0]["documents"]
+    assert found == {"1": whole["d1"], "d2": whole["d2"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        ("news d1\nchat d2\n", "--docs my.docs", "my.docs: expected 3 lines, one per segment; got 2"),
+        ("news d1\nchat\nnews d1\n", "--docs my.docs", "my.docs, row 2: expected a domain and a document, got 'chat'"),
+        ("", "--doc-column talk", "--doc-column talk is for tables, and no file is one: name a file by --docs"),
+        ("", "--docs my.docs --doc-column x", "--docs and --doc-column both name documents: give one of them"),
+        ("", "--docs my.docs -b", "--docs prints scores of documents: leave out -b and -sl, or add --format json"),
+    ],
+)
+def test_documents_that_do_not_fit_are_one_line(files: Path, run: Run, content: str, options: str, words: str) -> None:
+    (files / "my.docs").write_text(content, encoding="utf-8")
+    status, out, err = run(f"score ref.txt -i good.txt {options}")
+    assert (status > 0, out, err.count("\n")) == (True, "", 1)
+    assert words in err
+
+
+@pytest.mark.parametrize(
+    ("talks", "other", "words"),
+    [
+        (("d1", "", "d1"), ("d1", "d2", "d1"), "row 2: expected a name as talk, not ''"),
+        (("d1", "d2", "d1"), ("d1", "d1", "d1"), "other documents in the column talk: they must match row by row"),
+    ],
+)
+def test_rows_without_a_document_or_of_another_are_refused(
+    files: Path, run: Run, talks: tuple[str, ...], other: tuple[str, ...], words: str
+) -> None:
+    for name, column, texts, own in (("a", "prediction", GOOD, talks), ("r", "reference", REFERENCES, other)):
+        rows = [json.dumps({column: text, "talk": talk}) for text, talk in zip(texts, own, strict=True)]
+        (files / f"{name}.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    status, _, err = run("score r.jsonl -i a.jsonl --doc-column talk")
+    assert status == 1
+    assert words in err
