@@ -150,6 +150,25 @@ def test_permutation_p_is_the_share_of_all_swaps(items: list[str] | None, single
     assert test == permutation(a, b, rate(people)._replace(item=items), "pearson", trials=2000, single=single)
 
 
+def test_single_permutation_of_acc_eq_swaps_the_results_of_pairs() -> None:
+    items = ["a", "a", "b", "b", "b", "c", "c", "d"]
+    people, a, b = np.array([[1.0, 2, 3, 1, 1, 2, 5, 0], [1, 2, 9, 3, 4, 7, 8, 0], [5, 2, 3, 4, 3.5, 6, 1, 0]])
+    pairs, of_item = np.array([(0, 1), (2, 3), (2, 4), (3, 4), (5, 6)]).T, np.array([1, 3, 3, 3, 1])
+
+    def results(scores: np.ndarray) -> np.ndarray:
+        metric, order = scores[pairs[0]] - scores[pairs[1]], np.sign(people[pairs[0]] - people[pairs[1]])
+        tied = [np.where(np.abs(metric) <= epsilon, 0, metric) for epsilon in (0, *np.abs(metric))]
+        return max(((np.sign(own) == order) / of_item / 3 for own in tied), key=np.sum)
+
+    difference = results(a) - results(b)
+    signs = 1 - 2 * np.array(list(np.ndindex(*(2,) * len(difference))))
+    exact = np.mean(signs @ difference >= difference.sum() - 1e-12)
+    test = permutation(a, b, rate(people)._replace(item=items), "acc_eq", trials=4000, single=True)
+    assert test.difference == pytest.approx(difference.sum())
+    assert 0.05 < exact < 0.95
+    assert test.p == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 4000) + 1 / 4000)
+
+
 def test_permutation_p_is_uniform_where_neither_is_better() -> None:
     """Segments of an item are alike, so that swapping segments would give too small p; scales must not matter."""
     rng, p, trials = np.random.default_rng(8), list[float](), 59

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,7 +141,8 @@ def permutation(
 
     Both metrics' scores are standardised within every part that the statistic is computed in. In a trial the scores of
     every item are swapped between the metrics with probability 1/2, all segments of an item together; where the data do
-    not name items every segment is an item. With `single` every segment is swapped alone, which is their PERM-BOTH.
+    not name items every segment is an item. With `single` every segment is swapped alone, which is their PERM-BOTH; of
+    ``acc_eq``, the result of every pair of segments, as mt-metrics-eval does by ``pairs``: epsilon stays the metric's.
     ``p = (1 + trials with at least the observed difference) / (1 + trials)``; a part without a value in a trial is left
     out of that trial's mean, and a trial without any value counts as having at least that difference. Parts in which
     either metric's statistic is undefined are left out for both.
@@ -154,7 +156,7 @@ def permutation(
         trials: How many permutations, 1 or more.
         seed: Of the permutations.
         threshold: The least difference of two ratings that ``darr`` counts as an order.
-        single: Whether the segments of an item are swapped one by one.
+        single: Whether the segments of an item are swapped one by one, or their pairs.
 
     Returns:
         The difference of the averages, and p from 1 / (1 + trials) to 1. Two equal metrics have 0 and 1.
@@ -167,11 +169,10 @@ def permutation(
         TwmdWarning: Fewer than `RELIABLE_SAMPLE` items, or segments where the data do not name items.
     """
     wanted = statistic_named(statistic)
-    if trials < 1:
-        raise SpecError(f"expected 1 trial or more, not {trials}.")
     check_sample(len(rated.ratings) if rated.item is None else len(set(rated.item)))
     both = _check_both(scores_a, scores_b, rated)
     swaps = _draw_swaps(rated._replace(item=None) if single else rated, trials, np.random.default_rng(seed))
+    permute = partial(_permute_pairs, seed=seed) if single and wanted is Statistic.ACC_EQ else _permute
     observed, permuted, undefined = list[float](), list[np.ndarray](), list[Undefined]()
     for name, rows, estimator in split_parts(rated, wanted, averaging, threshold=threshold):
         try:
@@ -179,7 +180,7 @@ def permutation(
         except InputError as error:
             undefined.append((name, len(rows), str(error)))
             continue
-        permuted.append(_permute(both[:, rows], estimator, swaps[rows]))
+        permuted.append(permute(both[:, rows], estimator, swaps[rows]))
     warn_about_undefined(wanted, undefined, len(observed))
     differences = mean_of_defined(np.array(permuted))
     below = differences[1:] < differences[0] - _ROUNDING  # False for an undefined trial
@@ -196,8 +197,8 @@ def rank_metrics(
     """Rank metrics in clusters, as the metrics shared task does (Freitag et al. 2023).
 
     From the metric that agrees best downwards: a metric has the rank of the one above it, unless a metric of that rank
-    outperforms it by `permutation` of single scores (p of at most `SIGNIFICANT`); then it begins the next rank. Time
-    grows with the number of pairs of one rank.
+    outperforms it by `permutation` of single scores or pairs (p of at most `SIGNIFICANT`); then it begins the next
+    rank. Time grows with the number of pairs of one rank.
 
     Args:
         scores: Of every metric; shape (metrics, segments).
@@ -222,6 +223,8 @@ def rank_metrics(
 
 def _draw_swaps(rated: RatedSegments, trials: int, rng: np.random.Generator) -> np.ndarray:
     """Return which segments are swapped; shape (segments, 1 + trials); column 0 swaps nothing."""
+    if trials < 1:
+        raise SpecError(f"expected 1 trial or more, not {trials}.")
     codes = np.arange(len(rated.ratings)) if rated.item is None else np.unique(rated.item, return_inverse=True)[1]
     swapped = rng.random((int(codes.max()) + 1, trials + 1)) < 0.5
     swapped[:, 0] = False
@@ -244,3 +247,13 @@ def _permute(both: np.ndarray, estimator: Estimator, swaps: np.ndarray) -> np.nd
         except InputError:  # a swap has made a metric constant
             continue
     return differences[column.reshape(-1)]
+
+
+def _permute_pairs(both: np.ndarray, estimator: Estimator, swaps: np.ndarray, seed: int) -> np.ndarray:
+    """Return the difference of ``acc_eq`` by column, results of pairs of segments swapped at random in all but the
+    first.
+    """
+    difference = np.diff([estimator(scores).pairs for scores in both[::-1]], axis=0)[0]  # (P,)
+    difference, rng = difference[difference != 0], np.random.default_rng(seed)
+    signed = (np.where(rng.random(len(difference)) < 0.5, difference, -difference) for _ in swaps.T[1:])
+    return np.array([difference.sum(), *(own.sum() for own in signed)])
