@@ -39,6 +39,7 @@ from tests.serve.serving import (
     wait_until,
 )
 from twmd_registry.cli import main
+from twmd_registry.engine.batching import score_together
 from twmd_registry.serve.service import Limits, Service
 
 ONE = {"predictions": ["it rains"], "references": ["it is raining"]}
@@ -58,16 +59,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingProcess]
 
 
 @pytest.fixture
-def quick() -> Iterator[tuple[int, Service, threading.Event]]:
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, Service, threading.Event]]:
     """Yield a service with small limits, in this process, whose passes wait for an event; that is set at first."""
     service, go = Service({"twmd": twmd_registry.scorer("twmd")}, Limits(waiting=2, transfer=1)), threading.Event()
-    compute = service._compute
 
-    def wait_and_compute(jobs: Any) -> Any:
+    def wait_and_score(*texts: Any) -> Any:
         go.wait(PATIENCE)
-        return compute(jobs)
+        return score_together(*texts)
 
-    service._compute = wait_and_compute  # type: ignore[method-assign]
+    monkeypatch.setattr("twmd_registry.serve.service.score_together", wait_and_score)
     go.set()
     with serving_thread(service) as port:
         yield port, service, go
@@ -325,11 +325,11 @@ class TestClients:
         go.clear()
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(ask, port, "/score", ONE)
-            wait_until(lambda: service._taken)
+            wait_until(lambda: service.open and not service.waiting)  # in a pass
             second = connect(port, request_of(json.dumps(ONE).encode()))
-            wait_until(lambda: service._queue)
+            wait_until(lambda: service.waiting)
             second.close()
-            wait_until(lambda: not service._queue)
+            wait_until(lambda: not service.waiting)
             go.set()
             assert first.result().status == 200
         assert 'twmd_answers_total{status="499"} 1.0' in ask(port, "/prometheus").body
@@ -401,9 +401,9 @@ class TestStopping:
         go.clear()
         with ThreadPoolExecutor(3) as pool:
             waiting = [pool.submit(ask, port, "/score", ONE)]
-            wait_until(lambda: service._taken)
+            wait_until(lambda: service.open and not service.waiting)  # in a pass
             waiting += [pool.submit(ask, port, "/score", ONE) for _ in range(2)]
-            wait_until(lambda: len(service._queue) == 2)
+            wait_until(lambda: service.waiting == 2)
             refused = ask(port, "/score", ONE)
             assert (refused.status, refused.headers["retry-after"]) == (429, "1")
             service.stopping = True

@@ -13,6 +13,7 @@ pytest.importorskip("prometheus_client")
 
 import twmd_registry
 from tests.conftest import Texts
+from twmd_registry.engine.batching import score_together
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.spec import spec_with_keys
 from twmd_registry.serve.service import Limits, Service, ServiceError
@@ -22,11 +23,16 @@ ONE = ("it rains", "it is raining")
 
 
 def run(service: Service, *calls: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Answer some requests at once; an error is returned."""
+    """Answer some requests, all of which wait when the first pass begins; an error is returned."""
 
     async def answer() -> list[Any]:
+        all_wait = threading.Event()
         async with service.running():
-            return await asyncio.gather(*calls, return_exceptions=True)
+            service._pool.submit(all_wait.wait)
+            answers = asyncio.gather(*calls, return_exceptions=True)
+            await asyncio.sleep(0)
+            all_wait.set()
+            return await answers
 
     return asyncio.run(answer())
 
@@ -44,13 +50,12 @@ def passes(service: Service, metric: str = "twmd") -> float:
 def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Service, threading.Event]]:
     """Yield a service whose passes wait for an event."""
     service, go = service_of(waiting=2, seconds=1), threading.Event()
-    compute = service._compute
 
-    def wait_and_compute(jobs: Any) -> Any:
+    def wait_and_score(*texts: Any) -> Any:
         go.wait(60)
-        return compute(jobs)
+        return score_together(*texts)
 
-    monkeypatch.setattr(service, "_compute", wait_and_compute)
+    monkeypatch.setattr("twmd_registry.serve.service.score_together", wait_and_score)
     yield service, go
     go.set()
 
@@ -70,7 +75,7 @@ def test_waiting_requests_of_a_metric_share_a_pass_and_get_their_own_scores(text
 
 
 def test_pass_has_a_bounded_number_of_letters(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twmd_registry.serve.service.PASS_LETTERS", 3 * sum(map(len, ONE)))
+    monkeypatch.setattr("twmd_registry.engine.batching.PASS_LETTERS", 3 * sum(map(len, ONE)))
     service = service_of()
     answers = run(service, *(service.score([ONE[0]], [ONE[1]]) for _ in range(7)))
     assert len({answer["score"] for answer in answers}) == 1
@@ -141,7 +146,7 @@ def test_wrong_or_large_texts_are_refused(predictions: Any, references: Any, kin
     with pytest.raises(kind, match=words) as caught:
         asyncio.run(service.score(predictions, references))
     assert getattr(caught.value, "status", 413) == 413
-    assert service.idle
+    assert not service.open
 
 
 def test_full_queue_refuses_and_late_requests_are_given_up(blocked: tuple[Service, threading.Event]) -> None:
@@ -154,7 +159,7 @@ def test_full_queue_refuses_and_late_requests_are_given_up(blocked: tuple[Servic
             others = await asyncio.gather(
                 *(service.score([ONE[0]], [ONE[1]]) for _ in range(3)), return_exceptions=True
             )
-            assert len(service._queue) == 0
+            assert service.waiting == 0
             go.set()
             return [
                 *others,
@@ -179,10 +184,10 @@ def test_request_that_is_cancelled_leaves_the_queue(blocked: tuple[Service, thre
             await asyncio.sleep(0.1)
             second = asyncio.create_task(service.score([ONE[0]], [ONE[1]]))
             await asyncio.sleep(0.1)
-            assert len(service._queue) == 1
+            assert service.waiting == 1
             second.cancel()
             await asyncio.sleep(0.1)
-            assert len(service._queue) == 0
+            assert service.waiting == 0
             go.set()
             assert (await first)["scores"]
 
@@ -198,7 +203,7 @@ def test_service_that_stops_answers_what_waits_and_refuses_the_rest(blocked: tup
             waiting = [asyncio.create_task(service.score([ONE[0]], [ONE[1]])) for _ in range(2)]
             await asyncio.sleep(0.1)
             service.stopping = True
-            assert not service.idle
+            assert service.open
             with pytest.raises(ServiceError, match="the service is stopping") as caught:
                 await service.score([ONE[0]], [ONE[1]])
             assert caught.value.status == 503
@@ -212,14 +217,14 @@ def test_mistake_of_the_program_is_an_answer_and_the_service_lives_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     service = service_of()
-    compute, mistakes = service._compute, iter([ValueError("a mistake")])
+    mistakes = iter([ValueError("a mistake")])
 
-    def fail_once(jobs: Any) -> Any:
+    def fail_once(*texts: Any) -> Any:
         for error in mistakes:
             raise error
-        return compute(jobs)
+        return score_together(*texts)
 
-    monkeypatch.setattr(service, "_compute", fail_once)
+    monkeypatch.setattr("twmd_registry.serve.service.score_together", fail_once)
 
     async def ask() -> None:
         async with service.running():

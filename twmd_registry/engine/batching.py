@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import accumulate, chain, pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +18,11 @@ from twmd_registry.errors import TwmdError, collect_warnings, is_out_of_memory
 from twmd_registry.progress import Stage, split_progress
 from twmd_registry.registry.names import Centering
 from twmd_registry.tensors import TextFlags
+
+PASS_LETTERS = 250_000
+"""Letters of the requests that share a pass: 1,000 pairs of news sentences, and some seconds on two cores."""
+Outcome: TypeAlias = tuple[ScoreSet | TwmdError, list[str]]
+"""A request's scores, or the error that refuses its texts, and the warnings about them."""
 
 
 def depends_on_neighbours(scorer: Scorer) -> bool:
@@ -69,14 +76,13 @@ def _share_pass(tasks: Sequence[Pairs]) -> Callable[[int], GroupScore]:
     return lambda number: lambda group, own, stage: score_group(number, group, own, stage)
 
 
-def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[tuple[ScoreSet | TwmdError, list[str]]]:
+def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[Outcome]:
     """Score the texts of several requests in one pass of the encoder; no score may depend on its neighbours.
 
-    Returns for every request its scores, or the error that refuses its texts, and the warnings about them: what it gets
-    alone, up to rounding (1e-6).
+    Returns for every request what it gets alone, up to rounding (1e-6).
     """
     score_group = _share_pass([make_pairs(task) for task in tasks]) if len(tasks) > 1 else None
-    outcomes: list[tuple[ScoreSet | TwmdError, list[str]]] = []
+    outcomes: list[Outcome] = []
     for number, task in enumerate(tasks):
         with collect_warnings() as notices:
             result: Any
@@ -86,3 +92,60 @@ def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[tuple[Scor
                 result = error
         outcomes.append((result, list(dict.fromkeys(notices))))
     return outcomes
+
+
+class PassQueue:
+    """Requests of one scorer: while one pass of the encoder runs, others are `waiting`, and the next takes all of them.
+
+    Queues that share a pool of one thread take turns in the order of arrival. Where the score of a pair depends on its
+    neighbours, passes are not `shared`.
+    """
+
+    def __init__(
+        self,
+        scorer: Scorer,
+        pool: ThreadPoolExecutor,
+        score: Callable[[Scorer, Sequence[Segments]], Sequence[Outcome]],
+        wait: float = 0.0,
+    ) -> None:
+        """Make it: `score` makes a pass, as `score_together`; its first request waits some seconds for others."""
+        self.scorer, self.shared = scorer, not depends_on_neighbours(scorer)
+        self.waiting = dict[Future[Any], tuple[Segments, Callable[[ScoreSet], Any]]]()
+        self._pool, self._score, self._wait = pool, score, wait
+
+    def submit(self, segments: Segments, make: Callable[[ScoreSet], Any]) -> Future[Any]:
+        """Return the future of what `make` makes of the scores, in the pool's thread, and of the warnings.
+
+        A request whose future is cancelled leaves the queue.
+        """
+        answer = Future[Any]()
+        self.waiting[answer] = segments, make
+        answer.add_done_callback(lambda _: self.waiting.pop(answer, None))
+        self._pool.submit(self._score_waiting)
+        return answer
+
+    def _score_waiting(self) -> None:
+        if not self.waiting:  # an earlier pass took all
+            return
+        time.sleep(self._wait)
+        taken, letters = list[tuple[Future[Any], Segments, Callable[[ScoreSet], Any]]](), 0
+        for answer, (segments, make) in self.waiting.copy().items():  # a copy: other threads add and remove requests
+            letters += sum(map(len, chain(segments.predictions, *segments.references)))
+            if taken and (letters > PASS_LETTERS or not self.shared):
+                break
+            self.waiting.pop(answer, None)
+            if answer.set_running_or_notify_cancel():
+                taken.append((answer, segments, make))
+        outcomes: Sequence[tuple[ScoreSet | BaseException, list[str]]]
+        try:
+            outcomes = self._score(self.scorer, [segments for _, segments, _ in taken]) if taken else []
+        except BaseException as error:  # noqa: BLE001 (it is the answer to all)
+            outcomes = [(error, [])] * len(taken)
+        for (answer, _, make), (result, notices) in zip(taken, outcomes, strict=True):
+            if isinstance(result, BaseException):
+                answer.set_exception(result)
+                continue
+            try:
+                answer.set_result((make(result), notices))
+            except BaseException as error:  # noqa: BLE001 (it is the answer)
+                answer.set_exception(error)

@@ -91,7 +91,7 @@ class DrainingServer(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """End when all requests are answered."""
         done = await super().on_tick(counter)
-        return done or (self._service.stopping and self._service.idle)
+        return done or (self._service.stopping and not self._service.open)
 
 
 def read_key(file: Path | None) -> str | None:
