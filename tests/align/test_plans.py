@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from twmd_registry.tensors import PaddedTokens
 
 WAYS = [AlignmentSettings(t, i) for t in (0.05, 1.0) for i in (1, 3, None)]
 BALANCED = {MetricName.SBERT, MetricName.MOVERSCORE}
-COMBINATIONS = list(itertools.product(Distance, Transform))
+COMBINATIONS = list(itertools.product(get_args(Distance), get_args(Transform)))
 CLOSE = 1e-6
 """Shares of unweighted tokens are float32, as similarities are when texts are scored."""
 
@@ -159,7 +160,7 @@ def test_gradients_of_every_distance_are_finite_even_where_vectors_are_identical
     assert bool(torch.isfinite(slope).all())
 
 
-@pytest.mark.parametrize("transform", Transform)
+@pytest.mark.parametrize("transform", get_args(Transform))
 @pytest.mark.parametrize("idf", ["none", "corpus"])
 def test_sentence_scores_exactly_one_with_itself_by_euclidean_distance(transform: str, idf: str) -> None:
     same = ["A heron waits at the weir.", "Nobody mended the lighthouse bell, so the fog went unannounced.", "Yes"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -25,20 +26,20 @@ def score(p: Drawn, tempering: AlignmentSettings) -> float:
 
 
 @QUICK
-@given(pairs, temperatures, st.sampled_from([1, 2, 5, 20]), st.sampled_from(Objective))
+@given(pairs, temperatures, st.sampled_from([1, 2, 5, 20]), st.sampled_from(get_args(Objective)))
 def test_every_number_of_sweeps_is_its_formula(p: Drawn, temperature: float, sweeps: int, objective: Objective) -> None:
-    wanted = oracle.sinkhorn(p.array, temperature, sweeps, entropic=objective is Objective.ENTROPIC)
+    wanted = oracle.sinkhorn(p.array, temperature, sweeps, entropic=objective == "entropic")
     assert score(p, AlignmentSettings(temperature, sweeps, objective)) == pytest.approx(wanted, abs=1e-9)
 
 
 @FEW
-@given(pairs, st.sampled_from([0.05, 0.2, 1.0]), st.sampled_from(Objective))
+@given(pairs, st.sampled_from([0.05, 0.2, 1.0]), st.sampled_from(get_args(Objective)))
 def test_fixed_point_is_where_many_sweeps_lead(p: Drawn, temperature: float, objective: Objective) -> None:
     plan = oracle.sinkhorn_plan(p.array, temperature, 500)
     while max(abs(plan.sum(0) - 1 / p.array.shape[1])) > 1e-7:
         plan = oracle.sinkhorn_plan(np.log(plan), 1.0, 500)
     wanted = float((plan * p.array).sum())
-    if objective is Objective.ENTROPIC:
+    if objective == "entropic":
         wanted -= temperature * float((plan * np.log(plan * len(plan))).sum())
     assert score(p, AlignmentSettings(temperature, None, objective)) == pytest.approx(
         wanted, abs=10 * TOLERANCE * max(1, temperature)

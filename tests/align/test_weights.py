@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import pytest
@@ -18,8 +18,8 @@ from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import MetricName, Objective
 from twmd_registry.tensors import PaddedTokens, TokenVectors, pad
 
-HOW = [AlignmentSettings(t, i, o) for t in (0.05, 1.0) for i in (1, 3, None) for o in Objective]
-EXPECTED = [how for how in HOW if how.objective is Objective.EXPECTED]
+HOW = [AlignmentSettings(t, i, o) for t in (0.05, 1.0) for i in (1, 3, None) for o in get_args(Objective)]
+EXPECTED = [how for how in HOW if how.objective == "expected"]
 CONVERGED = 3e-5
 """Two ways to a fixed point end this close together: each stops with column sums within 1e-5."""
 
@@ -94,7 +94,7 @@ def test_scaling_the_weights_of_a_side_scales_c_of_metrics_that_sum_only(
 @pytest.mark.parametrize("metric", [MetricName.TRWMD, MetricName.TWMD])
 def test_k_times_as_many_partners_add_t_log_k_to_an_entropic_objective(metric: MetricName, temperature: float) -> None:
     x, y = (block(side) for side in drawn(SIZES))
-    how = AlignmentSettings(temperature, 2, Objective.ENTROPIC)
+    how = AlignmentSettings(temperature, 2, "entropic")
     more = c(metric, x, times(y, 3.0), how)[0] - c(metric, x, y, how)[0]
     torch.testing.assert_close(more, torch.full_like(more, temperature * np.log(3)), atol=1e-12, rtol=0)
 
@@ -130,7 +130,9 @@ def test_padding_and_neighbours_change_nothing(metric: MetricName, how: Alignmen
 
 @pytest.mark.parametrize(
     ("metric", "how"),
-    different(AlignmentSettings(t, i, o) for t in (1e-3, 0.1, 100.0) for i in (1, 20, None) for o in Objective),
+    different(
+        AlignmentSettings(t, i, o) for t in (1e-3, 0.1, 100.0) for i in (1, 20, None) for o in get_args(Objective)
+    ),
 )
 def test_gradients_are_finite_and_nothing_flows_where_nothing_is_carried(
     metric: MetricName, how: AlignmentSettings
@@ -150,7 +152,7 @@ def test_gradients_are_finite_and_nothing_flows_where_nothing_is_carried(
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)
-@pytest.mark.parametrize("objective", Objective)
+@pytest.mark.parametrize("objective", get_args(Objective))
 def test_weighted_gradients_are_those_of_the_formula(metric: MetricName, objective: Objective) -> None:
     x, y = (block(side) for side in drawn([(3, 4), (2, 3)], seed=5))
     s = similarities(x, y).requires_grad_()

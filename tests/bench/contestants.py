@@ -118,7 +118,7 @@ def torchmetrics(setting: Setting) -> Run:
     )
 
 
-def ours(setting: Setting, metrics: tuple[str, ...] = ("twmd",), dtype: Dtype = Dtype.FLOAT32) -> Run:
+def ours(setting: Setting, metrics: tuple[str, ...] = ("twmd",), dtype: Dtype = "float32") -> Run:
     """Return some metrics together."""
 
     def scorer(metric: str) -> Scorer:
@@ -137,8 +137,8 @@ CONTESTANTS: dict[str, Callable[[Setting], Run]] = {
         for metric in (*DENSE, "moverscore")
     },
     "all four dense": lambda setting: ours(setting, DENSE),
-    "twmd, bfloat16": lambda setting: ours(setting, dtype=Dtype.BFLOAT16),
-    "all four dense, bfloat16": lambda setting: ours(setting, DENSE, Dtype.BFLOAT16),
+    "twmd, bfloat16": lambda setting: ours(setting, dtype="bfloat16"),
+    "all four dense, bfloat16": lambda setting: ours(setting, DENSE, "bfloat16"),
     "bert_score": bert_score,
     "bert_score, bfloat16": lambda setting: bert_score(setting, dtype=torch.bfloat16),
     "torchmetrics BERTScore": torchmetrics,

@@ -55,16 +55,17 @@ def test_whether_a_token_is_dropped_depends_on_its_share_and_not_on_its_size(siz
     mean = torch.tensor([[3.0, -4.0, 12.0]]) * size
     vectors = torch.cat([mean, mean * (1 + 1e-7), mean * (1 + 1e-5), mean * 2])
     means = mean.expand(2, -1)
-    centered = centered_alone(TokenVectors(vectors, torch.tensor([2, 2])), Centering.BACKGROUND, Vectors.RAW, means)
+    centered = centered_alone(TokenVectors(vectors, torch.tensor([2, 2])), Centering.BACKGROUND, "raw", means)
     assert centered.lengths.tolist() == [0, 2]
     np.testing.assert_allclose(centered.vectors[1], mean[0], rtol=1e-6)
 
 
 def test_word_repeated_is_nothing_but_its_mean() -> None:
     vectors = torch.tensor([[0.1, 0.7, -0.3]]).repeat(7, 1)
-    assert centered_alone(
-        TokenVectors(vectors, torch.tensor([3, 4])), Centering.SENTENCE, Vectors.UNIT
-    ).lengths.tolist() == [0, 0]
+    assert centered_alone(TokenVectors(vectors, torch.tensor([3, 4])), Centering.SENTENCE, "unit").lengths.tolist() == [
+        0,
+        0,
+    ]
 
 
 @pytest.mark.parametrize("centering", Centering)
@@ -73,14 +74,14 @@ def test_zero_vector_has_no_direction(tokens: TokenVectors, centering: Centering
     vectors[3] = 0.0
     fitted = {Centering.BATCH, Centering.CORPUS, Centering.BACKGROUND}
     means = torch.zeros(4, 4) if centering in fitted else None
-    centered = centered_alone(tokens._replace(vectors=vectors), centering, Vectors.UNIT, means)
+    centered = centered_alone(tokens._replace(vectors=vectors), centering, "unit", means)
     assert centered.lengths.tolist() == [3, 0, 5, 2]
     assert bool(torch.isfinite(centered.vectors).all())
 
 
 def test_dropping_keeps_which_of_the_other_tokens_count(tokens: TokenVectors) -> None:
     counted = torch.tensor([True, False, True, True, False, True, True, True, True, True, True])
-    centered = centered_alone(tokens._replace(counted=counted), Centering.SENTENCE, Vectors.UNIT)
+    centered = centered_alone(tokens._replace(counted=counted), Centering.SENTENCE, "unit")
     assert centered.counted is not None
     assert centered.counted.tolist() == [*counted[:3].tolist(), *counted[4:].tolist()]
     assert centered.count_true(centered.counted).tolist() == [2, 0, 4, 2]
@@ -90,6 +91,6 @@ def test_centering_and_scaling_can_be_trained_through(tokens: TokenVectors) -> N
     vectors = tokens.vectors.double().requires_grad_()
 
     def centered(x: torch.Tensor) -> torch.Tensor:
-        return centered_alone(TokenVectors(x, tokens.lengths), Centering.DIMENSION, Vectors.UNIT).vectors
+        return centered_alone(TokenVectors(x, tokens.lengths), Centering.DIMENSION, "unit").vectors
 
     assert torch.autograd.gradcheck(centered, (vectors,))

@@ -58,19 +58,19 @@ VALUES: dict[str, list[Any]] = {
     "centering_side": [*get_args(Side)],
     "temperature": [0.15, *(10 ** R.uniform(-5.9, 5.9) for _ in range(30))],
     "iterations": [1, 2, 20, 10**6, "converged"],
-    "objective": [*Objective],
+    "objective": [*get_args(Objective)],
     "distance": ["sqeuclidean", None, "euclidean"],
     "transform": ["inverse", None],
-    "vectors": [*Vectors],
+    "vectors": [*get_args(Vectors)],
     "normalize": [True, False],
     "scale": [5.0, *(R.uniform(1e-6, 100) for _ in range(30))],
     "first": ["reference", None],
     "symmetric": [True, None],
     "clip": [True, None],
     "baseline": [HASH, None],
-    "multiref": [*Multiref],
+    "multiref": [*get_args(Multiref)],
     "truncation": ["cut", "cut:99", "cut:100000000", "window:50/50", "window:999/1"],
-    "dtype": [*Dtype],
+    "dtype": [*get_args(Dtype)],
 }
 """Values of every key; None is the one that does nothing."""
 

@@ -20,7 +20,6 @@ from twmd_registry.errors import FileError, SpecError
 from twmd_registry.models.adapter import find_adapter, merge, read_adapter_config
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_encoder
-from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.spec import make_spec
@@ -56,7 +55,7 @@ def train(tiny: str, output: Path, recipe: Recipe, metric: str = "twmd", **keys:
 def weights(tiny: str, adapter: Path) -> dict[str, np.ndarray]:
     """Return the network with the adapter merged into it."""
     files = find_model(tiny)
-    network = merge(load_encoder(files, Dtype.FLOAT32), find_adapter(str(adapter)), files)
+    network = merge(load_encoder(files, "float32"), find_adapter(str(adapter)), files)
     return {name: weight.detach().numpy() for name, weight in network.named_parameters()}
 
 
@@ -69,7 +68,7 @@ def test_mean_adapter_is_the_mean_of_changed_weights_and_float16_rounds_it(
     for name, weight in mean.items():
         np.testing.assert_allclose(weight, (parts[0][name] + parts[1][name]) / 2, atol=1e-7)
     assert max(float(np.abs(parts[0][name] - weight).max()) for name, weight in mean.items()) > 1e-3
-    average(members, tmp_path / "half", dtype=Dtype.FLOAT16, options=CPU)
+    average(members, tmp_path / "half", dtype="float16", options=CPU)
     sizes = [(tmp_path / name / "adapter_model.safetensors").stat().st_size for name in ("mean", "half")]
     assert sizes[1] < 0.7 * sizes[0]
     half = weights(tiny, tmp_path / "half")
@@ -81,7 +80,7 @@ def test_mean_of_a_lower_rank_is_the_nearest_adapter_of_that_rank(
 ) -> None:
     average(members, tmp_path / "mean", options=CPU)
     average(members, tmp_path / "low", rank=2, options=CPU)
-    base = load_encoder(find_model(tiny), Dtype.FLOAT32)
+    base = load_encoder(find_model(tiny), "float32")
     mean, low = weights(tiny, tmp_path / "mean"), weights(tiny, tmp_path / "low")
     changed = 0
     for name, weight in base.named_parameters():
@@ -102,8 +101,8 @@ def test_mean_with_a_bfloat16_adapter_is_the_float32_mean_rounded_to_the_format_
     file, coarse = "adapter_model.safetensors", tmp_path / "coarse"
     shutil.copytree(members[0], coarse)
     save_file({name: weight.bfloat16() for name, weight in load_file(coarse / file).items()}, coarse / file)
-    for name, dtype in (("mean", Dtype.FLOAT32), ("half", Dtype.BFLOAT16)):
-        average([coarse, members[1]], tmp_path / name, dtype=dtype, options=CPU)
+    average([coarse, members[1]], tmp_path / "mean", dtype="float32", options=CPU)
+    average([coarse, members[1]], tmp_path / "half", dtype="bfloat16", options=CPU)
     parts, mean = [weights(tiny, member) for member in (coarse, members[1])], weights(tiny, tmp_path / "mean")
     for name, weight in mean.items():
         np.testing.assert_allclose(weight, (parts[0][name] + parts[1][name]) / 2, atol=1e-7)
@@ -174,7 +173,7 @@ def test_mean_vectors_are_transferred_and_must_be_the_same(
 
 
 def test_single_adapter_in_half_precision_is_a_smaller_copy(members: list[Path], tmp_path: Path) -> None:
-    average(members[:1], tmp_path / "half", dtype=Dtype.FLOAT16, options=CPU)
+    average(members[:1], tmp_path / "half", dtype="float16", options=CPU)
     changes = []
     for folder in (members[0], tmp_path / "half"):
         factors, settings = load_file(folder / "adapter_model.safetensors"), find_adapter(str(folder))

@@ -36,13 +36,13 @@ SYMMETRIC = frozenset(metric for metric in ALIGNERS if not CATALOGUE[metric].two
 """Metrics whose C has one side only."""
 
 
-def similarities(x: PaddedTokens, y: PaddedTokens, distance: Distance = Distance.SIMILARITY) -> Tensor:
+def similarities(x: PaddedTokens, y: PaddedTokens, distance: Distance = "similarity") -> Tensor:
     """Return inner products of all hypothesis tokens with all reference tokens of each pair: S, shape (B, N, M).
 
     In float32, 1 - S of a vector with itself is off by 1e-7, and its square root by 3e-4: S is float64 for
     ``distance=euclidean``.
     """
-    if distance is Distance.EUCLIDEAN:
+    if distance == "euclidean":
         return normalize(x.vectors.double(), dim=2) @ normalize(y.vectors.double(), dim=2).mT
     return torch.einsum("bnd,bmd->bnm", x.vectors, y.vectors)
 

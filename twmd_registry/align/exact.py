@@ -15,7 +15,7 @@ from torch import Tensor
 
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.errors import warn
-from twmd_registry.registry.names import Distance, Transform
+from twmd_registry.registry.names import Distance
 from twmd_registry.tensors import PaddedTokens
 
 MAX_ITERATIONS = 1_000_000
@@ -50,7 +50,7 @@ def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSe
     plans = _plans(gain, hyp, ref, ZERO_COST_GAINS[settings.distance])
     best_gain = (plans.to(s) * torch.where(hyp.mask[:, :, None] & ref.mask[:, None, :], gain, 0.0)).sum((1, 2))
     c = best_gain + (1 - ZERO_COST_GAINS[settings.distance])
-    return invert_cost(c) if settings.transform is Transform.INVERSE else c
+    return invert_cost(c) if settings.transform == "inverse" else c
 
 
 def exact_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
@@ -59,15 +59,15 @@ def exact_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: Alignm
 
 
 GAINS: dict[Distance, Callable[[Tensor], Tensor]] = {
-    Distance.SIMILARITY: lambda s: s,
-    Distance.SQEUCLIDEAN: lambda s: 2 * s - 2,
-    Distance.EUCLIDEAN: lambda s: (
+    "similarity": lambda s: s,
+    "sqeuclidean": lambda s: 2 * s - 2,
+    "euclidean": lambda s: (
         -torch.where(2 - 2 * s > MIN_SQUARED_DISTANCE, (2 - 2 * s).clamp(min=MIN_SQUARED_DISTANCE).sqrt(), 0.0)
     ),
 }
 """The objective of a plan, up to a constant: minus the cost."""
 
-ZERO_COST_GAINS = {Distance.SIMILARITY: 1.0, Distance.SQEUCLIDEAN: 0.0, Distance.EUCLIDEAN: 0.0}
+ZERO_COST_GAINS = {"similarity": 1.0, "sqeuclidean": 0.0, "euclidean": 0.0}
 """The gain of a move that costs nothing; EMD is this minus the gain of the optimal plan."""
 
 

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from twmd_registry.align.settings import AlignmentSettings
-from twmd_registry.registry.names import Objective
 from twmd_registry.tensors import PaddedTokens, chunks, masked_log_softmax, masked_logsumexp
 
 
@@ -30,7 +29,7 @@ def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: Alignment
     gains = []
     for slab in chunks(s, dim=1):
         logits, here = s[:, slab] / settings.temperature + ref.log_weights[:, None, :], present[:, slab]
-        if settings.objective is Objective.ENTROPIC:
+        if settings.objective == "entropic":
             gains.append(settings.temperature * masked_logsumexp(logits, here, dim=2).squeeze(2))  # (B, N of the slab)
         else:
             gains.append((masked_log_softmax(logits, here).exp() * torch.where(here, s[:, slab], 0.0)).sum(2))

@@ -20,6 +20,6 @@ class AlignmentSettings(NamedTuple):
 
     temperature: float = 1.0
     iterations: int | None = 1
-    objective: Objective = Objective.EXPECTED
-    distance: Distance = Distance.SIMILARITY
-    transform: Transform = Transform.LINEAR
+    objective: Objective = "expected"
+    distance: Distance = "similarity"
+    transform: Transform = "linear"

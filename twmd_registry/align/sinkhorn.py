@@ -9,7 +9,6 @@ from torch import Tensor
 
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.errors import warn
-from twmd_registry.registry.names import Objective
 from twmd_registry.tensors import MASKED, PaddedTokens, chunks, masked_log_softmax, masked_logsumexp
 
 TOLERANCE = 1e-5
@@ -48,7 +47,7 @@ def sinkhorn(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: Alignmen
     gains = []
     for slab, present, log_plan in _log_plans(s, hyp, ref, settings):
         gain = torch.where(present, s[:, slab], 0.0)  # (B, N of the slab, M)
-        if settings.objective is Objective.ENTROPIC:
+        if settings.objective == "entropic":
             # A partner of weight w is w partners of weight 1, each with a share of 1 / w.
             log_cells = log_plan - ref.log_weights[:, None, :]
             gain = torch.where(present, s[:, slab] - settings.temperature * log_cells, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import rich_click as click
 
@@ -156,7 +156,7 @@ BF16 = "Matrix products in bfloat16: up to twice as fast on hardware that suppor
 DROPOUT = "Dropout probability, at least 0 and below 1 (default: the model's value)."
 preset_name = declare.option("--name", "NAME", NAME)
 adapter_dtype = declare.choice(
-    "--dtype", Dtype, Dtype.FLOAT32, "Data type of the adapter's weights (default: float32)."
+    "--dtype", get_args(Dtype), "float32", "Data type of the adapter's weights (default: float32)."
 )
 finetuning = declare.all_of(
     declare.many("--dev", "DATA", "Rated data for selecting the best epoch (default: none; the last epoch is kept)."),
@@ -215,7 +215,7 @@ def train_command(arguments: Arguments) -> int:
         model=arguments.model,
         epochs=arguments.epochs,
         bf16=arguments.bf16,
-        dtype=Dtype(arguments.dtype),
+        dtype=arguments.dtype,
         rated=rated,
     )
     shutil.rmtree(arguments.output / CHECKPOINTS, ignore_errors=True)
@@ -333,7 +333,7 @@ def average_command(arguments: Arguments) -> int:
     from twmd_registry.train.average import average
 
     name = name_preset(arguments.name, str(arguments.output.resolve()))
-    own = {"dtype": Dtype(arguments.dtype), "rank": arguments.rank, "options": options_of(arguments), "name": name}
+    own = {"dtype": arguments.dtype, "rank": arguments.rank, "options": options_of(arguments), "name": name}
     scorer, rank = average(arguments.adapters, arguments.output, **own)
     number = len(arguments.adapters)
     print(f"averaged {number} adapters into one of rank {rank}" if number > 1 else f"copied the adapter: rank {rank}")

@@ -141,10 +141,10 @@ class Pairs(NamedTuple):
         precision.
 
         >>> pairs = make_pairs(Segments(["a", "b"], [["c", "d"], ["e"]]))
-        >>> pairs.over_references(np.array([0.2, 0.6, 0.5]), Multiref.MAX).tolist()
+        >>> pairs.over_references(np.array([0.2, 0.6, 0.5]), "max").tolist()
         [0.6, 0.5]
         """
-        if multiref is Multiref.MAX:
+        if multiref == "max":
             return np.asarray(np.maximum.reduceat(scores, self.starts, axis=-1))
         return np.asarray(np.add.reduceat(scores, self.starts, axis=-1) / self.counts)
 

@@ -41,12 +41,9 @@ from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import (
     CONVERGED,
     Centering,
-    Distance,
     Idf,
     MetricName,
-    Objective,
     Output,
-    Transform,
 )
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import EPSILON, ZERO_TOLERANCE, EncodedTexts, TextFlags, TokenVectors, pad
@@ -363,12 +360,12 @@ def align_pairs(
         # One C serves all outputs and transforms of a metric.
         sides_of: dict[tuple[MetricName, AlignmentSettings], tuple[Tensor, Tensor]] = {}
         for k, (spec, how) in enumerate(zip(specs, settings, strict=True)):
-            key = spec.metric, how._replace(transform=Transform.LINEAR)
+            key = spec.metric, how._replace(transform="linear")
             if key not in sides_of:
-                s_of_distance = similarities(x, y, how.distance) if how.distance is Distance.EUCLIDEAN else s
+                s_of_distance = similarities(x, y, how.distance) if how.distance == "euclidean" else s
                 sides_of[key] = align(spec.metric, s_of_distance, x, y, key[1])
             sides = sides_of[key]
-            if how.transform is Transform.INVERSE:
+            if how.transform == "inverse":
                 sides = invert_cost(sides[0]), invert_cost(sides[1])
             c_self = self_scores.get((spec.metric, how)) if spec.normalize else None
             scores[k].append(combine_sides(sides, None if c_self is None else (c_self[hyp], c_self[ref]), same_here))
@@ -382,9 +379,9 @@ def make_alignment_settings(spec: MetricSpec) -> AlignmentSettings:
     return AlignmentSettings(
         temperature=spec.temperature or 1.0,
         iterations=None if spec.iterations == CONVERGED else int(spec.iterations or 1),
-        objective=Objective(spec.objective or Objective.EXPECTED),
-        distance=Distance(spec.distance or Distance.SIMILARITY),
-        transform=Transform(spec.transform or Transform.LINEAR),
+        objective=spec.objective or "expected",
+        distance=spec.distance or "similarity",
+        transform=spec.transform or "linear",
     )
 
 

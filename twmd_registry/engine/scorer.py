@@ -27,7 +27,7 @@ from twmd_registry.progress import Progress, Stage, split_progress
 from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
 from twmd_registry.registry.members import merge_members, write_members
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import MetricName, Multiref
+from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions, split_options
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
@@ -419,7 +419,7 @@ def _score_set(
     """Rescale scores of pairs, reduce references to segments, and attach signature and counts."""
     spec, baseline = scorer.backend.spec, scorer.backend.baseline
     scores = rescale(scores, baseline) if baseline else scores
-    by_side = pairs.over_references(scores, Multiref(spec.multiref or Multiref.MAX))  # (sides, segments)
+    by_side = pairs.over_references(scores, spec.multiref or "max")  # (sides, segments)
     sides = [tuple(side.tolist()) for side in by_side]
     precision, recall, f1 = sides if len(sides) > 1 else (None, None, None)
     letters, scripts = counted["letters"], scorer.backend.scripts

@@ -107,7 +107,7 @@ def make_view(spec: MetricSpec) -> TokenView:
         centering=spec.centering_kind,
         size=spec.centering_size or 1,
         groups_per_batch=2 if spec.centering_side == "separate" else 1,
-        vectors=Vectors(spec.vectors or Vectors.UNIT),
+        vectors=spec.vectors or "unit",
         background=spec.background,
     )
 
@@ -261,7 +261,7 @@ def center(
     found = []
     for tokens, centered, norms, errors in parts:
         # A dropped token is divided by 1: a division by 0 would give NaN, here or in the gradients.
-        length = torch.ones_like(norms) if vectors is Vectors.RAW else torch.where(keep, norms, 1.0)
+        length = torch.ones_like(norms) if vectors == "raw" else torch.where(keep, norms, 1.0)
         scaled = tokens._replace(vectors=centered / length[:, None], rounding=errors / length.detach())
         found.append(scaled if whole else scaled.select(keep))
     return found
@@ -322,7 +322,7 @@ def make_units(
         if units.weights is not None and weightless is not None:
             units = units._replace(weights=torch.where(weightless[units.owners], 1.0, units.weights))
     as_centered = len(view.layers) == 1 and view.ngram == 1
-    return tokens, units if as_centered or view.vectors is Vectors.RAW else unit(units)
+    return tokens, units if as_centered or view.vectors == "raw" else unit(units)
 
 
 def _replace_unknown_tokens(tokens: TokenVectors, unknown: Tensor) -> TokenVectors:

@@ -23,7 +23,7 @@ from twmd_registry.engine.token_vectors import GroupSums, center, sum_groups
 from twmd_registry.errors import InputError, ModelError, warn
 from twmd_registry.models.inference import exact_arithmetic
 from twmd_registry.progress import Progress, expect
-from twmd_registry.registry.names import Centering, MetricName, Special, Vectors
+from twmd_registry.registry.names import Centering, MetricName, Special
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.tensors import TokenVectors
@@ -376,7 +376,7 @@ def _directions(vectors: torch.Tensor, centering: Centering, means: torch.Tensor
     words = TokenVectors(vectors, torch.ones(number, dtype=torch.int64), positions=torch.arange(number))
     # The rest of a sentence's words is not available here: its mean is subtracted like a batch's.
     kind = Centering.BATCH if centering is Centering.SENTENCE else centering
-    (centered,) = center([words], kind, Vectors.UNIT, None if means is None else [means])
+    (centered,) = center([words], kind, "unit", None if means is None else [means])
     directions = np.full(vectors.shape, np.nan, dtype=np.float32)
     directions[centered.positions] = centered.vectors
     return directions

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 
@@ -37,7 +37,7 @@ GRID: dict[str, tuple[Any, ...]] = {
     "special": tuple(Special),
     "centering": (Centering.NONE, Centering.DIMENSION, Centering.SENTENCE, Centering.BACKGROUND, Centering.BATCH),
     "temperature": (0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5),
-    "vectors": tuple(Vectors),
+    "vectors": get_args(Vectors),
 }
 """What is tried for every key but the layer; a metric that does not use a key leaves it out."""
 MOST_SETTINGS = 200

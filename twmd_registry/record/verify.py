@@ -28,14 +28,14 @@ from twmd_registry.record.content import (
 )
 from twmd_registry.registry.artifacts import Parts, check_parts
 from twmd_registry.registry.fingerprint import reread
-from twmd_registry.registry.names import LEXICAL_NAMES, Dtype
+from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import dtypes
 from twmd_registry.registry.versions import describe_changes
 from twmd_registry.version import __version__
 
-TOLERANCES = {Dtype.FLOAT32: 1e-5, Dtype.FLOAT16: 2e-3, Dtype.BFLOAT16: 1e-2}
+TOLERANCES = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
 """By number format of the encoder, how far compute batch, device and library versions may move a segment's score."""
 WORST = 5
 """Number of segments that are named."""
@@ -241,7 +241,7 @@ def _check_entry(
     tolerance: float | None,
 ) -> VerifiedEntry:
     """Compare the scores of a result with those computed `again`: by our metric, or a cell of one of SacreBLEU's."""
-    limit = TOLERANCES[Dtype.FLOAT32] if tolerance is None else tolerance
+    limit = TOLERANCES["float32"] if tolerance is None else tolerance
     problems = [] if same_texts else ["texts: they are not the ones that were scored"]
     score, segments = None, tuple[float, ...]()
     if isinstance(again, SystemScore):

@@ -308,12 +308,12 @@ class KeyValues:
         "a whole number from 1, or 'converged' (slow below T = 0.01, where moverscore is nearly the same)",
         _whole_or(CONVERGED),
     )
-    objective: str | None = _key("ob", "without (expected) or with (entropic) the entropy term", Objective)
-    distance: str | None = _key("di", "what moving a token costs", Distance, neutral=Distance.SIMILARITY)
-    transform: str | None = _key(
-        "tf", "1 - EMD (linear), or 1 / (1 + EMD) (inverse)", Transform, neutral=Transform.LINEAR
+    objective: Objective | None = _key("ob", "without (expected) or with (entropic) the entropy term", Objective)
+    distance: Distance | None = _key("di", "what moving a token costs", Distance, neutral="similarity")
+    transform: Transform | None = _key(
+        "tf", "1 - EMD (linear), or 1 / (1 + EMD) (inverse)", Transform, neutral="linear"
     )
-    vectors: str | None = _key("ve", "token vectors of length one, or as they are", Vectors)
+    vectors: Vectors | None = _key("ve", "token vectors of length one, or as they are", Vectors)
     normalize: bool | None = _key("n", "divide by sqrt(C(X,X) C(Y,Y)) (Eq. 1)", "yes or no", _yes_no)
     scale: float | None = _key(
         "sc", "what the regression head's output is divided by", "a number from 1e-6 to 1e6", _scale
@@ -328,7 +328,7 @@ class KeyValues:
         _place,
         neutral="none",
     )
-    multiref: str | None = _key("mr", "best or mean over several references", Multiref)
+    multiref: Multiref | None = _key("mr", "best or mean over several references", Multiref)
     truncation: str | None = _key(
         "tr",
         "what happens to a text longer than the model can read",
@@ -336,7 +336,7 @@ class KeyValues:
         "averaged)",
         _truncation,
     )
-    dtype: str | None = _key("d", "number format of the encoder", Dtype)
+    dtype: Dtype | None = _key("d", "number format of the encoder", Dtype)
 
 
 KEYS: dict[str, Key] = {declared.name: Key(declared.name, **declared.metadata) for declared in fields(KeyValues)}

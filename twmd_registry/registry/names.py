@@ -55,18 +55,11 @@ Side = Literal["joint", "separate"]
 """Whether hypotheses and references share one mean or have one each."""
 
 
-class Objective(StrEnum):
-    """Whether the entropy term of a tempered objective is part of the score (Eq. 7) or not (the authors' code)."""
+Objective = Literal["expected", "entropic"]
+"""Whether the entropy term of a tempered objective is part of the score (Eq. 7) or not (the authors' code)."""
 
-    EXPECTED = "expected"
-    ENTROPIC = "entropic"
-
-
-class Vectors(StrEnum):
-    """Whether every token vector is scaled to length one before pooling, or kept as it is."""
-
-    UNIT = "unit"
-    RAW = "raw"
+Vectors = Literal["unit", "raw"]
+"""Whether every token vector is scaled to length one before pooling, or kept as it is."""
 
 
 class Aggregation(StrEnum):
@@ -117,34 +110,17 @@ class Idf(StrEnum):
     BACKGROUND = "background"
 
 
-class Distance(StrEnum):
-    """The cost of moving one unit vector onto another: 1 - cosine, or a Euclidean distance, squared or not."""
+Distance = Literal["similarity", "sqeuclidean", "euclidean"]
+"""The cost of moving one unit vector onto another: 1 - cosine, or a Euclidean distance, squared or not."""
 
-    SIMILARITY = "similarity"
-    SQEUCLIDEAN = "sqeuclidean"
-    EUCLIDEAN = "euclidean"
+Transform = Literal["linear", "inverse"]
+"""How the cost of the best plan becomes a score: 1 - EMD, or 1 / (1 + EMD)."""
 
+Multiref = Literal["max", "mean"]
+"""How the scores against several references become one."""
 
-class Transform(StrEnum):
-    """How the cost of the best plan becomes a score: 1 - EMD, or 1 / (1 + EMD)."""
-
-    LINEAR = "linear"
-    INVERSE = "inverse"
-
-
-class Multiref(StrEnum):
-    """How the scores against several references become one."""
-
-    MAX = "max"
-    MEAN = "mean"
-
-
-class Dtype(StrEnum):
-    """Number format of the encoder; similarities and everything after them are float32 at least."""
-
-    FLOAT32 = "float32"
-    BFLOAT16 = "bfloat16"
-    FLOAT16 = "float16"
+Dtype = Literal["float32", "bfloat16", "float16"]
+"""Number format of the encoder; similarities and everything after them are float32 at least."""
 
 
 class Statistic(StrEnum):

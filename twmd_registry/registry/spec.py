@@ -21,7 +21,6 @@ from twmd_registry.registry.names import (
     Idf,
     MetricName,
     Special,
-    Vectors,
 )
 from twmd_registry.registry.presets import Preset, default_preset, preset_named
 
@@ -216,7 +215,7 @@ def is_pinned(spec: MetricSpec) -> bool:
 
 def dtypes(spec: MetricSpec) -> set[Dtype]:
     """Return the number formats of the encoders that are used."""
-    return {Dtype(str(own.dtype)) for own in members_or_self(spec)}
+    return {own.dtype or "float32" for own in members_or_self(spec)}
 
 
 def without_neutral(values: dict[str, Value]) -> dict[str, Value]:
@@ -246,7 +245,7 @@ def check_keys_together(spec: MetricSpec) -> None:
         raise SpecError("special=partners is a way of matching tokens: with ngram it takes cls, none or all.")
     if spec.special == Special.PARTNERS and spec.metric is not MetricName.BERTSCORE_CENTERED:
         raise SpecError(f"special=partners is bert_score's way of matching; {spec.metric} takes cls, none or all.")
-    if spec.vectors == Vectors.RAW and spec.centering_kind is Centering.SENTENCE:
+    if spec.vectors == "raw" and spec.centering_kind is Centering.SENTENCE:
         raise SpecError(
             "centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering."
         )

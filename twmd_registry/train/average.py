@@ -33,7 +33,7 @@ def average(
     folders: Sequence[Path],
     output: Path,
     *,
-    dtype: Dtype = Dtype.FLOAT32,
+    dtype: Dtype = "float32",
     rank: int | None = None,
     options: RunOptions = RunOptions(),  # noqa: B008
     name: str = "average",
@@ -45,7 +45,7 @@ def average(
     Returns the scorer of the mean, and the rank of its adapter.
     """
     require_training()
-    if len(folders) < 2 and dtype is Dtype.FLOAT32 and rank is None:
+    if len(folders) < 2 and dtype == "float32" and rank is None:
         raise SpecError("averaging needs two or more adapters; of a single one, rank or dtype makes a smaller copy.")
     read = [_read(folder) for folder in folders]
     specs, presets = [spec for spec, _ in read], [preset for _, preset in read]
@@ -119,7 +119,7 @@ def _merge(adapters: Sequence[AdapterFiles], files: ModelFiles, rank: int | None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # as in `twmd_registry.models.adapter.merge`
         wrapped: Any = PeftModel.from_pretrained(
-            load_encoder(files, Dtype.FLOAT32), str(adapters[0].folder), adapter_name="0", local_files_only=True
+            load_encoder(files, "float32"), str(adapters[0].folder), adapter_name="0", local_files_only=True
         )
         for number, adapter in zip(names[1:], adapters[1:], strict=True):
             wrapped.load_adapter(str(adapter.folder), adapter_name=number, local_files_only=True)

@@ -20,7 +20,7 @@ from twmd_registry.errors import FileError, InputError, SpecError, warn
 from twmd_registry.judgments.rated import select
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
-from twmd_registry.registry.names import Centering, Dtype
+from twmd_registry.registry.names import Centering
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.paths import write_atomically
 from twmd_registry.registry.spec import MetricSpec, keys_to_set
@@ -181,7 +181,7 @@ def _make_model(
 
     spec, view, layer = backend.spec, backend.view, max(backend.spec.layers)
     set_seed(recipe.seed)
-    encoder = Encoder(backend.files, backend.adapter, Dtype.FLOAT32, device, trainable=True)
+    encoder = Encoder(backend.files, backend.adapter, "float32", device, trainable=True)
     if encoder.static:
         raise SpecError(f"{backend.files.name} is a table of word vectors: there is no encoder to train.")
     if recipe.dropout is not None:

@@ -29,7 +29,7 @@ from twmd_registry.engine.result import SIDE
 from twmd_registry.engine.token_vectors import TokenView
 from twmd_registry.errors import MissingExtraError, ModelError, SpecError
 from twmd_registry.models.inference import exact_arithmetic
-from twmd_registry.registry.names import Centering, Multiref
+from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.train.recipe import MSE_SHARE, Loss, Recipe, Target
 
@@ -66,7 +66,7 @@ class TrainedMetric(nn.Module):
         self.offset = nn.Parameter(torch.zeros((), dtype=torch.float32, device=encoder.device))
         self._encoder, self._spec, self._view, self._recipe = encoder, spec, view, recipe
         self._batch_tokens = batch_tokens
-        self._multiref = Multiref(spec.multiref or Multiref.MAX)
+        self._multiref = spec.multiref or "max"
 
     def _run(self, pairs: Pairs, spec: MetricSpec) -> PipelineRun:
         views = {spec: replace(self._view, size=spec.centering_size or 1)}
@@ -85,7 +85,7 @@ class TrainedMetric(nn.Module):
         runs = self._run(pairs, spec).align()
         fitted = torch.cat([target(side, spec) for _, sides in runs for side in sides.values()])  # (pairs,)
         counts = torch.from_numpy(pairs.counts).to(fitted.device)
-        return torch.segment_reduce(fitted, self._multiref.value, lengths=counts)
+        return torch.segment_reduce(fitted, self._multiref, lengths=counts)
 
     def score(self, segments: Segments) -> np.ndarray:
         """Return the scores of segments as a scorer of the trained metric does; shape (segments,).

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.metrics import CATALOGUE
-from twmd_registry.registry.names import Centering, Dtype, Idf, Output
+from twmd_registry.registry.names import Centering, Idf, Output
 
 if TYPE_CHECKING:  # the command line imports the names below for its help text, without the presets
     from twmd_registry.registry.spec import MetricSpec
@@ -114,7 +114,7 @@ def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
     elif spec.baseline is not None:
         hint = "train without it, and fit one for the trained metric ('twmd fit-baseline')"
         problem = f"a baseline belongs to the untrained metric: {hint}"
-    elif spec.dtype != Dtype.FLOAT32:
+    elif spec.dtype != "float32":
         reason = "weights are trained in float32 (with --bf16, by products in bfloat16)"
         problem = f"dtype={spec.dtype}: {reason}; give the dtype when you score"
     elif recipe.target is Target.MEAN and spec.output != Output.F1:

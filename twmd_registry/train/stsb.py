@@ -55,7 +55,7 @@ def train_stsb(
     model: str = EMBEDDED_MODEL,
     epochs: int = EPOCHS,
     bf16: bool = False,
-    dtype: Dtype = Dtype.FLOAT32,
+    dtype: Dtype = "float32",
     rated: Sequence[TrainingData] = (),
 ) -> tuple[str, float]:
     """Fine-tune an encoder on STS-B's ``train.csv``, choose the epoch on ``dev.csv``, and save the adapter.

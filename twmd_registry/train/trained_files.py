@@ -47,7 +47,7 @@ def writing(folder: Path, hint: str = "", *, whole: bool = False) -> Iterator[No
         raise FileError(f"cannot write {folder}: {reason}.{hint}") from error
 
 
-def save_adapter(wrapped: Any, base: str, folder: Path, dtype: Dtype = Dtype.FLOAT32) -> None:
+def save_adapter(wrapped: Any, base: str, folder: Path, dtype: Dtype = "float32") -> None:
     """Write the adapter "default" of a PEFT model as safetensors; the same weights give the same bytes.
 
     The weights of the model are rounded to `dtype`, too. `base` is the public name of the base model.
