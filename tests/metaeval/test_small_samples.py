@@ -17,7 +17,7 @@ from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import agreement
 from twmd_registry.metaeval.diagnosis import diagnose
-from twmd_registry.metaeval.significance import permutation, williams
+from twmd_registry.metaeval.significance import permutation, williams_by_part
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.plugins.sacrebleu.metric import SBERT
 from twmd_registry.record.content import Resampling
@@ -91,8 +91,8 @@ def test_interval_of_agreement_names_its_sample(averaging: str, statistic: str, 
 
 
 def test_williams_test_of_few_segments_causes_a_warning() -> None:
-    with pytest.warns(TwmdWarning, match=f"{WARNING}: n = 29"):
-        williams(0.6, 0.5, 0.8, 29)
+    with pytest.warns(TwmdWarning, match=f"{WARNING}: x n = 29"):
+        williams_by_part(np.arange(29), np.arange(29) % 7, rated(29))
 
 
 def test_warning_names_ten_samples_and_counts_the_others() -> None:

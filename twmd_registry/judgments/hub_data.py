@@ -16,15 +16,11 @@ class HubData(NamedTuple):
     """Where a data set is on the Hub, and what its columns are called.
 
     Attributes:
-        repo: Its repository.
         config: Its configuration; None where the repository has a single configuration.
-        split: The split that is read; of GLUE's STS-B and QQP the development set, because the ratings of the test sets
-            are not published.
+        split: Of GLUE's STS-B and QQP the development set: the ratings of the test sets are not published.
         columns: The prediction, the reference and the rating.
         lowest: Smaller ratings stand for none (GLUE writes -1).
-        group: The column of the groups; None where there are none.
         item: The column that says what a row is a version of.
-        system: The column that says what wrote a row.
         keep: Which rows belong to it.
         several: Whether a row holds a list of predictions and the list of their ratings.
     """
@@ -84,9 +80,7 @@ HUB: dict[str, HubData] = {
 def read_hub(name: str, split: str | None = None) -> RatedSegments:
     """Read a data set from the Hub, or from its cache, by a name of `HUB`; rows without text or rating are left out.
 
-    Raises:
-        FileError: Not a name of `HUB`, no network and not in the cache, without a column that is needed, or without a
-            rated row.
+    Raises FileError for another name, without network and cache, a column that is needed, or a rated row.
     """
     if name not in HUB:
         raise FileError(f"no data set is called {name!r} here; {menu(name, HUB)}.")

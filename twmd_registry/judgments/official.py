@@ -33,14 +33,10 @@ SHOWN = 10
 
 
 class OfficialScores(NamedTuple):
-    """A metric's published scores of rated segments.
+    """A metric's published scores of rated segments, and the hash of their files.
 
-    Attributes:
-        name: The metric's.
-        content: Hash of its files, of 12 hexadecimal digits.
-        scores: A score per segment.
-        systems: A score per group (a language pair, or a domain or document of it) and system, where it is published;
-            these need not be means.
+    `systems` has a score per group (a language pair, or a domain or document of it) and system, where it is published;
+    these need not be means.
     """
 
     name: str
@@ -50,12 +46,8 @@ class OfficialScores(NamedTuple):
 
 
 class Divisions(NamedTuple):
-    """How a test set divides rated segments.
-
-    Attributes:
-        domains: The domain of every segment; nothing where there are no documents.
-        people: Whether every segment was written by a person: a reference that was rated like a system.
-        ratings: Ratings of systems by domain (``PAIR DOMAIN``) and system, where they are published.
+    """How a test set divides rated segments: the domain of each, empty where there are no documents; whether a person
+    wrote it, a reference that was rated like a system; and ratings by ``PAIR DOMAIN`` and system, where published.
     """
 
     domains: list[str]
@@ -91,19 +83,9 @@ def _parse_layout(text: str) -> tuple[Path, dict[str, str]]:
 def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
     """Read ``metric-scores/PAIR/NAME-REFERENCE.{seg,sys,domain,doc}.score`` of every metric.
 
-    Args:
-        text: The name of the rated data, ``mte:FOLDER,...``; metrics of its reference are read, and those without one.
-        rated: The data.
-
-    Returns:
-        The metrics that have a score of every segment, by ascending name.
-
-    Raises:
-        SpecError: The data are not in the layout of mt-metrics-eval.
-        FileError: There is no such file, a row has another form, or a system has another number of scores; names it.
-
-    Warns:
-        TwmdWarning: A metric has no score of some segments, and is left out; or a file has another form of name.
+    Metrics of the reference that `text` names, ``mte:FOLDER,...``, are read, and those without one. Returns those that
+    have a score of every rated segment, by ascending name; warnings name the others, and files of another form of name.
+    Raises SpecError for data in another layout, and FileError where there is no such file, or one is damaged.
     """
     folder, keys = _parse_layout(text)
     reference = keys.get("reference", REFERENCE)
@@ -178,8 +160,7 @@ def _systems_of(folder: Path, files: dict[str, Path]) -> frozenset[tuple[str, st
 def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[dict[tuple[str, str], float]]:
     """Return the published scores of every metric's systems by group and system; none for a metric of ours.
 
-    Warns:
-        TwmdWarning: Systems without a published score, for which means of their segments stand; names them.
+    A warning names systems without a published score, for which means of their segments stand.
     """
     derived, result = defaultdict[tuple[tuple[str, str], ...], list[str]](list), list[dict[tuple[str, str], float]]()
     for metric in metrics:

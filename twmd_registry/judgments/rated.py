@@ -19,7 +19,7 @@ _NAMED = 5
 
 
 class RatedSegments(NamedTuple):
-    """Segments that people have rated.
+    """Segments that people have rated; None for what the data do not have.
 
     Attributes:
         group: The group of every segment (a language pair, a system); the same name for all where there are none.
@@ -27,12 +27,10 @@ class RatedSegments(NamedTuple):
         references: A text per segment (the second of a pair), or a list of texts per segment.
         ratings: Shape (segments,).
         dropped: Rows that were left out: a text too short, or not rated.
-        item: The source of every segment (a source sentence, an input): segments of one item may be compared with each
-            other; None where the data do not say.
-        system: What wrote every segment; None where the data do not say.
-        source: The text that was translated, of every segment; None where the data do not say.
-        system_ratings: Ratings of systems, by group and system, which need not be means of their segments'; None where
-            the data have none.
+        item: The source of every segment (a source sentence, an input): segments of one item may be compared.
+        system: What wrote every segment.
+        source: The text that was translated, of every segment.
+        system_ratings: Ratings of systems, by group and system, which need not be means of their segments'.
     """
 
     group: list[str]
@@ -68,13 +66,10 @@ def read_json_lines(path: Path, read: Callable[[TableRow], RatedRow], unread: st
 
 
 def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) -> RatedSegments:
-    """Collect rows; where a row has a list of references, all get lists. `unread` says which rows are left out.
+    """Collect rows; where a row has a list of references, all get lists.
 
-    Raises:
-        FileError: No row is rated, or two rows are the same system's version of an item; names them.
-
-    Warns:
-        TwmdWarning: Rows were left out: how many, the first of them, and the groups that have no other.
+    A warning counts the rows that were left out, `unread`, and names the first and the groups that have no other.
+    Raises FileError where no row is rated, or two rows are the same system's version of an item.
     """
     import numpy as np
 

@@ -45,9 +45,7 @@ with the row, for what has another form.
 def read_rated(text: str) -> RatedSegments:
     """Read rated data by a name of `HUB`, or ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...`` with one of `FORMATS`.
 
-    Raises:
-        SpecError: A missing or unknown format, key or name (with suggestions), or a key that is given twice.
-        FileError: What is named cannot be read.
+    Raises SpecError for a name of another form, with suggestions, and FileError where what is named cannot be read.
     """
     if text in HUB:
         return read_hub(text)

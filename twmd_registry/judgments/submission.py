@@ -21,14 +21,8 @@ ALL = "all"
 
 
 class TestSet(NamedTuple):
-    """The texts of a language pair.
-
-    Attributes:
-        pair: Its name, as ``en-de``.
-        domains: The domain of every segment.
-        documents: The document of every segment.
-        references: By name, a text per segment.
-        outputs: By system, a text per segment; references that are scored like systems are among them.
+    """The texts of a language pair: domain and document of every segment, references by name, and outputs by system;
+    references that are scored like systems are among these.
     """
 
     pair: str
@@ -45,12 +39,8 @@ Output = tuple[TestSet, str, str]
 def read_test_sets(folder: Path) -> list[TestSet]:
     """Read every language pair of a test set.
 
-    Args:
-        folder: ``references/PAIR.NAME.txt`` and ``system-outputs/PAIR/SYSTEM.txt`` have a line per segment, as has
-            ``documents/PAIR.docs``, if there is one: a domain and a document.
-
-    Raises:
-        FileError: A file is missing, or has another number of lines than others of its pair; names it.
+    ``references/PAIR.NAME.txt`` and ``system-outputs/PAIR/SYSTEM.txt`` have a line per segment, as has
+    ``documents/PAIR.docs``, if there is one: a domain and a document. Raises FileError, which names the file.
     """
     pairs = sorted(path.name for path in (folder / "system-outputs").glob("*") if path.is_dir())
     if not pairs:
@@ -94,13 +84,8 @@ def submission_files(
 
     ``NAME.sys.score`` and ``NAME.seg.score`` are tables of the shared task: metric, language pair, test set, domain,
     (document,) reference, system, (segment number,) score; a domain's score of a system is the mean of its segments.
-    ``metric-scores/PAIR/NAME-REFERENCE.{sys,domain,seg}.score`` are what mt-metrics-eval reads.
-
-    Args:
-        name: Of the metric.
-        year: Of the test set, as ``wmt23``.
-        outputs: From `list_outputs`.
-        scores: By output, the score of all segments and of each.
+    ``metric-scores/PAIR/NAME-REFERENCE.{sys,domain,seg}.score`` are what mt-metrics-eval reads. `scores` has, by
+    output, the score of all segments and of each.
     """
     files: dict[str, list[tuple[object, ...]]] = {f"{name}.sys.score": [], f"{name}.seg.score": []}
     for (test, reference, system), (score, segments) in zip(outputs, scores, strict=True):

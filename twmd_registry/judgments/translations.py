@@ -260,11 +260,8 @@ def read_scores(
 ) -> dict[str, list[float | None]]:
     """Read every system's scores, one per segment (or other unit), in the order of the file; ``None`` where it says so.
 
-    With `domains`, rows begin with one of them (or any, if there is none), and scores are by ``DOMAIN SYSTEM``.
-
-    Raises:
-        FileError: A line is not ``SYSTEM<TAB>SCORE``, or a system has another number of scores; names the row. Or the
-            file is empty.
+    With `domains`, rows begin with one of them (or any, if there is none), and scores are by ``DOMAIN SYSTEM``. Raises
+    FileError, which names the row.
     """
     scores: dict[str, list[float | None]] = {}
     numbers: dict[str, list[int]] = {}

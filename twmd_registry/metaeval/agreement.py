@@ -109,9 +109,6 @@ def agreement(
         seed: Of the bootstrap, which draws the same rows for every metric.
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
 
-    Returns:
-        The average with its interval, and every part that has a value.
-
     Raises:
         SpecError: An unknown statistic or averaging, or not for each other; a seed or number of resamples below 0.
         InputError: The data do not name items or systems; scores of another shape or not finite; no part has a value.
@@ -240,13 +237,6 @@ def mean_of_parts(resampled: np.ndarray, values: np.ndarray) -> np.ndarray:
     is_undefined = np.isnan(resampled)
     means = np.where(is_undefined, values[:, None], resampled).mean(axis=0)
     return np.where(is_undefined.all(axis=0), np.nan, means)
-
-
-def mean_of_defined(values: np.ndarray) -> np.ndarray:
-    """Return the mean over parts, shape (parts, B) to (B,); NaN is left out, and the result where everything is."""
-    defined = ~np.isnan(values)
-    counts = defined.sum(axis=0)
-    return np.where(counts > 0, np.where(defined, values, 0.0).sum(axis=0) / np.maximum(counts, 1), np.nan)
 
 
 def system_agreement(

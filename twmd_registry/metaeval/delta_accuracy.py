@@ -33,18 +33,8 @@ SIZES = (50, 100, 200, 400, 800, 1600)
 DRAWS, RESAMPLES = 20, 200
 """Draws of segments of every size; resamples of systems for the interval."""
 LEAST_SYSTEMS = 5
-
-
-COMPARISON = np.dtype(
-    [
-        ("difference", np.float64),
-        ("segments", np.int64),
-        ("agreed", np.bool_),
-        ("first", np.int64),
-        ("second", np.int64),
-        ("weight", np.float64),
-    ]
-)
+COMPARISON = np.dtype("f8, i8, ?, i8, i8, f8")
+COMPARISON.names = ("difference", "segments", "agreed", "first", "second", "weight")
 """Two systems on the same segments: the difference of their scores, 0 or more; whether people prefer the system that
 scores higher, over all segments; the numbers of the systems; and a weight, by which every number of segments counts as
 much as every other."""
@@ -53,12 +43,8 @@ much as every other."""
 def list_comparisons(scores: Sequence[float], rated: RatedSegments, *, seed: int = 0) -> np.ndarray:
     """Compare the systems of every group on samples of the segments that all of them have.
 
-    Returns:
-        Of type `COMPARISON`; shape (comparisons,).
-
-    Raises:
-        InputError: The data do not name items and systems, or no group has `LEAST_SYSTEMS` systems with segments in
-            common.
+    Returns an array of type `COMPARISON`, shape (comparisons,). Raises InputError where the data do not name items and
+    systems, or no group has `LEAST_SYSTEMS` systems with segments in common.
     """
     if rated.item is None or rated.system is None:
         raise InputError("comparisons of systems need the item and the system of every segment.")

@@ -73,14 +73,10 @@ LayerState = tuple[torch.Tensor, dict[Centering, torch.Tensor | None]]
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Similarities of a model's words.
+    """Similarities of a model's words, of type `ESTIMATE`; shape (centerings, layers, similarities).
 
-    Attributes:
-        model: Its name and content, as in a signature.
-        texts: Texts that have a word.
-        words: Words in them: tokens that are not special.
-        empty: Texts without a word, which were left out.
-        estimates: Of type `ESTIMATE`; shape (centerings, layers, similarities).
+    `model` is its name and content, as in a signature; `words` are tokens that are not special, in `texts` texts, and
+    `empty` texts have none.
     """
 
     model: str
@@ -135,23 +131,9 @@ def diagnose(
     texts in their order), of the corpus; ``background`` is measured where this package brings a mean vector for the
     model. The similarities are cosines of two words, see `Similarity`. All centerings and layers use the same pairs.
 
-    Args:
-        model: Hub id, folder or alias of an encoder.
-        texts: The corpus.
-        options: Device, batch size and caches.
-        pairs: Most pairs for every similarity; if there are fewer, all pairs are used, without random sampling.
-        seed: Random seed of the sample of pairs.
-        progress: Called with the number of texts encoded.
-
-    Returns:
-        The means with their standard errors.
-
-    Raises:
-        InputError: Fewer than two texts have a word, or `pairs` or `seed` is out of range.
-        ModelError: The model is not available or cannot be loaded.
-
-    Warns:
-        TwmdWarning: Fewer texts than `RELIABLE_SAMPLE`; texts that are cut, or have no word; nothing to compare.
+    If there are fewer `pairs` for a similarity, all are used, without random sampling. Raises InputError where fewer
+    than two texts have a word, and ModelError for the model; warns of few texts, of texts that are cut or have no word,
+    and where there is nothing to compare.
     """
     if pairs < 1 or seed < 0:
         raise InputError(f"pairs={pairs}, seed={seed}: expected at least one pair and a seed from 0.")

@@ -31,13 +31,8 @@ LEVELS = ((SYSTEM, Averaging.NONE), *((SEGMENT, own) for own in (Averaging.NONE,
 
 
 class RankedData(NamedTuple):
-    """What tasks are made of.
-
-    Attributes:
-        scores: Of every metric, the scores of all segments; shape (metrics, segments).
-        systems: Of every metric, published scores of systems by group and system.
-        rated: The ratings; groups are language pairs.
-        divisions: The domains, and what was written by people.
+    """What tasks are made of: of every metric, the scores of all segments, shape (metrics, segments), and published
+    scores of systems by group and system; the ratings, whose groups are language pairs; and domains and people.
     """
 
     scores: Sequence[Sequence[float]]
@@ -50,9 +45,8 @@ class RankTask(NamedTuple):
     """What metrics are ranked by; weight is shared out among the values of each field in turn.
 
     Attributes:
-        pair: Language pair, or `EVERY_PAIR`.
-        domain: Domain, or `EVERY_DOMAIN`.
-        level: What is correlated.
+        pair: Or `EVERY_PAIR`.
+        domain: Or `EVERY_DOMAIN`.
         people: ``with people`` or ``without people``: whether translations by people are among the systems.
         averaging: Over what the correlations of segments are averaged.
         statistic: Pearson or Kendall; of `EVERY_PAIR`, accuracy.

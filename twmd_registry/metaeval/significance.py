@@ -12,14 +12,7 @@ import numpy as np
 from twmd_registry.engine.input_warnings import check_sample, warn_about_small_samples
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval.agreement import (
-    SEED,
-    Averaging,
-    Undefined,
-    mean_of_defined,
-    split_parts,
-    warn_about_undefined,
-)
+from twmd_registry.metaeval.agreement import SEED, Averaging, Undefined, split_parts, warn_about_undefined
 from twmd_registry.metaeval.correlation import LEAST_ROWS, THRESHOLD, Estimator, check_numbers, pearson, statistic_named
 from twmd_registry.registry.names import Statistic
 
@@ -60,18 +53,9 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
         InputError: Three segments or fewer; a correlation outside -1 to 1, or not a number; three correlations that no
             data have together; or metrics that are each other's opposite, whose difference has no distribution.
 
-    Warns:
-        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments.
-
     >>> round(williams(0.6, 0.5, 0.8, 103).p, 4)
     0.0256
     """
-    test = _williams(r_a, r_b, r_ab, n)
-    check_sample(n)
-    return test
-
-
-def _williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
     if n <= LEAST_ROWS:
         raise InputError(f"Williams' test needs more than {LEAST_ROWS} segments; got {n}.")
     for name, r in (("r_a", r_a), ("r_b", r_b), ("r_ab", r_ab)):
@@ -109,7 +93,7 @@ def williams_by_part(
     for name, rows, _ in split_parts(rated, Statistic.PEARSON, averaging):
         own_a, own_b, ratings = a[rows], b[rows], rated.ratings[rows]
         try:
-            tests[name] = _williams(pearson(own_a, ratings), pearson(own_b, ratings), pearson(own_a, own_b), len(rows))
+            tests[name] = williams(pearson(own_a, ratings), pearson(own_b, ratings), pearson(own_a, own_b), len(rows))
             sizes[name] = len(rows)
         except InputError:
             tests[name] = None
@@ -182,7 +166,7 @@ def permutation(
             continue
         permuted.append(permute(both[:, rows], estimator, swaps[rows]))
     warn_about_undefined(wanted, undefined, len(observed))
-    differences = mean_of_defined(np.array(permuted))
+    differences = np.ma.masked_invalid(permuted).mean(axis=0).filled(np.nan)  # shape (1 + trials,)
     below = differences[1:] < differences[0] - _ROUNDING  # False for an undefined trial
     return AgreementTest(float(np.mean(observed)), float((1 + (~below).sum()) / (1 + trials)))
 
@@ -198,17 +182,8 @@ def rank_metrics(
 
     From the metric that agrees best downwards: a metric has the rank of the one above it, unless a metric of that rank
     outperforms it by `permutation` of single scores or pairs (p of at most `SIGNIFICANT`); then it begins the next
-    rank. Time grows with the number of pairs of one rank.
-
-    Args:
-        scores: Of every metric; shape (metrics, segments).
-        values: The statistic of every metric.
-        rated: The ratings.
-        statistic: A value of `Statistic`.
-        permuted: Averaging, trials, seed and threshold, as for `permutation`, whose errors are raised.
-
-    Returns:
-        Ranks from 1.
+    rank. Time grows with the number of pairs of one rank. `scores` has shape (metrics, segments), `values` are of the
+    statistic; `permuted` are keywords of `permutation`, whose errors are raised. Returns ranks from 1.
     """
     ranks, rank, cluster = [0] * len(scores), 1, list[int]()
     for metric in sorted(range(len(scores)), key=lambda each: -values[each]):

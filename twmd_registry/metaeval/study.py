@@ -49,23 +49,15 @@ MOST_COLUMNS = 12
 
 @dataclass(frozen=True)
 class Study:
-    """What is measured.
+    """What is measured; raises SpecError for a value that is not possible.
 
     Attributes:
-        data: The data's name.
         content: Hash of the data, `twmd_registry.judgments.sets.content_of`.
         metrics: What is compared, ours, SacreBLEU's and published scores; the others are tested against the first.
-        statistics: Correlations.
-        averaging: Over what correlations are averaged.
         level: What is correlated.
         resamples: Bootstrap resamples of the intervals; 0 for none.
         trials: Permutations of the tests against the first metric; 0 for no tests.
-        seed: Of both.
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
-
-    Raises:
-        SpecError: An unknown metric, statistic, averaging or level; none at all; a number below 0; or tests at the
-            level of systems.
     """
 
     data: str
@@ -238,16 +230,8 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
     """Score every segment by every metric, each text encoded once, and correlate.
 
     `progress` is called with the number of segments scored, and of those whose agreement is measured, per metric.
-
-    Raises:
-        SpecError: A statistic that does not go with the averaging or level.
-        InputError: Other data than the study's; a correlation that is undefined everywhere; a column that the averaging
-            needs and the data lack.
-        ModelError: As `Scorer.score`.
-
-    Warns:
-        TwmdWarning: A metric was trained or tuned on the data; a sample is too small for tests and intervals; a
-            correlation is undefined.
+    Raises InputError for other data than the study's, and what `score_side_by_side`, `agreement` and `permutation`
+    raise, whose warnings it gives.
     """
     if content_of(rated) != study.content:
         raise InputError(

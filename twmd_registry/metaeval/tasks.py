@@ -20,7 +20,6 @@ from twmd_registry.metaeval.rank_tasks import (
     EVERY_DOMAIN,
     PUBLISHED,
     RankedData,
-    RankTask,
     TaskPart,
     average,
     average_ranks,
@@ -44,7 +43,6 @@ class Task(NamedTuple):
     """How a year's metrics were ranked.
 
     Attributes:
-        pairs: The language pairs with MQM ratings.
         by_pair: Level and statistic of every part of the average; each is taken in every language pair.
         accuracy: Whether the pairwise accuracy of systems over all language pairs is a part, too, as heavy as a part of
             every language pair together.
@@ -190,7 +188,7 @@ def _measure_ranks(
     ranked = rank_by_tasks(
         tasks, data, trials=study.trials, seed=study.seed, done=lambda: progress(step) if progress else None
     )
-    parts = [{_name_task(task): part for task, part in own.items()} for own in ranked]
+    parts = [{" ".join(map(str, task)): part for task, part in own.items()} for own in ranked]
     said = [f"{len(parts[0])} of {PUBLISHED} tasks"]
     if undefined := len(tasks) - len(parts[0]):
         said.append(f"{undefined} are left out, in which a metric has no correlation")
@@ -202,11 +200,6 @@ def _measure_ranks(
     if not study.trials:
         said.append("ranks are those of the values (--trials 1000 gives ranks of significance, as the task has)")
     return parts, [average_ranks(own) for own in ranked], f"{'; '.join(said)}."
-
-
-def _name_task(task: RankTask) -> str:
-    """Return the name of a task in results."""
-    return " ".join(str(value) for value in task)
 
 
 def _measure(

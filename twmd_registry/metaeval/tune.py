@@ -59,16 +59,9 @@ def settings(
 ) -> Iterator[MetricSpec]:
     """Yield every setting of the grid for one metric, an encoder and its hidden states.
 
-    Args:
-        metric: The metric.
-        model: The encoder.
-        layers: Hidden states to try.
-        tried: By key, what is tried instead of, or beside, `GRID`; keys that the metric does not use are left out.
-        most: Settings at most, None for all: fewer values are tried of the keys in `ORDERED`, then of others.
-        kept: Keys of which all values are tried whatever `most` says.
-
-    Raises:
-        SpecError: A metric without layers (it has nothing to tune here), or no combination that is possible.
+    `tried` has, by key, what is tried instead of, or beside, `GRID`. With `most`, fewer values are tried of the keys in
+    `ORDERED`, then of others, but all of those in `kept`. Raises SpecError for a metric without layers, or where no
+    combination is possible.
 
     >>> tried = {"temperature": [0.1, 0.2], "special": ["cls"], "centering": ["none"]}
     >>> [spec.temperature for spec in settings("twmd", "a/b", [3], tried)]
