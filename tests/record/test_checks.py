@@ -148,7 +148,7 @@ def test_baseline_without_its_references_brings_a_warning(files: Path) -> None:
         check_not_worse(read_record("good.json"), read_record("good.json"), 0.05, 1)
 
 
-def test_names_that_xml_cannot_hold_are_written_without_them() -> None:
+def test_names_that_xml_cannot_hold_are_written_with_escapes() -> None:
     content = write_junit([("a\x00<b>.txt", "c & d", "e\x1bf")])
     case = ET.fromstring(content)[0][0]
-    assert (case.get("classname"), case.get("name"), case[0].get("message")) == ("a?<b>.txt", "c & d", "e?f")
+    assert (case.get("classname"), case.get("name"), case[0].get("message")) == ("a\\x00<b>.txt", "c & d", "e\\x1bf")

@@ -193,6 +193,7 @@ class TestRefusals:
             ('{"predictions": ["ä"], "references": ["a"]}'.encode("utf-16"), 400, "not JSON in UTF-8"),
             (b'{"predictions": ["\\ud800"], "references": ["a"]}', 400, "hex escape"),
             (b'{"predictions": [' + b"9" * 100_000 + b'], "references": ["a"]}', 400, "number out of range"),
+            (b'{"predictions": ["a"], "references": ["a"], "predictions": []}', 400, "'predictions' comes twice"),
             (b'{"predictions": [NaN], "references": ["a"]}', 422, "predictions[0] must be a text; got float nan"),
             (b'{"predictions": [1e999], "references": ["a"]}', 422, "predictions[0] must be a text; got float inf"),
             (b"[]", 422, "the body: Input should be an object"),

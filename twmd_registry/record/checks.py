@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from twmd_registry.engine.input_warnings import check_sample
-from twmd_registry.errors import InputError, warn
+from twmd_registry.errors import InputError, visible, warn
 from twmd_registry.record.content import Record, RecordedSystem, SystemComparison, SystemScore
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec
@@ -91,12 +91,9 @@ def _randomise(own: Sequence[float], other: Sequence[float], seed: int) -> float
     """Return the p of a mean difference as low as that of two lists of scores of the same segments."""
     from scipy.stats import permutation_test
 
-    def mean_difference(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
-        return np.asarray(np.mean(x - y, axis=axis))
-
     test = permutation_test(
         (own, other),
-        mean_difference,
+        lambda x, y, axis: np.mean(x - y, axis=axis),
         permutation_type="samples",
         n_resamples=TRIALS,
         alternative="less",
@@ -112,15 +109,10 @@ def write_junit(checks: Sequence[Check]) -> bytes:
     failures = sum(bool(failure) for *_, failure in checks)
     suite = ET.Element("testsuite", name="twmd", tests=str(len(checks)), failures=str(failures))
     for system, name, failure in checks:
-        case = ET.SubElement(suite, "testcase", classname=_printable(system), name=_printable(name))
+        case = ET.SubElement(suite, "testcase", classname=visible(system), name=visible(name))
         if failure:
-            ET.SubElement(case, "failure", message=_printable(failure))
+            ET.SubElement(case, "failure", message=visible(failure))
     root = ET.Element("testsuites")
     root.append(suite)
     content: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return content
-
-
-def _printable(text: str) -> str:
-    """Return a name without characters that XML does not have."""
-    return "".join(character if character.isprintable() else "?" for character in text)

@@ -110,7 +110,7 @@ def read_record(path: str | Path) -> Record:
 def parse_record(text: str) -> Record:
     """Read a record from its JSON text; raises FileError, which names the place in it, if it is none."""
     try:
-        table = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeated_keys)
+        table = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=refuse_repeated_keys)
     except RecursionError as error:
         raise FileError("it is nested too deeply.") from error
     except ValueError as error:
@@ -260,7 +260,8 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
 
 
-def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; raises ValueError if a key comes twice, of which Python's reader takes the last."""
     table: dict[str, Any] = {}
     for key, value in pairs:
         if key in table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
 from collections.abc import Callable, Coroutine
 from email.message import Message
 from http import HTTPStatus
@@ -17,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from twmd_registry.errors import InputError, SpecError, TwmdError
+from twmd_registry.record.file import refuse_repeated_keys
 from twmd_registry.report.template import render
 from twmd_registry.serve.service import Answer, Service, ServiceError
 from twmd_registry.version import __version__
@@ -184,7 +186,8 @@ async def _read(request: Request) -> bytes:
 def parse(kind: type[Asked], body: bytes) -> Asked:
     """Read a body; raises ServiceError if it is not JSON, and InputError if its fields are not those of the request."""
     try:
-        return kind.model_validate_json(body)
+        fields = kind.model_validate_json(body)
+        json.loads(body, object_pairs_hook=refuse_repeated_keys)  # pydantic takes the last of equal keys
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         where, why = ".".join(map(str, first["loc"]))[:80] or "the body", first["msg"]
@@ -192,6 +195,9 @@ def parse(kind: type[Asked], body: bytes) -> Asked:
             raise ServiceError(400, f"the body is not JSON in UTF-8: {why.removeprefix('Invalid JSON: ')}.") from None
         what = {"missing": " is missing", "extra_forbidden": " is unknown"}.get(first["type"], f": {why}")
         raise InputError(f"{where}{what}; the fields are {', '.join(kind.model_fields) or 'none'}.") from None
+    except ValueError as error:
+        raise ServiceError(400, f"the body is ambiguous JSON: {error}.") from None
+    return fields
 
 
 async def _refuse(request: Request, error: Exception) -> JSONResponse:
