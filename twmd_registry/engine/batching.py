@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache, partial
 from itertools import accumulate, chain, pairwise
 from typing import Any, TypeAlias
 
@@ -53,18 +54,18 @@ def _share_pass(tasks: Sequence[Pairs]) -> Callable[[int], GroupScore]:
         counts=np.concatenate([own.counts for own in tasks]),
         starts=np.concatenate([own.starts + span.start for own, span in zip(tasks, places, strict=True)]),
     )
-    scored: dict[tuple[int, ...], Scored | None] = {}
+
+    @cache
+    def score_merged(*group: Backend) -> Scored | None:
+        try:
+            return group[0].score_group(group, merged, split_progress(None, 0, stages=1))
+        except (TwmdError, MemoryError, RuntimeError) as error:
+            if not isinstance(error, TwmdError) and not is_out_of_memory(error):
+                raise
+            return None
 
     def score_group(number: int, group: Sequence[Backend], own: Pairs, stage: Stage) -> Scored:
-        key = tuple(map(id, group))
-        if key not in scored:
-            try:
-                scored[key] = group[0].score_group(group, merged, split_progress(None, 0, stages=1))
-            except (TwmdError, MemoryError, RuntimeError) as error:
-                if not isinstance(error, TwmdError) and not is_out_of_memory(error):
-                    raise
-                scored[key] = None
-        result = scored[key]
+        result = score_merged(*group)
         if result is None:  # a request makes the pass fail: each is scored alone, so that the others have their scores
             return group[0].score_group(group, own, stage)
         (scores, flags), span = result, texts[number]
@@ -73,7 +74,7 @@ def _share_pass(tasks: Sequence[Pairs]) -> Callable[[int], GroupScore]:
             [*(f[span] for f in flags[:-1]), missing]
         )
 
-    return lambda number: lambda group, own, stage: score_group(number, group, own, stage)
+    return lambda number: partial(score_group, number)
 
 
 def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[Outcome]:

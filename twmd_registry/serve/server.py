@@ -100,10 +100,9 @@ def read_key(file: Path | None) -> str | None:
         key, source = os.environ.get(KEY_VARIABLE), KEY_VARIABLE
     else:
         try:
-            key, source = file.read_text(encoding="utf-8").strip(), str(file)
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not UTF-8"
-            raise FileError(f"cannot read the API key {file}: {reason}.") from error
+            key, source = file.read_text(encoding="utf-8", errors="replace").strip(), str(file)
+        except OSError as error:
+            raise FileError(f"cannot read the API key {file}: {error.strerror}.") from error
     if key is not None and not re.fullmatch(r"[!-~]{16,}", key):
         raise FileError(f"{source} has no API key: expected 16 or more ASCII characters without blanks.")
     return key
