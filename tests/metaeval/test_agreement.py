@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def make_campaign(
     return scores, RatedSegments(group, [""] * len(rows), [""] * len(rows), ratings, 0, item, system)
 
 
-@pytest.mark.parametrize("averaging", Averaging)
+@pytest.mark.parametrize("averaging", get_args(Averaging))
 def test_average_equals_the_loop_over_parts(averaging: Averaging) -> None:
     scores, rated = make_campaign()
     columns = {"none": ["all"] * len(scores), "group": rated.group, "item": rated.item, "system": rated.system}

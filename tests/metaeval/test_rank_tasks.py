@@ -18,7 +18,6 @@ from twmd_registry.cli import main
 from twmd_registry.judgments.official import Divisions, read_divisions
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import read_rated
-from twmd_registry.metaeval.agreement import Averaging
 from twmd_registry.metaeval.rank_tasks import (
     EVERY_DOMAIN,
     EVERY_PAIR,
@@ -93,7 +92,7 @@ def test_ranks_are_those_of_correlations_computed_one_by_one() -> None:
                     np.array([[v[rows & (system == s)].mean() for s in set(system[rows])] for v in (own, ratings)])
                 ]
             else:
-                column = {Averaging.NONE: group, Averaging.SYSTEM: system, Averaging.ITEM: item}[task.averaging]
+                column = {"none": group, "system": system, "item": item}[task.averaging]
                 parts = [np.array([own, ratings])[:, rows & (column == name)] for name in set(column[rows])]
             each = [functions[task.statistic](*part).statistic for part in parts if np.ptp(part, axis=1).all()]
             values.append(np.mean(each))

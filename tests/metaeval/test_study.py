@@ -20,7 +20,7 @@ from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
-from twmd_registry.metaeval.agreement import Averaging, agreement, system_agreement
+from twmd_registry.metaeval.agreement import agreement, system_agreement
 from twmd_registry.metaeval.side_by_side import TextTable, as_report, score_lexically
 from twmd_registry.metaeval.significance import permutation, rank_metrics, williams_by_part
 from twmd_registry.metaeval.study import MOST_COLUMNS, SYSTEM, Study, StudyResult, run_study
@@ -65,7 +65,7 @@ def test_study_name_differs_with_every_field() -> None:
         {"content": "0" * 12},
         {"metrics": PLAIN.metrics[:2]},
         {"statistics": (Statistic.PEARSON,)},
-        {"averaging": Averaging.NONE},
+        {"averaging": "none"},
         {"level": SYSTEM},
         {"resamples": 51},
         {"trials": 7},

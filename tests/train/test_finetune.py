@@ -28,7 +28,7 @@ from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.presets import read_presets
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.train.finetune import FinetunePlan, FinetuneResult, _warn_about_population, finetune
-from twmd_registry.train.recipe import Loss, Recipe
+from twmd_registry.train.recipe import Recipe
 from twmd_registry.train.trainer import LOG_STEPS, last_checkpoint
 
 CPU = RunOptions(device="cpu")
@@ -239,7 +239,7 @@ def test_run_killed_in_a_checkpoint_ends_like_an_uninterrupted_run(
     train, dev = write_words(tmp_path / "train.jsonl", 80, 1), write_words(tmp_path / "dev.jsonl", 20, 2)
     whole, killed = tmp_path / "whole" / "adapter", tmp_path / "killed" / "adapter"
     recipe = "--epochs 3 --batch 8 --rank 2 --save-steps 6 --learning-rate 1e-2 --device cpu --loss".split()
-    command = ["finetune", "twmd", "--train", train, "--dev", dev, *recipe, Loss.PEARSON]
+    command = ["finetune", "twmd", "--train", train, "--dev", dev, *recipe, "pearson"]
     command += ["--set", f"model={tiny}", "layer=2", "centering=batch", "-o"]
     assert main([*command, str(whole)]) == 0
     expected = capsys.readouterr().out

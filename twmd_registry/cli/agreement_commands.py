@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import rich_click as click
 
@@ -252,7 +252,7 @@ def write_diagnosis(diagnosis: Diagnosis, folder: Path, stem: str) -> None:
     from twmd_registry.metaeval.diagnosis import Similarity
     from twmd_registry.report.figures import SUFFIXES, curves
 
-    numbers = [f"{name}{field}" for name in Similarity for field in ("", "_error", "_pairs", "_left_out")]
+    numbers = [f"{name}{field}" for name in get_args(Similarity) for field in ("", "_error", "_pairs", "_left_out")]
     rows = (
         [centering, layer, *(number for own in estimates.values() for number in own.values())]
         for centering, layer, estimates in diagnosis.rows
@@ -261,7 +261,7 @@ def write_diagnosis(diagnosis: Diagnosis, folder: Path, stem: str) -> None:
     layers = np.arange(diagnosis.estimates.shape[1])
     panels = {
         str(centering): {
-            str(name): (layers, own[:, s]["mean"], own[:, s]["error"]) for s, name in enumerate(Similarity)
+            str(name): (layers, own[:, s]["mean"], own[:, s]["error"]) for s, name in enumerate(get_args(Similarity))
         }
         for centering, own in zip(diagnosis.centerings, diagnosis.estimates, strict=True)
     }

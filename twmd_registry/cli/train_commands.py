@@ -166,8 +166,8 @@ finetuning = declare.all_of(
     declare.output("Where the adapter, the preset and the card are written.", required=True),
     declare.flag("--full", "Train all weights that the metric reads (default: a LoRA adapter).", **RECIPE),
     declare.option("--rank", "N", "Rank of the LoRA adapter (default: 16).", **RECIPE),
-    declare.choice("--target", Target, Target.OUTPUT, TARGET, **RECIPE),
-    declare.choice("--loss", Loss, Loss.MSE, LOSS, **RECIPE),
+    declare.choice("--target", get_args(Target), "output", TARGET, **RECIPE),
+    declare.choice("--loss", get_args(Loss), "mse", LOSS, **RECIPE),
     declare.flag("--bf16", BF16, **RECIPE),
     declare.option("--dropout", "P", DROPOUT, type=float, **RECIPE),
     declare.option("--epochs", "N", "Default: 3.", default=3, **RECIPE),
@@ -296,7 +296,7 @@ def _finetune(arguments: Arguments, complete: Callable[[FinetunePlan], FinetuneP
     (scorer,) = make_scorers(arguments.asked, options)
     keys = ("full", "epochs", "learning_rate", "batch", "seed", "bf16", "dropout", "save_steps")
     given = {key: getattr(arguments, key) for key in keys} | ({"rank": arguments.rank} if arguments.rank else {})
-    recipe = Recipe(target=Target(arguments.target), loss=Loss(arguments.loss), **given)
+    recipe = Recipe(target=arguments.target, loss=arguments.loss, **given)
     from twmd_registry.train.data import TrainingData
     from twmd_registry.train.finetune import FinetunePlan, check_output, finetune
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -41,16 +40,10 @@ Part = tuple[str, np.ndarray, Estimator]
 Undefined = tuple[str, int, str]
 """The name of a part without a value, its segments, and the reason."""
 
-
-class Averaging(StrEnum):
-    """What a statistic is averaged over: nothing (one value of all rows), groups such as language pairs, items, or
-    systems.
-    """
-
-    NONE = "none"
-    GROUP = "group"
-    ITEM = "item"
-    SYSTEM = "system"
+Averaging = Literal["none", "group", "item", "system"]
+"""What a statistic is averaged over: nothing (one value of all rows), groups such as language pairs, items, or
+systems.
+"""
 
 
 @dataclass(frozen=True)
@@ -88,7 +81,7 @@ def agreement(
     scores: Sequence[float] | np.ndarray,
     rated: RatedSegments,
     *,
-    averaging: str = Averaging.GROUP,
+    averaging: str = "group",
     resamples: int = RESAMPLES,
     seed: int = SEED,
     threshold: float = THRESHOLD,
@@ -122,7 +115,7 @@ def agreement(
     parts = split_parts(rated, wanted, averaging, threshold=threshold)
     estimates, undefined = _estimate_parts(wanted, parts, numbers)
     values = np.array([estimate.value for estimate in estimates.values()])
-    if averaging == Averaging.ITEM and wanted not in PAIRWISE:
+    if averaging == "item" and wanted not in PAIRWISE:
         resampled = [np.zeros(0)] * len(values)
         n, units = len(values), {"items": len(values)}
         mean = CorrelationEstimate(float(values.mean()), n, n, lambda weights: values @ weights / n)
@@ -163,11 +156,11 @@ def split_parts(
     Raises SpecError for an averaging that does not exist or go with the statistic, and InputError where the data do not
     name what is needed, or a rating is not finite.
     """
-    if averaging not in set(Averaging):
-        raise SpecError(f"there is no averaging {averaging!r}; {menu(str(averaging), Averaging)}.")
-    if statistic is Statistic.SPA and averaging not in {Averaging.NONE, Averaging.GROUP}:
+    if averaging not in get_args(Averaging):
+        raise SpecError(f"there is no averaging {averaging!r}; {menu(str(averaging), get_args(Averaging))}.")
+    if statistic is Statistic.SPA and averaging not in {"none", "group"}:
         raise SpecError(f"spa compares systems; expected averaging=none or averaging=group, not {averaging}.")
-    if statistic in PAIRWISE and rated.item is None and averaging in {Averaging.GROUP, Averaging.ITEM}:
+    if statistic in PAIRWISE and rated.item is None and averaging in {"group", "item"}:
         missing = f"{statistic} compares segments of one item, and these data do not name items"
         raise InputError(f"{missing}: give the column that does (item=).")
     everything = [EVERYTHING] * len(rated.group)
@@ -178,7 +171,7 @@ def split_parts(
         raise InputError(f"{missing}: give the column that does ({averaging}=).")
     ratings = check_numbers("ratings", rated.ratings, len(rated.ratings))
     items, systems = (None if labels is None else np.asarray(labels) for labels in (rated.item, rated.system))
-    if statistic in PAIRWISE - {Statistic.SPA} and averaging != Averaging.GROUP:
+    if statistic in PAIRWISE - {Statistic.SPA} and averaging != "group":
         items, column = np.asarray(column), everything
     names, code = np.unique(np.asarray(column), return_inverse=True)
     parts = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code))[:-1])
@@ -244,7 +237,7 @@ def system_agreement(
     scores: Sequence[float] | np.ndarray,
     rated: RatedSegments,
     *,
-    averaging: str = Averaging.GROUP,
+    averaging: str = "group",
     resamples: int = RESAMPLES,
     seed: int = SEED,
     systems: Mapping[tuple[str, str], float] | None = None,
@@ -319,7 +312,7 @@ def mean_systems(
 def check_systems(rated: RatedSegments, statistic: str, averaging: str) -> Statistic:
     """Return the statistic; raise SpecError or InputError, as `system_agreement`, before anything is scored."""
     wanted = statistic_named(statistic)
-    if wanted in PAIRWISE - {Statistic.SPA} or averaging not in {Averaging.GROUP, Averaging.NONE}:
+    if wanted in PAIRWISE - {Statistic.SPA} or averaging not in {"group", "none"}:
         expected = "systems are ranked by pearson, spearman, kendall or spa, averaged over group or none"
         raise SpecError(f"{expected}; not by {wanted} over {averaging}.")
     if rated.system is None:

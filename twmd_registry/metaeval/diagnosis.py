@@ -7,8 +7,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -38,24 +37,18 @@ TREND = 0.5
 """Least size of Spearman's rank correlation of a similarity with the layer that counts as rising or falling."""
 LEAST_LAYERS = 3
 
+Similarity = Literal["random", "self", "intra"]
+"""Which two words are compared.
 
-class Similarity(StrEnum):
-    """Which two words are compared.
-
-    ``random``: any two of the corpus (the baseline). ``self``: one word in two different sentences; every word that is
-    in two sentences counts the same. ``intra``: two different words of one sentence; every sentence that has two counts
-    the same.
-    """
-
-    RANDOM = "random"
-    SELF = "self"
-    INTRA = "intra"
-
+``random``: any two of the corpus (the baseline). ``self``: one word in two different sentences; every word that is
+in two sentences counts the same. ``intra``: two different words of one sentence; every sentence that has two counts
+the same.
+"""
 
 PROPERTIES = {
-    Similarity.RANDOM: "zero expected similarity",
-    Similarity.SELF: "decreasing self-similarity",
-    Similarity.INTRA: "increasing intra-similarity",
+    "random": "zero expected similarity",
+    "self": "decreasing self-similarity",
+    "intra": "increasing intra-similarity",
 }
 """What the paper asks of each similarity."""
 ESTIMATE = np.dtype([("mean", np.float64), ("error", np.float64), ("pairs", np.int64), ("left_out", np.int64)])
@@ -93,7 +86,7 @@ class Diagnosis:
         for centering, layers in zip(self.centerings, self.estimates, strict=True):
             for layer, row in enumerate(layers):
                 named = (dict(zip(ESTIMATE.names or (), own.item(), strict=True)) for own in row)
-                yield centering, layer, dict(zip(Similarity, named, strict=True))
+                yield centering, layer, dict(zip(get_args(Similarity), named, strict=True))
 
     @property
     def verdicts(self) -> dict[tuple[Centering, Similarity], Verdict]:
@@ -102,7 +95,7 @@ class Diagnosis:
         return {
             (centering, similarity): judge(similarity, means[c, :, s])
             for c, centering in enumerate(self.centerings)
-            for s, similarity in enumerate(Similarity)
+            for s, similarity in enumerate(get_args(Similarity))
         }
 
     def as_dict(self) -> dict[str, Any]:
@@ -143,7 +136,7 @@ def diagnose(
         tokens = _tokenise(encoder, texts)
         words = ids, text = _words_of(tokens)
         rng, unknown = np.random.default_rng(seed), encoder.tokenizer.unk_token_id
-        drawn = {similarity: pair_words(similarity, words, unknown, pairs, rng) for similarity in Similarity}
+        drawn = {similarity: pair_words(similarity, words, unknown, pairs, rng) for similarity in get_args(Similarity)}
         if undefined := ", ".join(similarity for similarity, (first, *_) in drawn.items() if len(first) == 0):
             warn(f"undefined, for no two words of the texts can be compared: {undefined}; give more or longer texts.")
         sampled = np.unique(np.concatenate([np.r_[first, second] for first, second, *_ in drawn.values()]))
@@ -207,13 +200,13 @@ def judge(similarity: Similarity, means: np.ndarray) -> Verdict:
     """
     if np.isnan(means).any():
         return None, f"undefined in {int(np.isnan(means).sum())} of {len(means)} layers"
-    if similarity is Similarity.RANDOM:
+    if similarity == "random":
         worst = int(np.abs(means).argmax())
         evidence = f"farthest from zero in layer {worst}: {means[worst]:.3f}; allowed {NEGLIGIBLE}"
         return bool(abs(means[worst]) <= NEGLIGIBLE), evidence
     if len(means) < LEAST_LAYERS:
         return None, f"undefined: {len(means)} layers, {LEAST_LAYERS} are needed"
-    sign = 1 if similarity is Similarity.INTRA else -1
+    sign = 1 if similarity == "intra" else -1
     change, ends = float(means[-1] - means[0]), f"from {means[0]:.3f} to {means[-1]:.3f}"
     if np.ptp(means) == 0:
         return False, f"{ends}: the same in every layer"
@@ -243,9 +236,9 @@ def pair_words(
     """
     ids, text = words
     places = np.arange(len(ids))
-    if similarity is Similarity.RANDOM:
+    if similarity == "random":
         return _pair(places, np.zeros_like(places), places, pairs, rng)
-    if similarity is Similarity.INTRA:
+    if similarity == "intra":
         return _pair(places, text, ids, pairs, rng)
     known = places if unknown is None else places[ids != unknown]
     numbers: dict[bytes, int] = {}  # texts of the same tokens are one sentence

@@ -26,7 +26,7 @@ from twmd_registry.registry.names import Statistic
 PUBLISHED = 201
 """Tasks of the year, with its three language pairs, and four domains in each."""
 EVERY_PAIR, EVERY_DOMAIN = "all pairs", "all domains"
-LEVELS = ((SYSTEM, Averaging.NONE), *((SEGMENT, own) for own in (Averaging.NONE, Averaging.SYSTEM, Averaging.ITEM)))
+LEVELS: tuple[tuple[str, Averaging], ...] = ((SYSTEM, "none"), *((SEGMENT, own) for own in ("none", "system", "item")))
 """What is correlated, and over what correlations are averaged."""
 
 
@@ -77,7 +77,7 @@ def average(parts: Iterable[TaskPart]) -> float:
 def list_rank_tasks(pairs: Sequence[str], data: RankedData) -> list[RankTask]:
     """List the tasks of these language pairs that the data allow."""
     rated, divisions = data.rated, data.divisions
-    tasks = [RankTask(EVERY_PAIR, EVERY_DOMAIN, SYSTEM, "without people", Averaging.NONE, Statistic.ACCURACY)]
+    tasks = [RankTask(EVERY_PAIR, EVERY_DOMAIN, SYSTEM, "without people", "none", Statistic.ACCURACY)]
     for pair in pairs:
         own = [i for i, group in enumerate(rated.group) if group == pair]
         domains = [EVERY_DOMAIN, *sorted({domain for i in own if (domain := divisions.domains[i])})]
@@ -136,10 +136,10 @@ def _rank(task: RankTask, data: RankedData, trials: int, seed: int) -> tuple[lis
     compared = [np.asarray(each)[rows] for each in scores]
     if task.level == SYSTEM:
         own = own._replace(system_ratings=(rated.system_ratings or {}) | divisions.ratings)
-        means = [mean_systems(each, own, Averaging.GROUP, by) for each, by in zip(compared, systems, strict=True)]
+        means = [mean_systems(each, own, "group", by) for each, by in zip(compared, systems, strict=True)]
         compared, own = [each for each, _ in means], means[0][1]
     if task.statistic is Statistic.ACCURACY:  # a pair of systems is of one language pair, and each system is swapped
-        own, averaging = own._replace(system=own.group), Averaging.SYSTEM
+        own, averaging = own._replace(system=own.group), "system"
     values = [agreement(task.statistic, each, own, averaging=averaging, resamples=0).value for each in compared]
     if trials:
         shared = {"averaging": averaging, "trials": trials, "seed": seed}

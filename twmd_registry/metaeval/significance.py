@@ -12,7 +12,7 @@ import numpy as np
 from twmd_registry.engine.input_warnings import check_sample, warn_about_small_samples
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval.agreement import SEED, Averaging, Undefined, split_parts, warn_about_undefined
+from twmd_registry.metaeval.agreement import SEED, Undefined, split_parts, warn_about_undefined
 from twmd_registry.metaeval.correlation import LEAST_ROWS, THRESHOLD, Estimator, check_numbers, pearson, statistic_named
 from twmd_registry.registry.names import Statistic
 
@@ -82,7 +82,7 @@ def williams_by_part(
     scores_a: Sequence[float] | np.ndarray,
     scores_b: Sequence[float] | np.ndarray,
     rated: RatedSegments,
-    averaging: str = Averaging.GROUP,
+    averaging: str = "group",
 ) -> dict[str, AgreementTest | None]:
     """Test by Williams within every part of the data whether A's Pearson correlation is higher.
 
@@ -115,7 +115,7 @@ def permutation(
     rated: RatedSegments,
     statistic: str,
     *,
-    averaging: str = Averaging.GROUP,
+    averaging: str = "group",
     trials: int = 1000,
     seed: int = SEED,
     threshold: float = THRESHOLD,

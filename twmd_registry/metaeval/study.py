@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from twmd_registry.errors import InputError, SpecError, menu
 from twmd_registry.judgments.official import OfficialScores, published_systems
@@ -64,7 +64,7 @@ class Study:
     content: str
     metrics: tuple[Compared, ...]
     statistics: tuple[Statistic, ...]
-    averaging: Averaging = Averaging.GROUP
+    averaging: Averaging = "group"
     level: str = SEGMENT
     resamples: int = RESAMPLES
     trials: int = 0
@@ -76,11 +76,10 @@ class Study:
         object.__setattr__(self, "metrics", check_compared(self.metrics))
         statistics = (self.statistics,) if isinstance(self.statistics, str) else self.statistics
         object.__setattr__(self, "statistics", tuple(map(statistic_named, statistics)))
-        for field, choices in (("averaging", tuple(Averaging)), ("level", (SEGMENT, SYSTEM))):
+        for field, choices in (("averaging", get_args(Averaging)), ("level", (SEGMENT, SYSTEM))):
             value = getattr(self, field)
             if value not in choices:
                 raise SpecError(f"there is no {field} {value!r}; {menu(str(value), choices)}.")
-        object.__setattr__(self, "averaging", Averaging(self.averaging))
         if not self.statistics:
             raise SpecError("a study needs a correlation.")
         for field in ("resamples", "trials", "seed"):

@@ -14,7 +14,7 @@ from twmd_registry.errors import InputError, warn
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.overlap import Hashes, hash_references, normalise
-from twmd_registry.train.recipe import LEAST_CORRELATED, Loss, Recipe
+from twmd_registry.train.recipe import LEAST_CORRELATED, Recipe
 
 LEAST_SEGMENTS = 2
 """A single rating equals its mean; nothing can be learned from it."""
@@ -160,7 +160,7 @@ def make_batches(examples: Sequence[Example], recipe: Recipe) -> Batches:
     group with too few segments or constant ratings is refused: it has no correlation.
     """
     lengths = np.array([max(len(text.encode()) for text in (prediction, *own)) for prediction, own, *_ in examples])
-    if recipe.loss is Loss.MSE:
+    if recipe.loss == "mse":
         return Batches([np.arange(len(examples))], lengths, recipe.batch, recipe.seed)
     groups = dict[tuple[str, str], list[int]]()
     for row, (*_, group) in enumerate(examples):

@@ -27,7 +27,7 @@ from twmd_registry.registry.spec import MetricSpec, keys_to_set
 from twmd_registry.train import data, trained_files
 from twmd_registry.train.data import Example, TrainingData
 from twmd_registry.train.model import TrainedMetric, add_lora, lora_modules, require_training, set_dropout, unfreeze
-from twmd_registry.train.recipe import MSE_SHARE, Loss, Recipe, check_trainable
+from twmd_registry.train.recipe import MSE_SHARE, Recipe, check_trainable
 from twmd_registry.version import __version__
 
 CHECKPOINTS, LOG, SETTINGS = "checkpoints", "log.jsonl", "settings.json"
@@ -35,7 +35,7 @@ START_ROWS = 256
 """Segments to which the line is fitted before training, and on which the error is measured after it."""
 _MSE = "the mean squared error between `a * score + b` and the rating, standardised within each data set"
 _PEARSON = "the Pearson correlation of scores and ratings within the batch, which holds one group"
-LOSSES = {Loss.MSE: _MSE, Loss.PEARSON: f"{MSE_SHARE} times {_MSE}, less {_PEARSON}"}
+LOSSES = {"mse": _MSE, "pearson": f"{MSE_SHARE} times {_MSE}, less {_PEARSON}"}
 
 
 class FinetunePlan(NamedTuple):

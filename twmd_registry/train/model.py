@@ -31,7 +31,7 @@ from twmd_registry.errors import MissingExtraError, ModelError, SpecError
 from twmd_registry.models.inference import exact_arithmetic
 from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.train.recipe import MSE_SHARE, Loss, Recipe, Target
+from twmd_registry.train.recipe import MSE_SHARE, Recipe, Target
 
 LEAST_CORRELATION = 0.1
 """Lower bound of r in `TrainedMetric.start_line`: a line without slope would pass on no gradient."""
@@ -42,8 +42,8 @@ tokens as for 256, up to 14 times as long as the gradient of separate products; 
 """
 
 TARGETS: dict[Target, Callable[[Tensor, MetricSpec], Tensor]] = {
-    Target.OUTPUT: lambda sides, spec: sides[SIDE[spec.output]],
-    Target.MEAN: lambda sides, _: (sides[0] + sides[1]) / 2,
+    "output": lambda sides, spec: sides[SIDE[spec.output]],
+    "mean": lambda sides, _: (sides[0] + sides[1]) / 2,
 }
 """The value that is fitted, from precision, recall and F1 of pairs; of a metric without sides, the first is the score.
 """
@@ -76,7 +76,7 @@ class TrainedMetric(nn.Module):
         """Return the similarity of every segment, differentiable in the weights.
 
         With ``centering=batch`` and ``corpus``, these segments are the population whose mean is subtracted. With
-        `Target.OUTPUT`, they are the scores of the same segments as a single centering batch; shape (segments,).
+        ``output``, they are the scores of the same segments as a single centering batch; shape (segments,).
         """
         spec, pairs = self._spec, make_pairs(segments)
         if spec.centering_kind is Centering.BATCH:
@@ -103,7 +103,7 @@ class TrainedMetric(nn.Module):
         found = self.similarities(Segments(predictions, references))  # (B,)
         wanted = targets.to(found.dtype)
         mse = mse_loss(self.log_scale.exp() * found + self.offset, wanted)
-        if self._recipe.loss is Loss.MSE:
+        if self._recipe.loss == "mse":
             return {"loss": mse}
         r = cosine_similarity(found - found.mean(), wanted - wanted.mean(), dim=0)  # 0 where either does not vary
         return {"loss": MSE_SHARE * mse - r}

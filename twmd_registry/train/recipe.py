@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.metrics import CATALOGUE
@@ -18,25 +17,15 @@ TRAINABLE = tuple(name for name, metric in CATALOGUE.items() if metric.untrainab
 POPULATIONS = frozenset({Centering.BATCH, Centering.CORPUS})
 """Centerings by the mean of the scored texts; in training these are the batch."""
 
+Target = Literal["output", "mean"]
+"""The value that is fitted to the ratings: the score (``output``), or the mean of precision and recall."""
+Loss = Literal["mse", "pearson"]
+"""The loss.
 
-class Target(StrEnum):
-    """The value that is fitted to the ratings: the score (``output``), or the mean of precision and recall."""
-
-    OUTPUT = "output"
-    MEAN = "mean"
-
-
-class Loss(StrEnum):
-    """The loss.
-
-    ``mse``: the mean squared error of a line on the score (TWMD paper, 6.2). ``pearson``: `MSE_SHARE` times that, less
-    Pearson's r of scores and ratings within the batch. A batch then holds a single group of a single data set (a
-    language pair), because reported agreement is a group's, too.
-    """
-
-    MSE = "mse"
-    PEARSON = "pearson"
-
+``mse``: the mean squared error of a line on the score (TWMD paper, 6.2). ``pearson``: `MSE_SHARE` times that, less
+Pearson's r of scores and ratings within the batch. A batch then holds a single group of a single data set (a
+language pair), because reported agreement is a group's, too.
+"""
 
 MSE_SHARE = 0.3
 """Weight of the mean squared error beside a correlation of weight 1; it keeps all groups on the same scale."""
@@ -71,8 +60,8 @@ class Recipe:
     learning_rate: float | None = None
     batch: int = 16
     seed: int = 12345
-    target: Target = Target.OUTPUT
-    loss: Loss = Loss.MSE
+    target: Target = "output"
+    loss: Loss = "mse"
     bf16: bool = False
     dropout: float | None = None
     save_steps: int | None = None
@@ -87,7 +76,7 @@ class Recipe:
             raise SpecError(f"learning_rate={self.learning_rate!r} is not possible: expected a finite number above 0.")
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise SpecError(f"dropout={self.dropout!r} is not possible: expected a number from 0 and below 1.")
-        if self.loss is Loss.PEARSON and self.batch < LEAST_CORRELATED:
+        if self.loss == "pearson" and self.batch < LEAST_CORRELATED:
             need = f"a correlation needs {LEAST_CORRELATED} segments"
             raise SpecError(f"batch={self.batch} is not possible with loss=pearson: {need}.")
 
@@ -117,7 +106,7 @@ def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
     elif spec.dtype != "float32":
         reason = "weights are trained in float32 (with --bf16, by products in bfloat16)"
         problem = f"dtype={spec.dtype}: {reason}; give the dtype when you score"
-    elif recipe.target is Target.MEAN and spec.output != Output.F1:
+    elif recipe.target == "mean" and spec.output != Output.F1:
         sides = "has no sides" if spec.output is None else f"is asked for its {spec.output} (output={spec.output})"
         problem = f"target=mean fits the mean of precision and recall, and {metric} {sides}: leave it out"
     elif spec.adapter is not None and not recipe.full:
