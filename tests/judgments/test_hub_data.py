@@ -92,11 +92,7 @@ def test_data_set_is_read_with_its_own_columns(name: str, hub: list[tuple[str, s
 @pytest.mark.parametrize(
     ("asked", "row", "words"),
     [
-        (
-            ("mteb/summeval/fluency",),
-            {**ROWS["mteb/summeval None"][0], "fluency": [1.0]},
-            "mteb/summeval/fluency on the Hub has a row of 2 texts and 1 ratings",
-        ),
+        (("mteb/summeval/fluency",), ROWS["mteb/summeval None"][0] | {"fluency": [1.0]}, "of 2 texts and 1 ratings"),
         (("glue/stsb", "test"), ROWS["nyu-mll/glue stsb"][1], "glue/stsb, split test holds no rated segment"),
         (("glue/stsb",), {"text1": "a", "label": 1.0}, "glue/stsb on the Hub has no column 'sentence1'"),
     ],
@@ -121,9 +117,7 @@ def test_every_data_set_of_the_study_is_on_the_hub() -> None:
 
 
 def test_error_of_an_unknown_name_lists_the_names() -> None:
-    with pytest.raises(
-        FileError, match=r"no data set is called 'glue/cola' here; did you mean .* Choices: glue/stsb, "
-    ):
+    with pytest.raises(FileError, match=r"no data set is called 'glue/cola' here; did you mean .* Choices: glue/s"):
         read_hub("glue/cola")
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tests.conftest import shared
 from twmd_registry.errors import FileError
 from twmd_registry.judgments.generation import read_summeval
 from twmd_registry.judgments.rated import RatedSegments, read_table
@@ -54,12 +51,6 @@ def test_mlqe_references_are_detokenised_by_the_rules_of_their_language(tmp_path
     assert (result.group, result.ratings.tolist()) == (["ro-en", "en-de", "en-zh"], [0.5] * 3)
 
 
-def test_mlqe_splits_have_seven_pairs_of_a_thousand_rows_and_no_tokenised_comma() -> None:
-    result = read_mlqe(shared("data/mlqe/dev.jsonl.xz"))
-    assert Counter(result.group) == dict.fromkeys(("en-de", "en-zh", "et-en", "ne-en", "ro-en", "ru-en", "si-en"), 1000)
-    assert not [text for text in result.references if " ," in text]
-
-
 def test_stsb_rows_are_csv(tmp_path: Path) -> None:
     result = read_stsb(written(tmp_path, '"One, two.","She said ""no"".",2.5\nA heron.,A bird.,5\n'))
     assert (result.predictions, result.references) == (["One, two.", "A heron."], ['She said "no".', "A bird."])
@@ -93,18 +84,14 @@ def test_qqp_is_read_with_and_without_quotes(tmp_path: Path) -> None:
         (read_stsb, 'a,"' + "b" * 200_000, "row 1: field larger than field limit .* is a quote not closed"),
         (
             read_wmt,
-            '{"lang": "x", "candidate": null, "reference": "b", "score": 1}',
+            '{"lang": "x", "candidate": null, "reference": "b"}',
             "row 1: expected a text as candidate, not None",
         ),
         (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb"}', "row 1: no column 'score'; Choices: lang, "),
         (read_wmt, '\n{"lang": ', "row 2: expected a JSON object"),
         (read_stsb, "", "holds no rated segment"),
         (read_mrpc, "", "row 1: expected the header Quality, #1 ID, .* between tabs; got nothing"),
-        (
-            read_mrpc,
-            f"{MRPC}\n1\t1\t2\tonly one\n",
-            "row 2: expected Quality, #1 ID, #2 ID, #1 String, #2 String between tabs, the first of them 0 or 1",
-        ),
+        (read_mrpc, f"{MRPC}\n1\t1\t2\tonly one\n", "row 2: expected Quality, .* between tabs, the first of them 0 or"),
         (read_qqp, "id\tquestion\n", "row 1: expected the header id, qid1"),
         (read_qqp, f"{QQP}\n0\t1\t2\ta\tb\tmaybe\n", "row 2: is_duplicate is 0 or 1, not 'maybe'"),
     ],
@@ -122,10 +109,3 @@ def test_content_of_another_form_is_refused_with_its_row(
 def test_missing_file_is_named(reader: Callable[[Path], RatedSegments], tmp_path: Path) -> None:
     with pytest.raises(FileError, match="No such file or directory"):
         reader(tmp_path / "nowhere.csv")
-
-
-def test_public_data_have_their_published_sizes() -> None:
-    assert len(read_stsb(shared("data/stsb/dev.csv")).ratings) == 1500
-    train = read_mrpc(shared("data/mrpc/msr_paraphrase_train.txt"))
-    assert len(train.ratings) == 4076
-    assert np.mean(train.ratings) == pytest.approx(0.675, abs=0.001)

@@ -124,12 +124,14 @@ def test_resample_equals_scipys_value_of_the_drawn_rows(statistic: str, rows: in
     assert (undefined > 0) == (rows == 4)
 
 
-def test_darr_equals_the_double_loop() -> None:
+@pytest.mark.parametrize("statistic", LOOPS)
+def test_statistic_of_items_equals_its_loop_at_any_scale(statistic: str) -> None:
     for seed in range(4):
-        scores, ratings, items = make_tied_data(seed, 60, 12)
-        for threshold in (10, 25, 40):
-            expected = loop_darr(scores, ratings, items, threshold)
-            assert correlate("darr", scores, ratings, items, threshold=threshold) == pytest.approx(expected)
+        scores, ratings, items = make_tied_data(seed, 40, 6 + seed)
+        expected = LOOPS[statistic](scores, ratings, items)
+        scale = 1.0 if statistic in {"darr", "accuracy"} else 2.0**-700  # these have thresholds
+        assert correlate(statistic, scores, ratings, items) == pytest.approx(expected, abs=1e-12)
+        assert correlate(statistic, scores * scale, ratings / scale, items) == pytest.approx(expected, abs=1e-12)
 
 
 def test_darr_counts_ties_of_scores_as_discordant_and_allows_for_rounding() -> None:
@@ -137,6 +139,15 @@ def test_darr_counts_ties_of_scores_as_discordant_and_allows_for_rounding() -> N
     assert ratings[0] - ratings[1] < 25
     assert correlate("darr", [2, 1, 9], ratings, ["a"] * 3) == 1
     assert correlate("darr", [1, 1, 9], ratings, ["a"] * 3) == -1
+    data = make_tied_data(0, 60, 12)
+    for threshold in (10, 40):
+        assert correlate("darr", *data, threshold=threshold) == pytest.approx(loop_darr(*data, threshold))
+
+
+def test_pdp_leaves_out_what_the_scores_of_an_item_have_in_common() -> None:
+    scores, ratings, items = make_tied_data(0, 40, 6)
+    shifted = scores + [40.0 * int(item[1:]) for item in items]
+    assert correlate("pdp", shifted, ratings, items) == pytest.approx(loop_pdp(scores, ratings, items), abs=1e-12)
 
 
 def test_acc_eq_equals_the_loop_over_every_epsilon() -> None:
@@ -153,18 +164,6 @@ def test_acc_eq_takes_the_smallest_of_the_best_epsilons(
 ) -> None:
     estimate = make_estimator(Statistic.ACC_EQ, np.array(ratings), ["a"] * 3)(np.array(scores))
     assert (estimate.value, estimate.epsilon) == (1.0, epsilon)
-
-
-def test_pdp_equals_scipys_correlation_of_differences_at_any_scale() -> None:
-    for seed in range(4):
-        scores, ratings, items = make_tied_data(seed, 40, 6 + seed)
-        expected = loop_pdp(scores, ratings, items)
-        assert correlate("pdp", scores, ratings, items) == pytest.approx(expected, abs=1e-12)
-        assert correlate("pdp", scores * 2.0**-700, ratings * 2.0**700, items) == pytest.approx(expected, abs=1e-12)
-        shifted = scores + np.array(
-            [float(len(items) * int(item[1:])) for item in items]
-        )  # what an item has in common is lost
-        assert correlate("pdp", shifted, ratings, items) == pytest.approx(expected, abs=1e-12)
 
 
 def make_systems(seed: int, systems: int = 6, items: int = 40) -> tuple[np.ndarray, np.ndarray]:
@@ -218,13 +217,6 @@ def test_spa_equals_the_loop_over_pairs_of_systems_and_drops_items_that_a_system
         assert value == pytest.approx(np.mean([1 - abs(people[pair] - metric[pair]) for pair in chosen]))
 
 
-def test_spa_without_systems_or_common_items_is_an_error() -> None:
-    with pytest.raises(InputError, match="the data do not say which system wrote a segment"):
-        correlate("spa", [1, 2, 3], THREE, ["a", "b", "c"])
-    with pytest.raises(InputError, match="spa is undefined: no two systems have an item in common"):
-        correlate("spa", [1, 2, 3], THREE, ["a", "b", "c"], systems=["x", "y", "x"])
-
-
 @pytest.mark.parametrize("statistic", LOOPS)
 def test_resample_of_items_equals_the_loop_over_the_drawn_items(statistic: str) -> None:
     scores, ratings, items = make_tied_data(3, 30, 6)
@@ -261,11 +253,14 @@ def test_correlation_of_constant_or_few_values_is_an_error(statistic: str) -> No
         ("pdp", ["a", "b", "c"], "pdp is undefined: no two segments are of one item"),
         ("pdp", ["a", "b", "a"], "pdp is undefined: no two scores of one item differ"),
         ("acc_eq", None, "the data do not say which segments are of one item"),
+        ("spa", ["a", "b", "c"], "spa is undefined: no two systems have an item in common"),
     ],
 )
 def test_pairwise_statistic_without_pairs_is_an_error(statistic: str, items: list[str] | None, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        correlate(statistic, [1, 2, 1], THREE, items)
+        correlate(statistic, [1, 2, 1], THREE, items, systems=["x", "y", "x"])
+    with pytest.raises(InputError, match="the data do not say which system wrote a segment"):
+        correlate("spa", [1, 2, 3], THREE, ["a", "b", "c"])
 
 
 def test_bad_input_is_named() -> None:

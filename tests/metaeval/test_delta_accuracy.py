@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 import twmd_registry
+from tests.papers.rated_files import TEXTS, system_rows, write_rows
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.judgments.rated import RatedSegments
@@ -25,8 +26,6 @@ from twmd_registry.metaeval.delta_accuracy import (
 from twmd_registry.models.fitted import save
 from twmd_registry.record.file import read_record
 from twmd_registry.registry.spec import make_spec
-
-TEXTS = ["The cat sat on the mat.", "It rained all day.", "Nobody came home.", "She bought three apples."]
 
 
 def simulate(
@@ -103,15 +102,10 @@ def test_data_without_five_systems_are_refused() -> None:
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write rated outputs of five systems, each a longer part of the references than the one before."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
-    rows = [
-        {"prediction": text[: 4 + 3 * k + i], "reference": text, "rating": k, "item": str(i), "system": f"s{k}"}
-        for k in range(5)
-        for i, text in enumerate(TEXTS)
-    ]
-    Path("rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    rows = system_rows()
+    write_rows(Path("rated.jsonl"), rows)
     Path("ref.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     for k in (0, 4):
         lines = [str(row["prediction"]) for row in rows if row["rating"] == k]

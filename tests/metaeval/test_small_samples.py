@@ -77,11 +77,7 @@ def test_scores_without_a_test_cause_no_warning(recwarn: pytest.WarningsRecorder
 
 @pytest.mark.parametrize(
     ("averaging", "statistic", "named"),
-    [
-        ("group", "pearson", "b n = 6"),
-        ("item", "pearson", "items n = 4"),
-        ("group", "darr", "a n = 2, b n = 2"),
-    ],
+    [("group", "pearson", "b n = 6"), ("item", "pearson", "items n = 4"), ("group", "darr", "a n = 2, b n = 2")],
 )
 def test_interval_of_agreement_names_its_sample(averaging: str, statistic: str, named: str) -> None:
     data = rated(20, group=["a"] * 14 + ["b"] * 6, item=list("11111112222222333444"), ratings=np.arange(20.0))

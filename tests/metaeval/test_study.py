@@ -16,6 +16,7 @@ import sacrebleu
 
 import twmd_registry
 from tests.conftest import shared
+from tests.papers.rated_files import system_rows, write_rows
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
@@ -170,14 +171,7 @@ def test_impossible_study_is_refused(changes: dict[str, Any], words: str) -> Non
         replace(PLAIN, **changes)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"content": "0" * 12},
-        {"statistics": ("darr",)},
-        {"level": "system"},
-    ],
-)
+@pytest.mark.parametrize("changes", [{"content": "0" * 12}, {"statistics": ("darr",)}, {"level": "system"}])
 def test_study_without_its_data_is_refused_before_encoding(
     changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,20 +343,8 @@ def test_rouge_is_the_f1_of_the_best_reference(name: str, score: float) -> None:
 
 def test_pictures_have_a_panel_per_metric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
-    rows = [
-        {
-            "prediction": "the cat sat"[: 4 + k + i],
-            "reference": "the cat sat",
-            "rating": k,
-            "item": i,
-            "system": f"s{k}",
-            "group": "a/../../own",
-        }
-        for k in range(4)
-        for i in range(3)
-    ]
-    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    command = ["correlate", f"table:{tmp_path / 'own.jsonl'}", "-m", "chrf", "bleu", "-q", "-o", str(tmp_path)]
+    data = write_rows(tmp_path / "own.jsonl", [row | {"group": "a/../../own"} for row in system_rows()])
+    command = ["correlate", data, "-m", "chrf", "bleu", "-q", "-o", str(tmp_path)]
     assert main(command) == 0
     drawn = (tmp_path / "scatter.svg").read_text(encoding="utf-8")
     assert [name in drawn for name in (">chrf<", ">bleu<")] == [True, True]

@@ -12,20 +12,12 @@ import pytest
 from scipy import stats
 
 from tests import tiny
-from twmd_registry.cli.agreement_commands import read_tried
+from tests.papers.rated_files import of_group
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.judgments.rated import RatedSegments, select
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval import tune as module
-from twmd_registry.metaeval.tune import (
-    GRID,
-    MOST_SETTINGS,
-    estimate_seconds,
-    mean_correlations,
-    settings,
-    spread,
-    tune,
-)
+from twmd_registry.metaeval.tune import GRID, MOST_SETTINGS, estimate_seconds, mean_correlations, settings, tune
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 
@@ -39,10 +31,6 @@ def make_rated(sizes: dict[str, int]) -> RatedSegments:
     return RatedSegments(group, texts[::2], texts[1::2], R.normal(size=len(group)), 0)
 
 
-def take_group(rated: RatedSegments, name: str) -> RatedSegments:
-    return select(rated, np.flatnonzero(np.array(rated.group) == name))
-
-
 @pytest.fixture(scope="module")
 def scorers(tiny_encoder: Callable[[str], Path]) -> list[Scorer]:
     keys = {"model": str(tiny_encoder("bert")), "layer": 2, "temperature": 0.1}
@@ -53,7 +41,7 @@ def scorers(tiny_encoder: Callable[[str], Path]) -> list[Scorer]:
 def test_mean_correlation_equals_the_plain_mean_of_groups_scored_apart(scorers: list[Scorer]) -> None:
     rated, expected = make_rated({"a": 40, "b": 5}), []
     for scorer in scorers:
-        groups = [take_group(rated, name) for name in ("a", "b")]
+        groups = [of_group(rated, name) for name in ("a", "b")]
         scores = [scorer.score(own.predictions, own.references).scores for own in groups]
         pairs = zip(scores, groups, strict=True)
         expected.append(np.mean([stats.pearsonr(values, own.ratings).statistic for values, own in pairs]))
@@ -66,7 +54,7 @@ def test_group_without_a_correlation_is_named_and_left_out(scorers: list[Scorer]
     reason = "b: no correlation for 4 of 4 settings: pearson is undefined: 3 or more segments are needed, there are 2"
     with pytest.warns(TwmdWarning, match=reason):
         means = mean_correlations(scorers, rated)
-    assert means.tolist() == mean_correlations(scorers, take_group(rated, "a")).tolist()
+    assert means.tolist() == mean_correlations(scorers, of_group(rated, "a")).tolist()
     with pytest.warns(TwmdWarning), pytest.raises(InputError, match=r"no group has a correlation: b \(2 segments\)"):
         mean_correlations(scorers, make_rated({"b": 2}))
 
@@ -118,17 +106,6 @@ def test_limit_removes_layers_and_temperatures_before_other_values(metric: str, 
         for name in ("special", "centering", "vectors"):
             assert {getattr(spec, name) for spec in limited} == {getattr(spec, name) for spec in everything}
         assert len({spec.layer for spec in limited}) >= 3
-
-
-def test_values_are_spread_away_from_the_ends() -> None:
-    assert (spread(range(1, 25), 4), spread("abc", 5)) == ([4, 10, 16, 22], ["a", "b", "c"])
-
-
-@pytest.mark.parametrize("text", ["temperature=", "layer=1"])
-def test_text_that_names_no_values_to_try_is_refused(text: str) -> None:
-    assert read_tried(["temperature=0.1,0.2"]) == {"temperature": (0.1, 0.2)}
-    with pytest.raises(SpecError, match="expected KEY=VALUE,VALUE once per key"):
-        read_tried([text])
 
 
 def test_seconds_are_estimated_from_few_settings_on_few_segments(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tests import tiny
+from twmd_registry.judgments.rated import RatedSegments, select
 
 YEARS = ("STS12", "STS13", "STS14", "STS15", "STS16")
 LANGUAGE_PAIRS = {
@@ -53,6 +54,28 @@ def write_sts(folder: Path) -> Path:
                 "".join(f"{R.uniform(0, 5):.2f}\n" for _ in range(rows)), encoding="utf-8"
             )
     return folder
+
+
+TEXTS = ("The cat sat on the mat.", "It rained all day.", "Nobody came home.", "She bought three apples.")
+
+
+def system_rows(name: str = "s", systems: int = 5) -> list[dict[str, object]]:
+    """Return rated outputs of systems, each a longer part of the references than the one before."""
+    return [
+        {"prediction": text[: 4 + 3 * k + i], "reference": text, "rating": k, "item": str(i), "system": f"{name}{k}"}
+        for k in range(systems)
+        for i, text in enumerate(TEXTS)
+    ]
+
+
+def write_rows(path: Path, rows: list[dict[str, object]]) -> str:
+    """Write rows as JSON lines; return their name as rated data."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return f"table:{path}"
+
+
+def of_group(rated: RatedSegments, group: str) -> RatedSegments:
+    return select(rated, np.flatnonzero(np.array(rated.group) == group))
 
 
 def write_utterances(folder: Path) -> dict[str, list[dict[str, object]]]:

@@ -15,7 +15,16 @@ from scipy import stats
 
 from tests.conftest import shared
 from tests.judgments.test_generation import write_tac
-from tests.papers.rated_files import LANGUAGE_PAIRS, RATINGS, SUBSETS, YEARS, write_sts, write_utterances, write_wmt
+from tests.papers.rated_files import (
+    LANGUAGE_PAIRS,
+    RATINGS,
+    SUBSETS,
+    YEARS,
+    of_group,
+    write_sts,
+    write_utterances,
+    write_wmt,
+)
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
 from twmd_registry.errors import FileError, InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.generation import read_tac
@@ -63,10 +72,6 @@ def values(result: Reproduction, row: str) -> dict[tuple[str, str], float]:
     return {
         (cell.column, cell.statistic): value for cell, value in zip(result.experiment.cells, own.values, strict=True)
     }
-
-
-def of_group(rated: RatedSegments, group: str) -> RatedSegments:
-    return select(rated, np.flatnonzero(np.array(rated.group) == group))
 
 
 def pearson(spec: MetricSpec | str, own: RatedSegments, side: str = "scores") -> float:

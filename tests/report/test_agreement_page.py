@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.papers.rated_files import system_rows, write_rows
 from twmd_registry.cli import main
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 LARGEST_PICTURE = 90_000
-TEXTS = ["The cat sat on the mat.", "It rained all day.", "Nobody came home.", "She bought three apples."]
 
 
 @pytest.fixture
@@ -20,15 +19,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Write two rated sets: outputs of five systems, and pairs of sentences without items."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
-    rows = [
-        {"prediction": text[: 4 + 3 * k + i], "reference": text, "rating": k, "item": str(i), "system": f"<s{k}>"}
-        for k in range(5)
-        for i, text in enumerate(TEXTS)
-    ]
+    rows = system_rows("<s>")
     lines = {"systems": rows, "pairs": [{name: row[name] for name in [*row][:3]} for row in rows]}
-    for name, own in lines.items():
-        Path(f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in own), encoding="utf-8")
-    return [f"table:{name}.jsonl" for name in lines]
+    return [write_rows(Path(f"{name}.jsonl"), own) for name, own in lines.items()]
 
 
 def test_page_has_intervals_pictures_and_what_a_difference_means(
@@ -59,7 +52,7 @@ def test_page_has_intervals_pictures_and_what_a_difference_means(
     )
     assert "chrf</th>" not in meaning  # it has no fitted accuracy
     assert '<th scope="row">chrf++</th>' in page
-    assert "<s0>" not in page
+    assert "<s>0" not in page
     assert "https:" not in page
 
 

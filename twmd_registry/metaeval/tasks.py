@@ -26,13 +26,7 @@ from twmd_registry.metaeval.rank_tasks import (
     list_rank_tasks,
     rank_by_tasks,
 )
-from twmd_registry.metaeval.side_by_side import (
-    LabelledScores,
-    TextTable,
-    as_report,
-    names_of,
-    score_side_by_side,
-)
+from twmd_registry.metaeval.side_by_side import LabelledScores, TextTable, as_report, names_of, score_side_by_side
 from twmd_registry.metaeval.study import SEGMENT, SYSTEM, Study, write_name
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Statistic
