@@ -29,8 +29,6 @@ from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 
 CORPUS = ["the cat sat on the mat", "a dog ran over the hill", "the cat sat on the mat", "it", "we saw zebras again"]
-PREDICTIONS = ["the cat ran", "a dog sat on the hill", "the cat ran", "it"]
-REFERENCES = [["the cat sat", "a cat ran over the mat"], ["a dog sat"], ["we saw the cat", "the cat sat", "it"], ["it"]]
 
 
 @pytest.fixture
@@ -66,41 +64,12 @@ def test_weight_is_the_log_inverse_document_frequency(backend: TokenAlignmentBac
     assert found.content.documents == len(CORPUS)
 
 
-def test_file_is_named_by_its_content_whatever_the_order_of_the_texts(
-    backend: TokenAlignmentBackend, tmp_path: Path
-) -> None:
-    first, second = (save(FREQUENCIES, backend.fit_idf(corpus), tmp_path) for corpus in (CORPUS, CORPUS[::-1]))
-    assert first == second
-    found = find_idf(str(first), backend.model.tokenizer)
-    assert first.name == f"idf-{found.hash}.json"
-    assert save(FREQUENCIES, backend.fit_idf(CORPUS[:3]), tmp_path) != first
-
-
 def test_empty_text_is_a_text_without_any_token(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     found = find_idf(
         str(save(FREQUENCIES, backend.fit_idf([*CORPUS, "", " "]), tmp_path)), backend.model.tokenizer
     ).content
     assert found.documents == len(CORPUS) + 2
     np.testing.assert_allclose(found.weights, expected_weights([*CORPUS, "", " "]), atol=1e-6)
-
-
-def test_hash_is_found_in_twmd_home_and_the_signature_reproduces_the_scores(
-    backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
-    path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path / "home" / "idf")
-    digest = find_idf(str(path), backend.model.tokenizer).hash
-    keys: dict[str, Any] = {"model": str(backend.files.folder), "layer": 2, "centering": "none"}
-    by_hash, by_file, none = (
-        twmd_registry.scorer("moverscore", **keys, **more).score(PREDICTIONS, REFERENCES)
-        for more in ({"idf": f"background:{digest}"}, {"idf": f"background:{path}"}, {})
-    )
-    assert by_hash == by_file
-    assert by_hash.scores != none.scores
-    signature = str(by_hash.signature)
-    assert f"idf:background%3A{digest}" in signature
-    again = twmd_registry.scorer(signature, model=str(backend.files.folder))
-    assert again.score(PREDICTIONS, REFERENCES).scores == by_hash.scores
 
 
 def test_frequencies_of_another_tokenizer_are_refused(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
@@ -159,12 +128,6 @@ def test_ids_beyond_the_vocabulary_are_ignored(backend: TokenAlignmentBackend, t
     (tmp_path / "odd.json").write_bytes(changed(backend, counts={"4": 2, "999999999999": 1}))
     found = read_idf(tmp_path / "odd.json", vocabulary_size(backend.model.tokenizer))
     assert found.content.counts[4] == 2
-
-
-@pytest.mark.parametrize("wanted", ["0123456789ab", "no/such/file.json", "nonsense"])
-def test_missing_frequencies_are_refused(backend: TokenAlignmentBackend, wanted: str) -> None:
-    with pytest.raises(ModelError, match="document frequencies .* is n"):
-        find_idf(wanted, backend.model.tokenizer)
 
 
 def test_corpus_without_text_is_refused(backend: TokenAlignmentBackend) -> None:

@@ -43,34 +43,6 @@ def test_mean_vector_of_repeated_texts_averages_all_token_occurrences(
     assert (found.about["texts"], found.about["tokens"]) == (3, 12)
 
 
-def test_file_is_named_by_its_content_and_the_same_for_any_order_of_the_texts(
-    backend: TokenAlignmentBackend, tmp_path: Path
-) -> None:
-    first, second = (save(MEAN_VECTOR, backend.fit_background(corpus), tmp_path) for corpus in (CORPUS, CORPUS[::-1]))
-    assert first == second
-    assert first.name == f"mean-{read_background(first).hash}.safetensors"
-    assert [path.name for path in tmp_path.glob("mean-*")] == [first.name]
-    other = save(MEAN_VECTOR, backend.fit_background(CORPUS[:1]), tmp_path)
-    assert other != first
-
-
-def test_background_hash_in_twmd_home_is_resolved_and_written_to_the_signature(
-    backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
-    path = save(MEAN_VECTOR, backend.fit_background(CORPUS), tmp_path / "home" / "backgrounds")
-    digest = read_background(path).hash
-    model = str(backend.files.folder)
-    by_hash = twmd_registry.scorer("twmd", model=model, layer=2, centering=f"background:{digest}").score(
-        ["the cat"], ["a dog"]
-    )
-    by_file = twmd_registry.scorer("twmd", model=model, layer=2, centering=f"background:{path}").score(
-        ["the cat"], ["a dog"]
-    )
-    assert by_hash == by_file
-    assert f"centering:background%3A{digest}" in str(by_hash.signature)
-
-
 def test_mean_vector_file_with_nan_is_rejected(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     content = bytearray(backend.fit_background(CORPUS))
     content[-4:] = np.float32(np.nan).tobytes()
@@ -91,12 +63,6 @@ def test_mean_of_the_model_without_its_adapter_is_refused(tmp_path: Path, backen
     assert find_background(str(path), backend.files.fingerprint, None).about["adapter"] is None
     with pytest.raises(ModelError, match="adapter None, not on this model"):
         find_background(str(path), backend.files.fingerprint, "some-adapter@0123456789ab")
-
-
-@pytest.mark.parametrize("wanted", ["0123456789ab", "no/such/file.safetensors", "nonsense"])
-def test_missing_mean_vector_raises_model_error(wanted: str) -> None:
-    with pytest.raises(ModelError, match="mean vector .* is n"):
-        find_background(wanted, "x", None)
 
 
 def test_background_centering_without_a_packaged_mean_raises_an_error_with_fit_mean(tmp_path: Path) -> None:

@@ -9,9 +9,7 @@ import pytest
 import twmd_registry
 from twmd_registry.encode.words import STOP_WORDS, canonical, find_stop_words
 from twmd_registry.errors import ModelError, TwmdWarning
-from twmd_registry.models.fitted import hash_of, save
-
-PREDICTIONS, REFERENCES = ["the heron of the weir", "over and out"], ["a heron at the weir", "the mill is out"]
+from twmd_registry.models.fitted import hash_of
 
 
 def written(folder: Path, content: str | bytes, name: str = "words.txt") -> Path:
@@ -69,46 +67,12 @@ def test_list_that_cannot_be_read_is_refused(tmp_path: Path, content: str | byte
         find_stop_words(str(written(tmp_path, content)))
 
 
-@pytest.mark.parametrize("wanted", ["0123456789ab", "no/such/list.txt", "english"])
-def test_list_that_is_not_here_is_one_clear_error(wanted: str) -> None:
-    with pytest.raises(ModelError, match=f"stop words .*{wanted}.* is n"):
-        find_stop_words(wanted)
-
-
-def test_list_is_found_by_its_hash_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TWMD_HOME", str(tmp_path))
-    words = frozenset({"the", "of"})
-    path = save(STOP_WORDS, canonical(words), tmp_path / "stopwords")
-    digest = hash_of(canonical(words))
-    assert path.name == f"stop-{digest}.txt"
-    assert find_stop_words(digest).content == words
-    path.write_bytes(b"the\nof\nheron\n")
-    with pytest.raises(ModelError, match="does not hold what its name says"):
-        find_stop_words(digest)
-
-
 def test_list_at_home_may_be_written_in_any_order_and_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
     digest = find_stop_words(str(written(tmp_path, "The\nOf\n"))).hash
     (tmp_path / "stopwords").mkdir()
     written(tmp_path / "stopwords", "The\nOf\n", STOP_WORDS.name(digest))
     assert find_stop_words(digest).content == {"the", "of"}
-
-
-def test_signature_names_the_list_and_gives_the_scorer_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
-    path = written(tmp_path, "The\nof\n")
-    found = twmd_registry.scorer("moverscore", stopwords=path).score(PREDICTIONS, REFERENCES)
-    digest = find_stop_words(str(path)).hash
-    assert f"stopwords:{digest}" in str(found.signature)
-    assert twmd_registry.scorer(str(found.signature), stopwords=path).score(PREDICTIONS, REFERENCES) == found
-    with pytest.raises(ModelError, match=rf"stop words {digest} is not here: put stop-{digest}.txt into"):
-        twmd_registry.scorer(str(found.signature)).score(PREDICTIONS, REFERENCES)
-    other = written(tmp_path, "heron\n", "other.txt")
-    with pytest.raises(ModelError, match=f"holds the stop words .*, not {digest} as asked for"):
-        twmd_registry.scorer(str(found.signature), stopwords=other).score(PREDICTIONS, REFERENCES)
-    save(STOP_WORDS, canonical(frozenset({"the", "of"})), tmp_path / "home" / "stopwords")
-    assert twmd_registry.scorer(str(found.signature)).score(PREDICTIONS, REFERENCES) == found
 
 
 @pytest.mark.parametrize("metric", ["moverscore", "twmd", "trwmd", "bertscore_centered", "wordset_cka", "sbert"])

@@ -55,20 +55,6 @@ def test_every_side_is_rescaled_by_the_mean_of_its_random_pairs(metric: str, tmp
     assert rescaled.scores != plain.scores
 
 
-def test_it_is_found_by_its_hash_and_the_signature_gives_the_scorer_back(home: Path) -> None:
-    path = fitted(BASELINE.home, "twmd")
-    digest = path.stem.partition("-")[2]
-    found = twmd_registry.scorer("twmd", baseline=digest).score(PREDICTIONS, REFERENCES)
-    assert f"|baseline:{digest}|multiref:max|" in str(found.signature)
-    assert twmd_registry.scorer(str(found.signature)).score(PREDICTIONS, REFERENCES).scores == found.scores
-    moved = path.rename(home / "elsewhere.json")
-    with pytest.raises(ModelError, match=rf"baseline {digest} is not here: put {path.name} into"):
-        twmd_registry.scorer(str(found.signature)).score(PREDICTIONS, REFERENCES)
-    assert (
-        twmd_registry.scorer(str(found.signature), baseline=moved).score(PREDICTIONS, REFERENCES).scores == found.scores
-    )
-
-
 def test_explaining_shows_the_rescaled_score(tmp_path: Path) -> None:
     found = twmd_registry.scorer("twmd", baseline=fitted(tmp_path, "twmd")).score(PREDICTIONS, REFERENCES)
     assert found.explain(0).score == found.scores[0]
