@@ -56,6 +56,8 @@ VALUES: dict[str, list[Any]] = {
     "centering": ["batch", *(kind for kind in Centering if kind not in {"batch", "sentence"}), f"background:{HASH}"],
     "centering_size": [32, 7, 10**6],
     "centering_side": [*get_args(Side)],
+    "against": ["both", "source", None],
+    "source_weight": [0.25, *(R.uniform(1e-6, 1) for _ in range(30))],
     "temperature": [0.15, *(10 ** R.uniform(-5.9, 5.9) for _ in range(30))],
     "iterations": [1, 2, 20, 10**6, "converged"],
     "objective": [*get_args(Objective)],
@@ -93,7 +95,7 @@ def random_spec(r: random.Random, *, single: bool = False) -> MetricSpec:
         ]
         return MetricSpec(metric=metric, members=write_members(members))
     spec = MetricSpec(metric=metric, fingerprint=r.choice([None, f"{r.getrandbits(48):012x}"]))
-    keys = set(CATALOGUE[metric].keys) - {"centering_size", "centering_side"}
+    keys = set(CATALOGUE[metric].keys) - {"centering_size", "centering_side", "source_weight"}
     spec = spec.replace(**{name: r.choice(VALUES[name]) for name in sorted(keys)})
     if isinstance(spec.layer, int):
         spec = spec.replace(aggregation=None)
@@ -101,6 +103,10 @@ def random_spec(r: random.Random, *, single: bool = False) -> MetricSpec:
         spec = spec.replace(first=None)
     if metric is MetricName.STSSCORE and spec.stride:
         spec = spec.replace(truncation="cut")
+    if spec.against == "both":
+        spec = spec.replace(source_weight=r.choice(VALUES["source_weight"]))
+    if spec.against and spec.centering_kind is Centering.BACKGROUND and r.random() < 0.5:
+        spec = spec.replace(centering=f"background:{HASH}+{HASH[::-1]}")
     if spec.centering_kind in {Centering.BATCH, Centering.CORPUS}:
         spec = spec.replace(centering_side=r.choice(VALUES["centering_side"]))
     if spec.centering_kind is Centering.BATCH:
@@ -110,7 +116,7 @@ def random_spec(r: random.Random, *, single: bool = False) -> MetricSpec:
 
 def random_signature(r: random.Random) -> Signature:
     extra: dict[str, Any] = {name: r.choice([None, "1", "1000"]) for name in ("bs", "ar", "seed")}
-    return Signature(random_spec(r), r.choice([None, "1", "12", "var"]), **extra)
+    return Signature(random_spec(r), r.choice([None, "0", "1", "12", "var"]), **extra)
 
 
 def test_random_signatures_give_their_specifications_back_and_no_two_are_equal() -> None:
@@ -237,7 +243,7 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
         ("cut%3A512", "cut%ff", "truncation", "is not percent-encoded UTF-8"),
         ("version:0.3.0", "version:9.9.9", "version", "version '9.9.9' is not known here"),
         ("version:0.3.0", "version:new", "version", "version 'new' is not known here"),
-        ("|version", "|nrefs:0|version", "nrefs", "nrefs is a number from 1 or 'var', not '0'"),
+        ("|version", "|nrefs:00|version", "nrefs", "nrefs is a number from 0 or 'var', not '00'"),
         ("|version", "|bs:many|version", "bs", "bs is a number from 1, not 'many'"),
         ("|version:0.3.0", "", "END", "version is missing here"),
         ("|dtype:float32|version:0.3.0", "", "END", "dtype is missing here"),

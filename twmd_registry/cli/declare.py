@@ -307,6 +307,12 @@ columns = all_of(
 """Declares the columns of texts in tables."""
 
 
+source = option(
+    "--src", "FILE", "Texts that were translated: one per line, or a table with a column source.", type=FILE
+)
+"""Declares the sources of predictions."""
+
+
 def _complete_presets(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     from twmd_registry.registry.presets import presets
 

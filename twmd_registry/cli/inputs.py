@@ -274,7 +274,11 @@ def read_tasks(arguments: Arguments) -> list[ScoringTask]:
     columns = columns_of(arguments)
     sources = [read_file(path, columns) for path in arguments.references]
     shared = read_references(sources, columns)
-    originals = next((texts for file in sources if (texts := file.originals()) is not None), None)
+    translated = [read_file(arguments.src, columns)] if arguments.src else []
+    given = translated or sources
+    originals = next((texts for file in given if (texts := file.originals()) is not None), None)
+    if translated and originals is None and not (originals := translated[0].lines):
+        raise FileError(f"{translated[0].name}: there is no text in a column source.")
     systems = [read_file(path, columns) for path in arguments.input or [STDIN]]
     read = [read_system(file, columns) for file in systems]
     _check_columns(columns, [*systems, *sources])
@@ -283,14 +287,15 @@ def read_tasks(arguments: Arguments) -> list[ScoringTask]:
         if sources and own is not None:
             again = f"leave {arguments.references[0]} out, or take them out of it"
             raise SpecError(f"{file.name} holds references already: {again}.")
-        if not sources and own is None:
+        if not sources and own is None and not translated:
             hint = "name a reference file before -i, or give a table with a column reference or references"
             raise SpecError(f"no references for {file.name}: {hint}.")
-        references = shared if own is None else own
+        references = shared if sources else own or [[] for _ in predictions]
         if len(references) != len(predictions):
             lengths = f"{file.name} has {len(predictions)} segments but {sources[0].name} has {len(references)}"
             raise FileError(f"{lengths}: they must match line by line.")
         inputs = [("references", source) for source in sources] + [("predictions", file)]
+        inputs += [("sources", source) for source in translated]
         files = [InputFile(role, each.short_name, each.sha256) for role, each in inputs]
         is_unique = all(other.name == file.name for other in systems if other.short_name == file.short_name)
         name = file.short_name if is_unique else file.name

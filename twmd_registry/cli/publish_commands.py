@@ -46,6 +46,7 @@ MARKS = {True: "-", False: "=", None: "?"}
 @declare.argument("references", nargs=-1, type=declare.INPUT, metavar="[REF]...")
 @declare.many("--refs", "REF", "More reference files, in addition to REF.", type=declare.INPUT)
 @declare.many("-i --input --hyps input", "HYP", "One file per system, in the record's order.", type=declare.INPUT)
+@declare.source
 @declare.columns
 @declare.option("--tolerance", "X", "Largest allowed difference of a segment's score (default: 1e-5 in float32).")
 @declare.output_format("text", "json")
@@ -64,13 +65,14 @@ def verify_command(arguments: Arguments) -> int:
     arguments.references = [*first, *arguments.references, *arguments.refs]
     record = read_record(Path(arguments.what))
     if not arguments.references and not arguments.input:
-        arguments.references, arguments.input = _find_inputs(record, Path(arguments.what))
+        arguments.references, arguments.input, sources = _find_inputs(record, Path(arguments.what))
+        arguments.src = arguments.src or next(iter(sources), None)
     tasks = read_tasks(arguments)
     files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
     from twmd_registry.plugins.sacrebleu.compare import verify_record
 
-    texts = [(task.predictions, task.references) for task in tasks]
-    with progress_bar(total=sum(len(predictions) for predictions, _ in texts)) as progress:
+    texts = [(task.predictions, task.references if any(task.references) else None, task.originals) for task in tasks]
+    with progress_bar(total=sum(len(task.predictions) for task in tasks)) as progress:
         verification = verify_record(record, texts, inputs=files, progress=progress, **limits)
     if arguments.format == "json":
         checks = [{"agrees": check.agrees, **check._asdict()} for check in verification.checks]
@@ -81,14 +83,17 @@ def verify_command(arguments: Arguments) -> int:
     return 0 if verification.agrees else 1
 
 
-def _find_inputs(record: Record, path: Path) -> tuple[list[Path], list[Path]]:
-    """Find the references and the systems' files that a record names, in the working folder or beside the record."""
-    wanted = [("--refs", file.name, {file.sha256}) for file in record.inputs if file.role == "references"]
+def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
+    """Find the references, the systems' files and the sources that a record names, in the working folder or beside
+    the record.
+    """
+    roles = {"references": "--refs", "sources": "--src"}
+    wanted = [(roles[file.role], file.name, {file.sha256}) for file in record.inputs if file.role in roles]
     predictions = [file for file in record.inputs if file.role == "predictions"]
     for system in record.systems:
         hashes = {file.sha256 for file in predictions if file.name == Path(system.name).name}
         wanted.append(("-i", system.name, hashes))
-    files, problems = dict[str, list[Path]]({"--refs": [], "-i": []}), []
+    files, problems = dict[str, list[Path]]({"--refs": [], "-i": [], "--src": []}), []
     for role, name, hashes in wanted:
         # The record is untrusted: no name in it leads out of these folders.
         inside = not Path(name).is_absolute() and ".." not in Path(name).parts
@@ -104,7 +109,7 @@ def _find_inputs(record: Record, path: Path) -> tuple[list[Path], list[Path]]:
         raise FileError(
             f"{path}: files that it names, looked for in {places}: {missing}. Give all files by --refs and -i."
         )
-    return files["--refs"], files["-i"]
+    return [*files.values()]
 
 
 @command("submit", lexical=(), example="twmd submit twmd wmt23/ --preset multilingual -o submission/")
@@ -161,7 +166,9 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
     from twmd_registry.record.verify import verify_number
 
     texts = Segments(tasks[0].predictions, tasks[0].references)
-    scores, agrees, margin, per_cent = verify_number(arguments.what, arguments.value, texts, **limits)
+    scores, agrees, margin, per_cent = verify_number(
+        arguments.what, arguments.value, texts, sources=tasks[0].originals, **limits
+    )
     pinned = is_pinned(parse_signature(arguments.what).spec)
     if arguments.format == "json":
         verdict = {"agrees": agrees, "found": scores.score, "signature": str(scores.signature), "margin": margin}

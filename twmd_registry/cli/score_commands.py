@@ -74,6 +74,7 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=_default_seed)
 )
 @declare.argument("references", nargs=-1, type=declare.FILE, metavar="[REF]...")
 @declare.many("-i --input", "HYP", SYSTEMS, type=declare.CheckedPath(_path_or_url))
+@declare.source
 @declare.metrics(LEXICAL_NAMES, METRICS, default=[str(MetricName.TWMD)])
 @declare.settings
 @declare.columns
@@ -211,6 +212,7 @@ def _score_and_compare(
     """Return the table of all scores, a function that makes its record, the scorers, and the results by system."""
     references = tasks[0].references
     _check_same_texts(tasks)
+    compared = references if any(references) else None
     from twmd_registry.plugins.sacrebleu.compare import check_resampling, compare_systems
 
     with collect_warnings():  # compare_systems repeats these warnings
@@ -227,7 +229,7 @@ def _score_and_compare(
             scores, systems_of = [], dict[str, list[str]]()
             for task in tasks:
                 with collect_warnings() as messages:
-                    own = score_all(scorers, task.predictions, references, sources=task.originals, progress=progress)
+                    own = score_all(scorers, task.predictions, compared, sources=task.originals, progress=progress)
                 scores.append(own)
                 for message in messages:
                     systems_of.setdefault(message, []).append(task.name)
@@ -415,6 +417,19 @@ def _html_file(value: str) -> Path:
     return path
 
 
+def _read_reported(arguments: Arguments) -> list[ScoringTask]:
+    """Check what a report needs, and read its systems."""
+    if not arguments.input:
+        raise SpecError("Missing option '-i' / '--input': name a file per system, or rated data by --agreement.")
+    if not any(metric.spec for metric in arguments.asked):
+        raise SpecError("a report keeps a record of this package's metrics: name one of them in -m.")
+    _check_output(arguments.output, arguments)
+    tasks = read_tasks(arguments)
+    if not any(tasks[0].references):
+        raise SpecError("a report shows references and groups segments by them: name reference files before -i.")
+    return tasks
+
+
 @command("report", example="twmd report ref.txt -i system_a.txt system_b.txt -o report.html")
 @declare.argument("references", nargs=-1, type=declare.INPUT, metavar="[REF]...")
 @declare.many("-i --input", "HYP", "One file per system, the baseline first.", type=declare.INPUT)
@@ -427,6 +442,7 @@ def _html_file(value: str) -> Path:
     f"As for score, with --agreement as for correlate (default: {' '.join(REPORTED)}).",
     default=list(map(str, REPORTED)),
 )
+@declare.source
 @declare.columns
 @declare.settings
 @sacrebleu_seed
@@ -447,12 +463,7 @@ def report_command(arguments: Arguments) -> int:
         from twmd_registry.cli.agreement_commands import report_agreement
 
         return report_agreement(arguments)
-    if not arguments.input:
-        raise SpecError("Missing option '-i' / '--input': name a file per system, or rated data by --agreement.")
-    if not any(metric.spec for metric in asked):
-        raise SpecError("a report keeps a record of this package's metrics: name one of them in -m.")
-    _check_output(arguments.output, arguments)
-    tasks = read_tasks(arguments)
+    tasks = _read_reported(arguments)
     from twmd_registry.metaeval.overlap import warn_about_overlap
     from twmd_registry.report.html_report import Report, align_highlight, report_page
     from twmd_registry.report.segments import choose_highlights

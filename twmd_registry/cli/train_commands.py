@@ -134,7 +134,7 @@ def fit_accuracy_command(arguments: Arguments) -> int:
         (scorer,) = make_scorers(arguments.asked, options_of(arguments))
         scored = {}
         for name, rated in data.items():
-            (own,) = score_all([scorer], rated.predictions, rated.references, progress=progress)
+            (own,) = score_all([scorer], rated.predictions, rated.references, sources=rated.source, progress=progress)
             scored[f"{title_of(name)}@{content_of(rated)}"] = own.scores, rated
         content = fit_delta_accuracy(scorer.spec, scored)
     print(save(DELTA_ACCURACY, content, arguments.output or DELTA_ACCURACY.home))

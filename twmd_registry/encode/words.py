@@ -11,6 +11,7 @@ from twmd_registry.encode.pieces import Vocabulary
 from twmd_registry.errors import ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
 from twmd_registry.registry.names import Punctuation, Subwords
+from twmd_registry.tensors import EncodedTexts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -106,12 +107,39 @@ def left_out(
     return gone
 
 
+def copied_words(pieces: Vocabulary, encoded: EncodedTexts, positions: np.ndarray, partner: np.ndarray) -> np.ndarray:
+    """Return the tokens of words that a text has copied from its source: words of the source that a translation would
+    not keep, as names (words that begin with a capital letter), numbers and punctuation are kept. `positions` are those
+    of some tokens among the encoded ones, `partner` the rows of their texts' sources (-1: none); shape (T,), bool.
+    """
+    ids, lengths = encoded.ids.cpu().numpy(), encoded.lengths.cpu().numpy()
+    own = (encoded.special == 0).cpu().numpy()
+    words = pieces.words(ids, own, (np.cumsum(lengths) - lengths)[lengths > 0])
+    different, numbers = np.unique(_spell(pieces, ids, words), return_inverse=True)
+    kept = np.array([_is_kept(text) for text in different.tolist()], dtype=bool)
+    word = np.where(own & ~kept[numbers[words]], numbers[words], -1)  # of every token
+    rows, size = np.repeat(np.arange(len(lengths)), lengths), len(different)
+    there = word >= 0
+    copied = np.isin(partner * size + word[positions], rows[there] * size + word[there])
+    return np.asarray(copied & (partner >= 0) & there[positions])
+
+
+def _is_kept(word: str) -> bool:
+    """Return whether a translation may keep a word as it is."""
+    return word[:1].isupper() or any(map(str.isnumeric, word)) or not any(map(str.isalpha, word))
+
+
 def _texts(pieces: Vocabulary, ids: np.ndarray, words: np.ndarray) -> list[str]:
     """Return the text of every word, in lower case."""
+    return [word.lower() for word in _spell(pieces, ids, words)]
+
+
+def _spell(pieces: Vocabulary, ids: np.ndarray, words: np.ndarray) -> list[str]:
+    """Return the text of every word."""
     raw = [bytearray() for _ in range(int(words[-1]) + 1 if len(words) else 0)]
     for number, token in zip(words.tolist(), ids.tolist(), strict=True):
         raw[number] += pieces.raw[token]
-    return [word.decode("utf-8", errors="replace").strip().lower() for word in raw]
+    return [word.decode("utf-8", errors="replace").strip() for word in raw]
 
 
 def _in_phrases(phrases: frozenset[Phrase], texts: list[str], words: np.ndarray, starts: np.ndarray) -> np.ndarray:

@@ -194,7 +194,15 @@ class TokenAlignmentBackend(Backend):
         """
         if self.requested.centering_kind is not Centering.BACKGROUND:
             return None
-        asked = self.requested.background
+        return self._find_background(self.requested.background)
+
+    @cached_property
+    def source_background(self) -> MeanVectors | None:
+        """The same of the sources, where they have mean vectors of their own."""
+        asked = self.requested.source_background
+        return None if asked is None else self._find_background(asked)
+
+    def _find_background(self, asked: str | None) -> MeanVectors:
         of_model = partial(
             find_background, fingerprint=self.files.fingerprint, adapter=self.adapter.name if self.adapter else None
         )
@@ -222,7 +230,8 @@ class TokenAlignmentBackend(Backend):
 
     def _complete_spec(self) -> MetricSpec:
         """Complete the specification; warn if the layer is chosen by rule."""
-        background, stop_words, frequencies = self.background, self.stop_words, self.frequencies
+        stop_words, frequencies = self.stop_words, self.frequencies
+        means = "+".join(means.hash for means in (self.background, self.source_background) if means)
         settled = (
             super()
             ._complete_spec()
@@ -231,7 +240,7 @@ class TokenAlignmentBackend(Backend):
                 unknown=None if self.model.static else self.requested.unknown,
                 stopwords=stop_words.hash if stop_words else None,
                 idf=f"{Idf.BACKGROUND}:{frequencies.hash}" if frequencies else self.requested.idf,
-                centering=f"{Centering.BACKGROUND}:{background.hash}" if background else self.requested.centering,
+                centering=f"{Centering.BACKGROUND}:{means}" if means else self.requested.centering,
             )
         )
         if self.adapter is not None:
@@ -264,8 +273,8 @@ class TokenAlignmentBackend(Backend):
         """The settings that decide the vectors, with the fitted parts."""
         view, encoder = make_view(self.spec), self.model
         if self.background is not None:
-            means = self.background.content[view.special]
-            view = replace(view, means={k: means[k] for k in view.layers})
+            both = [means.content[view.special] for means in (self.background, self.source_background) if means]
+            view = replace(view, means={k: torch.stack([means[k] for means in both]) for k in view.layers})
         if self.stop_words is not None:
             words = as_tokenized(self.stop_words.content, encoder.tokenizer, encoder.pieces)
             view = replace(view, stop_words=words)

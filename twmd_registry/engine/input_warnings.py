@@ -42,7 +42,7 @@ def name_texts(pairs: Pairs, which: np.ndarray, rows: Sequence[int]) -> str:
     named = [(i, f"predictions[{rows[i]}]") for i in hypotheses[:SHOWN_TEXTS]]
     for k in references[:SHOWN_TEXTS]:
         i = int(np.searchsorted(starts, k, side="right")) - 1
-        named.append((i, f"references[{rows[i]}]" + (f"[{k - starts[i]}]" if pairs.counts[i] > 1 else "")))
+        named.append((i, f"{pairs.second}[{rows[i]}]" + (f"[{k - starts[i]}]" if pairs.counts[i] > 1 else "")))
     more = ["..."] if len(hypotheses) + len(references) > SHOWN_TEXTS else []
     return ", ".join([*(name for _, name in sorted(named)[:SHOWN_TEXTS]), *more])
 
@@ -274,11 +274,12 @@ def _count_odd_predictions(
     """
     odd: dict[str, list[int]] = {"copied": [], "other_script": [], "repetitive": []}
     for i, (start, number) in enumerate(zip(pairs.starts.tolist(), pairs.counts.tolist(), strict=True)):
-        hypothesis, references = pairs.hyp[start], pairs.ref[start : start + number]
-        text, others, own = pairs.texts[hypothesis], [pairs.texts[r] for r in references], letters[hypothesis]
+        hypothesis, seconds = pairs.hyp[start], pairs.ref[start : start + number]
+        references = seconds if pairs.second == "references" else seconds[:0]
+        text, others, own = pairs.texts[hypothesis], [pairs.texts[r] for r in seconds], letters[hypothesis]
         read = set[str]().union(*(letters[r] for r in references))
         read |= JAPANESE if read & JAPANESE else set()
-        if sources and text.split() == sources[i].split() != [] and text not in others:
+        if sources and text.split() == sources[i].split() != [] and (text not in others or len(references) == 0):
             odd["copied"].append(i)
         if read and sum(own[script] for script in own.keys() & read) < LEAST_SHARED * sum(own.values()):
             odd["other_script"].append(i)

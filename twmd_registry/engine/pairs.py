@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -58,9 +58,18 @@ def check_segments(predictions: Any, references: Any, *, first_row: int = 0) -> 
     return Segments(predicted, [[entry] if isinstance(entry, str) else entry for entry in referred])
 
 
-def digest_of_texts(segments: Segments) -> str:
-    """Return sha256 of ``[predictions, references]`` as compact JSON in UTF-8, references always as lists."""
-    return hashlib.sha256(json.dumps(list(segments), ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+def without_references(predictions: Any) -> Segments:
+    """Return checked predictions with no reference each, for metrics that compare them with their sources."""
+    texts = check_segments(predictions := [*predictions], predictions).predictions
+    return Segments(texts, [[] for _ in texts])
+
+
+def digest_of_texts(segments: Segments, sources: Sequence[str] | None = None) -> str:
+    """Return sha256 of ``[predictions, references]`` as compact JSON in UTF-8, references always as lists; with
+    sources, which scores may depend on, of ``[predictions, references, sources]``.
+    """
+    texts = [*segments, *([] if sources is None else [sources])]
+    return hashlib.sha256(json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
 
 
 def check_sources(sources: Any, segments: int) -> list[str]:
@@ -124,6 +133,7 @@ class Pairs(NamedTuple):
         ref: Index into `texts`; shape (pairs,).
         segment: The segment of every pair, ascending, maybe with gaps (rows that could not be read); shape (pairs,).
         counts: References of every segment; shape (segments,).
+        second: What the second texts of the pairs are: ``references``, or ``sources``.
     """
 
     texts: list[str]
@@ -133,6 +143,7 @@ class Pairs(NamedTuple):
     counts: np.ndarray
 
     starts: np.ndarray
+    second: str = "references"
 
     def over_references(self, scores: np.ndarray, multiref: Multiref) -> np.ndarray:
         """Return one score per segment, the best or the mean over its references, from scores (.., pairs).

@@ -204,7 +204,7 @@ class PipelineRun:
         both = [int(side[pair - chunk.start]) for side in (items.hyp, items.ref)]
         read = [
             [
-                " ".join(self._encoder.decode_tokens(encoded.ids[positions].tolist()))
+                " ".join(self._encoder.decode_tokens(encoded.ids[positions % len(encoded.ids)].tolist()))
                 for positions in positions_of(view, tokens, units, item)
             ]
             for item in both

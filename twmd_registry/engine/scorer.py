@@ -20,17 +20,25 @@ from twmd_registry.engine.input_warnings import (
     warn_about_split_words,
     warn_about_texts,
 )
-from twmd_registry.engine.pairs import Pairs, Segments, check_segments, check_sources, digest_of_texts, make_pairs
+from twmd_registry.engine.pairs import (
+    Pairs,
+    Segments,
+    check_segments,
+    check_sources,
+    digest_of_texts,
+    make_pairs,
+    without_references,
+)
 from twmd_registry.engine.result import COUNTS, SIDE, Alignment, Counts, ScoreSet
 from twmd_registry.errors import InputError, ModelError, SpecError, collect_warnings, warn
 from twmd_registry.progress import Progress, Stage, split_progress
 from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
 from twmd_registry.registry.members import merge_members, write_members
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.names import Centering, MetricName, Output
 from twmd_registry.registry.options import RunOptions, split_options
 from twmd_registry.registry.signature import Signature, parse_signature
-from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
+from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, make_spec, member_specs
 from twmd_registry.tensors import TextFlags
 
 GroupScore = Callable[[Sequence[Backend], Pairs, Stage], Scored]
@@ -89,12 +97,19 @@ class Scorer:
         """The signature without the number of references. Loads the model, with the errors of `spec`."""
         return str(Signature(self.spec))
 
-    def score(self, predictions: Iterable[str], references: Iterable[str] | Iterable[Iterable[str]]) -> ScoreSet:
-        """Score every prediction against its reference or references.
+    def score(
+        self,
+        predictions: Iterable[str],
+        references: Iterable[str] | Iterable[Iterable[str]] | None = None,
+        sources: Iterable[str] | None = None,
+    ) -> ScoreSet:
+        """Score every prediction against its reference or references, its source, or both (key ``against``).
 
         Args:
             predictions: Texts, one per segment.
-            references: One text per segment, or one list of texts per segment; lists may differ in length.
+            references: One text per segment, or one list of texts per segment; lists may differ in length. Not needed
+                with ``against=source``.
+            sources: As for `score_all`; needed with ``against=source`` and ``both``.
 
         Returns:
             Scores per segment, their mean, the signature, and counts of truncated, empty and repeated texts.
@@ -109,7 +124,7 @@ class Scorer:
                 unknown tokens, a centering batch of one segment, a solver that stopped early, another number of
                 references than in the signature from which the scorer was made.
         """
-        return score_segments([self], check_segments(predictions, references))[0]
+        return score_all([self], predictions, references, sources=sources)[0]
 
     def fit_baseline(
         self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None
@@ -133,6 +148,8 @@ class Scorer:
         """
         if self.requested.baseline is not None:
             raise SpecError(f"baseline={self.requested.baseline} is set already: fit with a scorer without it.")
+        if self.requested.against is not None:
+            raise SpecError(f"against={self.requested.against} has no baseline: random pairs of texts have no source.")
         scores = score_all([self], *random_pairs(texts, pairs, seed), progress=progress)[0]
         sides = [side for side in (scores.precision, scores.recall, scores.f1) if side is not None]
         return write_baseline(self.spec, np.array(sides or [scores.scores]), seed)
@@ -214,10 +231,11 @@ class EnsembleScorer(Scorer):
     def combine(self, of_members: Sequence[ScoreSet]) -> ScoreSet:
         """Return the mean of the members' scores."""
         scores = np.average([scores.scores for scores in of_members], axis=0, weights=self.weights)
+        nrefs = [scores.signature.nrefs for scores in of_members]  # 0 of members that compare with sources
         most = {name: max(getattr(scores.counts, name) for scores in of_members) for name in COUNTS}
         return replace(
             of_members[0],
-            signature=Signature(self.spec, of_members[0].signature.nrefs),
+            signature=Signature(self.spec, next((number for number in nrefs if number != "0"), "0")),
             scores=tuple(scores.tolist()),
             precision=None,
             recall=None,
@@ -227,15 +245,51 @@ class EnsembleScorer(Scorer):
         )
 
 
+class BothScorer(EnsembleScorer):
+    """``against=both``: the weighted mean of the scores against references and against sources,
+    ``(1 - w) reference + w source``, where w is ``source_weight``; of precision, recall and F1 likewise.
+    """
+
+    def __init__(
+        self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None
+    ) -> None:
+        """Make the two scorers; arguments as for `Scorer`."""
+        self.requested, self.options, self.parts, self.nrefs = spec, options or RunOptions(), parts, nrefs
+        share = float(spec.source_weight or SOURCE_WEIGHT)
+        self.weights = (1 - share, share)
+        alone = spec.replace(source_weight=None)
+        of_references = alone.replace(against=None)
+        if spec.source_background:
+            of_references = of_references.replace(centering=f"{Centering.BACKGROUND}:{spec.background}")
+        specs = (of_references, alone.replace(against="source"))
+        self._members = tuple(Scorer(own, self.options, parts) for own in specs)
+
+    @property
+    def spec(self) -> MetricSpec:
+        """The applied specification. Loads the model, with the errors of `Scorer.spec`."""
+        return self.members[1].spec.replace(against="both", source_weight=self.weights[1])
+
+    def combine(self, of_members: Sequence[ScoreSet]) -> ScoreSet:
+        """Return the mean of both scores, side by side."""
+
+        def mean(side: Output) -> tuple[float, ...] | None:
+            values = [getattr(own, side) for own in of_members]
+            return None if None in values else tuple(np.average(values, axis=0, weights=self.weights).tolist())
+
+        precision, recall, f1 = map(mean, Output)
+        return replace(super().combine(of_members), precision=precision, recall=recall, f1=f1)
+
+
 def _explain_no_ensemble(_segment: int, _reference: int | None) -> NoReturn:
-    raise SpecError("an ensemble has no alignment of its own: explain a member's scores.")
+    raise SpecError("a mean (ensemble, against=both) has no alignment of its own: explain a member's scores.")
 
 
 def make_scorer(
     spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None
 ) -> Scorer:
     """Return the scorer of a specification; arguments as for `Scorer`."""
-    return (EnsembleScorer if spec.metric is MetricName.ENSEMBLE else Scorer)(spec, options, parts, nrefs)
+    kind = BothScorer if spec.against == "both" else Scorer
+    return (EnsembleScorer if spec.metric is MetricName.ENSEMBLE else kind)(spec, options, parts, nrefs)
 
 
 def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **keys: Any) -> Scorer:
@@ -294,9 +348,11 @@ _LATEST: list[Scorer] = []
 
 def score(
     predictions: Iterable[str],
-    references: Iterable[str] | Iterable[Iterable[str]],
+    references: Iterable[str] | Iterable[Iterable[str]] | None = None,
     metric: str | Signature | MetricSpec = MetricName.TWMD,
     preset: str | None = None,
+    *,
+    sources: Iterable[str] | None = None,
     **keys: Any,
 ) -> ScoreSet:
     """Score texts by one metric, in one line.
@@ -311,6 +367,7 @@ def score(
         references: As for `Scorer.score`.
         metric: As for `scorer`.
         preset: As for `scorer`.
+        sources: As for `Scorer.score`.
         keys: As for `scorer`.
 
     Returns:
@@ -323,7 +380,7 @@ def score(
         TwmdWarning: As for `scorer` and `Scorer.score`.
     """
     made = scorer(metric, preset, **keys)
-    scores = made.score(predictions, references)
+    scores = made.score(predictions, references, sources)
     _LATEST[:] = [made]
     return scores
 
@@ -331,7 +388,7 @@ def score(
 def score_all(
     scorers: Sequence[Scorer],
     predictions: Iterable[str],
-    references: Iterable[str] | Iterable[Iterable[str]],
+    references: Iterable[str] | Iterable[Iterable[str]] | None = None,
     *,
     sources: Iterable[str] | None = None,
     progress: Progress | None = None,
@@ -343,7 +400,7 @@ def score_all(
         predictions: As for `Scorer.score`.
         references: As for `Scorer.score`.
         sources: The texts that were translated or summarised, one per segment: predictions that equal them are
-            counted. Scores do not depend on them.
+            counted, and scorers with ``against=source`` or ``both`` compare predictions with them.
         progress: Called with the number of segments done since its last call.
 
     Returns:
@@ -354,7 +411,7 @@ def score_all(
         TwmdError: As for `Scorer.score`.
     """
     check_scorers(scorers)
-    segments = check_segments(predictions, references)
+    segments = without_references(predictions) if references is None else check_segments(predictions, references)
     checked = None if sources is None else check_sources(sources, len(segments.predictions))
     return score_segments(scorers, segments, sources=checked, progress=progress)
 
@@ -380,25 +437,33 @@ def score_segments(
     place of `Backend.score_group`, and `rows` are the numbers of the segments in warnings (from 0 if not given).
     """
     members = [member for given in scorers for member in given.members]
-    pairs, digest = make_pairs(segments), digest_of_texts(segments)
-    rows = rows or range(len(pairs.counts))
+    texts_of = _pair_texts(members, segments, sources)
+    digest = digest_of_texts(segments, sources if "source" in texts_of else None)
+    rows = rows or range(len(segments.predictions))
     results: dict[Scorer, ScoreSet] = {}
     with collect_warnings() as held:  # several models, or chunks of the texts, may repeat a warning
-        counted = check_texts([member.backend for member in members], pairs, sources, rows)
+        counted = {
+            against: check_texts(
+                [member.backend for member in members if _against(member) == against], own, sources, rows
+            )
+            for against, own in texts_of.items()
+        }
         groups: dict[Hashable, list[Scorer]] = {}
         for member in dict.fromkeys(members):
-            groups.setdefault(member.backend.share_key, []).append(member)
-        models: list[tuple[TextFlags, bool]] = []
-        stage = split_progress(progress, len(pairs.counts), len(groups)) if progress else lambda _work: nullcontext()
+            groups.setdefault((member.backend.share_key, _against(member)), []).append(member)
+        models: dict[str, list[tuple[TextFlags, bool]]] = {}
+        stage = split_progress(progress, len(rows), len(groups)) if progress else lambda _work: nullcontext()
         for group in groups.values():
-            backend, backends = group[0].backend, [member.backend for member in group]
+            backend, backends, against = group[0].backend, [member.backend for member in group], _against(group[0])
+            pairs = texts_of[against]
             if len(pairs.texts) >= RELIABLE_SAMPLE:
                 warn_about_split_words(backend.spec.model, backend.model, pairs.texts)
             of_group, flags = (score_group or backend.score_group)(backends, pairs, stage)
-            models.append((flags, backend.model.static))
+            models.setdefault(against, []).append((flags, backend.model.static))
             for member, scores in zip(group, of_group, strict=True):
-                results[member] = _score_set(member, pairs, scores, flags, counted=counted, digest=digest)
-        warn_about_texts(pairs, models, rows)
+                results[member] = _score_set(member, pairs, scores, flags, counted=counted[against], digest=digest)
+        for against, of_pairs in models.items():
+            warn_about_texts(texts_of[against], of_pairs, rows)
         sets = [
             given.combine([results[member] for member in given.members])
             if isinstance(given, EnsembleScorer)
@@ -411,6 +476,35 @@ def score_segments(
     for message in dict.fromkeys(held):
         warn(message)
     return sets
+
+
+def _against(member: Scorer) -> str:
+    return member.requested.against or "reference"
+
+
+def _pair_texts(members: Sequence[Scorer], segments: Segments, sources: Sequence[str] | None) -> dict[str, Pairs]:
+    """Return the pairs that are compared, of predictions with references, sources, or both; raise an `InputError` where
+    a metric needs texts that are not there.
+    """
+    pairs = dict[str, Pairs]()
+    for member in members:
+        against = _against(member)
+        if against == "source" and sources is None:
+            raise InputError(
+                f"{member.requested.metric} compares predictions with their sources (against=source): give sources, "
+                "one per prediction."
+            )
+        if against == "reference" and not all(segments.references):
+            raise InputError(
+                f"{member.requested.metric} compares predictions with references: give them, or set against=source and "
+                "give sources."
+            )
+        if against not in pairs:
+            seconds = [[text] for text in sources or ()] if against == "source" else segments.references
+            pairs[against] = make_pairs(Segments(segments.predictions, seconds))
+    if "source" in pairs:
+        pairs["source"] = pairs["source"]._replace(second="sources")
+    return pairs
 
 
 def _score_set(
@@ -433,7 +527,8 @@ def _score_set(
         foreign=sum(letters[script] for script in letters if scripts and script not in scripts),
         **counted,
     )
-    signature = Signature(spec, str(pairs.counts[0]) if (pairs.counts == pairs.counts[0]).all() else "var")
+    nrefs = 0 if spec.against else pairs.counts[0]
+    signature = Signature(spec, str(nrefs) if (pairs.counts == pairs.counts[0]).all() else "var")
     explainer = partial(
         _explain_pair,
         request=(scorer.requested, scorer.options, scorer.parts),  # a scorer itself would keep its model in memory

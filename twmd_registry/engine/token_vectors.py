@@ -17,7 +17,7 @@ from torch import Tensor
 
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
-from twmd_registry.encode.words import Phrase, left_out
+from twmd_registry.encode.words import Phrase, copied_words, left_out
 from twmd_registry.engine.aggregation import aggregate
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.registry.names import (
@@ -44,7 +44,9 @@ class TokenView:
     Attributes:
         size: Segments of a centering batch.
         groups_per_batch: Means per centering batch (or corpus): 1 for both sides, or 2.
-        means: Mean vectors by layer (background centering).
+        from_source: Whether references are the sources of the predictions: what a prediction has copied from its own
+            source matches nothing.
+        means: Mean vectors by layer (background centering), of both sides or of each; shape (1, D) or (2, D).
         stop_words: Words that are left out.
         weights: Weights of token ids, for hypotheses and for references; each of shape (V,).
     """
@@ -63,6 +65,7 @@ class TokenView:
     groups_per_batch: int
     vectors: Vectors
     background: str | None
+    from_source: bool
     means: dict[int, Tensor] | None = field(default=None, compare=False)
     stop_words: frozenset[Phrase] = field(default=frozenset(), compare=False)
     weights: tuple[Tensor, Tensor] | None = field(default=None, compare=False)
@@ -77,6 +80,7 @@ class TokenItems(NamedTuple):
         side: 1 where it is weighed as a reference, else 0; shape (I,).
         weight: Occurrences of the text in that group; shape (I,).
         groups: Number of groups.
+        partner: The row of the source that an item is a translation of, -1 for others; shape (I,).
         hyp: The item of every pair's hypothesis; shape (pairs of the chunk,).
         ref: The item of every pair's reference; likewise.
     """
@@ -86,6 +90,7 @@ class TokenItems(NamedTuple):
     side: np.ndarray
     weight: np.ndarray
     groups: int
+    partner: np.ndarray
     hyp: np.ndarray
     ref: np.ndarray
 
@@ -106,9 +111,10 @@ def make_view(spec: MetricSpec) -> TokenView:
         idf=spec.idf or Idf.NONE,
         centering=spec.centering_kind,
         size=spec.centering_size or 1,
-        groups_per_batch=2 if spec.centering_side == "separate" else 1,
+        groups_per_batch=2 if spec.centering_side == "separate" or spec.source_background else 1,
         vectors=spec.vectors or "unit",
-        background=spec.background,
+        background=spec.centering if spec.background else None,
+        from_source=spec.against == "source",
     )
 
 
@@ -120,16 +126,20 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, ids: np.ndarray, row
         batch = segment // view.size - segment[0] // view.size
     per_batch = view.groups_per_batch
     groups = (int(batch[-1]) + 1) * per_batch
-    # An item as one number: (row * groups + group) * 2 + side.
+    # An item as one number: ((row * groups + group) * 2 + side) * partners + partner + 1.
+    ref_row = rows[np.searchsorted(ids, pairs.ref[chunk])]
     hyp_key = rows[np.searchsorted(ids, pairs.hyp[chunk])] * groups + batch * per_batch
-    ref_key = rows[np.searchsorted(ids, pairs.ref[chunk])] * groups + batch * per_batch + (per_batch - 1)
+    ref_key = ref_row * groups + batch * per_batch + (per_batch - 1)
     weighed_apart = int(view.idf == Idf.CORPUS)  # a text has other weights as a hypothesis than as a reference
-    keys, inverse = np.unique(np.r_[hyp_key * 2, ref_key * 2 + weighed_apart], return_inverse=True)
+    partner, partners = (ref_row + 1, int(rows.max()) + 2) if view.from_source else (0, 1)
+    both = np.r_[hyp_key * 2 * partners + partner, (ref_key * 2 + weighed_apart) * partners]
+    keys, inverse = np.unique(both, return_inverse=True)
+    keys, partner_of = keys // partners, keys % partners - 1
     hyp, ref = inverse[: len(segment)], inverse[len(segment) :]
     # A hypothesis belongs to its population once, however many references it is paired with.
     first = np.r_[True, segment[1:] != segment[:-1]]
     weight = np.bincount(hyp[first], minlength=len(keys)) + np.bincount(ref, minlength=len(keys))
-    return TokenItems(keys // 2 // groups, keys // 2 % groups, keys % 2, weight, groups, hyp, ref)
+    return TokenItems(keys // 2 // groups, keys // 2 % groups, keys % 2, weight, groups, partner_of, hyp, ref)
 
 
 def select(
@@ -163,8 +173,13 @@ def select(
     kept = torch.nonzero(keep).squeeze(1)
     positions = kept[span_indices((torch.cumsum(lengths, 0) - lengths)[row], lengths[row])]
     counted = encoded.special[positions] == 0 if view.special is Special.PARTNERS else None
+    marked = positions
+    if view.from_source:
+        owners = np.repeat(np.arange(len(row)), lengths[row].cpu().numpy())
+        copied = copied_words(encoder.pieces, encoded, positions.cpu().numpy(), items.partner[owners])
+        marked = positions + len(encoded.ids) * torch.from_numpy(copied).to(positions)
     layers = [
-        TokenVectors(encoded.layers[k].index_select(0, positions), lengths[row], counted, positions=positions)
+        TokenVectors(encoded.layers[k].index_select(0, positions), lengths[row], counted, positions=marked)
         for k in view.layers
     ]
     if view.weights is None:
@@ -304,14 +319,17 @@ def make_units(
         elif corpus is not None:
             means = [sums.mean()[group] for sums in corpus]
         elif view.means is not None:
-            means = [view.means[k].to(device).expand(len(group), -1) for k in view.layers]
+            means = [view.means[k].to(device)[group] for k in view.layers]
     centered = center(layers, view.centering, view.vectors, means)
     tokens = centered[0]
     if len(centered) > 1:
         errors = torch.stack([layer.rounding for layer in centered], dim=1)  # (T, L)
         vectors = aggregate(torch.stack([layer.vectors for layer in centered], dim=1), view.aggregation)
         tokens = tokens._replace(vectors=vectors, rounding=torch.linalg.vector_norm(errors, dim=1))
-    if view.unknown == "apart" and bool(unknown.any()):
+    unknown = unknown if view.unknown == "apart" else torch.zeros_like(unknown)
+    if view.from_source:  # the codes of copied tokens, whose positions are counted on: no unknown string has such a one
+        unknown = torch.cat([unknown, torch.arange(1, len(unknown) + 1, device=device)])
+    if bool(unknown.any()):
         tokens = _replace_unknown_tokens(tokens, unknown)
     units = tokens
     if tokens.counted is not None:  # a token that does not count has no weight

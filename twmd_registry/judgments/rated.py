@@ -49,6 +49,7 @@ class RatedRow(NamedTuple):
 
     Attributes:
         place: Its position, for messages: ``row 3``; empty where the same item may be rated twice.
+        source: The text that was translated, if known.
     """
 
     group: str | None = None
@@ -58,6 +59,7 @@ class RatedRow(NamedTuple):
     item: str | None = None
     system: str | None = None
     place: str = ""
+    source: str | None = None
 
 
 def read_json_lines(path: Path, read: Callable[[TableRow], RatedRow], unread: str = _UNRATED) -> RatedSegments:
@@ -93,12 +95,12 @@ def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) 
         nothing = f"; nothing is left of {groups}" if lost else ""
         name = where.name if isinstance(where, Path) else where
         warn(f"{name}: {unread}, left out: {len(left)} ({places}{more}){nothing}.")
-    group, predictions, references, ratings, item, system, _ = map(list, zip(*rows, strict=True))
+    group, predictions, references, ratings, item, system, _, source = map(list, zip(*rows, strict=True))
     if any(isinstance(own, list) for own in references):
         references = [[own] if isinstance(own, str) else own for own in references]
     scores = np.array(ratings, dtype=np.float64)
-    items, systems = (None if None in names else names for names in (item, system))
-    return RatedSegments(group, predictions, references, scores, len(left), items, systems)
+    items, systems, sources = (None if None in names else names for names in (item, system, source))
+    return RatedSegments(group, predictions, references, scores, len(left), items, systems, sources)
 
 
 def select(rated: RatedSegments, rows: np.ndarray) -> RatedSegments:
@@ -141,13 +143,14 @@ def read_table(
     group: str | None = None,
     item: str | None = None,
     system: str | None = None,
+    source: str | None = None,
 ) -> RatedSegments:
     """Read a user's own table; its format is given by the suffix, one of `TABLE_SUFFIXES`, maybe compressed.
 
     In CSV and TSV a field may be in double quotes, with quotes inside doubled. In JSON lines and Parquet a reference
     may be a list of texts. Arguments name columns. By default references are in ``reference`` or ``references``, and
-    ``group``, ``item`` and ``system`` are read where they are there; a table without groups is one, named after the
-    file. Unrated rows (empty, null or NaN) are dropped.
+    ``group``, ``item``, ``system`` and ``source`` are read where they are there; a table without groups is one, named
+    after the file. Unrated rows (empty, null or NaN) are dropped.
     """
     rows = read_table_rows(path)
     present = dict.fromkeys(name for row in rows for name in row.values)
@@ -156,7 +159,7 @@ def read_table(
             row.usual_references()  # refuses both
         reference = next((name for name in ("reference", "references") if name in present), "reference")
     columns = {"prediction": prediction, "reference": reference, "rating": rating}
-    for role, given in {"group": group, "item": item, "system": system}.items():
+    for role, given in {"group": group, "item": item, "system": system, "source": source}.items():
         if given or role in present:
             columns[role] = given or role
     for role, name in columns.items():
@@ -173,7 +176,9 @@ def _read_row(row: TableRow, columns: dict[str, str], name: str) -> RatedRow:
         return RatedRow(group, place=row.place)
     labels = {role: row.label(columns[role]) for role in ("group", "item", "system") if role in columns}
     texts = row.text(columns["prediction"]), row.texts(columns["reference"])
-    return RatedRow(labels.pop("group", name), *texts, rating, **labels, place=row.place)
+    source = row.values.get(columns.get("source", ""))
+    source = source if isinstance(source, str) else None
+    return RatedRow(labels.pop("group", name), *texts, rating, **labels, place=row.place, source=source)
 
 
 def _qualify_items(rated: RatedSegments, path: Path) -> RatedSegments:

@@ -63,7 +63,7 @@ def _read_segment(row: TableRow) -> RatedRow:
 
 
 def read_mlqe(path: Path) -> RatedSegments:
-    """Read MLQE-PE as JSON lines with ``lang, candidate, reference, score``; grouped by language pair.
+    """Read MLQE-PE as JSON lines with ``lang, candidate, reference, score`` and ``source``; grouped by language pair.
 
     The reference is the translation as a person corrected it. It is tokenised in these data; Moses' rules of the target
     language put it together again. Rows are dropped as by `read_wmt`. Raises MissingExtraError without `sacremoses`.
@@ -76,8 +76,9 @@ def read_mlqe(path: Path) -> RatedSegments:
 
     def read(row: TableRow) -> RatedRow:
         read = _read_segment(row)
-        language = str(read.group).rpartition("-")[2]
-        return read._replace(reference=detokenizer(language).detokenize(str(read.reference).split()))
+        language, source = str(read.group).rpartition("-")[2], row.values.get("source")
+        source = source if isinstance(source, str) else None
+        return read._replace(source=source, reference=detokenizer(language).detokenize(str(read.reference).split()))
 
     return read_json_lines(path, read, TOO_SHORT)
 

@@ -142,7 +142,8 @@ def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress:
     for group in dict.fromkeys(rated.group):
         own = select(rated, np.flatnonzero(names == group))
         pearson, reasons = np.full(len(scorers), np.nan), []
-        for i, scores in enumerate(score_all(scorers, own.predictions, own.references, progress=progress)):
+        sets = score_all(scorers, own.predictions, own.references, sources=own.source, progress=progress)
+        for i, scores in enumerate(sets):
             try:
                 pearson[i] = correlate("pearson", scores.scores, own.ratings)
             except InputError as error:
@@ -175,16 +176,20 @@ def estimate_seconds(scorers: Sequence[Scorer], data: Sequence[RatedSegments]) -
     - 1)) N / n``. Texts are encoded once for all settings, up to the highest layer; t(1) is of the last setting, which
     reads it. Raises what `score_all` raises.
     """
-    segments = [(text, own) for rated in data for text, own in zip(rated.predictions, rated.references, strict=True)]
-    predictions, references = zip(*spread(segments, SAMPLE_SEGMENTS), strict=True)
+    segments = [(rated, row) for rated in data for row in range(len(rated.predictions))]
+    sample = spread(segments, SAMPLE_SEGMENTS)
+    predictions = [rated.predictions[row] for rated, row in sample]
+    references = [rated.references[row] for rated, row in sample]
     texts = predictions, [[own] if isinstance(own, str) else own for own in references]
+    sources = [rated.source[row] for rated, row in sample if rated.source]
+    known = sources if len(sources) == len(sample) else None
     few = [*spread(scorers[:-1], SAMPLE_SETTINGS - 1), scorers[-1]]
     seconds = []
     with collect_warnings():  # they are given again when all segments are scored
-        score_all(few, *texts)  # loads the model
+        score_all(few, *texts, sources=known)  # loads the model
         for own_scorers in (few[-1:], few):
             started = time.perf_counter()
-            score_all(own_scorers, *texts)
+            score_all(own_scorers, *texts, sources=known)
             seconds.append(time.perf_counter() - started)
     more = (len(scorers) - 1) * max(seconds[1] - seconds[0], 0.0) / max(len(few) - 1, 1)
     return (seconds[0] + more) * len(segments) / len(predictions)

@@ -6,13 +6,13 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.engine.pairs import Segments, check_segments, digest_of_texts
+from twmd_registry.engine.pairs import Segments, check_segments, check_sources, digest_of_texts, without_references
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import Scorer, make_scorer, score_all
+from twmd_registry.engine.scorer import Scorer, make_scorer, score_segments
 from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError, collect_warnings
 from twmd_registry.progress import Progress
 from twmd_registry.record.content import (
@@ -31,7 +31,7 @@ from twmd_registry.registry.fingerprint import reread
 from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.signature import Signature, parse_signature
-from twmd_registry.registry.spec import dtypes
+from twmd_registry.registry.spec import dtypes, members_or_self
 from twmd_registry.registry.versions import describe_changes
 from twmd_registry.version import __version__
 
@@ -40,8 +40,8 @@ TOLERANCES = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
 WORST = 5
 """Number of segments that are named."""
 
-Systems = Sequence[tuple[Sequence[str], Sequence[str] | Sequence[Sequence[str]]]]
-"""Predictions and references of every system, as `Scorer.score` takes them."""
+Systems = Sequence[Sequence[Any]]
+"""Predictions, references and maybe sources of every system, as `Scorer.score` takes them."""
 ScoredMetric = tuple[Scorer, Sequence[ScoreSet]] | str
 """One of our metrics with the scores of every system, or the name of one of SacreBLEU's, of `LEXICAL_NAMES`."""
 Compare = Callable[[Record, Sequence[Segments], Sequence[ScoredMetric]], SystemComparison]
@@ -131,16 +131,19 @@ def check_record(
     options = replace(options or RunOptions(), any_language=True)  # what was scored can be scored again
     signatures = [signature for _, signature in _readable(record)]
     parts = check_parts(parts or Parts(), [signature.spec for signature in signatures])
-    texts = [check_segments(*own) for own in systems]
+    texts = [check_segments(*own[:2]) if own[1] is not None else without_references(own[0]) for own in systems]
+    sources = [check_sources(own[2], len(own[0])) if own[2:] and own[2] is not None else None for own in systems]
     with reread():
         rescored = [
-            _rescore(system, own, options, parts, progress) for system, own in zip(record.systems, texts, strict=True)
+            _rescore(system, own, source, options=options, parts=parts, progress=progress)
+            for system, own, source in zip(record.systems, texts, sources, strict=True)
         ]
     columns, trouble = _compare_again(record, texts, rescored, compare)
     samples = record.resampling.samples if record.resampling else 0
     checks = []
+    compared = any(own.against for _, signature in _readable(record) for own in members_or_self(signature.spec))
     for i, (system, own) in enumerate(zip(record.systems, texts, strict=True)):
-        same_texts = digest_of_texts(own) == system.texts
+        same_texts = digest_of_texts(own, sources[i] if compared else None) == system.texts
         for place, result in enumerate(system.results):
             column = columns.get(place)
             again = rescored[i].get(place) or (column.cells[i] if column else None)
@@ -177,7 +180,13 @@ def _tolerance(signature: Signature, scores: Sequence[float]) -> float:
 
 
 def _rescore(
-    system: RecordedSystem, texts: Segments, options: RunOptions, parts: Parts, progress: Progress | None
+    system: RecordedSystem,
+    texts: Segments,
+    sources: Sequence[str] | None,
+    *,
+    options: RunOptions,
+    parts: Parts,
+    progress: Progress | None,
 ) -> dict[int, _Rescored]:
     """Score one system by all of our metrics at once; return the results by their place in the record."""
     scorers: dict[int, tuple[Signature, Scorer]] = {}
@@ -199,7 +208,8 @@ def _rescore(
         except (SpecError, ModelError) as error:
             kind = "signature" if isinstance(error, SignatureError) else "model content"
             rescored[place] = f"{kind}: {error}"
-    sets = score_all([scorer for _, scorer in scorers.values()], *texts, progress=progress) if scorers else []
+    own = [scorer for _, scorer in scorers.values()]
+    sets = score_segments(own, texts, sources=sources, progress=progress) if own else []
     return rescored | {place: (*own, scores) for (place, own), scores in zip(scorers.items(), sets, strict=True)}
 
 
@@ -378,6 +388,7 @@ def verify_number(
     options: RunOptions | None = None,
     parts: Parts | None = None,
     tolerance: float | None = None,
+    sources: Sequence[str] | None = None,
 ) -> tuple[ScoreSet, bool, float, bool]:
     """Score texts by a signature and compare the corpus score with the number printed beside it.
 
@@ -395,7 +406,7 @@ def verify_number(
     parts = check_parts(parts or Parts(), [signed.spec])
     options = replace(options or RunOptions(), any_language=True)
     with reread():
-        scores = make_scorer(signed.spec, options, parts).score(*texts)
+        (scores,) = score_segments([make_scorer(signed.spec, options, parts)], texts, sources=sources)
     if signed.nrefs not in {None, scores.signature.nrefs}:
         raise InputError(
             f"the signature was written for nrefs:{signed.nrefs}; these texts have nrefs:{scores.signature.nrefs}."

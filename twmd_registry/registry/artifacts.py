@@ -47,6 +47,8 @@ def check_parts(parts: Parts, specs: Iterable[MetricSpec]) -> Parts:
         for name in PART_NAMES:
             if value := renamed.get(name, getattr(own, name)):
                 known[name].add(value.rpartition("@")[2])
+        if own.source_background:
+            known["background"].add(own.source_background)
     for name in PART_NAMES:
         value = getattr(parts, name)
         if value is not None and not known[name]:

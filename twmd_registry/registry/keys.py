@@ -16,6 +16,7 @@ from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.names import (
     CONVERGED,
     SENTENCE,
+    Against,
     Aggregation,
     Centering,
     Distance,
@@ -92,6 +93,13 @@ def _whole(value: object) -> Value:
 
 def _whole_or(word: str) -> Callable[[object], Value]:
     return lambda value: word if value == word else _whole(value)
+
+
+def _share(value: object) -> Value:
+    """Read a number between 0 and 1."""
+    if not NUMBER.fullmatch(str(value)) or not 0 < float(str(value)) < 1:
+        raise ValueError(value)
+    return float(str(value))
 
 
 SMALLEST, LARGEST = 1e-6, 1e6
@@ -294,11 +302,21 @@ class KeyValues:
     centering: str | None = _key(
         "c",
         "what is subtracted from token vectors",
-        f"one of {', '.join(Centering)}, or background:HASH, background:FILE",
+        f"one of {', '.join(Centering)}, or background:HASH, background:FILE; against sources also "
+        "background:HASH+HASH, of the predictions' language and the sources'",
         _centering,
     )
     centering_size: int | None = _key("cs", "segments per centering batch", "a whole number from 1", _whole)
     centering_side: Side | None = _key("cd", "one mean for both sides or one each", Side)
+    against: Against | None = _key(
+        "av",
+        "what predictions are compared with (against the source, words that were copied from it match nothing)",
+        Against,
+        neutral="reference",
+    )
+    source_weight: float | None = _key(
+        "so", "of against=both, the weight of the source's score", "a number between 0 and 1", _share
+    )
     temperature: float | None = _key(
         "t", "T of the tempered plan; small is greedy", "a number from 1e-6 to 1e6", _scale
     )

@@ -55,6 +55,10 @@ Side = Literal["joint", "separate"]
 """Whether hypotheses and references share one mean or have one each."""
 
 
+Against = Literal["reference", "source", "both"]
+"""What predictions are compared with: their references, the text that was translated, or both."""
+
+
 Objective = Literal["expected", "entropic"]
 """Whether the entropy term of a tempered objective is part of the score (Eq. 7) or not (the authors' code)."""
 

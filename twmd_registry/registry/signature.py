@@ -37,7 +37,7 @@ from twmd_registry.version import __version__
 _SAFE = "/._-+ ,[]="
 _COUNT = (r"[1-9][0-9]{0,8}", "a number from 1")
 _TRAILER = {
-    "nrefs": ("nr", r"var|[1-9][0-9]{0,8}", "a number from 1 or 'var'"),
+    "nrefs": ("nr", r"var|0|[1-9][0-9]{0,8}", "a number from 0 or 'var'"),
     "bs": ("bs", *_COUNT),
     "ar": ("ar", *_COUNT),
     "seed": ("rs", r"none|[0-9]{1,20}", "a number or 'none'"),
@@ -58,7 +58,8 @@ class Signature:
 
     Attributes:
         spec: The applied specification.
-        nrefs: Number of references of every segment, ``var`` when it varies, None before scoring.
+        nrefs: Number of references of every segment, ``var`` when it varies, 0 with ``against=source``; None before
+            scoring.
         bs: Bootstrap resamples behind a confidence interval or a paired test; None without them, as SacreBLEU has it.
         ar: Trials of an approximate randomisation test, likewise.
         seed: Of either.
@@ -242,7 +243,8 @@ _FITTED = {
 def _check_settled(name: str, value: Value, column: int) -> None:
     """Refuse a value that depends on a model, or names a file on a machine."""
     named = str(value).partition(":")[2] if name in {"centering", "idf"} else str(value)
-    if name in _FITTED and named and value != KEYS[name].neutral and not _HASH.fullmatch(named):
+    parts = named.split("+") if name == "centering" else [named]
+    if name in _FITTED and named and value != KEYS[name].neutral and not all(map(_HASH.fullmatch, parts)):
         _fail(
             column, f"{value} names a file: a signature names {_FITTED[name]} by its hash, {LENGTH} hexadecimal digits."
         )

@@ -30,6 +30,8 @@ _CENTERING_DEFAULTS: dict[Centering, dict[str, Value]] = {
     Centering.CORPUS: {"centering_side": "joint"},
 }
 """The keys that a centering uses, with the values where none is given."""
+SOURCE_WEIGHT = 0.5
+"""The source's weight in ``against=both`` where none is given."""
 _ALL_CENTERING_KEYS = frozenset(name for keys in _CENTERING_DEFAULTS.values() for name in keys)
 
 
@@ -53,7 +55,18 @@ class MetricSpec(KeyValues):
     @cached_property
     def background(self) -> str | None:
         """Hash or file of the mean vector of ``background`` centering, None when there is none."""
-        return (self.centering or "").partition(":")[2] or None
+        return self._backgrounds[0] or None
+
+    @cached_property
+    def source_background(self) -> str | None:
+        """The same of the mean vector of the sources, where they have one of their own."""
+        return self._backgrounds[1] or None
+
+    @cached_property
+    def _backgrounds(self) -> tuple[str, str]:
+        named = (self.centering or "").partition(":")[2]
+        own, _, of_sources = named.partition("+") if self.against else (named, "", "")
+        return own, of_sources
 
     @cached_property
     def needs_corpus(self) -> bool:
@@ -227,6 +240,7 @@ def required_keys(spec: MetricSpec) -> tuple[str, ...]:
     """Return the keys that an applied specification must set, in signature order."""
     used = _CENTERING_DEFAULTS.get(spec.centering_kind, {})
     optional = {"revision", "adapter", *_ALL_CENTERING_KEYS} - used.keys()
+    optional |= set() if spec.against == "both" else {"source_weight"}
     return tuple(name for name in entry(spec.metric).keys if name not in optional and KEYS[name].neutral is None)
 
 
@@ -253,6 +267,8 @@ def check_keys_together(spec: MetricSpec) -> None:
         raise SpecError(f"first={spec.first} has no meaning with symmetric=yes: both orders are read.")
     if spec.stride and spec.metric is MetricName.STSSCORE:
         raise SpecError("truncation=window averages the vectors of a token, and stsscore has none: use cut or cut:N.")
+    if spec.source_weight is not None and spec.against != "both":
+        raise SpecError(f"source_weight has no meaning with against={spec.against or 'reference'}: set against=both.")
     for name in sorted(_ALL_CENTERING_KEYS):
         if getattr(spec, name) is not None and name not in _CENTERING_DEFAULTS.get(spec.centering_kind, {}):
             raise SpecError(
@@ -266,4 +282,8 @@ def _settle_centering(merged: dict[str, Value], given: dict[str, Value]) -> dict
     kind = Centering(str(merged.get("centering", Centering.NONE)).partition(":")[0])
     defaults = _CENTERING_DEFAULTS.get(kind, {})
     unused = _ALL_CENTERING_KEYS - defaults.keys() - given.keys()
+    if merged.get("against") == "both":
+        defaults = {"source_weight": SOURCE_WEIGHT, **defaults}
+    elif "source_weight" not in given:
+        unused |= {"source_weight"}
     return defaults | {name: value for name, value in merged.items() if name not in unused}

@@ -14,6 +14,7 @@ from twmd_registry.errors import InputError, warn
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.overlap import Hashes, hash_references, normalise
+from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.train.recipe import LEAST_CORRELATED, Recipe
 
 LEAST_SEGMENTS = 2
@@ -50,6 +51,15 @@ def rating_scale(data: TrainingData) -> tuple[float, float]:
         hint = "there is nothing to learn from them: leave the data set out"
         raise InputError(f"{data.name}: ratings do not vary ({values}); {hint}.")
     return float(ratings.mean()), float(ratings.std())
+
+
+def with_sources(data: TrainingData, spec: MetricSpec) -> TrainingData:
+    """Return the data that a metric sees: with ``against=source`` the sources stand for the references."""
+    if spec.against is None:
+        return data
+    if data.rated.source is None:
+        raise InputError(f"{data.name} has no sources, and {spec.metric} compares with them (against={spec.against}).")
+    return data._replace(rated=data.rated._replace(references=data.rated.source))
 
 
 def make_examples(data: Sequence[TrainingData]) -> list[Example]:

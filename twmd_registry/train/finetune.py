@@ -58,7 +58,7 @@ class FinetunePlan(NamedTuple):
         if not self.train:
             raise SpecError("there is nothing to train on: name at least one rated data set.")
         for source in (*self.train, *self.dev):
-            data.segments_of(source)
+            data.segments_of(data.with_sources(source, self.spec))
             data.rating_scale(source)
         data.check_held_out([*self.train, *self.dev], self.holdout)
         data.warn_about_overlap(self.train, self.dev)
@@ -111,7 +111,7 @@ def finetune(
     folder, recipe = output / CHECKPOINTS, plan.recipe
     if resume:
         _check_same_plan(folder, plan.settings)
-    examples = data.make_examples(plan.train)
+    examples = data.make_examples([data.with_sources(source, plan.spec) for source in plan.train])
     batches = data.make_batches(examples, recipe)
     from twmd_registry.train.trainer import training_arguments
 
@@ -120,7 +120,7 @@ def finetune(
     model, wrapped = _make_model(backend, recipe, torch.device(arguments.device), options)
     model.start_line(*_similarities(model, examples, recipe))
     _warn_about_population(backend.spec, recipe)
-    before = _agreement(model, plan.dev) if plan.dev else None
+    before = _agreement(model, plan.dev, plan.spec) if plan.dev else None
     with trained_files.writing(folder):
         write_atomically(folder / SETTINGS, plan.settings.encode())
     with trained_files.writing(output, " Checkpoints are kept: make room, and continue with --resume."):
@@ -222,7 +222,7 @@ def _train(
     trainer = MetricTrainer(
         model,
         batches,
-        lambda: _agreement(model, plan.dev),
+        lambda: _agreement(model, plan.dev, plan.spec),
         args=arguments,
         train_dataset=examples,
         eval_dataset=examples[:1] if plan.dev else None,  # Trainer requires a data set; `_agreement` has its own
@@ -237,14 +237,14 @@ def _train(
     return best, int(trainer.state.global_step), log
 
 
-def _agreement(model: TrainedMetric, dev: Sequence[TrainingData]) -> dict[str, float]:
+def _agreement(model: TrainedMetric, dev: Sequence[TrainingData], spec: MetricSpec) -> dict[str, float]:
     """Score and correlate every group separately; return means over the groups of all data sets."""
     found: dict[str, list[float]] = {"pearson": [], "kendall": []}
     for source in dev:
         groups = np.asarray(source.rated.group)
         for name in np.unique(groups).tolist():
             own = source._replace(rated=select(source.rated, np.flatnonzero(groups == name)))
-            scores = model.score(data.segments_of(own))
+            scores = model.score(data.segments_of(data.with_sources(own, spec)))
             try:
                 for statistic, values in found.items():
                     values.append(correlate(statistic, scores, own.rated.ratings))

@@ -100,6 +100,8 @@ def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
     elif spec.idf in {Idf.CORPUS, Idf.REFERENCES}:
         reason = "counts over the texts that are scored, which a training batch does not stand for"
         problem = f"idf={spec.idf} {reason}: use idf=background:HASH"
+    elif spec.against == "both" or spec.source_background:
+        problem = "train one comparison at a time, with one mean vector: against=source or reference"
     elif spec.baseline is not None:
         hint = "train without it, and fit one for the trained metric ('twmd fit-baseline')"
         problem = f"a baseline belongs to the untrained metric: {hint}"

@@ -124,8 +124,16 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         segments = check_segments([text], [target], first_row=len(self))
         super().add(prediction=segments.predictions[0], reference=segments.references[0], **other)
 
-    def compute(self, *, predictions: Any = None, references: Any = None, **keys: Any) -> dict[str, Any] | None:
+    def compute(
+        self, *, predictions: Any = None, references: Any = None, sources: Any = None, **keys: Any
+    ) -> dict[str, Any] | None:
         """Score everything that was added, or the texts given here.
+
+        Args:
+            predictions: As for `Scorer.score`.
+            references: As for `Scorer.score`.
+            sources: As for `Scorer.score`, of everything that was added.
+            keys: Keys of the specification and run options, for this call only.
 
         Returns:
             The corpus score under the metric's name; corpus precision, recall and f1 for two-sided metrics; numbers of
@@ -148,12 +156,20 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         self._make_scorer(self._settings | keys)
         if predictions is None and references is None and self.writer is None:
             raise InputError("there is nothing to score: give predictions and references, or add_batch() them first.")
+        if sources is not None:
+            sources = [*sources]
+            keys["sources"] = sources
+        if references is None and predictions is not None:  # `evaluate` requires some: `_compute` takes them out
+            references = sources
         result: dict[str, Any] | None = super().compute(predictions=predictions, references=references, **keys)
         return result
 
-    def _compute(self, predictions: list[str], references: list[list[str]], **keys: Any) -> dict[str, Any]:
+    def _compute(
+        self, predictions: list[str], references: list[list[str]], sources: list[str] | None = None, **keys: Any
+    ) -> dict[str, Any]:
         scorer = self._make_scorer(self._settings | keys) if keys else self.scorer
-        return scorer.score(predictions, references).as_dict()
+        known = None if references == [[text] for text in sources or ()] else references
+        return scorer.score(predictions, known, sources).as_dict()
 
     def close(self) -> None:
         """Release the model; the next `compute` loads it again."""
@@ -164,6 +180,7 @@ INPUTS = """
 Args:
     predictions: Generated texts, one per segment.
     references: One text per segment, or a list of texts per segment.
+    sources: The texts that were translated, for against=source or both.
     **keys: Keys of the specification, for this call only.
 
 Examples:

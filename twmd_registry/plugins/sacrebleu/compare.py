@@ -136,18 +136,20 @@ def _score(
     scorer, sets = metric
     ours = METRICS[scorer.requested.metric](references=streams, scorer_used=scorer)
     ours.checked_sample = len(streams[0])
-    for scores in sets:
-        ours.remember(scores)
+    for hypotheses, scores in zip(predictions, sets, strict=True):
+        ours.remember(scores, hypotheses)
     return ours, [cell_of(scores) for scores in sets]
 
 
 def _streams(references: Sequence[Sequence[str]]) -> Streams:
     """Return references in SacreBLEU's orientation: a stream per reference number, None where a segment has fewer."""
-    most = max(len(own) for own in references)
+    most = max(1, *map(len, references))
     return [[own[k] if k < len(own) else None for own in references] for k in range(most)]
 
 
 def _lexical(name: str, streams: Streams, **settings: bool) -> Metric:
+    if None in streams[0]:
+        raise InputError(f"SacreBLEU's {name} compares with references: give them, or leave it out.")
     try:
         metric: Metric = LEXICAL[name.upper()](references=streams, **settings)
     except (ValueError, RuntimeError, TypeError, IndexError) as error:
@@ -281,7 +283,8 @@ def verify_record(
 
     Args:
         record: The record, or its file.
-        systems: The texts of its systems, in its order: predictions and references, as `Scorer.score` takes them.
+        systems: The texts of its systems, in its order: predictions, references (None for none) and maybe sources, as
+            `Scorer.score` takes them.
         inputs: The files of the texts, to report which of them changed.
         options: Device, batch size and caches.
         parts: Local places of model, adapter and mean vector, if not under the names in the signatures.

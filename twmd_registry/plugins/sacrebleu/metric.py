@@ -11,7 +11,7 @@ from sacrebleu.metrics.base import Metric, Score
 from sacrebleu.metrics.base import Signature as BaseSignature
 
 from twmd_registry.engine.input_warnings import check_sample
-from twmd_registry.engine.pairs import check_segments, digest_of_texts
+from twmd_registry.engine.pairs import Segments, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins import metric_classes
@@ -19,7 +19,7 @@ from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.signature import Signature
-from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.registry.spec import MetricSpec, make_spec, members_or_self
 
 if TYPE_CHECKING:  # SacreBLEU's own metrics, which are compared in the same table, need no torch
     from twmd_registry.engine.scorer import Scorer
@@ -75,6 +75,8 @@ class EmbeddingSignature(BaseSignature):
         known: dict[str, Any] = {
             name: str(value).lower() for name in ("nrefs", "bs", "ar", "seed") if (value := self.info[name]) is not None
         }
+        if all(own.against == "source" for own in members_or_self(self._spec)):
+            known["nrefs"] = "0"
         return Signature(self._spec, **known).format(short=short)
 
 
@@ -173,9 +175,9 @@ class SacreBLEUMetric(Metric):
         found: EmbeddingScore = super().sentence_score(hypothesis, references)
         return found
 
-    def remember(self, scores: ScoreSet) -> None:
-        """Keep scores that the same scorer computed elsewhere."""
-        self._known[scores.texts] = scores
+    def remember(self, scores: ScoreSet, hypotheses: Sequence[str]) -> None:
+        """Keep scores that the same scorer computed elsewhere, of hypotheses with the references of this metric."""
+        self._known[_digest(hypotheses, self._ref_cache or [])] = scores
 
     def _cache_references(self, references: Sequence[Sequence[str | None]]) -> list[Any]:
         if any(isinstance(stream, str) for stream in references):
@@ -196,10 +198,9 @@ class SacreBLEUMetric(Metric):
             raise InputError(
                 f"there are {len(hypotheses)} hypotheses, but {len(cache)} texts in each reference stream. {STREAMS}"
             )
-        segments = check_segments(hypotheses, [entry["refs"] for entry in cache])
-        digest = digest_of_texts(segments)
+        digest = _digest(hypotheses, cache)
         if digest not in self._known:
-            self.remember(self.scorer.score(*segments))
+            self._known[digest] = self.scorer.score(hypotheses, [entry["refs"] for entry in cache])
         return [[SCALE * score, 1.0] for score in self._known[digest].scores]
 
     def _aggregate_and_compute(self, stats: Any) -> EmbeddingScore:
@@ -226,6 +227,10 @@ class SacreBLEUMetric(Metric):
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         return [SCALE * self.scorer.score([hypothesis], [ref_kwargs["refs"]]).score, 1.0]
+
+
+def _digest(hypotheses: Sequence[str], cache: Sequence[Any]) -> str:
+    return digest_of_texts(Segments(list(hypotheses), [entry["refs"] for entry in cache]))
 
 
 def short_name(spec: MetricSpec) -> str:

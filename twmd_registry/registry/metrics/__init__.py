@@ -19,6 +19,8 @@ ENCODER_KEYS = (
     "centering",
     "centering_size",
     "centering_side",
+    "against",
+    "source_weight",
 )
 """Keys of every metric of token vectors."""
 TAIL_KEYS = ("baseline", "multiref", "truncation", "dtype")

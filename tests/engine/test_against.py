@@ -1,0 +1,168 @@
+"""Scores against the source: which texts are compared, copies, weights, and what is signed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twmd_registry import score, scorer
+from twmd_registry.encode.words import copied_words
+from twmd_registry.engine.backends import TokenAlignmentBackend
+from twmd_registry.engine.scorer import score_all
+from twmd_registry.errors import InputError, SpecError
+from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.signature import parse_signature
+from twmd_registry.registry.spec import make_spec
+from twmd_registry.train.data import TrainingData, with_sources
+from twmd_registry.train.recipe import Recipe, check_trainable
+
+PREDICTIONS = ["a dog barked at night", "the train to Berlin left at 9:30", "she likes to paint"]
+SOURCES = ["the dog was loud last night", "at 9:30 the Berlin train departed", "painting is her hobby"]
+REFERENCES = [["the dog was barking"], ["the Berlin train departed at 9:30"], ["she loves painting", "she paints"]]
+
+
+def test_against_source_without_shared_words_scores_as_the_source_given_as_reference() -> None:
+    predictions = ["a puppy barked loudly", "we left early"]
+    sources = ["the dog was loud last night", "it was time to go home"]
+    found = score(predictions, sources=sources, against="source")
+    assert found.scores == pytest.approx(score(predictions, sources).scores, abs=1e-6)
+
+
+def test_against_source_ignores_references() -> None:
+    alone = score(PREDICTIONS, sources=SOURCES, against="source")
+    assert score(PREDICTIONS, REFERENCES, sources=SOURCES, against="source").scores == alone.scores
+    assert alone.signature.nrefs == "0"
+
+
+@pytest.mark.parametrize("metric", ["twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "sbert"])
+def test_copy_of_the_source_scores_below_a_paraphrase(metric: str) -> None:
+    with pytest.warns(match="equal their source"):
+        found = score(
+            ["a dog was barking very loudly", "the dog made a lot of noise with its voice"],
+            sources=["the dog made a lot of noise with its voice"] * 2,
+            metric=metric,
+            against="source",
+        )
+    assert found.scores[1] < found.scores[0]
+    assert found.counts.copied == 1
+
+
+def test_copied_names_and_numbers_are_compared_and_copied_words_are_not() -> None:
+    encoder = scorer("twmd").backend.model
+    prediction, source = "in 1934 visited him", "in 1934 visited her"
+    encoded = encoder.encode(encoder.tokenise([prediction, source]), [0])
+    own = np.flatnonzero((encoded.special[: encoded.lengths[0]] == 0).numpy())
+    copied = copied_words(encoder.pieces, encoded, own, np.ones(len(own), dtype=np.int64))
+    words = encoder.decode_tokens(encoded.ids[own].tolist())
+    marked = "".join(word for word, is_copied in zip(words, copied, strict=True) if is_copied)
+    assert marked.replace("▁", "").replace(" ", "") == "invisited"
+
+
+@pytest.mark.parametrize("weight", [0.25, 0.5])
+def test_both_is_the_weighted_mean_of_the_two_scores(weight: float) -> None:
+    parts = [
+        score(PREDICTIONS, REFERENCES),
+        score(PREDICTIONS, sources=SOURCES, against="source"),
+    ]
+    both = score(PREDICTIONS, REFERENCES, sources=SOURCES, against="both", source_weight=weight)
+    for side in ("scores", "precision", "recall", "f1"):
+        wanted = np.average([getattr(part, side) for part in parts], axis=0, weights=[1 - weight, weight])
+        np.testing.assert_allclose(getattr(both, side), wanted, atol=1e-6)
+    assert f"|against:both|source_weight:{weight}|" in str(both.signature)
+
+
+@pytest.mark.parametrize("keys", [{"against": "source"}, {"against": "both", "source_weight": 0.3}])
+def test_signature_gives_the_scorer_again(keys: dict[str, Any]) -> None:
+    found = score(PREDICTIONS, REFERENCES, sources=SOURCES, **keys)
+    again = scorer(str(found.signature)).score(PREDICTIONS, REFERENCES, SOURCES)
+    assert again.signature == found.signature == parse_signature(str(found.signature))
+    assert again.scores == pytest.approx(found.scores, abs=1e-6)
+
+
+def test_score_all_of_both_comparisons_equals_each_alone() -> None:
+    scorers = [scorer("twmd"), scorer("twmd", against="source"), scorer("trwmd", against="both", source_weight=0.2)]
+    together = score_all(scorers, PREDICTIONS, REFERENCES, sources=SOURCES)
+    for own, found in zip(scorers, together, strict=True):
+        assert found.scores == pytest.approx(own.score(PREDICTIONS, REFERENCES, SOURCES).scores, abs=1e-6)
+
+
+def test_batch_centering_gives_predictions_and_sources_their_own_means() -> None:
+    keys: dict[str, Any] = {"centering": "batch", "centering_size": 3}
+    predictions = ["a puppy barked loudly", "we left early", "he paints"]
+    sources = ["the dog was loud last night", "it was time to go home", "she likes art"]
+    found = score(predictions, sources=sources, against="source", **keys)
+    assert found.scores == pytest.approx(score(predictions, sources, centering_side="separate", **keys).scores)
+
+
+def test_background_means_of_two_languages_center_one_side_each(tmp_path: Path) -> None:
+    backend = TokenAlignmentBackend(make_spec("twmd"), RunOptions())
+    paths = []
+    for name, texts in (("a", PREDICTIONS), ("b", SOURCES)):
+        paths.append(tmp_path / f"{name}.safetensors")
+        paths[-1].write_bytes(backend.fit_background(texts))
+    one, two = (
+        score(PREDICTIONS, sources=SOURCES, against="source", centering=f"background:{value}")
+        for value in (paths[0], f"{paths[0]}+{paths[1]}")
+    )
+    assert "+" in str(two.signature.spec.centering)
+    assert "+" not in str(one.signature.spec.centering)
+    assert one.scores != pytest.approx(two.scores, abs=1e-4)
+    with pytest.raises(SpecError, match="train one comparison at a time"):
+        check_trainable(two.signature.spec, Recipe())
+
+
+def test_missing_texts_are_named() -> None:
+    with pytest.raises(InputError, match="give sources, one per prediction"):
+        score(PREDICTIONS, REFERENCES, against="source")
+    with pytest.raises(InputError, match=r"compares predictions with references.*against=source"):
+        score(PREDICTIONS, sources=SOURCES, against="both")
+    with pytest.raises(InputError, match="compares predictions with references"):
+        score(PREDICTIONS, sources=SOURCES)
+    with pytest.raises(InputError, match="2 sources for 3 predictions"):
+        score(PREDICTIONS, sources=SOURCES[:2], against="source")
+
+
+def test_keys_that_have_no_meaning_are_refused() -> None:
+    with pytest.raises(SpecError, match="source_weight has no meaning with against=source"):
+        scorer("twmd", against="source", source_weight=0.5)
+    with pytest.raises(SpecError, match="between 0 and 1"):
+        scorer("twmd", against="both", source_weight=1.5)
+    with pytest.raises(SpecError, match="does not use the key 'against'"):
+        scorer("stsscore", against="source")
+    with pytest.raises(SpecError, match="has no baseline"):
+        scorer("twmd", against="source").fit_baseline(PREDICTIONS)
+
+
+def test_warnings_name_sources_and_scripts_of_sources_are_no_error() -> None:
+    with pytest.warns(match=r"sources\[0\]"):
+        found = score(["the dog barks"], sources=["\u72d7\u53eb"], against="source", any_language=True)
+    assert found.counts.other_script == 0
+
+
+def test_texts_of_scores_against_sources_are_hashed_with_them() -> None:
+    one, other = (score(PREDICTIONS, sources=texts, against="source") for texts in (SOURCES, SOURCES[::-1]))
+    assert one.texts != other.texts
+    plain = {score(PREDICTIONS, REFERENCES, sources=texts).texts for texts in (None, SOURCES)}
+    assert len(plain) == 1
+
+
+def test_alignment_shows_copied_words_without_a_partner() -> None:
+    with pytest.warns(match="equal their source"):
+        found = score(["the dog barks"], sources=["the dog barks"], against="source", special="none")
+    assert np.abs(found.explain(0).similarities).max() < 0.4
+    with pytest.raises(SpecError, match="against=both"):
+        score(PREDICTIONS, REFERENCES, sources=SOURCES, against="both").explain(0)
+
+
+def test_training_data_without_sources_is_refused() -> None:
+    rated = RatedSegments(["a"], ["x"], ["y"], np.ones(1), 0)
+    spec = scorer("twmd", against="source").requested
+    with pytest.raises(InputError, match="has no sources"):
+        with_sources(TrainingData("own", rated), spec)
+    known = TrainingData("own", rated._replace(source=["z"]))
+    assert with_sources(known, spec).rated.references == ["z"]
+    assert with_sources(known, scorer("twmd").requested).rated.references == ["y"]
