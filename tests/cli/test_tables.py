@@ -63,22 +63,6 @@ class TestForms:
         packed, plain = (store(folder, name, rows_of()) for name in ("rows.csv.gz", "rows.csv"))
         assert read_file(packed, Columns()).sha256 != read_file(plain, Columns()).sha256
 
-    @pytest.mark.parametrize("name", ["rows.txt", "rows.dat.gz"])
-    @pytest.mark.parametrize("sign", [",", ";", "\t"])
-    def test_header_with_a_known_column_is_that_of_a_table(self, name: str, sign: str, folder: Path) -> None:
-        pack = gzip.compress if name.endswith(".gz") else bytes
-        (folder / name).write_bytes(pack(content_of(".csv", rows_of(), sign)))
-        assert read(folder / name)[0] == PREDICTIONS
-        (folder / name).write_bytes(pack(content_of(".csv", rows_of("hyp", "gold"), sign)))
-        assert read(folder / name, NAMED)[1] == SINGLES
-
-    @pytest.mark.parametrize(
-        "line", ["prediction, and other words", "prediction", "reference,reference", 'prediction,"', "x,,reference"]
-    )
-    def test_first_line_that_is_no_header_is_text(self, line: str, folder: Path) -> None:
-        (folder / "hyp.txt").write_text(f"{line}\nit rains\n", encoding="utf-8")
-        assert read(folder / "hyp.txt")[0] == [line, "it rains"]
-
     def test_every_text_of_a_table_is_read_for_fitting(self, folder: Path) -> None:
         path = store(folder, "rows.parquet", rows_of("prediction", "references", REFERENCES))
         assert read_texts([path], Columns()) == [*PREDICTIONS, *(text for own in REFERENCES for text in own)]

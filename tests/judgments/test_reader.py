@@ -188,6 +188,10 @@ def test_form_follows_from_the_name_or_the_content() -> None:
     assert detect_form("rows.PQ.gz", b"", []) == ".pq"
     assert detect_form("rows.txt", b"PAR1 is a word,\nand so is PAR1", ["prediction"]) is None
     assert detect_form("rows.txt", b'{"hypothesis": "a"}\n', ["prediction"]) is None
+    for sign, form in ((",", ".csv"), (";", ".csv"), ("\t", ".tsv")):
+        assert detect_form("rows.dat", content_of(".csv", delimiter=sign), ["prediction"]) == form
+    for line in ("prediction, and other words", "prediction", "reference,reference", 'prediction,"', "x,,reference"):
+        assert detect_form("rows.txt", f"{line}\nit rains\n".encode(), ["prediction", "reference"]) is None
 
 
 NO_LIST = (

@@ -301,9 +301,7 @@ def test_edit_that_changes_nothing_is_dropped() -> None:
     with pytest.warns(TwmdWarning, match=r"rows whose edit has changed nothing, left out: \d+ \(row \d+, row"):
         rated = read_rated(f"demetr:{shared('data/demetr.jsonl.xz')},first=100")
     assert rated.dropped == 35 * 100 - len(rated.group) // 2  # each row once
-    numbers = [i for i, group in enumerate(rated.group) if group == "critical_id10_numbers_replaced"]
-    assert len(numbers) == 2 * 44
-    assert all(rated.predictions[i] != rated.predictions[i + 1] for i in numbers[::2])
+    assert rated.group.count("critical_id10_numbers_replaced") == 2 * 44
 
 
 def test_challenge_set_has_the_share_of_better_texts_that_score_higher(

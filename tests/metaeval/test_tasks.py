@@ -1,20 +1,38 @@
-"""The averages of the metrics shared task, against their parts computed one by one."""
+"""The averages of the metrics shared task, of values and of ranks, against their parts computed one by one."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from tests.judgments.test_mt_metrics_eval import wmt
+from tests.judgments.test_readers import written
 from tests.metaeval.test_agreement import make_campaign
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.official import OfficialScores
+from twmd_registry.judgments.official import Divisions, OfficialScores, read_divisions
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.judgments.sets import content_of
+from twmd_registry.judgments.sets import content_of, read_rated
 from twmd_registry.metaeval.correlation import correlate
+from twmd_registry.metaeval.rank_tasks import (
+    EVERY_DOMAIN,
+    EVERY_PAIR,
+    PUBLISHED,
+    RankedData,
+    RankTask,
+    TaskPart,
+    average_ranks,
+    list_rank_tasks,
+    rank_by_tasks,
+    share_weight,
+)
 from twmd_registry.metaeval.study import Study
 from twmd_registry.metaeval.tasks import TASKS, TaskResult, run_task
 from twmd_registry.registry.names import Statistic
@@ -81,3 +99,117 @@ def test_task_and_a_statistic_are_not_asked_for_together(tmp_path: Path, capsys:
     for other in (["--correlation", "pearson"], ["--level", "system"], ["--trials", "9"]):
         assert main(["correlate", f"table:{tmp_path / 'own.csv'}", "-m", "chrf", "--task", "wmt23", *other]) == 2
         assert "--task names its own statistics: leave out" in capsys.readouterr().err
+
+
+PAIRS, DOMAINS, SYSTEMS, ITEMS = ("en-de", "en-ru", "zh-en"), ("chat", "news", "shop", "social"), 5, 16
+PEOPLE = "refB"
+
+
+def make_year(metrics: int = 3) -> RankedData:
+    """Return ratings of a year like WMT22, and metrics with more and more noise."""
+    rng = np.random.default_rng(4)
+    rows = [
+        (pair, DOMAINS[item % 4], system, f"{pair}:{item + 1}")
+        for pair in PAIRS
+        for system in [*(f"s{k}" for k in range(SYSTEMS)), *([PEOPLE] if pair != "en-ru" else [])]
+        for item in range(ITEMS)
+    ]
+    groups, domains, systems, items = map(list, zip(*rows, strict=True))
+    quality = np.array([3.0 if system == PEOPLE else float(system[1]) for system in systems])
+    ratings = np.round(quality + rng.normal(0, 2, len(rows)))
+    scores = [ratings + rng.normal(0, 0.5 + 3 * k, len(rows)) for k in range(metrics)]
+    rated = RatedSegments(groups, [""] * len(rows), [""] * len(rows), ratings, 0, items, systems)
+    divisions = Divisions(domains, [system == PEOPLE for system in systems], {})
+    return RankedData([own.tolist() for own in scores], [{}] * metrics, rated, divisions)
+
+
+def measure(data: RankedData, tasks: list[RankTask], trials: int = 0) -> tuple[dict[RankTask, TaskPart], ...]:
+    return rank_by_tasks(tasks, data, trials=trials, seed=1, done=lambda: None)
+
+
+def test_a_whole_year_has_the_published_tasks_and_weights() -> None:
+    tasks = list_rank_tasks(PAIRS, make_year())
+    assert len(tasks) == len(set(tasks)) == PUBLISHED
+    assert Counter(task.pair for task in tasks) == {EVERY_PAIR: 1, "en-de": 80, "en-ru": 40, "zh-en": 80}
+    weights = share_weight(tasks)
+    assert sum(weights.values()) == pytest.approx(1)
+    assert weights[tasks[0]] == 1 / 4  # of four values of the language pair
+    for pair, domain, level, people, averaging, _ in tasks[1:]:
+        share = 1 / 4 / 5 / 2 / (1 if pair == "en-ru" else 2) / (3 if level == "segment" else 1) / 2
+        own = RankTask(pair, domain, level, people, averaging, Statistic.KENDALL)
+        assert weights[own] == pytest.approx(share)
+
+
+def test_ranks_are_those_of_correlations_computed_one_by_one() -> None:
+    data = make_year()
+    tasks = list_rank_tasks(PAIRS, data)
+    measured = measure(data, tasks)
+    group, domain, system, item, ratings = map(
+        np.array, (data.rated.group, data.divisions.domains, data.rated.system, data.rated.item, data.rated.ratings)
+    )
+    functions: dict[Statistic, Callable[..., Any]] = {
+        Statistic.PEARSON: stats.pearsonr,
+        Statistic.KENDALL: stats.kendalltau,
+    }
+    for task in tasks[1::7]:
+        rows = (group == task.pair) & (np.isin(domain, DOMAINS if task.domain == EVERY_DOMAIN else task.domain))
+        rows &= (system != PEOPLE) | (task.people == "with people")
+        values = []
+        for own in np.array(data.scores):
+            if task.level == "system":
+                parts = [
+                    np.array([[v[rows & (system == s)].mean() for s in set(system[rows])] for v in (own, ratings)])
+                ]
+            else:
+                column = {"none": group, "system": system, "item": item}[task.averaging]
+                parts = [np.array([own, ratings])[:, rows & (column == name)] for name in set(column[rows])]
+            each = [functions[task.statistic](*part).statistic for part in parts if np.ptp(part, axis=1).all()]
+            values.append(np.mean(each))
+        found = [own[task] for own in measured]
+        assert [part.value for part in found] == pytest.approx(values)
+        assert [part.averaged for part in found] == stats.rankdata(np.negative(values), method="min").tolist()
+    own = [part for task, part in measured[1].items() if task.level == "system"]
+    expected = np.average([part.averaged for part in own], weights=[part.weight for part in own])
+    assert average_ranks(measured[1])["system"] == pytest.approx(expected)
+
+
+def test_metrics_that_no_test_tells_apart_share_a_rank() -> None:
+    data = make_year(2)
+    data = data._replace(scores=[*data.scores, data.scores[0]], systems=[{}] * 3)
+    every, *others = list_rank_tasks(PAIRS, data)
+    tasks = [every, *(task for task in others if task.domain == EVERY_DOMAIN and task.pair == "en-de")]
+    for task in tasks:
+        best, worse, same = (own[task].averaged for own in measure(data, [task], trials=50))
+        assert best == same == 1
+        assert worse == 2 or task.level == "system", task  # a test of six systems may tell nothing apart
+
+
+def test_what_the_data_lack_is_named_and_what_they_have_is_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = ["it rains", "a dog barks", "the sun sets", "no bread"]
+    outputs = {f"s{k}": [text[: 2 + 2 * k] for text in texts] for k in range(4)} | {PEOPLE: [f"{t}!" for t in texts]}
+    scores = "".join(f"{name}\t{-((i + k) % 4) - i}\n" for i, name in enumerate(outputs) for k in range(4))
+    folder = wmt(tmp_path, scores, {name: "\n".join(own) + "\n" for name, own in outputs.items()}, "en-de")
+    for name in ("refA", PEOPLE):
+        written(folder, "\n".join(texts) + "\n", f"references/en-de.{name}.txt")
+    command = ["correlate", f"mte:{folder}", "-m", "chrf", "bleu", "--task", "wmt22"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "wmt22: no ratings of en-ru, zh-en; the average is over en-de." in shown
+    assert "wmt22: 9 of 201 tasks; no documents, and so no domains, of en-de; no translations by people of" in shown
+    written(folder, "news a\nnews a\nchat b\nchat b\n", "documents/en-de.docs")
+    written(folder, "news\ts0\t-7\n", "human-scores/en-de.mqm.domain.score")
+    command[1] += ",humans=yes"
+    assert main([*command, "--format", "json", "--trials", "9"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    by_system_in_a_domain = 2 * 2 * 2  # domains of two segments, with people and without, by Pearson and Kendall
+    said = "wmt22: 41 of 201 tasks; 8 are left out, in which a metric has no correlation."
+    assert result["notes"][1:] == [said]
+    assert len(result["metrics"][0]["parts"]) == 49 - by_system_in_a_domain
+    averages = [metric["average"] for metric in result["metrics"]]
+    assert averages == sorted(averages)
+    divisions = read_divisions(command[1], read_rated(command[1]))
+    assert divisions.domains[:4] == ["news", "news", "chat", "chat"]
+    assert divisions.people == [False] * 16 + [True] * 4
+    assert divisions.ratings == {("en-de news", "s0"): -7}

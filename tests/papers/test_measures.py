@@ -23,18 +23,10 @@ def test_area_is_the_share_of_pairs_with_a_higher_positive(levels: int) -> None:
 def test_curve_passes_every_threshold_once() -> None:
     false, true = roc_curve(np.array([0.9, 0.5, 0.5, 0.1]), np.array([True, False, True, False]))
     assert (false.tolist(), true.tolist()) == ([0, 0, 0.5, 1], [0, 0.5, 1, 1])
-
-
-@pytest.mark.parametrize(
-    ("scores", "positive", "words"),
-    [
-        ([1.0, 2.0], [True, True], "needs both classes; 2 of 2 are positive"),
-        ([1.0, np.nan], [True, False], "needs finite scores"),
-    ],
-)
-def test_undefined_curve_is_refused(scores: list[float], positive: list[bool], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        roc_curve(np.array(scores), np.array(positive))
+    with pytest.raises(InputError, match="needs both classes; 2 of 2 are positive"):
+        roc_curve(np.array([1.0, 2.0]), np.array([True, True]))
+    with pytest.raises(InputError, match="needs finite scores"):
+        roc_curve(np.array([1.0, np.nan]), np.array([True, False]))
 
 
 def test_moments_are_of_the_scores_of_a_class() -> None:
