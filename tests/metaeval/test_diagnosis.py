@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from tests import tiny
+from tests.papers.rated_files import write_rows
 from twmd_registry.cli import main
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.mean_vectors import find_background
@@ -230,23 +231,13 @@ def test_diagnose_prints_table_and_verdicts_and_writes_figures(
     assert "dimension" in (tmp_path / "out" / "diagnosis.svg").read_text(encoding="utf-8")
 
 
-def test_diagnose_prints_undefined_and_refuses_an_empty_file(
+def test_diagnose_reads_texts_of_rated_data_and_prints_undefined(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = tmp_path / "texts.txt"
-    data.write_text("the cat sat\na dog ran\n", encoding="utf-8")
-    assert main(["diagnose", model, "--data", str(data)]) == 0
+    data = write_rows(tmp_path / "own.jsonl", [{"prediction": "the cat sat", "reference": "a dog ran", "rating": 1}])
+    assert main(["diagnose", model, "--data", data, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["texts"] == 2
+    assert main(["diagnose", model, "--data", data]) == 0
     printed = capsys.readouterr()
     assert "can be compared: self" in printed.err
     assert printed.out.count("undefined ") >= 5
-    data.write_text("", encoding="utf-8")
-    assert main(["diagnose", model, "--data", str(data)]) == 1
-    assert "is empty" in capsys.readouterr().err
-
-
-def test_diagnose_reads_texts_of_rated_data(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    texts = SOME[:4]
-    rows = [{"lang": "de-en", "candidate": text, "reference": texts[0], "score": i} for i, text in enumerate(texts)]
-    (tmp_path / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert main(["diagnose", model, "--data", f"wmt:{tmp_path}/rated.jsonl", "-q", "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["texts"] == len(texts)
