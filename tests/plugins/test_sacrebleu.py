@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -219,7 +219,9 @@ def bootstrap_p(difference: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["ar", "bs"])
-def test_randomisation_p_of_equal_systems_is_uniform_and_bootstrap_p_that_of_its_formula(kind: str) -> None:
+def test_randomisation_p_of_equal_systems_is_uniform_and_bootstrap_p_that_of_its_formula(
+    kind: Literal["ar", "bs"],
+) -> None:
     scorer, rng, draws, trials = twmd_registry.scorer("twmd"), np.random.default_rng(8), 150, 199
     numbered = [(name, [f"{name} {i}" for i in range(60)]) for name in ("first", "second")]
     references = [[text] for text in numbered[0][1]]

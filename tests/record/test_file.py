@@ -101,7 +101,7 @@ def test_record_holds_what_scoring_again_needs(record: Record) -> None:
         ("systems.0.results.0.keys.layer", 4, "keys.layer must be a text, not 4"),
         ("systems.0.results.0.ci", None, r"results\[0\].ci must be a finite number, not None"),
         ("resampling", None, "record.resampling must be an object, not None"),
-        ("resampling", {"test": ["bs"]}, r"record.resampling.test must be bs, ar or null, not \['bs'\]"),
+        ("resampling", {"test": ["bs"]}, r"record.resampling.test must be \"bs\", \"ar\", null, not \['bs'\]"),
         ("resampling", {"test": "bs", "samples": 2, "resamples": 0}, "record.resampling has no seed"),
         ("resampling", {"test": "bs", "samples": 0, "resamples": 0, "seed": 1}, "a test has samples"),
         ("resampling", {"test": None, "samples": 0, "resamples": 9, "seed": -1}, "must be whole numbers from 0"),

@@ -6,7 +6,7 @@ import datetime as dt
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from twmd_registry.registry.names import LEXICAL_NAMES, Output
 from twmd_registry.registry.signature import Signature, parse_signature
@@ -29,7 +29,7 @@ class Resampling:
         resamples: Bootstrap resamples of the intervals; 0 without intervals, and where the test gives them.
     """
 
-    test: str | None = None
+    test: Literal["bs", "ar", None] = None
     samples: int = 0
     resamples: int = 0
     seed: int = 12345

@@ -9,15 +9,14 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import UnionType
+from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
 from twmd_registry.errors import FileError, not_utf8
-from twmd_registry.record.content import DeltaAccuracy, InputFile, Record, RecordedSystem, Resampling, SystemScore
+from twmd_registry.record.content import Record, RecordedSystem, SystemScore
 from twmd_registry.registry.paths import write_file
-
-if TYPE_CHECKING:
-    from twmd_registry.engine.result import DocumentScore
 
 FORMAT = "twmd-record"
 DATASET_FORMAT = "twmd-dataset-record"
@@ -27,6 +26,8 @@ READABLE = (1, 2)
 """Version 1 had no metrics of SacreBLEU, no tests and no intervals."""
 RESULT = ("signature", "keys", "counts", "score", "sides", "scores", "mean", "ci", "p_value", "accuracy", "documents")
 """The fields of a `SystemScore` that are written."""
+MAY_LACK = {"mean", "ci", "p_value", "accuracy", "test", "resampling", "references", "documents"}
+"""Fields that a record may lack."""
 LARGEST = 1 << 30
 """Bytes of the largest file that is read as a record: some twenty million scores."""
 
@@ -128,106 +129,50 @@ def parse_record(text: str) -> Record:
         raise FileError(
             f"its format_version is {_shown(table.get('format_version'))}; this version of the package reads {known}."
         )
-    inputs = [
-        InputFile(*(_get(file, name, str, f"inputs[{i}]") for name in InputFile._fields))
-        for i, file in enumerate(_get(table, "inputs", list, "record"))
-    ]
-    return Record(
-        created=_get(table, "created", str, "record"),
-        inputs=tuple(inputs),
-        systems=tuple(
-            _read_system(system, f"systems[{i}]") for i, system in enumerate(_filled(table, "systems", "record"))
-        ),
-        environment=_get_table(table, "environment", str, "record"),
-        seconds=_get(table, "seconds", float, "record"),
-        resampling=_read_resampling(table["resampling"], "record.resampling") if "resampling" in table else None,
-        references=_get(table, "references", str, "record") if "references" in table else "",
-        documents=_read_documents(table["documents"]) if "documents" in table else (),
-        edited=_get(table, "sha256", str, "record") != digest_of(table),
-    )
+    record: Record = _read(Record, table, "record")
+    own = record.resampling
+    if own and (min(own.samples, own.resamples, own.seed) < 0 or (own.test and not own.samples)):
+        raise FileError(
+            "record.resampling: samples, resamples and seed must be whole numbers from 0, and a test has samples."
+        )
+    for i, system in enumerate(record.systems):
+        for k, result in enumerate(system.results):
+            if not result.scores and not result.is_lexical:
+                raise FileError(f"record.systems[{i}].results[{k}].scores is empty.")
+    return replace(record, edited=_read(str, table.get("sha256"), "record.sha256") != digest_of(table))
 
 
-def _read_system(value: Any, where: str) -> RecordedSystem:
-    return RecordedSystem(
-        name=_get(value, "name", str, where),
-        texts=_get(value, "texts", str, where),
-        results=tuple(
-            _read_scores(result, f"{where}.results[{i}]") for i, result in enumerate(_filled(value, "results", where))
-        ),
-    )
-
-
-def _read_documents(value: Any) -> tuple[str, ...]:
-    _check(value, list, "record.documents")
-    for i, name in enumerate(value):
-        _check(name, str, f"record.documents[{i}]")
-    return tuple(value)
-
-
-def _read_document(value: Any, where: str) -> DocumentScore:
-    from twmd_registry.engine.result import DocumentScore  # imports numpy, which other records do not need
-
-    segments, score = _get(value, "segments", int, where), _get(value, "score", float, where)
-    return DocumentScore(
-        segments, score, *(_get(value, name, float, where) for name in ("mean", "ci") if name in value)
-    )
-
-
-def _read_resampling(value: Any, where: str) -> Resampling:
+def _read(kind: Any, value: Any, where: str) -> Any:
+    """Return a value of JSON as a type that a record consists of; raises FileError with the place if it has another."""
+    if kind in _KINDS:
+        _check(value, kind, where)
+        return float(value) if kind is float else value
+    outer, inner = get_origin(kind), get_args(kind)
+    if outer is UnionType:  # of None and a type: a record does not have fields that are None
+        return _read(inner[0], value, where)
+    if outer is Literal:
+        if value not in inner:
+            raise FileError(f"{where} must be {', '.join(map(json.dumps, inner))}, not {_shown(value)}.")
+        return value
+    if outer is tuple:
+        _check(value, list, where)
+        if not value and inner[0] in (RecordedSystem, SystemScore):
+            raise FileError(f"{where} is empty.")
+        return tuple(_read(inner[0], entry, f"{where}[{i}]") for i, entry in enumerate(value))
     _check(value, dict, where)
-    test = value.get("test")
-    if test not in (None, "bs", "ar"):
-        raise FileError(f"{where}.test must be bs, ar or null, not {_shown(test)}.")
-    numbers = [_get(value, name, int, where) for name in ("samples", "resamples", "seed")]
-    if min(numbers) < 0 or (test and not numbers[0]):
-        raise FileError(f"{where}: samples, resamples and seed must be whole numbers from 0, and a test has samples.")
-    return Resampling(test, *numbers)
-
-
-def _read_scores(value: Any, where: str) -> SystemScore:
-    scores = _get(value, "scores", list, where)
-    for i, score in enumerate(scores):
-        _check(score, float, f"{where}.scores[{i}]")
-    result = SystemScore(
-        signature=_get(value, "signature", str, where),
-        keys=_get_table(value, "keys", str, where),
-        counts=_get_table(value, "counts", int, where),
-        score=_get(value, "score", float, where),
-        sides=_get_table(value, "sides", float, where),
-        scores=tuple(map(float, scores)),
-        **{name: _get(value, name, float, where) for name in ("mean", "ci", "p_value") if name in value},
-    )
-    if not result.scores and not result.is_lexical:
-        raise FileError(f"{where}.scores is empty.")
-    documents = _get(value, "documents", dict, where) if "documents" in value else {}
-    by_name = {name: _read_document(own, f"{where}.documents.{name}") for name, own in documents.items()}
-    result = replace(result, documents=by_name)
-    if "accuracy" not in value:
-        return result
-    accuracy, here = value["accuracy"], f"{where}.accuracy"
-    share, low, high = (_get(accuracy, name, float, here) for name in ("share", "low", "high"))
-    return replace(result, accuracy=DeltaAccuracy(share, low, high, _get(accuracy, "fit", str, here)))
-
-
-def _get(table: Any, name: str, kind: type, where: str) -> Any:
-    """Return a field of an object, after a check of both types."""
-    _check(table, dict, where)
-    if name not in table:
-        raise FileError(f"{where} has no {name}: it was cut off or edited.")
-    _check(table[name], kind, f"{where}.{name}")
-    return float(table[name]) if kind is float else table[name]
-
-
-def _filled(table: Any, name: str, where: str) -> list[Any]:
-    values: list[Any] = _get(table, name, list, where)
-    if not values:
-        raise FileError(f"{where}.{name} is empty.")
-    return values
-
-
-def _get_table(table: Any, name: str, kind: type, where: str) -> dict[str, Any]:
-    inner = _get(table, name, dict, where)
-    return {key: _get(inner, key, kind, f"{where}.{name}") for key in inner}
+    if outer is dict:
+        return {key: _read(inner[1], entry, f"{where}.{key}") for key, entry in value.items()}
+    # Records without documents are read without numpy.
+    result = import_module("twmd_registry.engine.result") if "documents" in value else None
+    types = get_type_hints(kind, localns={"DocumentScore": getattr(result, "DocumentScore", object)})
+    types.pop("edited", None)  # which no file says of itself
+    fields = {}
+    for name in RESULT if kind is SystemScore else types:
+        if name in value:
+            fields[name] = _read(types[name], value[name], f"{where}.{name}")
+        elif name not in MAY_LACK:
+            raise FileError(f"{where} has no {name}: it was cut off or edited.")
+    return kind(**fields)
 
 
 _KINDS: dict[type, tuple[tuple[type, ...], str]] = {
