@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,12 +37,6 @@ from twmd_registry.registry.names import (
 KNOWN = {(EMBEDDED_MODEL, EMBEDDED_FINGERPRINT), (MULTILINGUAL_MODEL, MULTILINGUAL_FINGERPRINT)}
 """Name and content of the models that are read here."""
 WORDS = "embeddings.word_embeddings.weight"
-
-
-class LastHidden(NamedTuple):
-    """The last hidden states of texts; shape (B, N, D)."""
-
-    last_hidden_state: Tensor
 
 
 class Block(nn.Module):
@@ -104,15 +98,17 @@ class Bert(nn.Module):
         )
         self.encoder: Any = nn.ModuleDict({"layer": nn.ModuleList(Block(c) for _ in range(c.num_hidden_layers))})
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> LastHidden:
-        """Return the last hidden states; of token ids and, where there is padding, a mask, both of shape (B, N)."""
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> SimpleNamespace:
+        """Return the last hidden states, as transformers names them; of token ids and, where there is padding, a mask,
+        both of shape (B, N).
+        """
         parts = self.embeddings
         hidden = parts["word_embeddings"](input_ids) + parts["token_type_embeddings"].weight[0]
         hidden = parts["LayerNorm"](hidden + parts["position_embeddings"].weight[: input_ids.shape[1]])
         mask = None if attention_mask is None else attention_mask.bool()[:, None, None]
         for layer in self.encoder["layer"]:
             hidden = layer(hidden, mask)
-        return LastHidden(hidden)
+        return SimpleNamespace(last_hidden_state=hidden)  # (B, N, D)
 
 
 class FileEmbedding(nn.Module):
