@@ -134,7 +134,7 @@ def sessions(text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", [name for name, text in PAGES.items() if sessions(text) and name != OWN_TEST])
 def test_every_python_block_gives_what_it_shows(page: str) -> None:
-    for needed in re.findall(r"twmd_registry\.plugins\.(mlflow|inspect)\.", PAGES[page]):
+    for needed in re.findall(r"twmd_registry\.plugins\.(mlflow|inspect)\b", PAGES[page]):
         pytest.importorskip({"inspect": "inspect_ai"}.get(needed, needed), reason=f"{page} needs the extra {needed}")
     # The blocks of a page build on one another, as a reader types them.
     source = "\n".join(sessions(PAGES[page]))

@@ -68,7 +68,7 @@ EDITS = {
             "    temperature: float | None = _key("
         ),
     ),
-    "twmd_registry/align/settings.py": (
+    "twmd_registry/tensors.py": (
         "    iterations: int | None = 1\n",
         "    iterations: int | None = 1\n    toughness: float = 1.0\n",
     ),

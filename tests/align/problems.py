@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from twmd_registry.align import ALIGNERS, align, similarities
-from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.registry.names import MetricName
-from twmd_registry.tensors import PaddedTokens, TokenVectors, pad
+from twmd_registry.tensors import AlignmentSettings, PaddedTokens, TokenVectors, pad
 
 SIZES = [(1, 1), (1, 6), (5, 1), (3, 3), (4, 9), (12, 7), (8, 8)]
 QUICK = settings(deadline=None, max_examples=25, derandomize=True)

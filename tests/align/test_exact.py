@@ -13,10 +13,10 @@ from tests.align.problems import pair, problem
 from twmd_registry import scorer
 from twmd_registry.align import similarities
 from twmd_registry.align.exact import exact
-from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.engine.scorer import score_all
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import Transform
+from twmd_registry.tensors import AlignmentSettings
 
 
 @pytest.mark.filterwarnings("ignore:numItermax reached")

@@ -28,10 +28,9 @@ from tests.align.problems import (
 from tests.oracles import family as oracle
 from twmd_registry import tensors
 from twmd_registry.align import ALIGNERS, SYMMETRIC, align, combine_sides, similarities
-from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import MetricName, Objective
-from twmd_registry.tensors import PaddedTokens
+from twmd_registry.tensors import AlignmentSettings, PaddedTokens
 
 ORACLES: dict[MetricName, Callable[[np.ndarray, AlignmentSettings], float]] = {
     MetricName.SBERT: lambda s, t: oracle.pooled(s),

@@ -15,9 +15,8 @@ from tests.align.problems import QUICK, SIZES, SUMS, different, ragged, seeds
 from tests.align.test_weights import Text, block, drawn
 from tests.oracles import movers
 from twmd_registry.align import ALIGNERS, PLANS, align, plans, similarities
-from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.registry.names import Distance, MetricName, Transform
-from twmd_registry.tensors import PaddedTokens
+from twmd_registry.tensors import AlignmentSettings, PaddedTokens
 
 WAYS = [AlignmentSettings(t, i) for t in (0.05, 1.0) for i in (1, 3, None)]
 BALANCED = {MetricName.SBERT, MetricName.MOVERSCORE}

@@ -10,7 +10,7 @@ from hypothesis import given
 from tests.align.problems import QUICK, Drawn, pair, pairs
 from tests.oracles import family as oracle
 from twmd_registry.align.relaxed import relaxed
-from twmd_registry.align.settings import AlignmentSettings
+from twmd_registry.tensors import AlignmentSettings
 
 
 @QUICK

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from tests.align.problems import FEW, QUICK, Drawn, pair, pairs, temperatures
 from tests.oracles import family as oracle
-from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.align.sinkhorn import TOLERANCE, sinkhorn
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import Objective
+from twmd_registry.tensors import AlignmentSettings
 
 
 def score(p: Drawn, tempering: AlignmentSettings) -> float:

@@ -13,10 +13,9 @@ from torch import Tensor
 from tests.align.problems import SIZES, SUMS, Problem, both, different
 from tests.oracles import family, movers
 from twmd_registry.align import ALIGNERS, similarities
-from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import MetricName, Objective
-from twmd_registry.tensors import PaddedTokens, TokenVectors, pad
+from twmd_registry.tensors import AlignmentSettings, PaddedTokens, TokenVectors, pad
 
 HOW = [AlignmentSettings(t, i, o) for t in (0.05, 1.0) for i in (1, 3, None) for o in get_args(Objective)]
 EXPECTED = [how for how in HOW if how.objective == "expected"]

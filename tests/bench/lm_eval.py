@@ -44,7 +44,7 @@ def measure_task(folder: Path, predictions: list[str], references: list[str]) ->
     from lm_eval.models.dummy import DummyLM
     from lm_eval.tasks import TaskManager
 
-    task_metrics: Any = importlib.import_module("twmd_registry.plugins.lm_eval.task_metrics")
+    task_metrics: Any = importlib.import_module("twmd_registry.plugins.lm_eval")
     answered = busy = scoring = 0.0
     score = task_metrics.score
 

@@ -21,7 +21,7 @@ from twmd_registry.engine.batching import score_together
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import SpecError, TwmdWarning
-from twmd_registry.plugins.inspect.task_scorer import metric_scorer
+from twmd_registry.plugins.inspect import metric_scorer
 
 OUTPUT = "the dog barked all night"
 TARGETS: list[str | list[str]] = [

@@ -26,7 +26,8 @@ import twmd_registry
 from tests.conftest import Texts
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError
-from twmd_registry.plugins.lm_eval import corpus_score, references_in, task_metrics
+from twmd_registry.plugins import lm_eval as task_metrics
+from twmd_registry.plugins.lm_eval import corpus_score, references_in
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
 TRANSLATION, SUMMARY = re.findall(r"^```yaml\n(task: .*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)

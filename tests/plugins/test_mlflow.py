@@ -19,7 +19,7 @@ from twmd_registry.engine.batching import score_together
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import SpecError
-from twmd_registry.plugins.mlflow.metric import classic_metric, genai_scorer
+from twmd_registry.plugins.mlflow import classic_metric, genai_scorer
 
 OUTPUTS = ["the dog barked all night", "there was no ferry", "the library opens"]
 TARGETS: list[str | list[str]] = [

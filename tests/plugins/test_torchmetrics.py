@@ -25,7 +25,7 @@ from twmd_registry.registry.names import MetricName
 
 torchmetrics = pytest.importorskip("torchmetrics")
 
-from twmd_registry.plugins.torchmetrics.metric import (  # noqa: E402
+from twmd_registry.plugins.torchmetrics import (  # noqa: E402
     METRICS,
     SBERT,
     TWMD,
@@ -297,7 +297,7 @@ def test_rows_carry_positions_from_arrays() -> None:
 
 
 def test_without_torchmetrics_the_install_line_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "twmd_registry.plugins.torchmetrics.metric"
+    name = "twmd_registry.plugins.torchmetrics"
     monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torchmetrics", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'twmd-registry\[torchmetrics\]'"):

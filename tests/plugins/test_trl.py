@@ -10,7 +10,7 @@ import pytest
 import twmd_registry
 from tests import tiny
 from twmd_registry.errors import InputError, TwmdWarning
-from twmd_registry.plugins.trl.reward import reward_function
+from twmd_registry.plugins.trl import reward_function
 from twmd_registry.registry.signature import parse_signature
 
 COMPLETIONS = ["the cat sat here", "it rained all day long", "nobody"]

@@ -10,13 +10,12 @@ import torch
 
 from tests.align.problems import evenly
 from twmd_registry.align import ALIGNERS
-from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.align.sinkhorn import sinkhorn
 from twmd_registry.engine.pipeline import align_pairs
 from twmd_registry.engine.token_vectors import TokenItems, make_units, make_view
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.tensors import TokenVectors
+from twmd_registry.tensors import AlignmentSettings, TokenVectors
 
 LENGTHS = [3, 2, 4, 1]
 ITEMS = TokenItems(

@@ -17,10 +17,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import Distance, MetricName
-from twmd_registry.tensors import PaddedTokens
+from twmd_registry.tensors import AlignmentSettings, PaddedTokens
 
 Aligner = Callable[[Tensor, PaddedTokens, PaddedTokens, AlignmentSettings], Tensor]
 

@@ -13,10 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.errors import warn
 from twmd_registry.registry.names import Distance
-from twmd_registry.tensors import PaddedTokens
+from twmd_registry.tensors import AlignmentSettings, PaddedTokens
 
 MAX_ITERATIONS = 1_000_000
 MIN_SQUARED_DISTANCE = 1e-14

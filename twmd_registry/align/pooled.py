@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from twmd_registry.align.settings import AlignmentSettings
-from twmd_registry.tensors import PaddedTokens
+from twmd_registry.tensors import AlignmentSettings, PaddedTokens
 
 
 def pooled(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from twmd_registry.align.settings import AlignmentSettings
-from twmd_registry.tensors import PaddedTokens, chunks, masked_log_softmax, masked_logsumexp
+from twmd_registry.tensors import AlignmentSettings, PaddedTokens, chunks, masked_log_softmax, masked_logsumexp
 
 
 def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.errors import warn
-from twmd_registry.tensors import MASKED, PaddedTokens, chunks, masked_log_softmax, masked_logsumexp
+from twmd_registry.tensors import MASKED, AlignmentSettings, PaddedTokens, chunks, masked_log_softmax, masked_logsumexp
 
 TOLERANCE = 1e-5
 """A plan has converged when its column sums differ from the marginals by at most this in total."""

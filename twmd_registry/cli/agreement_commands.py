@@ -141,7 +141,7 @@ def _write_study(result: StudyResult | TaskResult, rated: RatedSegments, folder:
 
 def _draw(result: StudyResult, rated: RatedSegments, folder: Path) -> None:
     """Write the pictures of a study, where matplotlib is installed and the data name what they need."""
-    from twmd_registry.report.agreement_pictures import draw_agreement
+    from twmd_registry.report.agreement_page import draw_agreement
     from twmd_registry.report.figures import SUFFIXES
 
     if result.study.level == "system" and rated.item is None:

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from twmd_registry.align import ALIGNERS, SYMMETRIC, align, combine_sides, plans, similarities
 from twmd_registry.align.exact import invert_cost
-from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.encode.cache import EncodingCache
 from twmd_registry.encode.disk import DiskCache
 from twmd_registry.encode.encoder import Encoder
@@ -46,7 +45,7 @@ from twmd_registry.registry.names import (
     Output,
 )
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import EPSILON, ZERO_TOLERANCE, EncodedTexts, TextFlags, TokenVectors, pad
+from twmd_registry.tensors import EPSILON, ZERO_TOLERANCE, AlignmentSettings, EncodedTexts, TextFlags, TokenVectors, pad
 
 Item = TypeVar("Item")
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import torch
 
-from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.align.sinkhorn import sinkhorn_plan
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError
@@ -18,7 +17,7 @@ from twmd_registry.papers.measures import roc_curve
 from twmd_registry.papers.reproduction import Reproduction, line_name
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.report import figures
-from twmd_registry.tensors import PaddedTokens
+from twmd_registry.tensors import AlignmentSettings, PaddedTokens
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -11,12 +12,13 @@ from scipy.special import ndtri
 
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import LEVEL, Agreement, system_agreement
+from twmd_registry.metaeval.correlation import order_p_values, place_systems
 from twmd_registry.metaeval.delta_accuracy import find_delta_accuracy
 from twmd_registry.metaeval.side_by_side import TextTable, between
-from twmd_registry.metaeval.study import SYSTEM, StudyResult
+from twmd_registry.metaeval.study import SEGMENT, SYSTEM, StudyResult
 from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.report.agreement_pictures import draw_agreement
+from twmd_registry.report.figures import matrices, scatter
 from twmd_registry.report.template import render
 
 SHARES, SEGMENTS = (0.75, 0.9, 0.95), 1000
@@ -92,3 +94,28 @@ def _meanings(result: StudyResult) -> Iterator[tuple[str, ...]]:
                 low, high = np.percentile(resampled, LEVEL)
                 cells.append(f"{difference:.4f}\n{between(low, high, 4)}")
             yield (own.label, *cells)
+
+
+def draw_agreement(result: StudyResult, rated: RatedSegments, suffix: str) -> dict[str, bytes]:
+    """Draw scores against ratings, or at the level of systems which of them metric and people order alike.
+
+    Returns files by their names without the suffix: ``scatter``, or ``spa-GROUP`` of every group, whose best system is
+    the first; ``_`` stands for what is no letter, digit, dot or hyphen.
+    """
+    data, scores = result.study.data, {metric.label: np.array(metric.scores) for metric in result.scored}
+    if result.study.level == SEGMENT:
+        return {"scatter": scatter(rated.ratings, scores, data, suffix, line=False)}
+    pictures = {}
+    for group in sorted(set(rated.group)):
+        own = np.flatnonzero(np.array(rated.group) == group)
+        systems, place = place_systems(np.array(rated.item)[own], np.array(rated.system)[own])
+        order = np.argsort(-rated.ratings[own[place]].mean(axis=1))
+        place, names = own[place[order]], systems[order].tolist()
+        people = order_p_values(rated.ratings[place])
+        below = np.tri(len(names), k=-1, dtype=bool)
+        unlike = {label: np.abs(people - order_p_values(each[place])).T for label, each in scores.items()}
+        panels = {label: np.where(below, 100 * (1 - each), np.nan) for label, each in unlike.items()}
+        title = f"{data}, {group}: soft pairwise accuracy of pairs of systems"
+        name = re.sub(r"[^\w.-]+", "_", group)
+        pictures[f"spa-{name}"] = matrices(panels, names, title, suffix)
+    return pictures

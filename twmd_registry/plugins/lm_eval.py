@@ -1,4 +1,7 @@
-"""Metrics of lm-evaluation-harness that keep the pairs of texts, and an aggregation that scores all of them at once."""
+"""Metrics of lm-evaluation-harness that keep the pairs of texts, and an aggregation that scores all of them at once.
+
+Importing this module registers them, for a task's ``metric_list``.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""inspect_ai: a metric as a scorer of a task."""

@@ -1,1 +1,0 @@
-"""torchmetrics, and so PyTorch Lightning: every metric as a `torchmetrics.Metric`."""
