@@ -15,7 +15,7 @@ import rich_click as click
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import columns_of, options_of, parse_assignments, read_texts
-from twmd_registry.cli.output import STYLES, SUFFIXES, as_json, format_table, write_forms, write_rows
+from twmd_registry.cli.output import STYLES, SUFFIXES, as_json, format_table, write_forms
 from twmd_registry.cli.terminal import GOOD, HEADER, best, complain, matches, printed, progress_bar, say
 from twmd_registry.errors import FileError, InputError, MissingExtraError, SpecError, warn
 from twmd_registry.judgments.official import read_divisions, read_official
@@ -130,13 +130,16 @@ def correlate_command(arguments: Arguments) -> int:
 
 def _write_study(result: StudyResult | TaskResult, rated: RatedSegments, folder: Path) -> None:
     """Write the tables in every format, everything as JSON, and every segment's scores."""
+    from twmd_registry.report.figures import as_csv
+
     for title, table in result.tables.items():
         write_forms(folder, title, {suffix: as_text(table, style) for suffix, style in FORMATS.items()})
     write_file(folder / "study.json", f"{as_json(result.as_dict())}\n".encode())
     blank = [""] * len(rated.group)
     ratings = rated.group, rated.item or blank, rated.system or blank, rated.ratings.tolist()
     header = ["group", "item", "system", "rating", *(metric.label for metric in result.scored)]
-    write_rows(folder / "segments.csv", header, zip(*ratings, *(own.scores for own in result.scored), strict=True))
+    rows = zip(*ratings, *(own.scores for own in result.scored), strict=True)
+    write_file(folder / "segments.csv", as_csv(header, rows))
 
 
 def _draw(result: StudyResult, rated: RatedSegments, folder: Path) -> None:
@@ -250,14 +253,14 @@ def write_diagnosis(diagnosis: Diagnosis, folder: Path, stem: str) -> None:
     import numpy as np
 
     from twmd_registry.metaeval.diagnosis import Similarity
-    from twmd_registry.report.figures import SUFFIXES, curves
+    from twmd_registry.report.figures import SUFFIXES, as_csv, curves
 
     numbers = [f"{name}{field}" for name in get_args(Similarity) for field in ("", "_error", "_pairs", "_left_out")]
     rows = (
         [centering, layer, *(number for own in estimates.values() for number in own.values())]
         for centering, layer, estimates in diagnosis.rows
     )
-    write_rows(folder / f"{stem}.csv", ["centering", "layer", *numbers], rows)
+    write_file(folder / f"{stem}.csv", as_csv(["centering", "layer", *numbers], rows))
     layers = np.arange(diagnosis.estimates.shape[1])
     panels = {
         str(centering): {

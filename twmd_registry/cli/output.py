@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +43,3 @@ def write_forms(folder: Path, name: str, texts: Mapping[str, str]) -> None:
     """Write a table in every format, by the suffixes of the files."""
     for suffix, text in texts.items():
         write_file(folder / f"{name}.{suffix}", f"{text}\n".encode())
-
-
-def write_rows(path: Path, header: Sequence[object], rows: Iterable[Sequence[object]]) -> None:
-    """Write a CSV file."""
-    import csv
-    import io
-
-    file = io.StringIO(newline="")
-    csv.writer(file).writerows([header, *rows])
-    write_file(path, file.getvalue().encode())

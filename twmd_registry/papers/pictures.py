@@ -35,7 +35,7 @@ def draw_pictures(result: Reproduction, options: RunOptions) -> Iterator[NamedFi
 
 
 def _files(stem: str, csv: Mapping[str, np.ndarray], draw: Callable[[str], bytes]) -> Iterator[NamedFile]:
-    yield f"{stem}.csv", figures.as_csv(csv)
+    yield f"{stem}.csv", figures.as_csv(csv, zip(*(column.tolist() for column in csv.values()), strict=True))
     for suffix in figures.SUFFIXES:
         yield f"{stem}{suffix}", draw(suffix)
 

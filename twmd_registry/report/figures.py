@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -219,10 +219,8 @@ def matrices(panels: Mapping[str, np.ndarray], names: Sequence[str], title: str,
     return draw_panels(list(panels), panel, title, suffix, max(PANEL_INCHES, CELL_INCHES * len(names)))
 
 
-def as_csv(columns: Mapping[str, np.ndarray]) -> bytes:
-    """Return the data of a figure as CSV: a header, then a row per segment, every number in full precision."""
+def as_csv(header: Iterable[object], rows: Iterable[Iterable[object]]) -> bytes:
+    """Return the data of a figure or a study as CSV, every number in full precision."""
     file = io.StringIO(newline="")
-    writer = csv.writer(file)
-    writer.writerow(columns)
-    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    csv.writer(file).writerows([header, *rows])
     return file.getvalue().encode()
