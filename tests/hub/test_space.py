@@ -77,9 +77,9 @@ def test_folder_with_files_is_refused_and_unchanged(tmp_path: Path, capsys: pyte
     assert main(["hub", "build", "twmd", "-o", str(tmp_path)]) == 1
     assert capsys.readouterr().err == f"twmd: {tmp_path} is not empty: name a new folder for the Space.\n"
     assert [file.name for file in tmp_path.iterdir()] == ["mine"]
-    with pytest.raises(FileError, match=r"cannot write a Space to .*mine: File exists\."):
+    with pytest.raises(FileError, match=r"cannot write .*mine/README.md: File exists\."):
         build_space("twmd", tmp_path / "mine")
-    with pytest.raises(FileError, match=r"cannot write a Space to .*: Not a directory\."):
+    with pytest.raises(FileError, match=r"cannot write .*space/README.md: Not a directory\."):
         build_space("twmd", tmp_path / "mine" / "space")
     assert (tmp_path / "mine").read_text(encoding="utf-8") == "mine"
     (tmp_path / "empty").mkdir()

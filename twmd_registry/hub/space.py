@@ -11,6 +11,7 @@ from twmd_registry.errors import FileError, SpecError
 from twmd_registry.hub import metrics_with_card
 from twmd_registry.hub.card import write_card
 from twmd_registry.plugins.evaluate.hook import path
+from twmd_registry.registry.paths import read_secret, write_file
 from twmd_registry.version import __version__
 
 APP = '''\
@@ -45,10 +46,7 @@ def build_space(metric: str, folder: Path, *, module: str | None = None) -> Path
     files[script.name] = Path(path(metric), f"{metric}.py").read_text(encoding="utf-8")
     if folder.is_dir() and any(folder.iterdir()):
         raise FileError(f"{folder} is not empty: name a new folder for the Space.")
-    try:
-        _write(files, folder)
-    except OSError as error:
-        raise FileError(f"cannot write a Space to {folder}: {error.strerror}.") from error
+    _write(files, folder)
     return script
 
 
@@ -59,9 +57,8 @@ def write_cards(folder: Path) -> None:
 
 
 def _write(files: dict[str, str], folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+        write_file(folder / name, text.encode())
 
 
 def read_token(file: Path | None) -> str:
@@ -77,11 +74,7 @@ def read_token(file: Path | None) -> str:
             ways = "set HF_TOKEN, run 'hf auth login', or give --token-file FILE"
             raise FileError(f"no token to write to the Hub: {ways}.")
     else:
-        try:
-            token, source = file.read_text(encoding="utf-8").strip(), str(file)
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not UTF-8"
-            raise FileError(f"cannot read the token file {file}: {reason}.") from error
+        token, source = read_secret(file, "the token file"), str(file)
     if not TOKEN.fullmatch(token):
         raise FileError(f"{source} has no token: expected one word of ASCII characters.")
     return token

@@ -17,6 +17,14 @@ def home() -> Path:
     return (Path(data) if data else Path.home() / ".local" / "share") / "twmd_registry"
 
 
+def read_secret(file: Path, what: str) -> str:
+    """Return the one word that a file holds; raises FileError if it cannot be read. No error shows it."""
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError as error:
+        raise FileError(f"cannot read {what} {file}: {error.strerror}.") from error
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file through a temporary one beside it, so that no reader sees a partial file; raises OSError.
 

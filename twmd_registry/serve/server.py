@@ -18,6 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from twmd_registry.errors import FileError, SpecError
+from twmd_registry.registry.paths import read_secret
 from twmd_registry.serve.app import make_app
 from twmd_registry.serve.mcp_tools import make_mcp_server, run_on_stdio
 from twmd_registry.serve.service import Service
@@ -96,15 +97,9 @@ class DrainingServer(uvicorn.Server):
 
 def read_key(file: Path | None) -> str | None:
     """Read the API key from a file, or from the environment; None if there is none. No error shows it."""
-    if file is None:
-        key, source = os.environ.get(KEY_VARIABLE), KEY_VARIABLE
-    else:
-        try:
-            key, source = file.read_text(encoding="utf-8", errors="replace").strip(), str(file)
-        except OSError as error:
-            raise FileError(f"cannot read the API key {file}: {error.strerror}.") from error
+    key = os.environ.get(KEY_VARIABLE) if file is None else read_secret(file, "the API key")
     if key is not None and not re.fullmatch(r"[!-~]{16,}", key):
-        raise FileError(f"{source} has no API key: expected 16 or more ASCII characters without blanks.")
+        raise FileError(f"{file or KEY_VARIABLE} has no API key: expected 16 or more ASCII characters without blanks.")
     return key
 
 
