@@ -331,6 +331,14 @@ def test_many_groups_have_a_row_each() -> None:
     assert " .. " in table.rows[2][1]
 
 
+@pytest.mark.parametrize(
+    ("references", "nrefs"), [(["a", "b"], "1"), ([["a", "b"]] * 2, "2"), ([["a"], ["b", "c"]], "var")]
+)
+def test_signature_of_sacrebleus_metric_has_the_number_of_references(references: list[Any], nrefs: str) -> None:
+    rated = RatedSegments(["x"] * 2, FIRST[:2], references, np.zeros(2), 0)
+    assert score_lexically("chrf", rated)[1].startswith(f"chrf|nrefs:{nrefs}|case:mixed|")
+
+
 @pytest.mark.parametrize(("name", "score"), [("rouge1", 10 / 11), ("rouge2", 6 / 9), ("rougeL", 6 / 11)])
 def test_rouge_is_the_f1_of_the_best_reference(name: str, score: float) -> None:
     rated = RatedSegments(["a"], ["the cat sat on mats"], [["dogs", "on mats the cat sat today"]], np.zeros(1), 0)

@@ -137,8 +137,9 @@ def score_lexically(name: str, rated: RatedSegments, progress: Progress | None =
         from sacrebleu.metrics.chrf import CHRF
 
         metric = BLEU(effective_order=True) if name == "bleu" else CHRF(word_order=2 if name == "chrf++" else 0)
-        streams = [[own[k] if k < len(own) else None for own in references] for k in range(most)]
-        metric.corpus_score(rated.predictions, streams)  # type: ignore[arg-type]  # makes the signature complete
+        ends = min(references, key=len), max(references, key=len)
+        streams = [[own[k] if k < len(own) else None for own in ends] for k in range(most)]
+        metric.corpus_score(["", ""], streams)  # type: ignore[arg-type]  # makes the signature complete
         signature = f"{name}|{metric.get_signature().format()}"
 
         def score(text: str, own: list[str]) -> float:
