@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
 import re
 import shlex
 import shutil
@@ -164,10 +165,12 @@ def workplace(texts: Texts, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("ref", texts.references),
         ("system_a", texts.predictions),
         ("system_b", texts.references[::-1]),
+        ("samples", texts.predictions * 4),
     ):
         (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     documents = "".join(f"news\tarticle{i // 5}\n" for i in range(len(texts.references)))
     (folder / "test.docs").write_text(documents, encoding="utf-8")
+    (folder / "candidates.jsonl").write_text(json.dumps({"candidates": texts.predictions}) + "\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert main(shlex.split(RECORD)) == 0

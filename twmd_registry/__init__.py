@@ -17,6 +17,8 @@ from twmd_registry.version import __version__
 
 if TYPE_CHECKING:
     from twmd_registry.engine.distributed import score_over_ranks as score_over_ranks
+    from twmd_registry.engine.mbr import MbrResult as MbrResult
+    from twmd_registry.engine.mbr import mbr as mbr
     from twmd_registry.engine.result import ScoreSet as ScoreSet
     from twmd_registry.engine.scorer import Scorer as Scorer
     from twmd_registry.engine.scorer import score as score
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from twmd_registry.registry.spec import MetricSpec as MetricSpec
 
 _WHERE = {
+    "MbrResult": "engine.mbr",
     "MetricName": "registry.names",
     "Parts": "registry.artifacts",
     "Record": "record.content",
@@ -47,6 +50,7 @@ _WHERE = {
     "Signature": "registry.signature",
     "compare": "registry.diff",
     "make_record": "record.content",
+    "mbr": "engine.mbr",
     "parse_signature": "registry.signature",
     "read_record": "record.file",
     "save_vectors": "models.vectors",
@@ -60,6 +64,7 @@ _WHERE = {
 """Public names and the modules they are loaded from at their first use."""
 
 __all__ = [
+    "MbrResult",
     "MetricName",
     "MetricSpec",
     "Parts",
@@ -72,6 +77,7 @@ __all__ = [
     "compare",
     "list_metrics",
     "make_record",
+    "mbr",
     "parse",
     "parse_signature",
     "path",

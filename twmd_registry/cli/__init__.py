@@ -30,7 +30,7 @@ OUT_OF_MEMORY = (
     "out of memory: give fewer texts, cut long ones (--set truncation=cut:N), or use a machine or a --device with more."
 )
 PANELS = {
-    "Score": ("score_commands", "score report align"),
+    "Score": ("score_commands", "score report align mbr"),
     "Serve": ("serve_commands", "serve"),
     "Publish": ("publish_commands", "verify diff cite submit"),
     "Agreement with people": ("agreement_commands", "correlate tune diagnose study reproduce"),

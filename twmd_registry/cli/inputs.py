@@ -19,7 +19,7 @@ from twmd_registry.judgments.reader import USUAL_REFERENCES, Columns, TableRow, 
 from twmd_registry.record.content import InputFile
 from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.members import merge_members, split_name
+from twmd_registry.registry.members import merge_members, split_name, write_members
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import OPTION_NAMES, RunOptions
@@ -160,6 +160,13 @@ def _with_folders(spec: MetricSpec) -> MetricSpec:
     return spec
 
 
+def average_metrics(asked: Sequence[RequestedMetric]) -> RequestedMetric:
+    """Return the ensemble of several metrics, with equal weights; a single metric as it is."""
+    members = write_members((1.0, metric.spec) for metric in asked if metric.spec)
+    ensemble = RequestedMetric("ensemble", MetricSpec(metric=MetricName.ENSEMBLE, members=members), asked[0].parts)
+    return ensemble if len(asked) > 1 else asked[0]
+
+
 def make_scorers(asked: Iterable[RequestedMetric], options: RunOptions) -> list[Scorer]:
     """Make a scorer of each metric that is not SacreBLEU's; imports torch only if there is such a metric."""
     wanted = [(metric.spec, metric.parts, metric.nrefs) for metric in asked if metric.spec is not None]
@@ -261,6 +268,30 @@ def read_texts(paths: Sequence[Path], columns: Columns) -> list[str]:
     return [text for texts, references in systems for text in chain(texts, *(references or []))]
 
 
+def read_sources(path: Path, columns: Columns) -> tuple[TextFile, list[str]]:
+    """Read a file of ``--src``: lines, or the column ``source`` of a table."""
+    file = read_file(path, columns)
+    if not (texts := file.originals() or file.lines):
+        raise FileError(f"{file.name}: there is no text in a column source.")
+    return file, texts
+
+
+def read_candidates(arguments: Arguments) -> tuple[list[list[str]], list[str] | None]:
+    """Read the candidates of every segment, lists in a table or so many lines of text; and their sources, if known."""
+    file, number = read_file(arguments.candidates, Columns("candidates")), arguments.num_samples
+    sources = read_sources(arguments.src, Columns())[1] if arguments.src else file.originals()
+    if file.rows is not None:
+        if number is not None:
+            raise SpecError(f"--num-samples is for lines of text, and {file.name} is a table: leave it out.")
+        return [row.references(("candidates",), "candidate") for row in file.rows], sources
+    if number is None:
+        hint = "say how many belong to a segment by --num-samples N, or give JSON lines with a column candidates"
+        raise SpecError(f"{file.name} has lines of text: {hint}.")
+    if len(file.lines) % number:
+        raise FileError(f"{file.name} has {len(file.lines)} lines, which is no multiple of --num-samples {number}.")
+    return [file.lines[start : start + number] for start in range(0, len(file.lines), number)], sources
+
+
 def _check_columns(columns: Columns, files: Iterable[TextFile]) -> None:
     if columns != Columns() and all(file.rows is None for file in files):
         forms = "tables (JSON lines, CSV, TSV, Parquet)"
@@ -274,11 +305,11 @@ def read_tasks(arguments: Arguments) -> list[ScoringTask]:
     columns = columns_of(arguments)
     sources = [read_file(path, columns) for path in arguments.references]
     shared = read_references(sources, columns)
-    translated = [read_file(arguments.src, columns)] if arguments.src else []
-    given = translated or sources
-    originals = next((texts for file in given if (texts := file.originals()) is not None), None)
-    if translated and originals is None and not (originals := translated[0].lines):
-        raise FileError(f"{translated[0].name}: there is no text in a column source.")
+    originals = next((texts for file in sources if (texts := file.originals()) is not None), None)
+    translated = []
+    if arguments.src:
+        file, originals = read_sources(arguments.src, columns)
+        translated = [file]
     systems = [read_file(path, columns) for path in arguments.input or [STDIN]]
     read = [read_system(file, columns) for file in systems]
     _check_columns(columns, [*systems, *sources])

@@ -17,9 +17,9 @@ STYLES = {word: FORMATS[suffix] for word, suffix in SUFFIXES.items()}
 """From a word of ``--format`` to how a table is written."""
 
 
-def as_json(value: object) -> str:
-    """Write a value as JSON, named tuples as objects; numbers that are undefined are null, for JSON has no NaN."""
-    return json.dumps(_defined(value), indent=1, ensure_ascii=False, allow_nan=False)
+def as_json(value: object, indent: int | None = 1) -> str:
+    """Write a value as JSON, named tuples as objects, arrays as lists, undefined numbers as null: JSON has no NaN."""
+    return json.dumps(_defined(value), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def _defined(value: Any) -> object:
@@ -27,6 +27,8 @@ def _defined(value: Any) -> object:
         return value if math.isfinite(value) else None
     if hasattr(value, "_asdict"):
         value = value._asdict()
+    elif hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, Mapping):
         return {key: _defined(item) for key, item in value.items()}
     return [_defined(item) for item in value] if isinstance(value, list | tuple) else value

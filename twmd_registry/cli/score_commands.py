@@ -1,4 +1,4 @@
-"""``twmd score``, ``report`` and ``align``: scores of files, or of a data set on Ray Data."""
+"""``twmd score``, ``mbr``, ``align`` and ``report``: scores of files, or of a data set on Ray Data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,16 @@ from click.core import ParameterSource
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import ScoringTask, columns_of, make_scorers, options_of, parse_metrics, read_tasks
+from twmd_registry.cli.inputs import (
+    ScoringTask,
+    average_metrics,
+    columns_of,
+    make_scorers,
+    options_of,
+    parse_metrics,
+    read_candidates,
+    read_tasks,
+)
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import GOOD, Rule, best, matches, printed, progress_bar
 from twmd_registry.errors import CheckFailure, FileError, InputError, SpecError, collect_warnings, warn
@@ -402,6 +411,67 @@ def align_command(arguments: Arguments) -> int:
         draw(alignment, arguments.output)
         if arguments.format == "text":
             print(f"\nwrote {arguments.output}")
+    return 0
+
+
+PRUNING = {"panel": "In less time (default: the utilities of all pairs)"}
+PRUNE_CONFIDENCE = (
+    "Drop candidates that lose in more than this share of bootstrap samples (Cheng & Vlachos 2023): 0.99."
+)
+
+
+@command("mbr", example="twmd mbr candidates.jsonl -m twmd -o chosen.txt\ntwmd mbr samples.txt --num-samples 64")
+@declare.argument("candidates", type=declare.INPUT)
+@declare.source
+@declare.metrics((), "A metric or a signature; of several, their mean (default: twmd).", default=[str(MetricName.TWMD)])
+@declare.option("--num-samples", "N", "Lines of text hold N candidates per segment, one after the other.")
+@declare.settings
+@declare.output("Write there, and print how it was made.", "FILE")
+@declare.output_format("text", "json", about="; json: an object per line, with index, expected utility and signature")
+@declare.flag("--utilities", "With --format json: the utilities of all pairs, too.")
+@declare.flag("--mean-vectors", "Aggregate references to their mean token vectors (Vamvas & Sennrich 2024).", **PRUNING)
+@declare.option("--prune-confidence", "P", PRUNE_CONFIDENCE, type=float, **PRUNING)
+@declare.option(
+    "--prune-coarse", "METRIC", "Keep the best by this metric (coarse-to-fine; Eikema & Aziz 2022).", **PRUNING
+)
+@declare.option("--prune-keep", "N", "How many it keeps (default: 16).", default=16, **PRUNING)
+@declare.parts
+@declare.run_options
+def mbr_command(arguments: Arguments) -> int:
+    """Choose among candidates without a reference: print, for every segment, the candidate that agrees best with all
+    (minimum Bayes risk).
+
+    CANDIDATES is a table (JSON lines, CSV, TSV, Parquet) with a column candidates, a list of texts per segment; or,
+    with --num-samples N, lines of text, N per segment. - is standard input.
+    """
+    coarse, number = [] if arguments.prune_coarse is None else [arguments.prune_coarse], len(arguments.metrics)
+    asked = parse_metrics([*arguments.metrics, *coarse], arguments)
+    if arguments.utilities and arguments.format != "json":
+        raise SpecError("--utilities needs --format json.")
+    if arguments.output:
+        check_target(arguments.output, [arguments.candidates])
+        check_writable(arguments.output)
+    lists, sources = read_candidates(arguments)
+    if arguments.format == "text" and any("\n" in text for texts in lists for text in texts):
+        raise SpecError("a candidate holds a line break, and --format text writes one line per segment: use json.")
+    from twmd_registry.engine.mbr import mbr
+
+    names = ("mean_vectors", "prune_confidence", "prune_keep", "utilities")
+    given = {name: getattr(arguments, name) for name in names}
+    with progress_bar("candidates", total=sum(map(len, lists))) as progress:
+        made, *by_coarse = make_scorers([average_metrics(asked[:number]), *asked[number:]], options_of(arguments))
+        result = mbr(lists, made, sources=sources, prune_coarse=(*by_coarse, None)[0], progress=progress, **given)
+    how = {"signature": str(result.signature), "method": result.method}
+    lines = [choice.candidate for choice in result.choices]
+    if arguments.format == "json":
+        shown = [{name: value for name, value in vars(own).items() if value is not None} for own in result.choices]
+        lines = [as_json(fields | how, indent=None) for fields in shown]
+    if arguments.output:
+        write_file(arguments.output, "".join(f"{line}\n" for line in lines).encode())
+    else:
+        print(*lines, sep="\n")
+    for name, text in how.items():
+        print(f"{name}: {text}", file=sys.stdout if arguments.output else sys.stderr)
     return 0
 
 

@@ -72,6 +72,18 @@ def digest_of_texts(segments: Segments, sources: Sequence[str] | None = None) ->
     return hashlib.sha256(json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
 
 
+def check_candidates(candidates: Any) -> list[list[str]]:
+    """Return checked lists of candidates; raise an `InputError` that names the first wrong row."""
+    rows = _check_rows(candidates, "candidates", nested=True)
+    for row, entry in enumerate(rows):
+        if not entry or isinstance(entry, str):
+            got = f"the text {_describe(entry)}" if entry else "an empty list"
+            raise InputError(f"candidates[{row}] is {got}: give a list of at least one text per segment.")
+    if not rows:
+        raise InputError("there is nothing to choose from: candidates is empty.")
+    return rows
+
+
 def check_sources(sources: Any, segments: int) -> list[str]:
     """Return the checked sources; raise an `InputError` if they are no list of as many texts as segments."""
     texts = _check_rows(sources, "sources")

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from twmd_registry.align import ALIGNERS, SYMMETRIC, align, combine_sides, plans, similarities
 from twmd_registry.align.exact import invert_cost
@@ -179,6 +180,26 @@ class PipelineRun:
                         self._progress(len(items.hyp) * len(specs))
                     yield chunk, dict(zip(specs, sides, strict=True))
 
+    def mean_vectors(self) -> dict[MetricSpec, np.ndarray]:
+        """Return, by specification, the weighted mean of what is compared of every pair's hypothesis, shape (pairs, D),
+        float64: scaled to length one if the specification normalises, 0 for a text with nothing to compare. No mean or
+        idf is of these texts.
+        """
+        parts: dict[MetricSpec, list[Tensor]] = {spec: [] for specs in self._views.values() for spec in specs}
+        for chunk, texts, rows, encoded in self._encode(self._chunks):
+            for view, specs in self._views.items():
+                items = make_items(view, self._pairs, chunk, texts, rows)
+                layers, weightless, _ = select(view, encoded, items, self._encoder)
+                _, units = make_units(view, layers, items, None, unknown=encoded.unknown, weightless=weightless)
+                weights = torch.ones_like(units.vectors[:, 0]) if units.weights is None else units.weights
+                totals = weights.new_zeros(len(items.row)).index_add(0, units.owners, weights)  # (I,)
+                weighted = units.vectors * weights[:, None]
+                means = weighted.new_zeros(len(totals), weighted.shape[1]).index_add(0, units.owners, weighted)
+                means = (means / torch.where(totals > 0, totals, 1.0)[:, None])[items.hyp].to("cpu", torch.float64)
+                for spec in specs:
+                    parts[spec].append(normalize(means) if spec.normalize else means)
+        return {spec: torch.cat(own).numpy() for spec, own in parts.items()}
+
     def sum_up(self) -> None:
         """Add the share of these pairs to the sums over the whole corpus, by `total`; score nothing.
 
@@ -334,8 +355,16 @@ def align_pairs(
     Returns, by specification, precision, recall and F1 of every pair, shape (3, P); and the items with nothing to
     compare, shape (I,), bool. A pair with an item that never had a token (`empty`, shape (I,), bool) scores as empty
     texts do. A text that has no token left to compare, or whose C(X, X) is not positive, scores 1 against itself and 0
-    against any other text.
+    against any other text. Equal pairs, and a pair with its texts exchanged, are aligned once.
     """
+    low, high = np.sort([items.hyp, items.ref], axis=0)
+    _, first, pair = np.unique(low * len(empty) + high, return_index=True, return_inverse=True)
+    if len(first) < len(pair):
+        once = items._replace(hyp=items.hyp[first], ref=items.ref[first])
+        scores_once, vanished = align_pairs(tokens, once, empty, specs)
+        exchanged = torch.from_numpy(once.hyp[pair] != items.hyp).to(tokens.lengths.device)
+        repeated = [c[:, torch.from_numpy(pair).to(c.device)] for c in scores_once]  # (3, P)
+        return [torch.where(exchanged, c[[1, 0, 2]], c) for c in repeated], vanished
     device, width = tokens.lengths.device, tokens.vectors.shape[1]
     compared = tokens.lengths  # (I,)
     if tokens.weights is not None:

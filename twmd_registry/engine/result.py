@@ -218,6 +218,8 @@ class ScoreSet:
         counts: Truncated, empty, unknown and repeated texts.
         texts: sha256 of the texts as they were scored: of ``[predictions, references]`` as compact JSON in UTF-8.
         explainer: Computes the alignment of a segment again; holds the texts and no model.
+        by_reference: *The* score of every prediction with each of its references, one after the other; shape (pairs,).
+            None for a mean of several scorers.
     """
 
     signature: Signature
@@ -228,6 +230,7 @@ class ScoreSet:
     counts: Counts
     texts: str
     explainer: Callable[[int, int | None], Alignment] | None = field(default=None, compare=False, repr=False)
+    by_reference: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         """Return one line: signature and corpus score."""

@@ -242,6 +242,7 @@ class EnsembleScorer(Scorer):
             f1=None,
             counts=of_members[0].counts._replace(**most),
             explainer=_explain_no_ensemble,
+            by_reference=None,
         )
 
 
@@ -536,7 +537,8 @@ def _score_set(
         pairs=pairs,
         scores=scores[SIDE[spec.output]],
     )
-    return ScoreSet(signature, sides[SIDE[spec.output]], precision, recall, f1, counts, digest, explainer)
+    score, of_pairs = sides[SIDE[spec.output]], scores[SIDE[spec.output]]
+    return ScoreSet(signature, score, precision, recall, f1, counts, digest, explainer, of_pairs)
 
 
 def _explain_pair(

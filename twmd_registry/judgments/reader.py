@@ -196,8 +196,8 @@ class TableRow(NamedTuple):
         """Return the prediction and its references."""
         return self.text(columns.prediction), self.references(columns.references)
 
-    def references(self, columns: tuple[str, ...] = ()) -> list[str]:
-        """Return the references, at least one text.
+    def references(self, columns: tuple[str, ...] = (), what: str = "reference") -> list[str]:
+        """Return the references, at least one text; `what` names one in errors.
 
         Without `columns`, they are in the column of `USUAL_REFERENCES` that is there and not null. In one column, not
         called ``reference``, a text that looks like a list of quoted texts must be a JSON list: a cell of CSV holds
@@ -210,8 +210,8 @@ class TableRow(NamedTuple):
         if len(columns) > 1:
             texts = [text for text in texts if text is not None and text != ""] or texts[:1]
         if not texts:
-            raise FileError(f"{self.where}: an empty list of references: every row needs at least one.")
-        return [self._check_text(text, "a reference") for text in texts]
+            raise FileError(f"{self.where}: an empty list of {what}s: every row needs at least one.")
+        return [self._check_text(text, f"a {what}") for text in texts]
 
     def usual_references(self) -> tuple[str, ...]:
         """Return the column of `USUAL_REFERENCES` that is there, if any; of both, which are refused, the non-null."""

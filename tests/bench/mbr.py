@@ -1,0 +1,120 @@
+"""Seconds per segment of choosing among candidates: ``mbr``, calls of ``score`` for every pair, and bert_score in a loop.
+
+Run by ``make bench``, or alone: ``python -m tests.bench.mbr SEGMENTS CANDIDATES TRIALS``. The contestants take turns in
+every trial; those that are slow get a single segment, a new one in every trial. The last columns compare the choices of
+approximations with those from all pairs: segments with the same choice, and how much lower the mean expected utility is.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+from tabulate import tabulate
+
+from tests.bench.contestants import Setting, bert_score
+from tests.bench.texts import WORDS, benchmark_pairs
+from twmd_registry import MbrResult, Scorer, mbr, scorer
+from twmd_registry.engine.mbr import TIED
+from twmd_registry.models.files import embedded_folder
+
+EXCHANGED = 0.15
+"""Share of words in which a candidate differs from the text of its segment."""
+Lists = list[list[str]]
+
+
+def make_candidates(segments: int, number: int) -> tuple[str, Lists]:
+    """Return the name of the texts, and some candidates per segment: its reference with words exchanged."""
+    name, _, references = benchmark_pairs(segments)
+    draw = random.Random(0)
+
+    def edit(text: str) -> str:
+        return " ".join(draw.choice(WORDS) if draw.random() < EXCHANGED else word for word in text.split())
+
+    return name, [[edit(text) for _ in range(number)] for text in references]
+
+
+def call_for_every_pair(made: Scorer, lists: Lists) -> None:
+    """Score every candidate with every candidate in a call of its own."""
+    for texts in lists:
+        for text in texts:
+            for reference in texts:
+                made.score([text], [reference])
+
+
+def call_for_every_candidate(score: Callable[[list[str], list[str]], object], lists: Lists) -> None:
+    """Score every candidate with all candidates in a call of its own."""
+    for texts in lists:
+        for text in texts:
+            score([text] * len(texts), texts)
+
+
+def call_for_every_segment(score: Callable[[list[str], list[str]], object], lists: Lists) -> None:
+    """Score all pairs of a segment in one call."""
+    for texts in lists:
+        score([text for text in texts for _ in texts], texts * len(texts))
+
+
+def compare(chosen: list[int], means: list[np.ndarray]) -> list[str]:
+    """Return in how many segments the candidate with the highest mean utility is chosen, and what is lost in others."""
+    if not chosen:
+        return ["", ""]
+    lost = np.array([own.max() - own[index] for index, own in zip(chosen, means, strict=True)])
+    return [f"{(lost <= TIED).mean():.0%}", f"{lost.mean():.5f}"]
+
+
+def main() -> None:
+    """Measure all contestants in turn; print the table."""
+    segments, number, trials = map(int, sys.argv[1:4] or (100, 64, 3))
+    name, lists = make_candidates(segments, number)
+    twmd, greedy = scorer("twmd"), scorer("bertscore_centered", layer=4, centering="none")
+    peer = bert_score(Setting(str(embedded_folder()), 4, "cpu"))
+    contestants: dict[str, tuple[Callable[[Lists], object], bool]] = {
+        "mbr, twmd": (partial(mbr, metric=twmd), True),
+        "mbr, twmd, prune_confidence=0.99": (partial(mbr, metric=twmd, prune_confidence=0.99), True),
+        "mbr, twmd, prune_coarse=sbert": (partial(mbr, metric=twmd, prune_coarse="sbert"), True),
+        "mbr, twmd, mean_vectors": (partial(mbr, metric=twmd, mean_vectors=True), True),
+        "mbr, bertscore_centered": (partial(mbr, metric=greedy), True),
+        "score, a call per pair, twmd": (partial(call_for_every_pair, twmd), False),
+        "bert_score, a call per candidate": (partial(call_for_every_candidate, peer), False),
+        "bert_score, a call per segment": (partial(call_for_every_segment, peer), False),
+    }
+    print(f"{name}: {segments} segments of {number} candidates; ", end="")
+    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, ", end="")
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads", flush=True)
+    taken: dict[str, list[float]] = {contestant: [] for contestant in contestants}
+    chosen: dict[str, list[int]] = {}
+    for trial in range(trials + 1):
+        for contestant, (run, is_fast) in contestants.items():
+            own = lists if is_fast else [lists[trial % segments]]
+            own = [texts[:2] for texts in own[:1]] if trial == 0 else own  # loads the model
+            start = time.perf_counter()
+            found = run(own)
+            taken[contestant].append((time.perf_counter() - start) / len(own))
+            if isinstance(found, MbrResult) and trial:
+                chosen[contestant] = [choice.index for choice in found.choices]
+            if trial:
+                print(f"{contestant}: {taken[contestant][-1]:.3f} s per segment", flush=True)
+    medians = {contestant: statistics.median(times[1:]) for contestant, times in taken.items()}
+    means = [np.mean(np.asarray(own.utilities), axis=1) for own in mbr(lists, twmd, utilities=True).choices]
+    rows = [
+        [
+            *(contestant, f"{seconds:.3f}", f"{seconds / medians['mbr, twmd']:.2f}", f"{number**2 / seconds:.0f}"),
+            *compare(chosen.get(contestant, []), means),
+        ]
+        for contestant, seconds in medians.items()
+    ]
+    headers = ["", "s per segment", "x mbr, twmd", "pairs/s", "same choice", "utility lost"]
+    print(tabulate(rows, headers=headers, disable_numparse=True))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""`mbr`: the utilities and choices of calls of `score`, from one encoding of every candidate."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+
+from twmd_registry import mbr, parse, score, score_all, scorer
+from twmd_registry.encode.encoder import Encoder
+from twmd_registry.engine.mbr import CANDIDATES_AT_ONCE, TIED, Choice
+from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.registry.names import MetricName
+
+CANDIDATES = [
+    ["dogs bark at night", "the cat sat on the mat", "a cat sat on a mat", "the cat sat there", "the cat sat there"],
+    ["it rained all day", "the whole day was rainy", "nobody came"],
+    ["one text alone"],
+]
+METRICS = [*MetricName, "ensemble(twmd,2*sbert)"]
+
+
+def tables(choices: tuple[Choice, ...]) -> list[np.ndarray]:
+    return [np.asarray(choice.utilities) for choice in choices]
+
+
+def draw_candidates(segments: int, number: int) -> list[list[str]]:
+    """Return lists of texts of a few words each, with repetitions."""
+    draw = np.random.default_rng(5)
+    words = "the a cat dog sat ran on over mat hill in rain we saw it again today".split()
+    lists = []
+    for _ in range(segments):
+        base = draw.choice(words, 7)
+        changed = [np.where(draw.random(7) < 0.3, draw.choice(words, 7), base) for _ in range(number)]
+        lists.append([" ".join(text) for text in changed])
+    return lists
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_utilities_and_choices_equal_those_of_a_call_of_score_per_pair(metric: str) -> None:
+    lists = [CANDIDATES[0][:4], CANDIDATES[1]]
+    with scorer(metric) as single:
+        found = mbr(lists, metric, utilities=True)
+        for texts, choice in zip(lists, found.choices, strict=True):
+            expected = np.array([[single.score([text], [other]).score for other in texts] for text in texts])
+            np.testing.assert_allclose(np.asarray(choice.utilities), expected, atol=1e-6)
+            assert choice.expected_utility == pytest.approx(expected.mean(1).max(), abs=1e-6)
+            assert choice.index == int(np.flatnonzero(expected.mean(1) >= expected.mean(1).max() - TIED)[0])
+            assert choice.candidate == texts[choice.index]
+        assert str(found.signature) == f"{single.signature}".replace("|version", "|nrefs:1|version")
+
+
+@pytest.mark.parametrize("output", ["precision", "recall"])
+def test_utilities_of_one_side_keep_prediction_and_reference_apart(output: str) -> None:
+    (table, *_) = tables(mbr(CANDIDATES, "bertscore_centered", output=output, utilities=True).choices)
+    pair = score([CANDIDATES[0][0]], [CANDIDATES[0][2]], "bertscore_centered", output=output).score
+    assert table[0, 2] == pytest.approx(pair, abs=1e-6)
+    assert abs(table[0, 2] - table[2, 0]) > 1e-3
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"centering": "batch", "centering_size": 3},
+        {"centering": "batch", "centering_size": 3, "centering_side": "joint"},
+        {"centering": "corpus"},
+        {"idf": "corpus"},
+        {"output": "recall", "idf": "references", "centering": "corpus", "centering_side": "separate"},
+    ],
+)
+def test_expected_utility_is_the_score_against_all_candidates_by_their_mean(keys: dict[str, Any]) -> None:
+    found = mbr(CANDIDATES, "twmd", utilities=True, **keys).choices
+    predictions = [text for texts in CANDIDATES for text in texts]
+    references = [texts for texts in CANDIDATES for _ in texts]
+    scores = score(predictions, references, "twmd", multiref="mean", **keys).scores
+    means = np.concatenate([table.mean(1) for table in tables(found)])
+    np.testing.assert_allclose(means, scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("keys", [{}, {"prune_confidence": 0.9}, {"mean_vectors": True}])
+@pytest.mark.parametrize("metric", ["sbert;against=source", "sbert;against=both;source_weight=0.4"])
+def test_sources_decide_as_in_score(metric: str, keys: dict[str, Any]) -> None:
+    name, *given = metric.split(";")
+    sources = ["hounds barked", "no sunshine", "sentence"]  # without words of the candidates
+    spec: dict[str, Any] = {"centering": "none", **dict(key.split("=") for key in given)}
+    with scorer(name, **spec) as made:
+        found = mbr(CANDIDATES, made, sources=sources, **keys)
+        assert f"|nrefs:{0 if 'source' in metric.split(';')[1:][0] else 1}|" in str(found.signature)
+        for texts, source, choice in zip(CANDIDATES, sources, found.choices, strict=True):
+            count = len(texts)
+            pairs = [text for text in texts for _ in texts], texts * count
+            (scores,) = score_all([made], *pairs, sources=[source] * count**2)
+            means = np.reshape(scores.scores, (count, count)).mean(1)
+            assert choice.index == int(means.argmax())
+            assert choice.expected_utility == pytest.approx(means.max(), abs=1e-6)
+    with pytest.raises(InputError, match="there are 1 sources"):
+        mbr(CANDIDATES, name, sources=["one"], **spec)
+
+
+def test_equal_candidates_count_as_often_as_they_occur_and_the_first_is_chosen() -> None:
+    texts = ["a dog ran", "it rains", "a dog ran", "a dog ran"]
+    (choice,) = mbr([texts], utilities=True).choices
+    table = np.asarray(choice.utilities)
+    assert choice.index == 0
+    np.testing.assert_array_equal(table[0], table[2])  # to the bit
+    assert choice.expected_utility == pytest.approx((3 + table[0, 1]) / 4, abs=1e-6)
+
+
+def test_empty_candidates_score_as_everywhere() -> None:
+    with pytest.warns(TwmdWarning, match="empty"):
+        (choice,) = mbr([["", "it rains", " "]], utilities=True).choices
+    np.testing.assert_allclose(np.asarray(choice.utilities), [[1, 0, 1], [0, 1, 0], [1, 0, 1]], atol=1e-6)
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the number of texts of every pass of the encoder."""
+    numbers: list[int] = []
+    encode = Encoder.encode
+
+    def counted(self: Encoder, texts: Any, *given: Any, **keys: Any) -> Any:
+        numbers.append(len(texts))
+        return encode(self, texts, *given, **keys)
+
+    monkeypatch.setattr(Encoder, "encode", counted)
+    return numbers
+
+
+@pytest.mark.parametrize("keys", [{}, {"prune_confidence": 0.9}, {"mean_vectors": True}])
+def test_every_different_candidate_is_encoded_once(keys: dict[str, Any], encoded: list[int]) -> None:
+    lists = draw_candidates(3, 40)
+    mbr(lists, **keys)
+    assert sum(encoded) == len({text for texts in lists for text in texts})
+
+
+def test_more_candidates_than_are_scored_at_once_get_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = [*draw_candidates(6, 5), *CANDIDATES]
+    done: list[int] = []
+    whole = mbr(lists, utilities=True, progress=done.append).choices
+    assert sum(done) == sum(map(len, lists)) < CANDIDATES_AT_ONCE
+    monkeypatch.setattr("twmd_registry.engine.mbr.CANDIDATES_AT_ONCE", 7)
+    parts = mbr(lists, utilities=True).choices
+    assert [choice.index for choice in parts] == [choice.index for choice in whole]
+    for table, expected in zip(tables(parts), tables(whole), strict=True):
+        np.testing.assert_allclose(table, expected, atol=1e-6)
+
+
+def test_confidence_based_pruning_drops_candidates_and_chooses_the_best() -> None:
+    lists = draw_candidates(8, 48)
+    whole, pruned = (mbr(lists, utilities=True, prune_confidence=how).choices for how in (None, 0.99))
+    for choice, expected in zip(pruned, whole, strict=True):
+        known = ~np.isnan(np.asarray(choice.utilities))
+        np.testing.assert_allclose(
+            np.asarray(choice.utilities)[known], np.asarray(expected.utilities)[known], atol=1e-6
+        )
+        assert known[choice.index].all()
+        assert set(known.sum(1)) <= {16, 32, 48}
+    assert sum(np.isnan(table).sum() for table in tables(pruned)) > 8 * 48 * 48 / 4
+    assert np.mean([choice.index == own.index for choice, own in zip(pruned, whole, strict=True)]) >= 0.75
+    again = mbr(lists[3:4], prune_confidence=0.99).choices[0]  # no choice depends on other segments
+    assert (again.index, again.candidate) == (pruned[3].index, pruned[3].candidate)
+
+
+def test_confidence_based_pruning_keeps_what_may_win() -> None:
+    texts = ["the cat sat there", *["the cat sat there again"] * 20, "dogs bark", *["a cat sat there"] * 10]
+    (choice,) = mbr([texts], utilities=True, prune_confidence=0.9).choices
+    known = ~np.isnan(np.asarray(choice.utilities))
+    assert known[1].all()
+    assert known[21].sum() == 16
+    np.testing.assert_array_equal(known[1:21], np.broadcast_to(known[1], (20, 32)))  # equal texts stay together
+
+
+def test_coarse_to_fine_pruning_keeps_the_best_of_the_coarse_metric() -> None:
+    found = mbr(CANDIDATES, "stsscore", utilities=True, prune_coarse="twmd", prune_keep=2)
+    coarse = tables(mbr(CANDIDATES, utilities=True).choices)
+    fine = tables(mbr(CANDIDATES, "stsscore", utilities=True).choices)
+    for table, by_coarse, expected in zip(tables(found.choices), coarse, fine, strict=True):
+        kept = np.argsort(-by_coarse.mean(1), kind="stable")[:2]
+        assert set(np.flatnonzero(~np.isnan(table).any(1))) == set(kept)
+        np.testing.assert_allclose(table[kept], expected[kept], atol=1e-6)
+    (_, _, signed, kept_number) = found.method.split("|")
+    assert parse(unquote(signed.removeprefix("prune_coarse:"))).metric == "twmd"
+    assert kept_number == "prune_keep:2"
+
+
+@pytest.mark.parametrize(
+    "keys", [{}, {"normalize": "no", "vectors": "unit"}, {"idf": "none", "vectors": "unit", "layer": "4-6"}]
+)
+def test_mean_vectors_are_exact_for_sbert(keys: dict[str, Any]) -> None:
+    keys |= {"aggregation": "concat"} if "layer" in keys else {}
+    exact, approximate = (mbr(CANDIDATES, "sbert", mean_vectors=how, **keys) for how in (False, True))
+    assert approximate.method == "mbr|mean_vectors:yes"
+    assert exact.method == "mbr|mean_vectors:no"
+    for choice, expected in zip(approximate.choices, exact.choices, strict=True):
+        assert choice.index == expected.index
+        assert choice.expected_utility == pytest.approx(expected.expected_utility, abs=1e-6)
+
+
+def test_mean_vectors_of_other_metrics_are_the_mean_cosines_of_their_vectors() -> None:
+    keys: dict[str, Any] = {"layer": 4, "special": "all", "centering": "none", "mean_vectors": True}
+    ours, pooled = mbr(CANDIDATES, "twmd", **keys).choices, mbr(CANDIDATES, "sbert", vectors="unit", **keys).choices
+    for one, other in zip(ours, pooled, strict=True):
+        assert one.expected_utility == pytest.approx(other.expected_utility, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "message"),
+    [
+        ([], "nothing to choose from"),
+        ([["a"], []], r"candidates\[1\] is an empty list"),
+        (["a text"], r"candidates\[0\] is the text str 'a text'"),
+        ([["a", None]], r"candidates\[0\]\[1\] must be a text; got NoneType None"),
+        ([["a"], None], r"candidates\[1\] must be a text or a list of texts; got NoneType None"),
+        (None, "candidates must be a list of texts"),
+        ([["a", "\ud800"]], "lone surrogate"),
+    ],
+)
+def test_bad_candidates_are_refused_with_their_row(candidates: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        mbr(candidates)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"prune_confidence": 1.0}, "between 0 and 1"),
+        ({"prune_confidence": float("nan")}, "between 0 and 1"),
+        ({"prune_coarse": "sbert", "prune_keep": 0}, "prune_keep 1 or more"),
+        ({"mean_vectors": True, "utilities": True}, "score no pairs"),
+        ({"mean_vectors": True, "prune_confidence": 0.9}, "score no pairs"),
+        ({"mean_vectors": True, "centering": "corpus"}, "leave out pairs"),
+        ({"prune_confidence": 0.9, "centering": "batch"}, "leave out pairs"),
+        ({"mean_vectors": True, "metric": "stsscore"}, "stsscore has no token vectors"),
+        ({"metric": "nist"}, "nist"),
+    ],
+)
+def test_impossible_arguments_are_refused(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        mbr(CANDIDATES, **keys)
+
+
+def test_a_scorer_is_taken_as_it_is() -> None:
+    with scorer("twmd", temperature=0.05) as given:
+        assert mbr(CANDIDATES, given).signature.spec.temperature == 0.05
+        with pytest.raises(SpecError, match="a scorer fixes preset, keys and run options"):
+            mbr(CANDIDATES, given, temperature=0.1)
+
+
+def test_warnings_name_segments_and_come_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twmd_registry.engine.mbr.CANDIDATES_AT_ONCE", 2)
+    lists = [["it rains", "word " * 900], ["it rains", "word " * 900], ["it rains", "☃ ☃ ☃ snow"]]
+    with pytest.warns(TwmdWarning) as caught:
+        mbr(lists)
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == len(set(messages)) == 2
+    assert any("references[2][1]" in message for message in messages)
