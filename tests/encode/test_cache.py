@@ -1,9 +1,10 @@
-"""Tests of the reference cache: each text is encoded once, memory is bounded, and entries are never mixed up."""
+"""Both caches: each text is encoded once, and never taken for another. The cache in main memory: bounded, and freed."""
 
 from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,139 +13,136 @@ import pytest
 
 import twmd_registry
 from tests import tiny
+from tests.encode.cached import (
+    DIFFERENT,
+    DIFFERENT_REFERENCES,
+    PAIRS,
+    PREDICTIONS,
+    REFERENCES,
+    ROOM,
+    metric,
+    score_and_count,
+)
 from twmd_registry.encode.cache import CachedText, TextCache, TextKey
 from twmd_registry.engine import pipeline
-from twmd_registry.engine.scorer import Scorer, score_all
+from twmd_registry.engine.scorer import score_all
 from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.registry.options import RunOptions
 
-FIRST = ["the cat sat", "a dog ran over the hill", "it"]
-SECOND = ["a cat sat on the mat today", "we ran", "it rains"]
-REFERENCES = [["the cat sat on the mat", "a cat sat"], ["a dog ran"], ["it ran again", "the dog", "we saw it"]]
-DISTINCT_REFERENCES = 6
-"""Number of distinct references."""
+OTHERS = ["a cat sat on the mat today", "we ran", "it rains"]
+KEYS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "batch": {"centering": "batch", "centering_size": 2},
+    "corpus": {"centering": "corpus"},
+    "layers": {"name": "moverscore", "idf": "corpus", "layer": "1,2,3", "aggregation": "pmeans:-inf,1,inf"},
+    "sbert": {"name": "sbert", "special": "all"},
+    "window": {"truncation": "window:6/2"},
+    "cut": {"truncation": "cut:4"},
+    "bfloat16": {"dtype": "bfloat16"},
+}
+AGAIN = {"keep_references": len(PREDICTIONS), "disk_cache": 0}
+"""By cache, the texts that are encoded when `PAIRS` are scored again: main memory keeps references only."""
+both_caches = pytest.mark.parametrize("cache", AGAIN)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> str:
-    return str(tiny.save_encoder("bert", tmp_path / "bert"))
+def model(tiny_encoder: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+    return str(tiny_encoder("bert"))
 
 
-def metric(folder: str, name: str = "twmd", **keys: Any) -> Scorer:
-    return twmd_registry.scorer(
-        name, **{"model": folder, "layer": 2, "centering": "none", "keep_references": "1MB", **keys}
-    )
-
-
-def score_and_count_encoded(
-    scorer: Scorer, predictions: list[str], references: Any = REFERENCES
-) -> tuple[tuple[float, ...], int]:
-    """Return the scores and the number of texts that were encoded for them."""
-    before = scorer.backend.model.texts_encoded
-    found = scorer.score(predictions, references)
-    return found.scores, scorer.backend.model.texts_encoded - before
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {},
-        {"centering": "corpus"},
-        {"centering": "batch", "centering_size": 2},
-        {"name": "moverscore", "idf": "corpus", "layer": "1,2,3", "aggregation": "pmeans:-inf,1,inf"},
-        {"name": "sbert", "special": "all"},
-        {"truncation": "window:6/2"},
-        {"truncation": "cut:4"},
-    ],
-)
+@both_caches
+@pytest.mark.parametrize("name", KEYS)
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-def test_second_call_encodes_predictions_only_and_scores_the_same(folder: str, keys: dict[str, Any]) -> None:
-    with metric(folder, **keys) as keeping, metric(folder, **keys, keep_references=0) as forgetful:
-        assert score_and_count_encoded(keeping, FIRST)[1] == len(FIRST) + DISTINCT_REFERENCES
-        for predictions in (SECOND, FIRST):
-            scores, number = score_and_count_encoded(keeping, predictions)
-            assert number == len(predictions)
-            expected, all_texts = score_and_count_encoded(forgetful, predictions)
-            assert all_texts == len(predictions) + DISTINCT_REFERENCES
-            np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5)
+def test_later_calls_encode_what_is_not_cached_and_score_the_same(model: str, cache: str, name: str) -> None:
+    keys = KEYS[name]
+    with metric(model, **keys, **{cache: ROOM}) as caching, metric(model, **keys) as plain:
+        for predictions, number in ((PREDICTIONS, DIFFERENT), (OTHERS, len(OTHERS)), (PREDICTIONS, AGAIN[cache])):
+            found, encoded = score_and_count(caching, predictions)
+            expected, all_texts = score_and_count(plain, predictions)
+            assert (encoded, all_texts) == (number, DIFFERENT)
+            np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=1e-5)
+        assert found.counts == expected.counts
+        assert cache == "keep_references" or found == expected
 
 
-def test_cached_references_across_chunks_and_metrics_are_encoded_once(
-    folder: str, monkeypatch: pytest.MonkeyPatch
+@both_caches
+def test_texts_cached_across_chunks_and_metrics_are_encoded_once(
+    model: str, cache: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = [
-        found.scores
-        for found in score_all(
-            [metric(folder, name, keep_references=0) for name in ("twmd", "sbert")], FIRST, REFERENCES
-        )
-    ]
+    names = ("twmd", "sbert")
+    whole = [found.scores for found in score_all([metric(model, name) for name in names], *PAIRS)]
     monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 12)
-    scorers = [metric(folder, "twmd"), metric(folder, "sbert", keep_references=10)]
+    scorers = [metric(model, name, **{cache: room}) for name, room in zip(names, (ROOM, 10), strict=True)]
     assert all(scorer.spec for scorer in scorers)
-    for predictions in (SECOND, FIRST):
+    for number in (DIFFERENT, AGAIN[cache]):
         before = scorers[0].backend.model.texts_encoded
-        found = [one.scores for one in score_all(scorers, predictions, REFERENCES)]
-    assert scorers[0].backend.model.texts_encoded - before == len(FIRST)
+        found = [one.scores for one in score_all(scorers, *PAIRS)]
+        assert scorers[0].backend.model.texts_encoded - before == number
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
 
 
-def test_cached_references_give_the_same_counts_and_warnings_again(folder: str) -> None:
-    references = [["cat " * 60], [" "], ["zebra"]]
-    with metric(folder) as scorer:
-        for _ in range(2):
-            with pytest.warns(TwmdWarning) as caught:
-                found = scorer.score(FIRST, references)
-            assert found.counts[:4] == (3, 1, 1, 1)
-            assert len(caught) == 3
-        assert score_and_count_encoded(scorer, FIRST, [["dog"]] * 3)[1] == len(FIRST) + 1
-
-
-def test_words_without_a_vector_stay_counted(tmp_path: Path) -> None:
+@both_caches
+def test_counts_and_warnings_are_those_of_a_run_without_cache(model: str, cache: str, tmp_path: Path) -> None:
     table = tmp_path / "table.txt"
     table.write_text("cat 1 0\ndog 0.5 1\nsat 0 1\n", encoding="utf-8")
-    with metric(str(table), layer=0) as scorer:
-        for predictions in (["cat"], ["dog sat"]):
-            with pytest.warns(TwmdWarning, match="words without a vector, left out: 2 .*'heron', 'stork'"):
-                assert scorer.score(predictions, [["heron cat stork sat"]]).counts.oov == 2
+    references = [["cat " * 60], [" "], ["zebra h\u00e9ron"]]
+    for name, layer, counts in ((model, 2, (3, 1, 1, 1)), (str(table), 0, (3,))):
+        results = []
+        with metric(name, layer=layer) as plain, metric(name, layer=layer, **{cache: ROOM}) as caching:
+            for one in (plain, caching, caching):
+                with pytest.warns(TwmdWarning) as caught:
+                    found, number = score_and_count(one, PREDICTIONS, references)
+                results.append((found.counts, found.scores, [str(warning.message) for warning in caught]))
+        assert results[0] == results[1] == results[2]
+        assert found.counts[: len(counts)] == counts
+        assert number == AGAIN[cache]
+    assert found.counts.oov > 0
 
 
+@both_caches
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
 @pytest.mark.parametrize(
-    "other", [{"layer": 1}, {"truncation": "cut:5"}, {"truncation": "window:5/2"}, {"dtype": "bfloat16"}]
+    "other", [{"layer": 1}, {"truncation": "cut:5"}, {"truncation": "window:5/2"}, {"dtype": "bfloat16"}, {"seed": 1}]
 )
-def test_cached_references_under_other_settings_are_encoded_again(folder: str, other: dict[str, Any]) -> None:
-    with metric(folder) as one, metric(folder, **other) as another, metric(folder, **other, keep_references=0) as fresh:
-        one.score(FIRST, REFERENCES)
-        scores, number = score_and_count_encoded(another, FIRST)
-        assert number == len(FIRST) + DISTINCT_REFERENCES
-        np.testing.assert_allclose(scores, fresh.score(FIRST, REFERENCES).scores, rtol=0, atol=1e-5)
-        assert score_and_count_encoded(one, SECOND)[1] == len(SECOND)
+def test_texts_cached_under_other_settings_or_another_model_are_encoded_again(
+    model: str, cache: str, tmp_path: Path, other: dict[str, Any]
+) -> None:
+    name = model
+    if "seed" in other:
+        name, other = str(tiny.save_encoder("bert", tmp_path / "bert", **other)), {}
+    with metric(model, **{cache: ROOM}) as one, metric(name, **other, **{cache: ROOM}) as another:
+        one.score(*PAIRS)
+        found, number = score_and_count(another)
+        assert number == DIFFERENT
+        np.testing.assert_allclose(found.scores, metric(name, **other).score(*PAIRS).scores, rtol=0, atol=1e-5)
+        assert score_and_count(one)[1] == AGAIN[cache]
 
 
-def test_reference_cache_is_freed_when_the_last_scorer_closes(folder: str) -> None:
-    scorer, sharing = metric(folder), metric(folder)
-    score_and_count_encoded(scorer, FIRST)
+def test_reference_cache_is_freed_when_the_last_scorer_closes(model: str) -> None:
+    scorer, sharing = (metric(model, keep_references=ROOM) for _ in range(2))
+    scorer.score(*PAIRS)
     assert sharing.backend.model.references is scorer.backend.model.references
     kept = weakref.ref(scorer.backend.model.references)
     scorer.close()
-    assert score_and_count_encoded(sharing, FIRST)[1] == len(FIRST)
+    assert score_and_count(sharing)[1] == len(PREDICTIONS)
     sharing.close()
     gc.collect()
     assert kept() is None
 
 
 @pytest.mark.parametrize("most", [0, 500, 2000, 4000, 10**6])
-def test_reference_cache_with_a_byte_limit_does_not_exceed_it(folder: str, most: int) -> None:
-    with metric(folder, keep_references=most) as scorer:
-        for predictions in (FIRST, SECOND):
-            scores, number = score_and_count_encoded(scorer, predictions)
+def test_reference_cache_with_a_byte_limit_does_not_exceed_it(model: str, most: int) -> None:
+    with metric(model, keep_references=most) as scorer:
+        for predictions in (PREDICTIONS, OTHERS):
+            found, number = score_and_count(scorer, predictions)
             cache = scorer.backend.model.references
             assert cache.held_bytes == sum(size for _, size, _ in cache._entries.values()) <= most
         # In the second pass, cached references are found and the others are encoded again.
-        assert number == len(SECOND) + DISTINCT_REFERENCES - len(cache)
-        assert (len(cache) == DISTINCT_REFERENCES) is (most == 10**6)
-        expected = metric(folder, keep_references=0).score(SECOND, REFERENCES).scores
-        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5)
+        assert number == len(OTHERS) + DIFFERENT_REFERENCES - len(cache)
+        assert (len(cache) == DIFFERENT_REFERENCES) is (most == 10**6)
+        expected = metric(model, keep_references=0).score(OTHERS, REFERENCES).scores
+        np.testing.assert_allclose(found.scores, expected, rtol=0, atol=1e-5)
 
 
 def key(text: str) -> TextKey:

@@ -14,22 +14,18 @@ import pytest
 from filelock import FileLock
 
 import twmd_registry
-from tests import tiny
 from tests.conftest import Texts
+from tests.encode import cached
+from tests.encode.cached import DIFFERENT, PAIRS, PREDICTIONS, REFERENCES, ROOM, score_and_count
 from tests.processes import CONTEXT, run_beside
 from twmd_registry.encode import disk
 from twmd_registry.encode.disk import list_models
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import Scorer, score_all
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.models.adapter import packaged_adapters
 
-PREDICTIONS = ["the cat sat", "a dog ran over the hill", "it"]
 OTHERS = ["a cat sat on the mat today", "a dog ran", "it rains"]
-REFERENCES = [["the cat sat on the mat", "a cat sat"], ["a dog ran"], ["it ran again", "the dog", "we saw it"]]
-DIFFERENT = 9
-"""Different texts in PREDICTIONS and REFERENCES."""
-ROOM = "10MB"
 
 
 @pytest.fixture(autouse=True)
@@ -49,14 +45,13 @@ def expected(model: str) -> ScoreSet:
 
 
 def metric(model: str, name: str = "twmd", **keys: Any) -> Scorer:
-    return twmd_registry.scorer(name, **{"model": model, "layer": 2, "centering": "none", "disk_cache": ROOM, **keys})
+    return cached.metric(model, name, **{"disk_cache": ROOM, **keys})
 
 
 def score(scorer: Scorer, predictions: Any = PREDICTIONS, references: Any = REFERENCES) -> tuple[ScoreSet, int]:
     """Score by a model that is loaded for this call only, as in another process; return the number of encoded texts."""
     with scorer:
-        before = scorer.backend.model.texts_encoded
-        return scorer.score(predictions, references), scorer.backend.model.texts_encoded - before
+        return score_and_count(scorer, predictions, references)
 
 
 def shards(cache: Path) -> list[Path]:
@@ -70,25 +65,6 @@ def only_shard(cache: Path) -> Path:
 
 def size_of(cache: Path) -> int:
     return sum(path.stat().st_size for path in cache.rglob("*.*"))
-
-
-KEYS: dict[str, dict[str, Any]] = {
-    "corpus": {"centering": "corpus"},
-    "layers": {"name": "moverscore", "idf": "corpus", "layer": "1,2,3", "aggregation": "pmeans:-inf,1,inf"},
-    "sbert": {"name": "sbert", "special": "all"},
-    "window": {"truncation": "window:6/2"},
-    "cut": {"truncation": "cut:4"},
-    "bfloat16": {"dtype": "bfloat16"},
-}
-
-
-@pytest.mark.parametrize("name", KEYS)
-@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-def test_second_run_encodes_nothing_and_gives_identical_scores(model: str, name: str) -> None:
-    plain, number = score(metric(model, **KEYS[name], disk_cache=0))
-    assert number == DIFFERENT
-    assert score(metric(model, **KEYS[name])) == (plain, DIFFERENT)
-    assert score(metric(model, **KEYS[name])) == (plain, 0)
 
 
 def score_again(model: str) -> tuple[ScoreSet, int]:
@@ -110,19 +86,6 @@ def test_other_metrics_and_references_use_cached_texts(model: str) -> None:
     assert number == 3  # "it sat", and two of OTHERS: "a dog ran" was a reference
     plain, _ = score(metric(model, disk_cache=0), OTHERS, references)
     np.testing.assert_allclose(found.scores, plain.scores, rtol=0, atol=1e-5)
-
-
-@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-@pytest.mark.parametrize(
-    "other", [{"layer": 1}, {"truncation": "cut:5"}, {"truncation": "window:5/2"}, {"dtype": "bfloat16"}, {"seed": 1}]
-)
-def test_other_settings_or_another_model_do_not_use_cached_texts(
-    model: str, tmp_path: Path, other: dict[str, Any]
-) -> None:
-    score(metric(model))
-    if "seed" in other:
-        model, other = str(tiny.save_encoder("bert", tmp_path / "bert", **other)), {}
-    assert score(metric(model, **other)) == (score(metric(model, **other, disk_cache=0))[0], DIFFERENT)
 
 
 def test_adapter_does_not_use_cached_texts_of_its_base_model() -> None:
@@ -156,25 +119,6 @@ def test_other_software_or_device_does_not_use_cached_texts(
     assert score(metric(model))[1] == DIFFERENT
 
 
-def test_counts_and_warnings_are_those_of_a_run_without_cache(model: str, tmp_path: Path) -> None:
-    table = tmp_path / "table.txt"
-    table.write_text("cat 1 0\ndog 0.5 1\nsat 0 1\n", encoding="utf-8")
-    for name, layer, counts in ((model, 2, (3, 1, 1, 1)), (str(table), 0, (3,))):
-        results = []
-        for room in (0, ROOM, ROOM):
-            with pytest.warns(TwmdWarning) as caught:
-                found, number = score(
-                    metric(name, layer=layer, disk_cache=room),
-                    PREDICTIONS,
-                    [["cat " * 60], [" "], ["zebra h\u00e9ron"]],
-                )
-            results.append((found, [str(one.message) for one in caught]))
-        assert results[0] == results[1] == results[2]
-        assert found.counts[: len(counts)] == counts
-        assert number == 0
-    assert found.counts.oov > 0
-
-
 def test_cached_references_move_to_main_memory(model: str, cache: Path) -> None:
     score(metric(model))
     with metric(model, keep_references="1MB") as one:
@@ -184,22 +128,6 @@ def test_cached_references_move_to_main_memory(model: str, cache: Path) -> None:
         only_shard(cache).unlink()
         assert one.score(OTHERS, REFERENCES).scores != first.scores
         assert encoder.texts_encoded == 2  # "a dog ran" is a reference, too
-
-
-def test_metrics_scored_together_share_the_cache(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("twmd", "sbert")
-    whole = [found.scores for found in score_all([metric(model, name, disk_cache=0) for name in names], *PAIRS)]
-    monkeypatch.setattr("twmd_registry.engine.pipeline.CHUNK_TOKENS", 12)
-    for number in (DIFFERENT, 0):
-        scorers = [metric(model, "twmd"), metric(model, "sbert", disk_cache=0)]
-        found = [one.scores for one in score_all(scorers, *PAIRS)]
-        assert scorers[0].backend.model.texts_encoded == number
-        np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
-        for one in scorers:
-            one.close()
-
-
-PAIRS = PREDICTIONS, REFERENCES
 
 
 def test_chunks_and_shards_change_no_bit_of_a_score(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
