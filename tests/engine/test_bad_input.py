@@ -186,7 +186,7 @@ def test_rows_that_cannot_be_scored_are_named(predictions: Any, references: Any,
 
 def test_rows_may_be_ragged_and_of_any_kind_of_list_or_generators() -> None:
     found = check_segments(("a", "b"), (text for text in (["x"], ("y", "z"))))
-    assert found == (["a", "b"], [["x"], ["y", "z"]])
+    assert found[:2] == (["a", "b"], [["x"], ["y", "z"]])
     rows = (iter(row) for row in (["a cat", "the cat"], ["it rains"]))
     assert check_segments(iter(["a cat", "it rains"]), rows).references == [["a cat", "the cat"], ["it rains"]]
 
@@ -195,7 +195,7 @@ def test_members_of_a_text_enum_are_their_text() -> None:
     class Answer(str, Enum):  # noqa: UP042 (a StrEnum would say its value)
         YES = "it is so"
 
-    assert check_segments([Answer.YES], [Answer.YES]) == (["it is so"], [["it is so"]])
+    assert check_segments([Answer.YES], [Answer.YES])[:2] == (["it is so"], [["it is so"]])
 
 
 @pytest.mark.parametrize("objective", ["expected", "entropic"])

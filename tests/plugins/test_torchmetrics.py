@@ -264,9 +264,9 @@ def test_bad_input_is_refused_at_once(given: tuple[Any, ...], message: str) -> N
 
 def test_positions_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match="some segments came with positions and others without"):
-        order_rows([(0, "a", ["b"]), (None, "c", ["d"])])
+        order_rows([(0, "a", ["b"], None), (None, "c", ["d"], None)])
     with pytest.raises(InputError, match="two segments with different texts came as position 3"):
-        order_rows([(3, "a", ["b"]), (3, "a", ["c"])])
+        order_rows([(3, "a", ["b"], None), (3, "a", ["c"], None)])
 
 
 def test_settings_are_checked_when_the_metric_is_made() -> None:
@@ -282,10 +282,13 @@ UNICODE = st.text(st.characters(exclude_categories=["Cs"]))
 @settings(deadline=None)
 @given(
     st.lists(
-        st.tuples(st.none() | st.integers(0, 2**40), UNICODE, st.lists(UNICODE, min_size=1, max_size=3)), max_size=4
+        st.tuples(
+            st.none() | st.integers(0, 2**40), UNICODE, st.lists(UNICODE, min_size=1, max_size=3), st.none() | UNICODE
+        ),
+        max_size=4,
     )
 )
-def test_texts_survive_as_bytes_and_joined(rows: list[tuple[int | None, str, list[str]]]) -> None:
+def test_texts_survive_as_bytes_and_joined(rows: list[tuple[int | None, str, list[str], str | None]]) -> None:
     joined = torch.cat([write_rows(rows[:1], torch.device("cpu")), write_rows(rows[1:], torch.device("cpu"))])
     assert joined.dtype == torch.uint8
     assert read_rows(joined) == rows
@@ -339,3 +342,14 @@ def test_two_processes_with_uneven_shares_give_the_score_of_all(tmp_path: Path) 
     assert found["unordered"]["twmd"] != pytest.approx(
         found["dealt"]["twmd"], abs=1e-5
     )  # the order is no matter of indifference
+
+
+def test_sources_are_kept_in_the_order_of_positions() -> None:
+    theirs = TWMD(against="source")
+    theirs.update(["it rained", "a dog barked"], [["x"], ["y"]], [1, 0], sources=["there was rain", "dogs make noise"])
+    wanted = twmd_registry.score(
+        ["a dog barked", "it rained"], sources=["dogs make noise", "there was rain"], against="source"
+    )
+    assert float(theirs.compute()) == pytest.approx(wanted.score, abs=1e-6)
+    with pytest.raises(InputError, match="1 sources for 2 predictions"):
+        theirs.update(["a", "b"], ["c", "d"], sources=["e"])

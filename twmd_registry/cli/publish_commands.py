@@ -165,10 +165,8 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
     from twmd_registry.engine.pairs import Segments
     from twmd_registry.record.verify import verify_number
 
-    texts = Segments(tasks[0].predictions, tasks[0].references)
-    scores, agrees, margin, per_cent = verify_number(
-        arguments.what, arguments.value, texts, sources=tasks[0].originals, **limits
-    )
+    texts = Segments(tasks[0].predictions, tasks[0].references, tasks[0].originals)
+    scores, agrees, margin, per_cent = verify_number(arguments.what, arguments.value, texts, **limits)
     pinned = is_pinned(parse_signature(arguments.what).spec)
     if arguments.format == "json":
         verdict = {"agrees": agrees, "found": scores.score, "signature": str(scores.signature), "margin": margin}

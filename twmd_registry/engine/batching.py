@@ -27,9 +27,11 @@ Outcome: TypeAlias = tuple[ScoreSet | TwmdError, list[str]]
 
 
 def depends_on_neighbours(scorer: Scorer) -> bool:
-    """Return whether the score of a pair depends on the other pairs of a call: by a batch or corpus mean, or by idf."""
+    """Return whether pairs of several calls cannot be scored as one call: by a batch or corpus mean, or by idf, or as
+    they are compared with their sources.
+    """
     specs = [member.requested for member in scorer.members]
-    return any(spec.needs_corpus or spec.centering_kind is Centering.BATCH for spec in specs)
+    return any(spec.needs_corpus or spec.centering_kind is Centering.BATCH or spec.against for spec in specs)
 
 
 def _spans(sizes: Sequence[int]) -> list[slice]:

@@ -80,7 +80,7 @@ class Ranks:
     def agree(self, scorers: Sequence[Scorer], segments: Segments) -> None:
         """Raise an `InputError` or a `SpecError` if a rank has other texts, or other metrics, than the first."""
         signatures = ", ".join(scorer.signature for scorer in scorers)
-        tasks = self.exchange((digest_of_texts(segments), len(segments.predictions), signatures))
+        tasks = self.exchange((digest_of_texts(segments, sources=True), len(segments.predictions), signatures))
         texts, number, metrics = tasks[0]
         for rank, (own_texts, own_number, own_metrics) in enumerate(tasks):
             if own_texts != texts:
@@ -119,7 +119,8 @@ def _error_of(failures: Sequence[Failure | None]) -> TwmdError:
 def score_over_ranks(
     scorers: Sequence[Scorer],
     predictions: Iterable[str],
-    references: Iterable[str] | Iterable[Iterable[str]],
+    references: Iterable[str] | Iterable[Iterable[str]] | None,
+    sources: Iterable[str] | None = None,
     *,
     progress: Progress | None = None,
 ) -> list[ScoreSet]:
@@ -134,6 +135,7 @@ def score_over_ranks(
         scorers: As for `score_all`; the same on every rank.
         predictions: As for `score_all`; all of them on every rank.
         references: Likewise.
+        sources: Likewise.
         progress: As for `score_all`, on every rank.
 
     Returns:
@@ -148,12 +150,12 @@ def score_over_ranks(
             from.
     """
     if world_size() == 1:
-        return score_all(scorers, predictions, references, progress=progress)
+        return score_all(scorers, predictions, references, sources, progress=progress)
     ranks = Ranks()
 
     def work() -> tuple[list[ScoreSet], list[list[str]]]:
         check_scorers(scorers)
-        segments = check_segments(predictions, references)
+        segments = check_segments(predictions, references, sources)
         ranks.agree(scorers, segments)
         found = score_segments(scorers, segments, progress=progress, score_group=ranks.score_group)
         return found, ranks.exchange(held)

@@ -194,7 +194,7 @@ def _score_pairs(made: Scorer, part: dict[int, list[str]], how: _Method, progres
             segments.references.extend([*shared, texts[i]] if how.prunes else shared for i in own)
             numbers += [number] * len(own)
         originals = how.sources and [how.sources[number] for number in numbers]
-        found = score_segments(by.members, segments, sources=originals, rows=numbers, progress=progress)
+        found = score_segments(by.members, segments._replace(sources=originals), rows=numbers, progress=progress)
         counts = [len(references) for references in segments.references]
         each = [  # a candidate has a single score with its source, whatever the reference
             np.repeat(own.scores, counts) if own.signature.spec.against == "source" else np.asarray(own.by_reference)
@@ -263,6 +263,6 @@ def _score_with_means(
     rows = [number for number, _ in texts]
     originals = how.sources and [how.sources[number] for number in rows]
     (scores,) = score_segments(
-        [made], segments, sources=originals, progress=progress, score_group=score_group, rows=rows
+        [made], segments._replace(sources=originals), progress=progress, score_group=score_group, rows=rows
     )
     return np.split(np.array(scores.scores)[:, None], ends)

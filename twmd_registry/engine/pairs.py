@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -29,18 +29,23 @@ class Segments(NamedTuple):
 
     Attributes:
         predictions: One text per segment.
-        references: One list of texts per segment, none of them empty.
+        references: One list of texts per segment; all empty where sources stand for them.
+        sources: The text that was translated, of every segment; None where it is not known.
     """
 
     predictions: list[str]
     references: list[list[str]]
+    sources: list[str] | None = None
 
 
-def check_segments(predictions: Any, references: Any, *, first_row: int = 0) -> Segments:
+def check_segments(predictions: Any, references: Any, sources: Any = None, *, first_row: int = 0) -> Segments:
     """Return checked texts, references always as lists; raise an `InputError` that names the first wrong row, counted
-    from `first_row`, or says that the lists do not fit each other.
+    from `first_row`, or says that the lists do not fit each other. With sources, references may be None.
     """
     predicted = _check_rows(predictions, "predictions", first_row=first_row)
+    translated = None if sources is None else check_sources(sources, len(predicted))
+    if references is None and translated:
+        return Segments(predicted, [[] for _ in predicted], translated)
     referred = _check_rows(references, "references", first_row=first_row, nested=True)
     if len(predicted) != len(referred):
         raise InputError(_different_lengths(len(predicted), referred))
@@ -55,20 +60,14 @@ def check_segments(predictions: Any, references: Any, *, first_row: int = 0) -> 
                 f"references[{row}] is {kinds[0]} but references[{first_row}] is {kinds[1]}: give all rows as texts or "
                 "all as lists."
             )
-    return Segments(predicted, [[entry] if isinstance(entry, str) else entry for entry in referred])
+    return Segments(predicted, [[entry] if isinstance(entry, str) else entry for entry in referred], translated)
 
 
-def without_references(predictions: Any) -> Segments:
-    """Return checked predictions with no reference each, for metrics that compare them with their sources."""
-    texts = check_segments(predictions := [*predictions], predictions).predictions
-    return Segments(texts, [[] for _ in texts])
-
-
-def digest_of_texts(segments: Segments, sources: Sequence[str] | None = None) -> str:
+def digest_of_texts(segments: Segments, *, sources: bool = False) -> str:
     """Return sha256 of ``[predictions, references]`` as compact JSON in UTF-8, references always as lists; with
-    sources, which scores may depend on, of ``[predictions, references, sources]``.
+    `sources`, where scores depend on them, of ``[predictions, references, sources]``.
     """
-    texts = [*segments, *([] if sources is None else [sources])]
+    texts = segments[: 3 if sources else 2]
     return hashlib.sha256(json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -176,7 +175,7 @@ def make_pairs(segments: Segments) -> Pairs:
     """Number the different texts of some segments and list their pairs, in data order."""
     number: dict[str, int] = {}
     hyp, ref = [], []
-    for prediction, references in zip(*segments, strict=True):
+    for prediction, references in zip(*segments[:2], strict=True):
         h = number.setdefault(prediction, len(number))
         for reference in references:
             hyp.append(h)

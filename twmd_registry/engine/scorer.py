@@ -24,10 +24,8 @@ from twmd_registry.engine.pairs import (
     Pairs,
     Segments,
     check_segments,
-    check_sources,
     digest_of_texts,
     make_pairs,
-    without_references,
 )
 from twmd_registry.engine.result import COUNTS, SIDE, Alignment, Counts, ScoreSet
 from twmd_registry.errors import InputError, ModelError, SpecError, collect_warnings, warn
@@ -390,8 +388,8 @@ def score_all(
     scorers: Sequence[Scorer],
     predictions: Iterable[str],
     references: Iterable[str] | Iterable[Iterable[str]] | None = None,
-    *,
     sources: Iterable[str] | None = None,
+    *,
     progress: Progress | None = None,
 ) -> list[ScoreSet]:
     """Score the same texts by several scorers, encoding each distinct text once per model.
@@ -412,9 +410,7 @@ def score_all(
         TwmdError: As for `Scorer.score`.
     """
     check_scorers(scorers)
-    segments = without_references(predictions) if references is None else check_segments(predictions, references)
-    checked = None if sources is None else check_sources(sources, len(segments.predictions))
-    return score_segments(scorers, segments, sources=checked, progress=progress)
+    return score_segments(scorers, check_segments(predictions, references, sources), progress=progress)
 
 
 def check_scorers(scorers: Sequence[Scorer]) -> None:
@@ -429,7 +425,6 @@ def score_segments(
     scorers: Sequence[Scorer],
     segments: Segments,
     *,
-    sources: Sequence[str] | None = None,
     progress: Progress | None = None,
     score_group: GroupScore | None = None,
     rows: Sequence[int] = (),
@@ -438,14 +433,14 @@ def score_segments(
     place of `Backend.score_group`, and `rows` are the numbers of the segments in warnings (from 0 if not given).
     """
     members = [member for given in scorers for member in given.members]
-    texts_of = _pair_texts(members, segments, sources)
-    digest = digest_of_texts(segments, sources if "source" in texts_of else None)
+    texts_of = _pair_texts(members, segments)
+    digest = digest_of_texts(segments, sources="source" in texts_of)
     rows = rows or range(len(segments.predictions))
     results: dict[Scorer, ScoreSet] = {}
     with collect_warnings() as held:  # several models, or chunks of the texts, may repeat a warning
         counted = {
             against: check_texts(
-                [member.backend for member in members if _against(member) == against], own, sources, rows
+                [member.backend for member in members if _against(member) == against], own, segments.sources, rows
             )
             for against, own in texts_of.items()
         }
@@ -483,14 +478,14 @@ def _against(member: Scorer) -> str:
     return member.requested.against or "reference"
 
 
-def _pair_texts(members: Sequence[Scorer], segments: Segments, sources: Sequence[str] | None) -> dict[str, Pairs]:
+def _pair_texts(members: Sequence[Scorer], segments: Segments) -> dict[str, Pairs]:
     """Return the pairs that are compared, of predictions with references, sources, or both; raise an `InputError` where
     a metric needs texts that are not there.
     """
     pairs = dict[str, Pairs]()
     for member in members:
         against = _against(member)
-        if against == "source" and sources is None:
+        if against == "source" and segments.sources is None:
             raise InputError(
                 f"{member.requested.metric} compares predictions with their sources (against=source): give sources, "
                 "one per prediction."
@@ -501,7 +496,7 @@ def _pair_texts(members: Sequence[Scorer], segments: Segments, sources: Sequence
                 "give sources."
             )
         if against not in pairs:
-            seconds = [[text] for text in sources or ()] if against == "source" else segments.references
+            seconds = [[text] for text in segments.sources or ()] if against == "source" else segments.references
             pairs[against] = make_pairs(Segments(segments.predictions, seconds))
     if "source" in pairs:
         pairs["source"] = pairs["source"]._replace(second="sources")

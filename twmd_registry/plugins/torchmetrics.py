@@ -36,8 +36,8 @@ TORCHMETRICS_SETTINGS = frozenset(
 """Settings of torchmetrics itself; every other keyword must be one of our keys or run options."""
 
 
-Row = tuple[int | None, str, list[str]]
-"""One segment: its position in the data set (None without positions), its prediction, its references."""
+Row = tuple[int | None, str, list[str], str | None]
+"""One segment: its position in the data set (None without positions), its prediction, its references, its source."""
 
 
 class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
@@ -109,6 +109,7 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
         preds: str | Sequence[str],
         target: str | Sequence[str] | Sequence[Sequence[str]],
         positions: torch.Tensor | Sequence[int] | int | None = None,
+        sources: str | Sequence[str] | None = None,
     ) -> None:
         """Store segments for ``compute``; every row is checked immediately.
 
@@ -118,12 +119,14 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
                 reference or a list of them.
             positions: The segments' numbers in the data set, whole numbers from 0: the order in which ``compute``
                 scores. A repeated position counts once.
+            sources: The texts that were translated, one per segment; of a single prediction, its source.
 
         Raises:
             InputError: The texts cannot be scored; names the row of this call.
         """
         single = isinstance(preds, str)
-        rows = make_rows([preds] if single else preds, [target] if single else target, positions)
+        originals = [sources] if single and sources is not None else sources
+        rows = make_rows([preds] if single else preds, [target] if single else target, positions, originals)
         self.texts.append(write_rows(rows, self.device))
 
     def compute(self) -> Any:
@@ -196,14 +199,18 @@ def _corpus_values(value: Any) -> Any:
 
 
 def make_rows(
-    predictions: object, references: object, positions: torch.Tensor | Sequence[int] | int | None
+    predictions: object,
+    references: object,
+    positions: torch.Tensor | Sequence[int] | int | None,
+    sources: object = None,
 ) -> list[Row]:
     """Return checked segments with their positions: a whole number from 0 each, a number alone for a single segment, or
     None. An error names the row.
     """
-    segments = check_segments(predictions, references)
+    segments = check_segments(predictions, references, sources)
+    originals: Sequence[str | None] = segments.sources or [None] * len(segments.predictions)
     if positions is None:
-        return [(None, *segment) for segment in zip(*segments, strict=True)]
+        return [(None, *segment) for segment in zip(*segments[:2], originals, strict=True)]
     numbers = np.atleast_1d(positions.cpu() if isinstance(positions, torch.Tensor) else positions).tolist()
     if len(numbers) != len(segments.predictions):
         raise InputError(
@@ -215,7 +222,7 @@ def make_rows(
             raise InputError(
                 f"positions[{row}] must be a whole number from 0, the segment's place in the data set; got {number!r}."
             )
-    return list(zip(numbers, *segments, strict=True))
+    return list(zip(numbers, *segments[:2], originals, strict=True))
 
 
 def write_rows(rows: Sequence[Row], device: torch.device) -> torch.Tensor:
@@ -230,7 +237,7 @@ def read_rows(content: torch.Tensor) -> list[Row]:
     """Read segments that `write_rows` wrote; of any type, for a byte is exact in all of them (torchmetrics'
     ``set_dtype`` converts states).
 
-    >>> row = (None, "it rains", ["rain"])
+    >>> row = (None, "it rains", ["rain"], None)
     >>> read_rows(write_rows([row], torch.device("cpu")).bfloat16()) == [row]
     True
     """
@@ -254,7 +261,8 @@ def order_rows(rows: Sequence[Row]) -> Segments:
                 "data set."
             )
     ordered = [positioned[position] for position in sorted(positioned)] if positioned else rows
-    return Segments([prediction for _, prediction, _ in ordered], [references for *_, references in ordered])
+    _, predictions, references, sources = map(list, zip(*ordered, strict=True))
+    return Segments(predictions, references, None if None in sources else sources)
 
 
 METRICS = metric_classes(TorchMetric, __name__)

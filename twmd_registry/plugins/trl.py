@@ -51,7 +51,7 @@ class Reward:
                 f"completions[{row}] must be a text, or a conversation whose last message has a text or parts of type "
                 f"text; got {completions[row]!r:.60}."
             )
-        texts, references = check_segments(given, columns[self._reference_column])
+        texts, references, _ = check_segments(given, columns[self._reference_column])
         if self._guard:
             prompts = columns.get("prompts") or [""] * len(texts)
             if len(prompts) != len(texts):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.engine.pairs import Segments, check_segments, check_sources, digest_of_texts, without_references
+from twmd_registry.engine.pairs import Segments, check_segments, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, make_scorer, score_segments
 from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError, collect_warnings
@@ -131,19 +131,17 @@ def check_record(
     options = replace(options or RunOptions(), any_language=True)  # what was scored can be scored again
     signatures = [signature for _, signature in _readable(record)]
     parts = check_parts(parts or Parts(), [signature.spec for signature in signatures])
-    texts = [check_segments(*own[:2]) if own[1] is not None else without_references(own[0]) for own in systems]
-    sources = [check_sources(own[2], len(own[0])) if own[2:] and own[2] is not None else None for own in systems]
+    texts = [check_segments(*own) for own in systems]
     with reread():
         rescored = [
-            _rescore(system, own, source, options=options, parts=parts, progress=progress)
-            for system, own, source in zip(record.systems, texts, sources, strict=True)
+            _rescore(system, own, options, parts, progress) for system, own in zip(record.systems, texts, strict=True)
         ]
     columns, trouble = _compare_again(record, texts, rescored, compare)
     samples = record.resampling.samples if record.resampling else 0
     checks = []
     compared = any(own.against for _, signature in _readable(record) for own in members_or_self(signature.spec))
     for i, (system, own) in enumerate(zip(record.systems, texts, strict=True)):
-        same_texts = digest_of_texts(own, sources[i] if compared else None) == system.texts
+        same_texts = digest_of_texts(own, sources=compared) == system.texts
         for place, result in enumerate(system.results):
             column = columns.get(place)
             again = rescored[i].get(place) or (column.cells[i] if column else None)
@@ -180,13 +178,7 @@ def _tolerance(signature: Signature, scores: Sequence[float]) -> float:
 
 
 def _rescore(
-    system: RecordedSystem,
-    texts: Segments,
-    sources: Sequence[str] | None,
-    *,
-    options: RunOptions,
-    parts: Parts,
-    progress: Progress | None,
+    system: RecordedSystem, texts: Segments, options: RunOptions, parts: Parts, progress: Progress | None
 ) -> dict[int, _Rescored]:
     """Score one system by all of our metrics at once; return the results by their place in the record."""
     scorers: dict[int, tuple[Signature, Scorer]] = {}
@@ -209,7 +201,7 @@ def _rescore(
             kind = "signature" if isinstance(error, SignatureError) else "model content"
             rescored[place] = f"{kind}: {error}"
     own = [scorer for _, scorer in scorers.values()]
-    sets = score_segments(own, texts, sources=sources, progress=progress) if own else []
+    sets = score_segments(own, texts, progress=progress) if own else []
     return rescored | {place: (*own, scores) for (place, own), scores in zip(scorers.items(), sets, strict=True)}
 
 
@@ -388,7 +380,6 @@ def verify_number(
     options: RunOptions | None = None,
     parts: Parts | None = None,
     tolerance: float | None = None,
-    sources: Sequence[str] | None = None,
 ) -> tuple[ScoreSet, bool, float, bool]:
     """Score texts by a signature and compare the corpus score with the number printed beside it.
 
@@ -406,7 +397,7 @@ def verify_number(
     parts = check_parts(parts or Parts(), [signed.spec])
     options = replace(options or RunOptions(), any_language=True)
     with reread():
-        (scores,) = score_segments([make_scorer(signed.spec, options, parts)], texts, sources=sources)
+        (scores,) = score_segments([make_scorer(signed.spec, options, parts)], texts)
     if signed.nrefs not in {None, scores.signature.nrefs}:
         raise InputError(
             f"the signature was written for nrefs:{signed.nrefs}; these texts have nrefs:{scores.signature.nrefs}."

@@ -36,12 +36,13 @@ MetricField = Annotated[
 
 
 class ScoreRequest(BaseModel):
-    """Texts to score: each prediction against its reference, or its list of references."""
+    """Texts to score: each prediction against its reference, its list of references, or the text that it translates."""
 
     model_config = ConfigDict(extra="forbid")
     # `check_segments` checks the rows later; its messages name them.
     predictions: Annotated[list[Any], WithJsonSchema(_TEXTS)]
-    references: Annotated[list[Any], WithJsonSchema(_REFERENCES)]
+    references: Annotated[list[Any] | None, WithJsonSchema(_REFERENCES)] = None
+    sources: Annotated[list[Any] | None, WithJsonSchema(_TEXTS)] = None
     metric: MetricField = None
 
 

@@ -107,13 +107,20 @@ class Service:
         name = self._name(metric)
         return {"metric": name, "signature": self.scorers[name].signature}
 
-    async def score(self, predictions: Any, references: Any, metric: str | None = None) -> Answer:
+    async def score(
+        self, predictions: Any, references: Any = None, metric: str | None = None, sources: Any = None
+    ) -> Answer:
         """Score texts: ``metric``, ``score``, everything of `ScoreSet.as_dict`, and ``notices``, the warnings."""
-        return await self._answer(self._name(metric), check_segments(predictions, references), _score_answer)
+        return await self._answer(self._name(metric), check_segments(predictions, references, sources), _score_answer)
 
     async def align(self, prediction: Any, reference: Any, metric: str | None = None) -> Answer:
-        """Show how the score of two texts comes about: as `Alignment.as_dict`, the rest as for `score`."""
-        return await self._answer(self._name(metric), check_segments([prediction], [reference]), _align_answer)
+        """Show how the score of two texts comes about: as `Alignment.as_dict`, the rest as for `score`; of a metric
+        that compares with the source, `reference` is the source.
+        """
+        name = self._name(metric)
+        sources = [reference] if self.scorers[name].requested.against == "source" else None
+        segments = check_segments([prediction], None if sources else [reference], sources)
+        return await self._answer(name, segments, _align_answer)
 
     def _name(self, metric: str | None) -> str:
         name = next(iter(self.scorers)) if metric is None else metric
@@ -122,11 +129,12 @@ class Service:
         return name
 
     def _check_size(self, segments: Segments) -> None:
-        pairs = sum(map(len, segments.references))
+        pairs = sum(map(len, segments.references)) + len(segments.sources or ())
         if pairs > self.limits.pairs:
             raise ServiceError(413, f"the request has {pairs:,} pairs: send at most {self.limits.pairs:,} at once.")
-        for row, texts in enumerate(zip(segments.predictions, segments.references, strict=True)):
-            longest = max(map(len, (texts[0], *texts[1])))
+        originals = segments.sources or [""] * len(segments.predictions)
+        for row, texts in enumerate(zip(*segments[:2], originals, strict=True)):
+            longest = max(map(len, (texts[0], *texts[1], texts[2])))
             if longest > self.limits.letters:
                 limit = f"send texts of at most {self.limits.letters:,}"
                 raise ServiceError(413, f"row {row} has a text of {longest:,} letters: {limit}.")

@@ -69,7 +69,7 @@ def make_examples(data: Sequence[TrainingData]) -> list[Example]:
         mean, sd = rating_scale(source)
         targets = ((np.asarray(source.rated.ratings, dtype=np.float64) - mean) / sd).tolist()
         groups = [(source.name, str(group)) for group in source.rated.group]
-        examples += zip(*segments_of(source), targets, groups, strict=True)
+        examples += zip(*segments_of(source)[:2], targets, groups, strict=True)
     return examples
 
 
@@ -112,7 +112,7 @@ def warn_about_overlap(train: Sequence[TrainingData], dev: Sequence[TrainingData
 
 def _rows_with(source: TrainingData, texts: set[str], *, predictions: bool = False) -> list[int]:
     """Return the segments, from 1, with one of some normalised texts."""
-    segments = zip(*segments_of(source), strict=True)
+    segments = zip(*segments_of(source)[:2], strict=True)
     own = ([prediction, *references] if predictions else references for prediction, references in segments)
     return [row for row, given in enumerate(own, 1) if not texts.isdisjoint(map(normalise, given))]
 

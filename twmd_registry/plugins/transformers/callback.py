@@ -59,6 +59,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         *,
         offload: str | None = None,
         keep_references: int | str = KEPT,
+        sources: References = None,
     ) -> None:
         """Store the settings; no model is loaded yet.
 
@@ -72,6 +73,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             prefix: Precedes the name of every score. `Trainer` adds ``eval_`` before it.
             offload: Where the metrics' models are between evaluations: ``"cpu"`` moves them there, ``"close"`` frees
                 them, None leaves them where they are.
+            sources: The texts that were translated, for metrics with ``against=source`` or ``both``; in the forms of
+                `references`.
             keep_references: Most main memory for encoded references, so that every evaluation after the first encodes
                 predictions only; 0 for none. Scorers that are given have their own setting. ``offload="close"`` forgets
                 them.
@@ -82,7 +85,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         if offload is not None and offload not in OFFLOAD:
             raise SpecError(f"offload={offload!r} is not possible; {menu(str(offload), OFFLOAD)}, or None.")
         self.panel, self.prefix = make_panel(metrics, keep_references), prefix or ""
-        self._tokenizer, self._rows = tokenizer, EvaluationRows(references)
+        self._tokenizer, self._rows = tokenizer, EvaluationRows(references, sources)
         self._offload = None if offload is None else OFFLOAD[offload]
         self._predictions: list[str] = []
         self._labels: list[str] = []
@@ -123,7 +126,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             return {}
         number = self._rows.count(len(predictions))
         try:
-            self._latest = self.panel.score(predictions[:number], self._rows.references_of(labels[:number]))
+            references, sources = self._rows.references_of(labels[:number]), self._rows.sources_of(labels[:number])
+            self._latest = self.panel.score(predictions[:number], references, sources)
         finally:
             if self._offload is not None:
                 for scorer in self.panel.ours.values():

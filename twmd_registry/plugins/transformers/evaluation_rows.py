@@ -23,22 +23,21 @@ _SEVERAL = "For several evaluation sets give a dict {split: references}, or a fu
 class EvaluationRows:
     """The data set under evaluation (None before `watch`) and its references."""
 
-    def __init__(self, references: References) -> None:
-        """Keep the references, as for `RegistryCallback`; refuse other types."""
-        if isinstance(references, (str, bytes)) or not (
-            references is None or callable(references) or hasattr(references, "__len__")
-        ):
-            raise SpecError(
-                "references must be a list, a dict of lists by split, a function of the data set, or None; got "
-                f"{references!r:.60}."
-            )
-        self._references = references
+    def __init__(self, references: References, sources: References = None) -> None:
+        """Keep the references and sources, as for `RegistryCallback`; refuse other types."""
+        for what, texts in (("references", references), ("sources", sources)):
+            if isinstance(texts, (str, bytes)) or not (texts is None or callable(texts) or hasattr(texts, "__len__")):
+                raise SpecError(
+                    f"{what} must be a list, a dict of lists by split, a function of the data set, or None; got "
+                    f"{texts!r:.60}."
+                )
+        self._references, self._sources = references, sources
         self._labels_of: dict[str, str] = {}
         self.dataset: Any = None
 
     def watch(self, dataset: Any, *, in_order: bool) -> None:
         """Set the data set that is evaluated; refuse rows in another order than its own, where references go by it."""
-        if not in_order and self._references is not None:
+        if not in_order and (self._references is not None or self._sources is not None):
             raise SpecError(
                 "grouping by length evaluates rows in another order than the data set's: turn it off, or give "
                 "references=None, which takes the labels as references."
@@ -76,9 +75,14 @@ class EvaluationRows:
         """Return the references of the rows, of which there are as many as decoded labels; refuse those of an unknown
         evaluation set, of another number of rows, or of a split with other labels before.
         """
-        if self._references is None:
-            return labels
-        name, references = "", self._references
+        return labels if self._references is None else self._texts_of("references", self._references, labels)
+
+    def sources_of(self, labels: Sequence[str]) -> Rows | None:
+        """Return the sources of the rows likewise, None where there are none."""
+        return None if self._sources is None else self._texts_of("sources", self._sources, labels)
+
+    def _texts_of(self, what: str, given: Any, labels: Sequence[str]) -> Rows:
+        name, references = "", given
         if callable(references):
             references = references(self._known_dataset())
         elif isinstance(references, Mapping):
@@ -88,14 +92,15 @@ class EvaluationRows:
         of_name = name and f" of {name!r}"
         if len(references) != size:
             raise InputError(
-                f"there are {len(references)} references{of_name} for an evaluation set of {size} rows. {_SEVERAL}"
+                f"there are {len(references)} {what}{of_name} for an evaluation set of {size} rows. {_SEVERAL}"
             )
         digest = hashlib.sha256(json.dumps(list(labels)).encode()).hexdigest()
-        if not callable(self._references) and self._labels_of.setdefault(name, digest) != digest:
+        if not callable(given) and self._labels_of.setdefault(name, digest) != digest:
             raise InputError(
-                f"the references{of_name} were used for rows with other labels before: two evaluation sets? {_SEVERAL}"
+                f"the {what}{of_name} were used for rows with other labels before: two evaluation sets? {_SEVERAL}"
             )
-        return references[: len(labels)]
+        rows: Rows = references[: len(labels)]
+        return rows
 
     def _known_dataset(self) -> Any:
         if self.dataset is None:

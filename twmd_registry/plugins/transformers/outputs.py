@@ -53,7 +53,8 @@ def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
 
 
 def _json_lines(segments: Segments) -> str:
-    rows = ({"prediction": text, "references": own} for text, own in zip(*segments, strict=True))
+    names = ("prediction", "references", "source")
+    rows = (dict(zip(names, row, strict=False)) for row in zip(*filter(None, segments), strict=True))
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 

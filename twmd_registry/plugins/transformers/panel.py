@@ -66,7 +66,7 @@ class MetricPanel(NamedTuple):
     lexical: dict[str, str]
     modules: dict[str, Any]
 
-    def score(self, predictions: Sequence[str], references: Any) -> Evaluation:
+    def score(self, predictions: Sequence[str], references: Any, sources: Any = None) -> Evaluation:
         """Score one evaluation, every text encoded once per model.
 
         `Trainer` calls every process with all texts, and each needs the same numbers: to choose the best checkpoint, or
@@ -74,7 +74,7 @@ class MetricPanel(NamedTuple):
         computes them. Ours are up to 1, SacreBLEU's to 100, others on their own scale; a number that is not finite is
         left out with a warning.
         """
-        started, segments = time.perf_counter(), check_segments(predictions, references)
+        started, segments = time.perf_counter(), check_segments(predictions, references, sources)
         sets = tuple(score_over_ranks(list(self.ours.values()), *segments)) if self.ours else ()
         columns, others = _on_first_process(lambda: self._score_others(segments))
         ours = dict(zip(self.ours, sets, strict=True))

@@ -1,0 +1,68 @@
+"""The texts that were translated, in the faces of other libraries: each gives the engine's scores."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import evaluate
+import pytest
+
+import twmd_registry
+from twmd_registry.errors import InputError, SpecError
+from twmd_registry.plugins.transformers.evaluation_rows import EvaluationRows
+from twmd_registry.plugins.transformers.panel import make_panel
+
+PREDICTIONS = ["a dog barked at night", "the train to Berlin left at 9:30"]
+SOURCES = ["the hound was loud last night", "at 9:30 the Berlin train departed"]
+REFERENCES = ["the dog was barking", "the Berlin train departed at 9:30"]
+
+
+@pytest.fixture(scope="module")
+def wanted() -> dict[str, Any]:
+    return {
+        against: twmd_registry.score(PREDICTIONS, REFERENCES, sources=SOURCES, against=against).as_dict()
+        for against in ("source", "both")
+    }
+
+
+def test_evaluate_compares_with_sources(wanted: dict[str, Any]) -> None:
+    metric = evaluate.load("twmd", against="source")
+    assert metric.compute(predictions=PREDICTIONS, sources=SOURCES) == wanted["source"]
+    assert metric.compute(predictions=PREDICTIONS, references=REFERENCES, sources=SOURCES) == wanted["source"]
+    both = metric.compute(predictions=PREDICTIONS, references=REFERENCES, sources=SOURCES, against="both")
+    assert both == wanted["both"]
+    with pytest.raises(InputError, match="give sources"):
+        metric.compute(predictions=PREDICTIONS, references=REFERENCES)
+
+
+def test_evaluations_of_a_trainer_compare_with_sources(wanted: dict[str, Any]) -> None:
+    panel = make_panel([twmd_registry.scorer("twmd", against="both")])
+    rows = EvaluationRows(REFERENCES, lambda _data: SOURCES)
+    rows.dataset = PREDICTIONS
+    found = panel.score(PREDICTIONS, rows.references_of(REFERENCES), rows.sources_of(REFERENCES))
+    assert found.values["twmd"] == pytest.approx(wanted["both"]["twmd"], abs=1e-6)
+    assert EvaluationRows(None).sources_of(REFERENCES) is None
+    with pytest.raises(SpecError, match="sources must be a list"):
+        EvaluationRows(None, "text")
+    with pytest.raises(InputError, match="1 sources for an evaluation set of 2 rows"):
+        EvaluationRows(None, SOURCES[:1]).sources_of(REFERENCES)
+
+
+def test_service_compares_with_sources(wanted: dict[str, Any]) -> None:
+    pytest.importorskip("prometheus_client")
+    from twmd_registry.serve.service import Limits, Service, ServiceError
+
+    service = Service({"twmd": twmd_registry.scorer("twmd", against="source")}, Limits(letters=100))
+
+    async def answer() -> list[Any]:
+        async with service.running():
+            calls = service.score(PREDICTIONS, sources=SOURCES), service.align(PREDICTIONS[0], SOURCES[0])
+            refused = service.score(PREDICTIONS, sources=["x" * 101, "y"]), service.score(PREDICTIONS, REFERENCES)
+            return [*await asyncio.gather(*calls, *refused, return_exceptions=True)]
+
+    scored, aligned, long, missing = asyncio.run(answer())
+    assert scored["scores"] == wanted["source"]["scores"]
+    assert aligned["score"] == pytest.approx(wanted["source"]["scores"][0], abs=1e-6)
+    assert isinstance(long, ServiceError)
+    assert isinstance(missing, InputError)
