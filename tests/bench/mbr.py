@@ -1,7 +1,8 @@
-"""Seconds per segment of choosing among candidates: ``mbr``, calls of ``score`` for every pair, and bert_score in a loop.
+"""Pairs per second of choosing among candidates: ``mbr``, calls of ``score`` for every pair, and bert_score in a loop.
 
-Run by ``make bench``, or alone: ``python -m tests.bench.mbr SEGMENTS CANDIDATES TRIALS``. The contestants take turns in
-every trial; those that are slow get a single segment, a new one in every trial. The last columns compare the choices of
+Run by ``make bench``, or alone: ``python -m tests.bench.mbr SEGMENTS CANDIDATES TRIALS``. Seconds are the processor's, of
+all threads; OMP_NUM_THREADS=1 gives everybody one. The contestants take turns in every trial; those that are slow get a
+single segment, a new one in every trial, and calls per pair 16 candidates of it. The last columns compare the choices of
 approximations with those from all pairs: segments with the same choice, and how much lower the mean expected utility is.
 """
 
@@ -77,42 +78,42 @@ def main() -> None:
     name, lists = make_candidates(segments, number)
     twmd, greedy = scorer("twmd"), scorer("bertscore_centered", layer=4, centering="none")
     peer = bert_score(Setting(str(embedded_folder()), 4, "cpu"))
-    contestants: dict[str, tuple[Callable[[Lists], object], bool]] = {
-        "mbr, twmd": (partial(mbr, metric=twmd), True),
-        "mbr, twmd, prune_confidence=0.99": (partial(mbr, metric=twmd, prune_confidence=0.99), True),
-        "mbr, twmd, prune_coarse=sbert": (partial(mbr, metric=twmd, prune_coarse="sbert"), True),
-        "mbr, twmd, mean_vectors": (partial(mbr, metric=twmd, mean_vectors=True), True),
-        "mbr, bertscore_centered": (partial(mbr, metric=greedy), True),
-        "score, a call per pair, twmd": (partial(call_for_every_pair, twmd), False),
-        "bert_score, a call per candidate": (partial(call_for_every_candidate, peer), False),
-        "bert_score, a call per segment": (partial(call_for_every_segment, peer), False),
+    contestants: dict[str, tuple[Callable[[Lists], object], int, int]] = {
+        "mbr, twmd": (partial(mbr, metric=twmd), segments, number),
+        "mbr, twmd, prune_confidence=0.99": (partial(mbr, metric=twmd, prune_confidence=0.99), segments, number),
+        "mbr, twmd, prune_coarse=sbert": (partial(mbr, metric=twmd, prune_coarse="sbert"), segments, number),
+        "mbr, twmd, mean_vectors": (partial(mbr, metric=twmd, mean_vectors=True), segments, number),
+        "mbr, bertscore_centered": (partial(mbr, metric=greedy), segments, number),
+        "score, a call per pair, twmd": (partial(call_for_every_pair, twmd), 1, 16),
+        "bert_score, a call per candidate": (partial(call_for_every_candidate, peer), 1, number),
+        "bert_score, a call per segment": (partial(call_for_every_segment, peer), 1, number),
     }
     print(f"{name}: {segments} segments of {number} candidates; ", end="")
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, ", end="")
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads", flush=True)
-    taken: dict[str, list[float]] = {contestant: [] for contestant in contestants}
+    rates: dict[str, list[float]] = {contestant: [] for contestant in contestants}
     chosen: dict[str, list[int]] = {}
-    for trial in range(trials + 1):
-        for contestant, (run, is_fast) in contestants.items():
-            own = lists if is_fast else [lists[trial % segments]]
-            own = [texts[:2] for texts in own[:1]] if trial == 0 else own  # loads the model
-            start = time.perf_counter()
+    for run, *_ in contestants.values():  # loads the models
+        run([lists[0][:2]])
+    for trial in range(trials):
+        for contestant, (run, most, width) in contestants.items():
+            own = [texts[:width] for texts in (lists if most == segments else [lists[trial % segments]])]
+            start = time.process_time()
             found = run(own)
-            taken[contestant].append((time.perf_counter() - start) / len(own))
-            if isinstance(found, MbrResult) and trial:
+            rates[contestant].append(len(own) * width**2 / (time.process_time() - start))
+            if isinstance(found, MbrResult):
                 chosen[contestant] = [choice.index for choice in found.choices]
-            if trial:
-                print(f"{contestant}: {taken[contestant][-1]:.3f} s per segment", flush=True)
-    medians = {contestant: statistics.median(times[1:]) for contestant, times in taken.items()}
+            print(f"{contestant}: {rates[contestant][-1]:.0f} pairs/s", flush=True)
+    medians = {contestant: statistics.median(own) for contestant, own in rates.items()}
     means = [np.mean(np.asarray(own.utilities), axis=1) for own in mbr(lists, twmd, utilities=True).choices]
     rows = [
         [
-            *(contestant, f"{seconds:.3f}", f"{seconds / medians['mbr, twmd']:.2f}", f"{number**2 / seconds:.0f}"),
+            *(contestant, f"{rate:.0f}", f"{number**2 / rate:.3f}", f"{medians['mbr, twmd'] / rate:.2f}"),
             *compare(chosen.get(contestant, []), means),
         ]
-        for contestant, seconds in medians.items()
+        for contestant, rate in medians.items()
     ]
-    headers = ["", "s per segment", "x mbr, twmd", "pairs/s", "same choice", "utility lost"]
+    headers = ["", "pairs/s", "s per segment", "x mbr, twmd", "same choice", "utility lost"]
     print(tabulate(rows, headers=headers, disable_numparse=True))
 
 

@@ -242,6 +242,15 @@ def test_impossible_arguments_are_refused(keys: dict[str, Any], message: str) ->
         mbr(CANDIDATES, **keys)
 
 
+@pytest.mark.parametrize("keys", [{}, {"prune_confidence": 0.9}])
+def test_result_can_be_made_again_from_its_signature(keys: dict[str, Any], recwarn: pytest.WarningsRecorder) -> None:
+    result = mbr(CANDIDATES, "bertscore_centered", output="recall", **keys)
+    again = mbr(CANDIDATES, result.signature, **keys)
+    assert (again.signature, again.method) == (result.signature, result.method)
+    assert [vars(choice) for choice in again.choices] == [vars(choice) for choice in result.choices]
+    assert [str(warning.message) for warning in recwarn] == []
+
+
 def test_a_scorer_is_taken_as_it_is() -> None:
     with scorer("twmd", temperature=0.05) as given:
         assert mbr(CANDIDATES, given).signature.spec.temperature == 0.05

@@ -162,9 +162,8 @@ def mbr(
 def _choose(
     made: Scorer, lists: list[list[str]], how: _Method, progress: Progress | None, *, utilities: bool
 ) -> list[Choice]:
-    if how.prunes:  # steps share encoded texts
-        kept = replace(made.options, keep_references=max(made.options.keep_references, KEPT_BYTES))
-        made = make_scorer(made.requested, kept, made.parts)
+    kept = max(made.options.keep_references, KEPT_BYTES if how.prunes else 0)  # steps share encoded texts
+    made = make_scorer(made.requested, replace(made.options, keep_references=kept), made.parts)
     first, whole = np.cumsum([0, *map(len, lists)]), depends_on_neighbours(made)
     choices = []
     with collect_warnings() as messages:  # several calls may repeat them
