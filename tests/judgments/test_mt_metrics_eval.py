@@ -26,8 +26,11 @@ def wmt(folder: Path, scores: str, outputs: dict[str, str], pair: str = "zh-en",
 
 
 def test_lines_of_every_system_are_paired_with_its_scores(tmp_path: Path) -> None:
-    with pytest.warns(TwmdWarning, match=r"without a rating of segments that others have one of: B \(1 of 2\)"):
+    with pytest.warns(TwmdWarning) as caught:
         result = read_mt_metrics_eval(wmt(tmp_path, SCORES, OUTPUTS), pair="zh-en")
+    first, second, _ = (str(warning.message) for warning in caught)
+    assert first.endswith("zh-en.mqm.seg.score: the reference, rated like a system, left out: refA.")
+    assert second.endswith("systems without a rating of segments that others have one of: B (1 of 2).")
     assert result.group == ["zh-en"] * 3
     assert result.item == ["zh-en:1", "zh-en:2", "zh-en:2"]
     assert result.system == ["A", "A", "B"]

@@ -318,16 +318,19 @@ def _read_pair(
     sides = [read_references(folder, pair, name) for name in names]
     references = [[text for text in texts if text.strip()] for texts in zip(*sides, strict=True)]
     path, scores = _read_ratings(folder, pair, rating, len(references))
-    if left_out := sorted((scores.keys() & outliers) - set(names)):
-        warn(f"{path}: outliers, left out: {', '.join(left_out)} (without=none reads them).")
-    scores = {system: own for system, own in scores.items() if system not in {*names, *outliers}}
-    humans = scores.keys() & set(reference_names(folder, pair))
+    humans = scores.keys() & set(reference_names(folder, pair)) - {*names, *outliers}
     people = set() if with_humans else humans
     if with_humans and not humans:
         warn(f"{path}: humans=yes reads nothing more: no translation by people is rated beside {', '.join(names)}.")
-    if people:
-        warn(f"{path}: translations by people, left out: {', '.join(sorted(people))} (humans=yes reads them).")
-    scores = {system: own for system, own in scores.items() if system not in people}
+    left = {*names, *people, *outliers}
+    for what, rule, remedy in (
+        ("the reference, rated like a system", set(names), ""),
+        ("outliers", outliers - set(names), " (without=none reads them)"),
+        ("translations by people", people, " (humans=yes reads them)"),
+    ):
+        if systems := ", ".join(sorted(scores.keys() & rule)):
+            warn(f"{path}: {what}, left out: {systems}{remedy}.")
+    scores = {system: own for system, own in scores.items() if system not in left}
     outputs = outputs_of(folder, pair)
     if not outputs:
         raise FileError(f"{folder}/system-outputs/{pair} holds no SYSTEM.txt: expected a file per rated system.")
@@ -344,7 +347,6 @@ def _read_pair(
             else:
                 own_references = references[i] if len(names) > 1 else references[i][0]
                 rows.append(RatedRow(pair, texts[i], own_references, score, item, system))
-    left = {*names, *people, *outliers}
     _name_the_missing(path, folder / "system-outputs" / pair, scores, [name for name in outputs if name not in left])
     return rows
 
