@@ -27,11 +27,9 @@ Outcome: TypeAlias = tuple[ScoreSet | TwmdError, list[str]]
 
 
 def depends_on_neighbours(scorer: Scorer) -> bool:
-    """Return whether pairs of several calls cannot be scored as one call: by a batch or corpus mean, or by idf, or as
-    they are compared with their sources.
-    """
+    """Return whether the score of a pair depends on the other pairs of a call: by a batch or corpus mean, or by idf."""
     specs = [member.requested for member in scorer.members]
-    return any(spec.needs_corpus or spec.centering_kind is Centering.BATCH or spec.against for spec in specs)
+    return any(spec.needs_corpus or spec.centering_kind is Centering.BATCH for spec in specs)
 
 
 def _spans(sizes: Sequence[int]) -> list[slice]:
@@ -101,7 +99,7 @@ class PassQueue:
     """Requests of one scorer: while one pass of the encoder runs, others are `waiting`, and the next takes all of them.
 
     Queues that share a pool of one thread take turns in the order of arrival. Where the score of a pair depends on its
-    neighbours, passes are not `shared`.
+    neighbours, or on its source, passes are not `shared`.
     """
 
     def __init__(
@@ -112,7 +110,8 @@ class PassQueue:
         wait: float = 0.0,
     ) -> None:
         """Make it: `score` makes a pass, as `score_together`; its first request waits some seconds for others."""
-        self.scorer, self.shared = scorer, not depends_on_neighbours(scorer)
+        with_sources = any(member.requested.against for member in scorer.members)  # a pass holds references only
+        self.scorer, self.shared = scorer, not (depends_on_neighbours(scorer) or with_sources)
         self.waiting = dict[Future[Any], tuple[Segments, Callable[[ScoreSet], Any]]]()
         self._pool, self._score, self._wait = pool, score, wait
 
