@@ -175,44 +175,6 @@ def test_full_queue_refuses_and_late_requests_are_given_up(blocked: tuple[Servic
     assert isinstance(after, dict)
 
 
-def test_request_that_is_cancelled_leaves_the_queue(blocked: tuple[Service, threading.Event]) -> None:
-    service, go = blocked
-
-    async def ask() -> None:
-        async with service.running():
-            first = asyncio.create_task(service.score([ONE[0]], [ONE[1]]))
-            await asyncio.sleep(0.1)
-            second = asyncio.create_task(service.score([ONE[0]], [ONE[1]]))
-            await asyncio.sleep(0.1)
-            assert service.waiting == 1
-            second.cancel()
-            await asyncio.sleep(0.1)
-            assert service.waiting == 0
-            go.set()
-            assert (await first)["scores"]
-
-    asyncio.run(ask())
-    assert passes(service) == 1
-
-
-def test_service_that_stops_answers_what_waits_and_refuses_the_rest(blocked: tuple[Service, threading.Event]) -> None:
-    service, go = blocked
-
-    async def ask() -> None:
-        async with service.running():
-            waiting = [asyncio.create_task(service.score([ONE[0]], [ONE[1]])) for _ in range(2)]
-            await asyncio.sleep(0.1)
-            service.stopping = True
-            assert service.open
-            with pytest.raises(ServiceError, match="the service is stopping") as caught:
-                await service.score([ONE[0]], [ONE[1]])
-            assert caught.value.status == 503
-            go.set()
-            assert all(answer["scores"] for answer in await asyncio.gather(*waiting))
-
-    asyncio.run(ask())
-
-
 def test_mistake_of_the_program_is_an_answer_and_the_service_lives_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
