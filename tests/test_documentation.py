@@ -171,6 +171,8 @@ def workplace(texts: Texts, tmp_path_factory: pytest.TempPathFactory) -> Path:
     documents = "".join(f"news\tarticle{i // 5}\n" for i in range(len(texts.references)))
     (folder / "test.docs").write_text(documents, encoding="utf-8")
     (folder / "candidates.jsonl").write_text(json.dumps({"candidates": texts.predictions}) + "\n", encoding="utf-8")
+    talk = {"prediction": "\n".join(texts.predictions), "reference": "\n".join(texts.references)}
+    (folder / "talks.jsonl").write_text(json.dumps(talk) + "\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert main(shlex.split(RECORD)) == 0

@@ -105,7 +105,8 @@ def test_counts_of_the_texts_are_there_after_compute_and_gone_after_reset() -> N
     theirs.update(["", "it rains"], ["it rains", "it rains"])
     with pytest.warns(TwmdWarning, match="texts without a token: 1"):
         theirs.compute()
-    expected = Counts(**dict.fromkeys(COUNTS, 0), letters={"Latin": 21})  # of three texts
+    counted: dict[str, Any] = dict.fromkeys(COUNTS, 0)
+    expected = Counts(**counted, letters={"Latin": 21})  # of three texts
     assert theirs.counts == expected._replace(segments=2, empty=1, repeated=2)
     theirs.reset()
     assert theirs.counts is None

@@ -58,6 +58,7 @@ VALUES: dict[str, list[Any]] = {
     "centering_side": [*get_args(Side)],
     "against": ["both", "source", None],
     "source_weight": [0.25, *(R.uniform(1e-6, 1) for _ in range(30))],
+    "align": ["sentences", None],
     "temperature": [0.15, *(10 ** R.uniform(-5.9, 5.9) for _ in range(30))],
     "iterations": [1, 2, 20, 10**6, "converged"],
     "objective": [*get_args(Objective)],
@@ -101,6 +102,8 @@ def random_spec(r: random.Random, *, single: bool = False) -> MetricSpec:
         spec = spec.replace(aggregation=None)
     if spec.symmetric:
         spec = spec.replace(first=None)
+    if spec.baseline or spec.against or spec.idf in {"corpus", "references"}:
+        spec = spec.replace(align=None)
     if metric is MetricName.STSSCORE and spec.stride:
         spec = spec.replace(truncation="cut")
     if spec.against == "both":

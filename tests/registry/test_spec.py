@@ -33,6 +33,7 @@ REFUSED: list[tuple[str, list[Any], str]] = [
     ("subwords", ["merge"], "one of keep, drop"),
     ("punctuation", ["no"], "one of keep, drop, drop-ascii"),
     ("unknown", ["drop"], "one of keep, apart"),
+    ("align", ["words", True], "one of texts, sentences"),
     ("temperature", NOT_SCALES, "a number from 1e-6 to 1e6"),
     ("iterations", [0, "many"], "a whole number from 1, or 'converged'"),
     ("normalize", ["maybe"], "yes or no"),
@@ -138,6 +139,9 @@ def test_text_and_python_values_mean_the_same() -> None:
             for centering in set(Centering) - {Centering.BATCH, Centering.CORPUS}
         ),
         ("twmd", {"centering": "corpus", "centering_size": 3}, "centering_size has no meaning"),
+        ("twmd", {"align": "sentences", "idf": "references"}, "align=sentences takes no baseline, no idf that"),
+        ("twmd", {"align": "sentences", "against": "source"}, "and no against=source"),
+        ("trwmd", {"align": "sentences", "baseline": "0123456789ab"}, "align=sentences takes no baseline"),
         ("twmd", {"model": "org/name@"}, "revision='' is not possible: expected a branch, tag or commit"),
     ],
 )

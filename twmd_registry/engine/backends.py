@@ -18,8 +18,9 @@ from twmd_registry.encode.words import STOP_WORDS, as_tokenized, find_stop_words
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.pipeline import STEPS_PER_TEXT, AllReduce, PipelineRun, single_process
+from twmd_registry.engine.sentences import flags_of_documents, split_documents
 from twmd_registry.engine.token_vectors import TokenView, make_view
-from twmd_registry.errors import ModelError, warn
+from twmd_registry.errors import ModelError, SpecError, warn
 from twmd_registry.models.adapter import AdapterFiles, find_adapter
 from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.fitted import FittedPart, find_signed
@@ -146,7 +147,7 @@ class Backend:
     @cached_property
     def share_key(self) -> Hashable:
         """Return the grouping key: backends with equal keys score together."""
-        return (self.model_key, self.spec.truncation, self.options.batch_tokens)
+        return (self.model_key, self.spec.truncation, self.spec.align, self.options.batch_tokens)
 
     def close(self) -> None:
         """Release the model."""
@@ -298,6 +299,7 @@ class TokenAlignmentBackend(Backend):
                 self.model,
                 {backend.spec: backend.view for backend in group},
                 pairs,
+                documents=self.spec.align is not None,
                 batch_tokens=self.options.batch_tokens,
                 keep=max(backend.options.keep_references for backend in group),
                 disk=max(backend.options.disk_cache for backend in group),
@@ -318,22 +320,28 @@ class TokenAlignmentBackend(Backend):
     def score_group(
         self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, stage: Stage, total: AllReduce = single_process
     ) -> Scored:
-        """Score all pairs by every member, each different text encoded once."""
+        """Score all pairs by every member, each different text (or sentence) encoded once."""
+        sentences = None
+        if self.spec.align:
+            pairs, sentences = split_documents(pairs)
         passes = 2 if any(backend.spec.centering_kind is Centering.CORPUS for backend in group) else 1
         work = len(pairs.texts) * passes * STEPS_PER_TEXT + len(pairs.hyp) * len(group)
         with stage(work) as progress, self.run(group, pairs, progress, total) as run:
             scores = run.score()
-            return [scores[backend.spec] for backend in group], run.flags
+            flags = flags_of_documents(run.flags, sentences) if sentences else run.flags
+            return [scores[backend.spec] for backend in group], flags
 
     def sum_up(
         self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, total: AllReduce, progress: Progress | None = None
     ) -> None:
         """Add the token vectors and document frequencies of these pairs to the sums over the corpus, by `total`."""
-        with self.run(group, pairs, progress, total) as run:
+        with self.run(group, split_documents(pairs)[0] if self.spec.align else pairs, progress, total) as run:
             run.sum_up()
 
     def explain(self, pairs: Pairs, pair: int) -> dict[str, Any]:
         """Return how a pair among these is aligned, as `PipelineRun.explain`."""
+        if self.spec.align:
+            raise SpecError("align=sentences has no alignment of whole documents to show: explain pairs of sentences.")
         with self.run([self], pairs, None) as run:
             return run.explain(pair)
 

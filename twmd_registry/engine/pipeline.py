@@ -25,6 +25,7 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import DocumentFrequencies, count_documents
 from twmd_registry.encode.store import TextStore
 from twmd_registry.engine.pairs import Pairs, centering_step, plan_chunks
+from twmd_registry.engine.sentences import SENTENCE_COUNTS, match_documents
 from twmd_registry.engine.token_vectors import (
     GroupSums,
     TokenItems,
@@ -87,6 +88,7 @@ class PipelineRun:
         views: Mapping[MetricSpec, TokenView],
         pairs: Pairs,
         *,
+        documents: bool = False,
         batch_tokens: int | None = None,
         keep: int = 0,
         disk: int = 0,
@@ -95,12 +97,13 @@ class PipelineRun:
     ) -> None:
         """Plan the work, and count document frequencies where the idf is of these texts; nothing is encoded yet.
 
-        All specifications have the same limit and stride; their views hold what was fitted. `keep` and `disk` are the
+        All specifications have the same limit and stride; their views hold what was fitted. With `documents`, the pairs
+        are those of `split_documents`, and what is scored are document pairs. `keep` and `disk` are the
         most bytes of encoded references in main memory, and of encoded texts in files. `progress` is called with
         `STEPS_PER_TEXT` for every encoded text (maybe from another thread), and with 1 for every aligned pair of a
         specification.
         """
-        self._encoder, self._pairs = encoder, pairs
+        self._encoder, self._pairs, self._documents = encoder, pairs, documents
         self._batch_tokens, self._progress, self._total, self._cancelled = batch_tokens, progress, total, Event()
         self._spec = next(iter(views))  # all read texts alike
         self._views: dict[TokenView, list[MetricSpec]] = {}
@@ -136,10 +139,13 @@ class PipelineRun:
 
     def score(self) -> dict[MetricSpec, np.ndarray]:
         """Return the scores of every pair by specification: precision, recall and F1 of a two-sided metric, shape (3,
-        pairs); shape (1, pairs) of another.
+        pairs); shape (1, pairs) of another. `SENTENCE_COUNTS` follow for pairs of documents.
         """
+        counts, pairs = (
+            (len(SENTENCE_COUNTS), len(self._pairs.starts)) if self._documents else (0, len(self._pairs.hyp))
+        )
         scores = {
-            spec: np.full((1 if spec.metric in SYMMETRIC else 3, len(self._pairs.hyp)), np.nan)
+            spec: np.full(((1 if spec.metric in SYMMETRIC else 3) + counts, pairs), np.nan)
             for specs in self._views.values()
             for spec in specs
         }
@@ -169,16 +175,24 @@ class PipelineRun:
                         view, layers, items, sums.get(view), unknown=encoded.unknown, weightless=weightless
                     )[1]
                     del layers  # copies of all vectors
-                    sides, vanished = align_pairs(units, items, empty[items.row], specs)
+                    pairs, average, place = items, None, chunk
+                    if self._documents:
+                        units, pairs, average, place = match_documents(units, items, self._pairs, chunk)
+                    sides, vanished = align_pairs(units, pairs, empty[pairs.row], specs)
                     for flag, gone in (
-                        (self.flags.vanished, items.row[vanished & ~empty[items.row]]),
+                        (self.flags.vanished, pairs.row[vanished & ~empty[pairs.row]]),
                         (self.flags.wordless, wordless),
                         (self.flags.weightless, [] if weightless is None else items.row[weightless.cpu().numpy()]),
                     ):
                         flag[texts[np.isin(rows, gone)]] = True
                     if self._progress is not None:
                         self._progress(len(items.hyp) * len(specs))
-                    yield chunk, dict(zip(specs, sides, strict=True))
+                    if average is not None:
+                        sides = [
+                            average(own, symmetric=spec.metric in SYMMETRIC)
+                            for own, spec in zip(sides, specs, strict=True)
+                        ]
+                    yield place, dict(zip(specs, sides, strict=True))
 
     def mean_vectors(self) -> dict[MetricSpec, np.ndarray]:
         """Return, by specification, the weighted mean of what is compared of every pair's hypothesis, shape (pairs, D),

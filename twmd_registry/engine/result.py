@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -121,6 +121,8 @@ class Counts(NamedTuple):
         other_script: Predictions with less than a quarter of their letters in the scripts of their references.
         repetitive: Predictions of which one string, repeated in a row, makes up more than half.
         letters: Letters of all texts, by script, the most frequent first.
+        sentences: With ``align=sentences``, the numbers of ``links``, ``unmatched_predictions`` (sentences of
+            predictions without a link) and ``unmatched_references``, over all pairs of prediction and reference.
     """
 
     segments: int
@@ -134,14 +136,15 @@ class Counts(NamedTuple):
     other_script: int
     repetitive: int
     letters: dict[str, int]
+    sentences: Mapping[str, int] = {}
 
     def as_dict(self) -> dict[str, int]:
         """Return all counts by name, those of letters by script: ``letters_Latin``."""
         letters = {f"letters_{script}": number for script, number in self.letters.items()}
-        return {name: getattr(self, name) for name in COUNTS} | letters
+        return {name: getattr(self, name) for name in COUNTS} | dict(self.sentences) | letters
 
 
-COUNTS = Counts._fields[:-1]
+COUNTS = Counts._fields[:-2]
 """The counts that are single numbers."""
 
 

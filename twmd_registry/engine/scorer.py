@@ -28,6 +28,7 @@ from twmd_registry.engine.pairs import (
     make_pairs,
 )
 from twmd_registry.engine.result import COUNTS, SIDE, Alignment, Counts, ScoreSet
+from twmd_registry.engine.sentences import SENTENCE_COUNTS
 from twmd_registry.errors import InputError, ModelError, SpecError, collect_warnings, warn
 from twmd_registry.progress import Progress, Stage, split_progress
 from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
@@ -508,6 +509,10 @@ def _score_set(
 ) -> ScoreSet:
     """Rescale scores of pairs, reduce references to segments, and attach signature and counts."""
     spec, baseline = scorer.backend.spec, scorer.backend.baseline
+    numbers = dict[str, int]()
+    if spec.align:
+        scores, of_sentences = np.split(scores, [-len(SENTENCE_COUNTS)])
+        numbers = dict(zip(SENTENCE_COUNTS, map(int, of_sentences.sum(axis=1)), strict=True))
     scores = rescale(scores, baseline) if baseline else scores
     by_side = pairs.over_references(scores, spec.multiref or "max")  # (sides, segments)
     sides = [tuple(side.tolist()) for side in by_side]
@@ -521,6 +526,7 @@ def _score_set(
         repeated=len(pairs.counts) + len(pairs.ref) - len(pairs.texts),
         oov=sum(map(len, flags.missing.values())),
         foreign=sum(letters[script] for script in letters if scripts and script not in scripts),
+        sentences=numbers,
         **counted,
     )
     nrefs = 0 if spec.against else pairs.counts[0]

@@ -136,8 +136,9 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, ids: np.ndarray, row
     keys, inverse = np.unique(both, return_inverse=True)
     keys, partner_of = keys // partners, keys % partners - 1
     hyp, ref = inverse[: len(segment)], inverse[len(segment) :]
-    # A hypothesis belongs to its population once, however many references it is paired with.
-    first = np.r_[True, segment[1:] != segment[:-1]]
+    # A hypothesis belongs to its population once, however many references it is paired with; a segment has several
+    # where it is a document of sentences.
+    first = np.r_[True, (segment[1:] != segment[:-1]) | (hyp[1:] != hyp[:-1])]
     weight = np.bincount(hyp[first], minlength=len(keys)) + np.bincount(ref, minlength=len(keys))
     return TokenItems(keys // 2 // groups, keys // 2 % groups, keys % 2, weight, groups, partner_of, hyp, ref)
 

@@ -32,6 +32,7 @@ from twmd_registry.registry.names import (
     Special,
     Subwords,
     Transform,
+    Units,
     Unknown,
     Vectors,
 )
@@ -316,6 +317,12 @@ class KeyValues:
     )
     source_weight: float | None = _key(
         "so", "of against=both, the weight of the source's score", "a number between 0 and 1", _share
+    )
+    align: Units | None = _key(
+        "al",
+        "what is compared: whole texts, or sentences, one per line, which are matched in order",
+        Units,
+        neutral="texts",
     )
     temperature: float | None = _key(
         "t", "T of the tempered plan; small is greedy", "a number from 1e-6 to 1e6", _scale

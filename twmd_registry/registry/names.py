@@ -97,6 +97,9 @@ Punctuation = Literal["keep", "drop", "drop-ascii"]
 typographic quotes and dashes stay.
 """
 
+Units = Literal["texts", "sentences"]
+"""What is compared: whole texts, or their sentences, one per line, matched in order."""
+
 First = Literal["prediction", "reference"]
 """Which of the two texts a regression model reads first."""
 

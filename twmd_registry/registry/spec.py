@@ -269,6 +269,10 @@ def check_keys_together(spec: MetricSpec) -> None:
         raise SpecError("truncation=window averages the vectors of a token, and stsscore has none: use cut or cut:N.")
     if spec.source_weight is not None and spec.against != "both":
         raise SpecError(f"source_weight has no meaning with against={spec.against or 'reference'}: set against=both.")
+    if spec.align and (spec.baseline or spec.against or spec.idf in {Idf.CORPUS, Idf.REFERENCES}):
+        raise SpecError(
+            "align=sentences takes no baseline, no idf that is counted over the scored texts, and no against=source."
+        )
     for name in sorted(_ALL_CENTERING_KEYS):
         if getattr(spec, name) is not None and name not in _CENTERING_DEFAULTS.get(spec.centering_kind, {}):
             raise SpecError(

@@ -21,6 +21,7 @@ ENCODER_KEYS = (
     "centering_side",
     "against",
     "source_weight",
+    "align",
 )
 """Keys of every metric of token vectors."""
 TAIL_KEYS = ("baseline", "multiref", "truncation", "dtype")
