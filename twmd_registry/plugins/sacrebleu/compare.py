@@ -59,31 +59,14 @@ def compare_systems(
     documents: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> SystemComparison:
-    """Compare systems that were scored against the same references.
+    """Compare systems (names and predictions, the baseline first) that were scored against the same references.
 
-    Args:
-        systems: Names and predictions, the baseline first.
-        references: Per segment its references.
-        metrics: In the order of the columns: ours with their scores of these systems, and names of SacreBLEU's, of
-            `LEXICAL_NAMES`.
-        resampling: Test and intervals.
-        short: Write signatures in their short form.
-        segments: Score every segment by SacreBLEU's metrics, too, which takes them as long as the corpus (ours have
-            them anyway).
-        keep_resamples: Keep the score of every resample of the paired bootstrap in `SystemScore.resampled`.
-        documents: The document of every segment: documents are scored, too, by SacreBLEU's metrics as small corpora.
-        progress: Called with 1 when a metric has scored, and with 1 when it has been tested.
-
-    Returns:
-        The scores, ours on their own scale (to 1), SacreBLEU's on its (to 100).
-
-    Raises:
-        SpecError: As for `check_resampling`.
-        InputError: SacreBLEU cannot score the texts, a test or interval of a single segment, or another number of
-            names of documents than of segments.
-
-    Warns:
-        TwmdWarning: A test or interval of fewer segments than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE`.
+    `metrics` are, in the order of the columns, ours with their scores of these systems (on their own scale, to 1) and
+    names of SacreBLEU's (to 100), of `LEXICAL_NAMES`. With `segments` SacreBLEU's score every segment, too, which takes
+    as long as the corpus; with `documents`, one per segment, they score each as a small corpus. `keep_resamples` fills
+    `SystemScore.resampled`. `progress` is called twice for every metric: when it has scored, and when it is tested.
+    Raises what `check_resampling` does, and InputError if SacreBLEU cannot score the texts, or there is another number
+    of documents than of segments.
     """
     resampling = resampling or Resampling()
     check_resampling(resampling, len(systems), len(references))

@@ -98,22 +98,11 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self._unwritten = False  # whether signatures are newer than their file
 
     def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float]:  # noqa: FBT002 (Trainer's)
-        """Score an evaluation; with ``batch_eval_metrics`` store a batch of it.
+        """Score an evaluation; with ``batch_eval_metrics`` store a batch of it, until `compute_result` is true.
 
-        Args:
-            prediction: An `EvalPrediction`: token ids and labels, in any of Trainer's forms.
-            compute_result: Whether this was the last batch.
-
-        Returns:
-            Finite numbers by key; nothing before the last batch.
-
-        Raises:
-            InputError: No token ids, or rows that do not fit the references; names the row.
-            ModelError: As for `Scorer.score`.
-            SpecError: The evaluation set is unknown, or two scores have one key.
-
-        Warns:
-            TwmdWarning: As for `Scorer.score`, and of a number that is not finite, which is left out.
+        Returns finite numbers by key. Raises InputError for what is no token ids and for rows that do not fit the
+        references, SpecError if the evaluation set is unknown or two scores have one key, and as `Scorer.score`; warns
+        as that does, and of a number that is not finite, which is left out.
         """
         predictions, labels = self._predictions, self._labels
         self._forget_rows()  # rows of a failed evaluation are not used again
