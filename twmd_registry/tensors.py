@@ -7,7 +7,8 @@ vocabulary, G centering groups.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -110,6 +111,44 @@ class AlignmentSettings(NamedTuple):
     transform: Transform = "linear"
 
 
+LEFT_OUT = 3
+"""The mark of a word that has no vector."""
+
+
+class TextTokens(NamedTuple):
+    """The tokens of a text.
+
+    Attributes:
+        special: 0 for a token of the text, 1 for the special token that opens it, 2 for any other special token,
+            `LEFT_OUT` for a word that is left out because the vocabulary does not hold it; shape (t,), uint8.
+        ids: Token ids, special tokens included; shape (t,), int64.
+        codes: As `EncodedTexts.unknown`; shape (t,), int64.
+        empty: Whether the text is blank, or has no token of its own, left out or not.
+        truncated: Whether it was cut.
+        unknown: Whether more than `UNKNOWN_SHARE` of its own tokens are unknown, where such are kept.
+        missing: Surface strings of its out-of-vocabulary tokens, or of the words that are dropped.
+    """
+
+    special: np.ndarray
+    ids: np.ndarray
+    codes: np.ndarray
+    empty: bool
+    truncated: bool
+    unknown: bool
+    missing: tuple[str, ...] = ()
+
+    @property
+    def own(self) -> np.ndarray:
+        """The places of the text's own tokens, left out or not."""
+        return np.flatnonzero(np.isin(self.special, (0, LEFT_OUT)))
+
+    def cut(self, limit: int) -> TextTokens:
+        """Return fewer tokens: the last ones of the text go, the special tokens that close it stay."""
+        closing = len(self.ids) - 1 - int(self.own[-1]) if len(self.own) else 0
+        kept = np.r_[0 : limit - closing, len(self.ids) - closing : len(self.ids)]
+        return self._replace(special=self.special[kept], ids=self.ids[kept], codes=self.codes[kept], truncated=True)
+
+
 class TextFlags(NamedTuple):
     """Facts about some different texts; each array of shape (texts,), bool.
 
@@ -130,6 +169,13 @@ class TextFlags(NamedTuple):
     wordless: np.ndarray
     weightless: np.ndarray
     missing: dict[int, tuple[str, ...]]
+
+    def note(self, texts: Iterable[int], facts: Iterable[Any]) -> None:
+        """Set the flags of some texts by their `TextTokens`, or by records with the same fields."""
+        for i, text in zip(texts, facts, strict=True):
+            self.empty[i], self.truncated[i], self.unknown[i] = text.empty, text.truncated, text.unknown
+            if text.missing:
+                self.missing[int(i)] = text.missing
 
 
 class EncodedTexts(NamedTuple):

@@ -15,8 +15,9 @@ from transformers import AutoModel
 import twmd_registry
 from tests import tiny
 from tests.encode.test_encoder import load
-from twmd_registry.encode.encoder import TextTokens, split_into_windows
+from twmd_registry.encode.encoder import split_into_windows
 from twmd_registry.errors import SpecError
+from twmd_registry.tensors import TextTokens
 
 LONG = " ".join(["the cat sat on the mat and a dog ran over the hill in rain"] * 9)
 SHORT = "we saw it again today ."

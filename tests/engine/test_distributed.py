@@ -18,12 +18,12 @@ import torch.distributed as dist
 import twmd_registry
 from tests import tiny
 from tests.processes import CONTEXT, PATIENCE
-from twmd_registry.encode.encoder import Encoder, TextTokens
+from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine.distributed import score_over_ranks
 from twmd_registry.engine.pairs import check_segments, make_pairs, take_share
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import ModelError, TwmdError, TwmdWarning
-from twmd_registry.tensors import EncodedTexts
+from twmd_registry.tensors import EncodedTexts, TextTokens
 
 RANKS = 2
 BERT, REGRESSOR, TABLE = "bert", "regressor", "table.txt"

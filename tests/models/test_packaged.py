@@ -116,7 +116,7 @@ def test_word_embeddings_do_not_stay_in_memory() -> None:
     assert sum(int(re.findall(r"Rss: +(\d+)", area)[0]) for area in areas if weights in area) < 1000
 
 
-@pytest.mark.parametrize("metric", ["twmd", "twmd;preset=embedded-tuned", "moverscore"])
+@pytest.mark.parametrize("metric", ["twmd", "twmd;preset=embedded-tuned", "moverscore", "stsscore"])
 def test_score_of_a_packaged_model_imports_no_large_library_but_torch(metric: str, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("it rains\n", encoding="utf-8")
     program = (

@@ -37,9 +37,9 @@ def test_score_is_the_raw_logit_over_the_scale(folder: Path) -> None:
 def test_different_pairs_go_through_the_model_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     predict, predicted, done = Regressor.predict, list[str](), list[int]()
 
-    def keep(regressor: Regressor, firsts: list[str], *rest: Any, **more: Any) -> Any:
-        predicted.extend(firsts)
-        return predict(regressor, firsts, *rest, **more)
+    def keep(regressor: Regressor, texts: list[str], tokens: Any, pairs: np.ndarray, **more: Any) -> Any:
+        predicted.extend(texts[first] for first, _ in pairs)
+        return predict(regressor, texts, tokens, pairs, **more)
 
     monkeypatch.setattr(Regressor, "predict", keep)
     twmd_registry.score_all(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ from transformers import AutoModel
 
 import twmd_registry
 from tests import tiny
+from twmd_registry.encode.encoder import tokenise
 from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import HEAD_FILE, packaged_adapters
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_tokenizer
-from twmd_registry.models.siamese import SiameseRegressor, load_line, mark_second_texts, save_line, take_apart
+from twmd_registry.models.siamese import SiameseRegressor, fit_pair, load_line, save_line, stack_pairs
 
 PACKAGED = packaged_adapters() / "stsb-siamese"
 EMBEDDED = "0336012e2308"
@@ -31,11 +33,21 @@ def adapter(tmp_path: Path) -> Path:
     return shutil.copytree(PACKAGED, tmp_path / "adapter")
 
 
-def test_row_of_a_pair_comes_apart_into_two_rows_of_a_text() -> None:
-    tokenizer = load_tokenizer(find_model("embedded"))
-    ids, masks = take_apart(**tokenizer(FIRST, SECOND, padding=True, return_tensors="pt"))
-    for row, mask, text in zip(ids, masks, FIRST + SECOND, strict=True):
-        assert row[mask].tolist() == tokenizer(text)["input_ids"]
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_pairs_are_cut_as_by_longest_first(family: str, tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(find_model(str(tiny.save_encoder(family, tmp_path / family))))
+    draw = random.Random(1)
+    for _ in range(300):
+        first, second = (" ".join(draw.choices(tiny.WORDS, k=draw.randint(1, 12))) for _ in "ab")
+        limit = draw.randint(5, 24)
+        joined = tokenizer(first, second, truncation="longest_first", max_length=limit)
+        whole = tokenise(tokenizer, [first, second], None)
+        for side, text in enumerate(fit_pair(whole[0], whole[1], limit)):
+            own = [
+                token for token, place in zip(joined["input_ids"], joined.sequence_ids(), strict=True) if place == side
+            ]
+            assert text.ids.tolist() == [tokenizer.cls_token_id, *own, tokenizer.sep_token_id]
+            assert text.truncated == (len(text.ids) < len(whole[side].ids))
 
 
 def test_score_is_a_line_on_the_cosine_of_mean_vectors(adapter: Path) -> None:
@@ -53,13 +65,10 @@ def test_score_is_a_line_on_the_cosine_of_mean_vectors(adapter: Path) -> None:
 def test_gradients_reach_line_and_encoder(tmp_path: Path) -> None:
     encoder = AutoModel.from_pretrained(tiny.save_encoder("bert", tmp_path))
     network = SiameseRegressor(encoder)
-    batch = tiny.tokenizer()(
-        ["the cat", "a dog"],
-        ["it ran", "we saw it again"],
-        padding=True,
-        return_tensors="pt",
-        return_token_type_ids=True,
+    firsts, seconds = (
+        tiny.tokenizer()(texts)["input_ids"] for texts in (["the cat", "a dog"], ["it ran", "we saw it again"])
     )
+    batch = stack_pairs(list(zip(firsts, seconds, strict=True)), padding=1)
     found = network(**batch, labels=torch.tensor([1.0, 4.0]))
     errors = found.logits[:, 0] - torch.tensor([1.0, 4.0])
     assert float(found.loss.detach()) == pytest.approx(float((errors**2).mean().detach()))
@@ -141,21 +150,3 @@ def test_padding_on_the_left_changes_nothing(adapter: Path, tmp_path: Path) -> N
     save_line(load_line(adapter / HEAD_FILE, EMBEDDED), adapter, find_model(str(folder)).fingerprint)
     found = twmd_registry.scorer("stsscore", model=str(folder), adapter=str(adapter), scale=5).score(FIRST, SECOND)
     assert found.scores == pytest.approx(twmd_registry.scorer("stsscore").score(FIRST, SECOND).scores, abs=1e-6)
-
-
-def test_pairs_of_a_tokenizer_without_token_types_are_taken_apart(tmp_path: Path) -> None:
-    tokenizer = load_tokenizer(find_model(str(tiny.save_encoder("roberta", tmp_path / "roberta"))))
-    assert "token_type_ids" not in tokenizer.model_input_names
-    firsts, seconds = ["the cat sat", "a dog"], ["it ran", "we saw it again"]
-    apart = tokenizer([*firsts, *seconds])["input_ids"]
-    mark_second_texts(tokenizer, "roberta")
-    ids, mask = take_apart(**tokenizer(firsts, seconds, padding=True, return_tensors="pt"))
-    assert [row[kept].tolist() for row, kept in zip(ids, mask, strict=True)] == apart
-    assert tokenizer(firsts)["input_ids"] == apart[:2]
-
-
-def test_tokenizer_that_marks_no_beginning_cannot_take_pairs_apart(tmp_path: Path) -> None:
-    tokenizer = load_tokenizer(find_model(str(tiny.save_encoder("roberta", tmp_path / "roberta"))))
-    tokenizer.cls_token = None
-    with pytest.raises(ModelError, match="roberta marks no beginning and end of a text"):
-        mark_second_texts(tokenizer, "roberta")

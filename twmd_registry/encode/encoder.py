@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,36 +22,10 @@ from twmd_registry.models.load import BLANK, check_vocabulary, length_limit, loa
 from twmd_registry.models.packaged import PackagedTokenizer, UnigramTokenizer, is_packaged, load_bert, read_tokenizer
 from twmd_registry.models.vectors import is_static, load_static
 from twmd_registry.registry.names import UNKNOWN_SHARE
-from twmd_registry.tensors import EncodedTexts
+from twmd_registry.tensors import LEFT_OUT, EncodedTexts, TextTokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
-
-LEFT_OUT = 3
-"""The mark of a word that has no vector."""
-
-
-class TextTokens(NamedTuple):
-    """The tokens of a text.
-
-    Attributes:
-        special: 0 for a token of the text, 1 for the special token that opens it, 2 for any other special token,
-            `LEFT_OUT` for a word that is left out because the vocabulary does not hold it; shape (t,), uint8.
-        ids: Token ids, special tokens included; shape (t,), int64.
-        codes: As `EncodedTexts.unknown`; shape (t,), int64.
-        empty: Whether the text is blank, or has no token of its own, left out or not.
-        truncated: Whether it was cut.
-        unknown: Whether more than `UNKNOWN_SHARE` of its own tokens are unknown, where such are kept.
-        missing: Surface strings of its out-of-vocabulary tokens, or of the words that are dropped.
-    """
-
-    special: np.ndarray
-    ids: np.ndarray
-    codes: np.ndarray
-    empty: bool
-    truncated: bool
-    unknown: bool
-    missing: tuple[str, ...] = ()
 
 
 class Encoder(LoadedModel):
@@ -231,16 +205,13 @@ def tokenise(
             ids = tokenizer.full_ids[ids]
         special = np.array(encoding.special_tokens_mask, dtype=np.uint8) * 2
         special[:1] //= 2  # the token that opens the text has the mark 1
-        truncated = limit is not None and len(ids) > limit
-        if limit is not None and truncated:
-            own = np.flatnonzero(special == 0)
-            closing = len(ids) - 1 - int(own[-1]) if len(own) else 0
-            kept = np.r_[0 : limit - closing, len(ids) - closing : len(ids)]
-            ids, special = ids[kept], special[kept]
         empty = BLANK.fullmatch(text) is not None or bool(special.all())
-        if ((special == 0) & (ids == tokenizer.unk_token_id)).any():
+        tokens = TextTokens(special, ids, np.zeros_like(ids), empty, truncated=False, unknown=False)
+        if limit is not None and len(ids) > limit:
+            tokens = tokens.cut(limit)
+        if ((tokens.special == 0) & (tokens.ids == tokenizer.unk_token_id)).any():
             odd.append(len(found))
-        found.append(TextTokens(special, ids, np.zeros_like(ids), empty, truncated, unknown=False))
+        found.append(tokens)
     # Only the slower call gives the character offsets of a token.
     for i, encoding in zip(odd, backend.encode_batch([texts[i] for i in odd]), strict=True):
         special, ids, codes, *_ = found[i]
@@ -264,8 +235,7 @@ def split_into_windows(text: TextTokens, size: int, stride: int) -> list[np.ndar
     """
     if len(text.ids) <= size:
         return [np.arange(len(text.ids))]
-    own = np.flatnonzero(np.isin(text.special, (0, LEFT_OUT)))
-    first, last = int(own[0]), int(own[-1]) + 1
+    first, last = int(text.own[0]), int(text.own[-1]) + 1
     opening, closing = np.arange(first), np.arange(last, len(text.ids))
     room = size - len(opening) - len(closing)
     begins = [*range(first, last - room, stride), last - room]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 
 from twmd_registry.encode.cache import CachedText, EncodingCache, TextKey
-from twmd_registry.encode.encoder import Encoder, TextTokens
-from twmd_registry.tensors import EncodedTexts, TextFlags, span_indices
+from twmd_registry.encode.encoder import Encoder
+from twmd_registry.tensors import EncodedTexts, TextFlags, TextTokens, span_indices
 
 
 class TextStore:
@@ -65,7 +65,7 @@ class TextStore:
             new = np.setdiff1d(new, list(cached))
         if len(new):
             tokens = self._encoder.tokenise([self._texts[i] for i in new], *self._reading)
-            self._flag(new, tokens)
+            self._flags.note(new, tokens)
             full, encoded = [text for text in tokens if not text.empty], self._nothing
             if full:
                 encoded = self._encoder.encode(
@@ -84,14 +84,6 @@ class TextStore:
         self._held, self._held_texts = held, numbers
         order = np.argsort(self._held_texts)
         return self._held, order[np.searchsorted(self._held_texts, texts, sorter=order)]
-
-    def _flag(self, texts: Iterable[int], facts: Iterable[TextTokens | CachedText]) -> None:
-        """Set the flags of some texts."""
-        for i, text in zip(texts, facts, strict=True):
-            self._flags.empty[i], self._flags.truncated[i] = text.empty, text.truncated
-            self._flags.unknown[i] = text.unknown
-            if text.missing:
-                self._flags.missing[int(i)] = text.missing
 
     def forget(self, chunk: int, most_tokens: int) -> None:
         """Hold only texts that a chunk after `chunk` needs, the soonest needed first, up to a number of tokens."""
@@ -130,7 +122,7 @@ class TextStore:
 
     def _load(self, cached: dict[int, CachedText]) -> EncodedTexts:
         """Copy cached texts to the encoder's device, and set their flags."""
-        self._flag(cached, cached.values())
+        self._flags.note(cached, cached.values())
         vectors, *sides = list(zip(*cached.values(), strict=True))[:4]
         layers = {
             k: torch.from_numpy(np.concatenate([text[j] for text in vectors])).to(self._encoder.device)

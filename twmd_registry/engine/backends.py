@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from twmd_registry.encode import idf
-from twmd_registry.encode.encoder import Encoder, check_layer, last_layers, rule_layer
+from twmd_registry.encode.encoder import Encoder, check_layer, last_layers, rule_layer, tokenise
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, find_background, fit_background
 from twmd_registry.encode.words import STOP_WORDS, as_tokenized, find_stop_words
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
@@ -368,23 +368,26 @@ class RegressionBackend(Backend):
     def _score_group(
         self, group: Sequence[RegressionBackend], orders: Sequence[First], pairs: Pairs, progress: Progress | None
     ) -> Scored:
-        flags = self.model.flag_texts(pairs.texts)
+        tokens = tokenise(self.model.tokenizer, pairs.texts, None)
+        flags = TextFlags._make([*np.zeros((6, len(tokens)), dtype=bool), {}])
+        flags.note(range(len(tokens)), tokens)
         empty = flags.empty
         different, inverse = np.unique(np.stack([pairs.hyp, pairs.ref]), axis=1, return_inverse=True)
         hyp, ref = different
         full = np.flatnonzero(~empty[hyp] & ~empty[ref])
         raw: dict[First, np.ndarray] = {}
         for first in orders if len(full) else ():
-            before, after = (hyp[full], ref[full]) if first == "prediction" else (ref[full], hyp[full])
+            sides = np.stack((hyp[full], ref[full]) if first == "prediction" else (ref[full], hyp[full]), axis=1)
             with torch.inference_mode(), exact_arithmetic():
                 raw[first], truncated = self.model.predict(
-                    [pairs.texts[i] for i in before],
-                    [pairs.texts[i] for i in after],
+                    pairs.texts,
+                    tokens,
+                    sides,
                     limit=self.spec.limit,
                     batch_tokens=self.options.batch_tokens,
                     progress=progress,
                 )
-            flags.truncated[np.stack([before, after], axis=1)[truncated]] = True
+            flags.truncated[sides[truncated]] = True
         found = []
         for backend in group:
             scores = (empty[hyp] & empty[ref]).astype(np.float64)  # 1 for two empty texts, 0 for one, as `align_pairs`

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from scipy import stats
 
-from twmd_registry.encode.encoder import Encoder, TextTokens
+from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.input_warnings import warn_about_small_samples
@@ -25,7 +25,7 @@ from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Centering, MetricName, Special
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.tensors import TokenVectors
+from twmd_registry.tensors import TextTokens, TokenVectors
 
 PAIRS = 2000
 """Largest number of word pairs per similarity; memory holds at most six vectors for each, in every layer."""

@@ -17,7 +17,6 @@ from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, read_ad
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.inference import LoadedModel, check_finite
 from twmd_registry.models.load import (
-    BLANK,
     check_token_types,
     check_vocabulary,
     length_limit,
@@ -25,14 +24,11 @@ from twmd_registry.models.load import (
     load_network,
     load_tokenizer,
 )
-from twmd_registry.models.packaged import is_packaged, load_bert
-from twmd_registry.models.siamese import SiameseRegressor, load_line, mark_second_texts
+from twmd_registry.models.packaged import is_packaged, load_bert, read_tokenizer
+from twmd_registry.models.siamese import SiameseRegressor, fit_pair, load_line, stack_pairs
 from twmd_registry.models.vectors import is_static
 from twmd_registry.registry.fingerprint import SHARD_INDEX, weight_files
-from twmd_registry.registry.names import UNKNOWN_SHARE
-from twmd_registry.tensors import TextFlags
-
-_TEXTS_AT_ONCE = 4096
+from twmd_registry.tensors import TextTokens
 
 
 class Regressor(LoadedModel):
@@ -42,9 +38,12 @@ class Regressor(LoadedModel):
         dtype: Name of the encoder's number format.
         lock: Held while the model is used: its tokenizer has state.
         reads_apart: Whether it encodes each text alone, so that their order has no effect.
+        joints: Special tokens of a pair beyond those of its texts, of which the one that opens both counts once.
     """
 
     shortest = 5  # two texts of one token each and three special tokens
+    joints = 0
+    tokenizer: Any
 
     def __init__(self, files: ModelFiles, adapter: AdapterFiles | None, dtype: str, device: torch.device) -> None:
         """Load the model, and merge an adapter: of a cross-encoder with the head in its weights, of a siamese model
@@ -58,14 +57,13 @@ class Regressor(LoadedModel):
                 f"model {files.label} holds static word vectors: stsscore needs a regression model, which reads "
                 "both texts."
             )
-        self.tokenizer = load_tokenizer(files)
-        self.tokenizer.padding_side = "right"  # `take_apart` needs it; a cross-encoder does not mind
+        network: Any
         if adapter and adapter.head:
-            mark_second_texts(self.tokenizer, files.label)
             if is_packaged(files, adapter):
-                encoder = load_bert(files, adapter, dtype)
+                encoder, self.tokenizer = load_bert(files, adapter, dtype), read_tokenizer(files)
             else:
-                encoder = merge(load_encoder(files, dtype), adapter, files)
+                encoder, self.tokenizer = merge(load_encoder(files, dtype), adapter, files), load_tokenizer(files)
+                check_vocabulary(self.tokenizer, encoder, files.label)
             network = SiameseRegressor(encoder, load_line(adapter.head, files.fingerprint))
         elif adapter and read_adapter_config(adapter, "task_type") == "FEATURE_EXTRACTION":
             raise ModelError(
@@ -75,86 +73,65 @@ class Regressor(LoadedModel):
         else:
             network = _cross_encoder(files, adapter, dtype)
             encoder = getattr(network, network.base_model_prefix, network)
+            self.tokenizer = load_tokenizer(files)
+            self.tokenizer.padding_side = "right"
+            check_vocabulary(self.tokenizer, encoder, files.label)
+            check_token_types(self.tokenizer, encoder, files.label)
+            alone, joined = (self.tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
+            self.joints = joined - 2 * alone + 1
         self.network = network.to(device).eval()
         self.files = files
         self.reads_apart = isinstance(network, SiameseRegressor)
-        if not is_packaged(files, adapter):
-            check_vocabulary(self.tokenizer, encoder, files.label)
-        if not self.reads_apart:
-            check_token_types(self.tokenizer, encoder, files.label)
         self.limit = length_limit(encoder, self.tokenizer)
         self.device = device
         self.dtype = dtype
         self.lock = RLock()
 
-    def flag_texts(self, texts: Sequence[str]) -> TextFlags:
-        """Return which texts have no token (blank, or every character dropped), and which have unknown ones."""
-        flags = TextFlags._make([*np.zeros((6, len(texts)), dtype=bool), {}])
-        for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            part = list(texts[start : start + _TEXTS_AT_ONCE])
-            rows = self.tokenizer(part, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-            for i, (text, ids, spans) in enumerate(
-                zip(part, rows["input_ids"], rows["offset_mapping"], strict=True), start
-            ):
-                words = tuple(
-                    text[slice(*span)]
-                    for token, span in zip(ids, spans, strict=True)
-                    if token == self.tokenizer.unk_token_id
-                )
-                flags.empty[i] = not ids or BLANK.fullmatch(text) is not None
-                flags.unknown[i] = len(words) > UNKNOWN_SHARE * len(ids)
-                flags.missing.update({i: words} if words else {})
-        return flags
-
     def predict(
         self,
-        firsts: Sequence[str],
-        seconds: Sequence[str],
+        texts: Sequence[str],
+        tokens: Sequence[TextTokens],
+        pairs: np.ndarray,
         *,
         limit: int | None = None,
         batch_tokens: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Predict one number per pair, longest pairs first; of a pair that is too long the longer text is cut.
+        """Predict one number per pair, longest pairs first; of a pair beyond `limit` tokens the longer text is cut.
 
-        Args:
-            firsts: First texts (the predictions).
-            seconds: Second texts (the references).
-            limit: Most tokens of a pair; None for the model's own limit.
-            batch_tokens: Most padded tokens at once.
-            progress: Called after every batch with the number of pairs in it.
-
-        Returns:
-            The head's raw output (logit), shape (pairs,), float64; and whether a pair's first and second text were cut,
-            shape (pairs, 2).
-
-        Raises:
-            ModelError: Out of memory with a single pair, a prediction that is not finite, or a tokenizer of another
-                model.
+        `pairs` are the numbers of the first and the second text of every pair, shape (pairs, 2); `tokens` are those of
+        the whole texts. `progress` is called with the number of pairs of every batch. Returns the head's raw output
+        (logit), shape (pairs,), float64, and whether a pair's texts were cut, shape (pairs, 2). Raises `ModelError`:
+        out of memory with a single pair, or a prediction that is not finite.
         """
         cut = self.check_limit(limit)
-        rows = self.tokenizer(list(firsts), list(seconds), verbose=False)
-        truncated = np.zeros((len(firsts), 2), dtype=bool)
-        for i in [i for i, row in enumerate(rows["input_ids"]) if cut is not None and len(row) > cut]:
-            short = self.tokenizer(firsts[i], seconds[i], truncation="longest_first", max_length=cut)
-            truncated[i] = [short.sequence_ids(0).count(text) < rows.sequence_ids(i).count(text) for text in (0, 1)]
-            for name, row in short.items():
-                rows[name][i] = row
-        lengths = np.array([len(row) for row in rows["input_ids"]])
+        room = None if cut is None else cut - self.joints
+        fitted = [fit_pair(tokens[first], tokens[second], room) for first, second in pairs.tolist()]
+        if self.reads_apart:
+            lengths = np.array([len(first.ids) + len(second.ids) - 1 for first, second in fitted])
+
+            def inputs(batch: np.ndarray) -> Any:
+                return stack_pairs([[text.ids for text in fitted[i]] for i in batch], self.tokenizer.pad_token_id or 0)
+        else:
+            firsts, seconds = ([texts[i] for i in side] for side in pairs.T)
+            rows = self.tokenizer(firsts, seconds, truncation=cut is not None and "longest_first", max_length=cut)
+            lengths = np.array([len(row) for row in rows["input_ids"]])
+
+            def inputs(batch: np.ndarray) -> Any:
+                columns = {name: [column[i] for i in batch] for name, column in rows.items()}
+                return self.tokenizer.pad(columns, return_tensors="pt")
+
         values = np.zeros(len(lengths))
 
         def forward(batch: np.ndarray) -> None:
-            inputs = self.tokenizer.pad(
-                {name: [column[i] for i in batch] for name, column in rows.items()}, return_tensors="pt"
-            )
-            logits = self.network(**inputs.to(self.device)).logits[:, 0]
+            logits = self.network(**{name: rows.to(self.device) for name, rows in inputs(batch).items()}).logits[:, 0]
             check_finite(logits, self.files.label, self.dtype)
             values[batch] = logits.to("cpu", torch.float64).numpy()
             if progress is not None:
                 progress(len(batch))
 
         self.run_batches(lengths, batch_tokens, forward)
-        return values, truncated
+        return values, np.array([[text.truncated for text in pair] for pair in fitted])
 
 
 def _cross_encoder(files: ModelFiles, adapter: AdapterFiles | None, dtype: str) -> Any:

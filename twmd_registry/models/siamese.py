@@ -1,70 +1,53 @@
 """A regression model that encodes the two texts separately: the cosine of their mean vectors on the ratings' scale.
 
 ``logit = weight * cos(u, v) + bias``, u and v the means of the last hidden states (Reimers & Gurevych 2019, the
-regression objective, with a trained line instead of the bare cosine). Its input is that of a BERT cross-encoder, the
-tokens of a pair in one row, so that both are scored and trained by the same code.
+regression objective, with a trained line instead of the bare cosine).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from tokenizers.processors import TemplateProcessing
 from torch import Tensor
 
 from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import HEAD_FILE
 from twmd_registry.registry.paths import write_atomically
+from twmd_registry.tensors import TextTokens
 
 BASE = "base"
 """The entry of its metadata that names the content of the base model."""
 
 
-def mark_second_texts(tokenizer: Any, name: str) -> None:
-    """Make a fast tokenizer write pairs as `take_apart` reads them, in the format of BERT; a tokenizer without token
-    types, such as XLM-RoBERTa's, gets them.
-
-    Raises:
-        ModelError: It has no special token at the beginning or at the end of a text.
+def fit_pair(first: TextTokens, second: TextTokens, limit: int | None) -> tuple[TextTokens, TextTokens]:
+    """Return two texts cut to `limit` tokens in all, of which the token that opens both counts once: the longer text
+    loses tokens, and then both, as by transformers' ``longest_first``.
     """
-    if "token_type_ids" in tokenizer.model_input_names:
-        return
-    begin, end = tokenizer.cls_token, tokenizer.sep_token
-    if begin is None or end is None:
-        raise ModelError(f"{name} marks no beginning and end of a text: a siamese model cannot take pairs apart.")
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-        single=f"{begin} $A {end}",
-        pair=f"{begin}:0 $A:0 {end}:0 $B:1 {end}:1",
-        special_tokens=[(begin, tokenizer.cls_token_id), (end, tokenizer.sep_token_id)],
+    if limit is None or len(first.ids) + len(second.ids) - 1 <= limit:
+        return first, second
+    shorter = min(len(first.ids), len(second.ids), (limit + 1) // 2)
+    sizes = [shorter, limit + 1 - shorter]
+    if len(first.ids) > len(second.ids):
+        sizes.reverse()
+    first, second = (
+        text.cut(size) if len(text.ids) > size else text for text, size in zip((first, second), sizes, strict=True)
     )
-    tokenizer.model_input_names = [*tokenizer.model_input_names, "token_type_ids"]
+    return first, second
 
 
-def take_apart(input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Take rows ``[CLS] a [SEP] b [SEP]`` apart into ``[CLS] a [SEP]`` and ``[CLS] b [SEP]``.
-
-    Args:
-        input_ids: Token ids, padded on the right; shape (B, T).
-        attention_mask: 1 for tokens; shape (B, T).
-        token_type_ids: 1 for the second text; shape (B, T).
-
-    Returns:
-        Token ids of B first texts, then of B second texts, each with its special tokens; and which of them are tokens.
-        Both of shape (2B, T).
-    """
-    second = (token_type_ids == 1) & (attention_mask == 1)
-    first_lengths = (attention_mask == 1).sum(1) - second.sum(1)
-    lengths = torch.cat([first_lengths, second.sum(1) + 1])  # (2B,)
-    places = torch.arange(int(lengths.max()), device=input_ids.device)  # (T',)
-    # The second text's row begins with the pair's first token ([CLS]) and goes on where the first text ends.
-    from_second = torch.where(places == 0, 0, first_lengths[:, None] + places - 1).clamp(max=input_ids.shape[1] - 1)
-    from_first = places.clamp(max=input_ids.shape[1] - 1).expand(len(input_ids), -1)
-    ids = torch.cat([input_ids.gather(1, from_first), input_ids.gather(1, from_second)])
-    return ids, places < lengths[:, None]
+def stack_pairs(pairs: Sequence[Sequence[Sequence[int] | np.ndarray]], padding: int) -> dict[str, Tensor]:
+    """Return the arguments of `SiameseRegressor.forward` for B pairs of token ids."""
+    lengths = np.array([[len(ids) for ids in pair] for pair in pairs])  # (B, 2)
+    mask = np.arange(lengths.max()) < lengths[..., None]  # (B, 2, T)
+    padded = np.full(mask.shape, padding, dtype=np.int64)
+    padded[mask] = np.concatenate([ids for pair in pairs for ids in pair])
+    return {"input_ids": torch.from_numpy(padded), "attention_mask": torch.from_numpy(mask)}
 
 
 class Prediction(NamedTuple):
@@ -91,11 +74,15 @@ class SiameseRegressor(torch.nn.Module):
             torch.nn.init.constant_(self.line.weight, 5.0)
             torch.nn.init.zeros_(self.line.bias)
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, labels: Tensor | None = None
-    ) -> Prediction:
-        """Predict one number per pair; with ``labels`` (B,), also the mean squared error."""
-        ids, mask = take_apart(input_ids, attention_mask, token_type_ids)
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor | None = None) -> Prediction:
+        """Predict one number per pair; with ``labels`` (B,), also the mean squared error.
+
+        Args:
+            input_ids: Token ids of first and second texts, with their special tokens; shape (B, 2, T).
+            attention_mask: Which of them are tokens; shape (B, 2, T), bool.
+            labels: Ratings; shape (B,).
+        """
+        ids, mask = (rows.transpose(0, 1).flatten(0, 1) for rows in (input_ids, attention_mask))  # (2B, T)
         hidden = self.encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state.float()  # (2B, T, D)
         weight = mask[..., None].float()
         first, second = ((hidden * weight).sum(1) / weight.sum(1)).chunk(2)  # (B, D) each

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from twmd_registry.encode.encoder import tokenise
 from twmd_registry.engine.scorer import scorer
 from twmd_registry.errors import InputError, warn
 from twmd_registry.judgments.rated import RatedSegments, join
@@ -23,6 +25,7 @@ from twmd_registry.judgments.sentence_pairs import HIGHEST, read_stsb
 from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_encoder, load_tokenizer
+from twmd_registry.models.siamese import SiameseRegressor, fit_pair, save_line, stack_pairs
 from twmd_registry.registry.names import EMBEDDED_MODEL, Dtype
 from twmd_registry.train.data import TrainingData, hashes_of
 from twmd_registry.train.model import add_lora, require_training, train_in_bfloat16
@@ -67,16 +70,12 @@ def train_stsb(
     require_training()
     from transformers import TrainingArguments, set_seed
 
-    from twmd_registry.models.siamese import SiameseRegressor, mark_second_texts, save_line
-
     data = {name: [TrainingData(f"STS-B {name}", read_stsb(folder / f"{name}.csv"))] for name in ("train", "dev")}
     data["train"] += [_as_pairs(own) for own in rated]
     pairs = {name: reduce(join, (own.rated for own in sources)) for name, sources in data.items()}
     _warn_about_overlap(pairs["train"], pairs["dev"])
     files = find_model(model)
     tokenizer = load_tokenizer(files)
-    tokenizer.padding_side = "right"
-    mark_second_texts(tokenizer, files.label)
     set_seed(SEED)
     network = SiameseRegressor(add_lora(load_encoder(files, "float32"), RANK, "all-linear"))
     with writing(output):
@@ -105,14 +104,18 @@ def _as_pairs(data: TrainingData) -> TrainingData:
 
 def _train(network: Any, arguments: Any, pairs: Mapping[str, RatedSegments], tokenizer: Any) -> float:
     """Train, and return the Pearson correlation on dev of the best epoch, whose weights are kept."""
-    from transformers import DataCollatorWithPadding, Trainer
+    from transformers import Trainer
+
+    def collate(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        labels = torch.tensor([row["labels"] for row in rows])
+        return stack_pairs([row["input_ids"] for row in rows], tokenizer.pad_token_id or 0) | {"labels": labels}
 
     trainer = Trainer(
         model=network,
         args=arguments,
         train_dataset=_tokenise_pairs(pairs["train"], tokenizer),
         eval_dataset=_tokenise_pairs(pairs["dev"], tokenizer),
-        data_collator=DataCollatorWithPadding(tokenizer),
+        data_collator=collate,
         compute_metrics=lambda p: {"pearson": float(np.corrcoef(np.squeeze(p.predictions), p.label_ids)[0, 1])},
     )
     trainer.train()
@@ -123,10 +126,10 @@ def _tokenise_pairs(rated: RatedSegments, tokenizer: Any) -> Any:
     """Return the data set that the Trainer reads: the token ids of every pair, and its rating."""
     from datasets import Dataset
 
-    encoded = tokenizer(
-        rated.predictions, rated.references, truncation="longest_first", max_length=tokenizer.model_max_length
-    )
-    return Dataset.from_dict({**encoded, "labels": rated.ratings.tolist()})
+    sides = (tokenise(tokenizer, texts, None) for texts in (rated.predictions, rated.references))
+    pairs = [fit_pair(first, second, tokenizer.model_max_length) for first, second in zip(*sides, strict=True)]
+    ids = [[first.ids, second.ids] for first, second in pairs]
+    return Dataset.from_dict({"input_ids": ids, "labels": rated.ratings.tolist()})
 
 
 def _save_documents(
