@@ -160,17 +160,9 @@ def run_task(
             columns.append({f"{name} (x {part.weight:g})": part.value for name, part in parts[-1].items()})
             if progress:
                 progress(len(rated.ratings))
-    averages = [average(own.values()) for own in parts]
-    order = sorted(range(len(scored)), key=lambda k: averages[k] if wanted.people else -averages[k])
-    return TaskResult(
-        task,
-        write_name("task", fields),
-        (*notes, *overlaps),
-        tuple(scored[k] for k in order),
-        tuple(averages[k] for k in order),
-        tuple(parts[k] for k in order),
-        tuple(columns[k] for k in order),
-    )
+    rows = list(zip(scored, [average(own.values()) for own in parts], parts, columns, strict=True))
+    rows.sort(key=lambda row: row[1] if wanted.people else -row[1])  # the best first
+    return TaskResult(task, write_name("task", fields), (*notes, *overlaps), *zip(*rows, strict=True))
 
 
 def _measure_ranks(

@@ -79,18 +79,15 @@ def make_settings(
     for row, keys in experiment.rows.items():
         other = keys.get("against")
         against = _metric(other, model, _layers(other, own, asked, depth)[0]) if other else None
+        used = {"preset", *entry(keys["metric"]).keys} if "metric" in keys else ()
+        shared = {key: value for key, value in experiment.keys.items() if key in used}
         for values in itertools.product(*axes.values()):
             varied = dict(zip(axes, values, strict=True))
-            shared = {key: value for key, value in experiment.keys.items() if key in _keys_of(keys)}
             applied = shared | keys | varied
             for layers in _layers(applied, own, asked, depth):
                 metric = _metric(applied, model, layers)
                 result.append(Setting(row, metric, varied, against, keys.get("half", ""), keys.get("optional", False)))
     return result
-
-
-def _keys_of(row: Mapping[str, Any]) -> set[str]:
-    return {"preset", *entry(row["metric"]).keys} if "metric" in row else set()
 
 
 def _layers(row: Mapping[str, Any], own: Sequence[int], asked: int | None, depth: int) -> list[list[int]]:
