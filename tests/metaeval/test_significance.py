@@ -150,7 +150,8 @@ def test_permutation_p_is_the_share_of_all_swaps(items: list[str] | None, single
     assert test == permutation(a, b, rate(people)._replace(item=items), "pearson", trials=2000, single=single)
 
 
-def test_single_permutation_of_acc_eq_swaps_the_results_of_pairs() -> None:
+@pytest.mark.parametrize("single", [True, False])
+def test_permutation_of_acc_eq_swaps_the_results_of_pairs_or_of_items(single: bool) -> None:
     items = ["a", "a", "b", "b", "b", "c", "c", "d"]
     people, a, b = np.array([[1.0, 2, 3, 1, 1, 2, 5, 0], [1, 2, 9, 3, 4, 7, 8, 0], [5, 2, 3, 4, 3.5, 6, 1, 0]])
     pairs, of_item = np.array([(0, 1), (2, 3), (2, 4), (3, 4), (5, 6)]).T, np.array([1, 3, 3, 3, 1])
@@ -161,9 +162,10 @@ def test_single_permutation_of_acc_eq_swaps_the_results_of_pairs() -> None:
         return max(((np.sign(own) == order) / of_item / 3 for own in tied), key=np.sum)
 
     difference = results(a) - results(b)
-    signs = 1 - 2 * np.array(list(np.ndindex(*(2,) * len(difference))))
+    swapped = np.arange(5) if single else np.array([0, 1, 1, 1, 2])
+    signs = 1 - 2 * np.array(list(np.ndindex(*(2,) * (swapped[-1] + 1))))[:, swapped]
     exact = np.mean(signs @ difference >= difference.sum() - 1e-12)
-    test = permutation(a, b, rate(people)._replace(item=items), "acc_eq", trials=4000, single=True)
+    test = permutation(a, b, rate(people)._replace(item=items), "acc_eq", trials=4000, single=single)
     assert test.difference == pytest.approx(difference.sum())
     assert 0.05 < exact < 0.95
     assert test.p == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 4000) + 1 / 4000)

@@ -65,7 +65,7 @@ class CorrelationEstimate(NamedTuple):
         units: How many rows, or items, a resample draws.
         resampled: From weights, shape (units, B), to the statistic of every resample, shape (B,); NaN where undefined.
         epsilon: Of ``acc_eq``, the greatest difference of two scores that is a tie; None for other statistics.
-        pairs: Of ``acc_eq``, what every pair of segments adds to the value; shape (P,).
+        pairs: Of ``acc_eq``, what every pair of segments adds to the value, and the pair's first row; shape (P,) each.
     """
 
     value: float
@@ -73,7 +73,7 @@ class CorrelationEstimate(NamedTuple):
     units: int
     resampled: Callable[[np.ndarray], np.ndarray]
     epsilon: float | None = None
-    pairs: np.ndarray | None = None
+    pairs: tuple[np.ndarray, np.ndarray] = (np.zeros(0), np.zeros(0, dtype=np.intp))
 
 
 Items = Sequence[str] | np.ndarray
@@ -317,7 +317,8 @@ def _make_acc_eq(ratings: np.ndarray, items: Items) -> Estimator:
         value, epsilon = calibrate(np.ones(len(sizes)))
         segments = len(np.unique([first, second]))
         correct = np.where(np.abs(metric) <= epsilon, people == 0, alike)
-        return CorrelationEstimate(value, segments, len(sizes), resampled, epsilon, correct / sizes[item] / len(sizes))
+        pairs = correct / sizes[item] / len(sizes), first
+        return CorrelationEstimate(value, segments, len(sizes), resampled, epsilon, pairs)
 
     return estimate
 

@@ -125,8 +125,9 @@ def permutation(
 
     Both metrics' scores are standardised within every part that the statistic is computed in. In a trial the scores of
     every item are swapped between the metrics with probability 1/2, all segments of an item together; where the data do
-    not name items every segment is an item. With `single` every segment is swapped alone, which is their PERM-BOTH; of
-    ``acc_eq``, the result of every pair of segments, as mt-metrics-eval does by ``pairs``: epsilon stays the metric's.
+    not name items every segment is an item. With `single` every segment is swapped alone, which is their PERM-BOTH.
+    For ``acc_eq`` the results of an item's pairs are swapped, or of each pair alone: epsilon stays the metric's own, as
+    by ``pairs`` of mt-metrics-eval, unless pairs are of several items.
     ``p = (1 + trials with at least the observed difference) / (1 + trials)``; a part without a value in a trial is left
     out of that trial's mean, and a trial without any value counts as having at least that difference. Parts in which
     either metric's statistic is undefined are left out for both.
@@ -147,16 +148,14 @@ def permutation(
 
     Raises:
         SpecError: As for `agreement`, or no trial.
-        InputError: As for `agreement`, or a single item to swap.
-
-    Warns:
-        TwmdWarning: Fewer than `RELIABLE_SAMPLE` items, or segments where the data do not name items.
+        InputError: As for `agreement`, or a single item to swap; few items, or segments without items, are warned of.
     """
     wanted = statistic_named(statistic)
     check_sample(len(rated.ratings) if rated.item is None else len(set(rated.item)))
     both = _check_both(scores_a, scores_b, rated)
     swaps = _draw_swaps(rated._replace(item=None) if single else rated, trials, np.random.default_rng(seed))
-    permute = partial(_permute_pairs, seed=seed) if single and wanted is Statistic.ACC_EQ else _permute
+    of_items = wanted is Statistic.ACC_EQ and (single or averaging in {"group", "item"})
+    permute = partial(_permute_pairs, seed=seed if single else None) if of_items else _permute
     observed, permuted, undefined = list[float](), list[np.ndarray](), list[Undefined]()
     for name, rows, estimator in split_parts(rated, wanted, averaging, threshold=threshold):
         try:
@@ -224,11 +223,15 @@ def _permute(both: np.ndarray, estimator: Estimator, swaps: np.ndarray) -> np.nd
     return differences[column.reshape(-1)]
 
 
-def _permute_pairs(both: np.ndarray, estimator: Estimator, swaps: np.ndarray, seed: int) -> np.ndarray:
-    """Return the difference of ``acc_eq`` by column, results of pairs of segments swapped at random in all but the
-    first.
+def _permute_pairs(both: np.ndarray, estimator: Estimator, swaps: np.ndarray, seed: int | None) -> np.ndarray:
+    """Return the difference of ``acc_eq`` by column of swaps, where results of pairs are swapped: those of an item
+    together, or, with a seed, each alone, in all columns but the first.
     """
-    difference = np.diff([estimator(scores).pairs for scores in both[::-1]], axis=0)[0]  # (P,)
+    (own, first), (other, _) = (estimator(scores).pairs for scores in both)
+    difference = own - other  # (P,)
+    if seed is None:
+        by_row = np.bincount(first, weights=difference, minlength=len(swaps))
+        return np.asarray(difference.sum() - 2 * by_row @ swaps)
     difference, rng = difference[difference != 0], np.random.default_rng(seed)
     signed = (np.where(rng.random(len(difference)) < 0.5, difference, -difference) for _ in swaps.T[1:])
-    return np.array([difference.sum(), *(own.sum() for own in signed)])
+    return np.array([difference.sum(), *(each.sum() for each in signed)])
