@@ -19,7 +19,7 @@ CANDIDATES = [
     ["it rained all day", "the whole day was rainy", "nobody came"],
     ["one text alone"],
 ]
-METRICS = [*MetricName, "ensemble(twmd,2*sbert)"]
+METRICS = [*MetricName, "ensemble(twmd,2*sbert)", "ensemble(twmd;align=sentences)"]
 
 
 def tables(choices: tuple[Choice, ...]) -> list[np.ndarray]:
@@ -233,7 +233,8 @@ def test_bad_candidates_are_refused_with_their_row(candidates: Any, message: str
         ({"mean_vectors": True, "prune_confidence": 0.9}, "score no pairs"),
         ({"mean_vectors": True, "centering": "corpus"}, "leave out pairs"),
         ({"prune_confidence": 0.9, "centering": "batch"}, "leave out pairs"),
-        ({"mean_vectors": True, "metric": "stsscore"}, "stsscore has no token vectors"),
+        ({"mean_vectors": True, "metric": "stsscore"}, "stsscore and align=sentences have no"),
+        ({"mean_vectors": True, "align": "sentences"}, "stsscore and align=sentences have no"),
         ({"metric": "nist"}, "nist"),
     ],
 )

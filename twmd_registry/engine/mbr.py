@@ -246,9 +246,9 @@ def _score_with_means(
     def score_group(group: Sequence[Backend], pairs: Pairs, stage: Stage) -> Scored:
         if pairs.second == "sources":
             return group[0].score_group(group, pairs, stage)
-        backends = [backend for backend in group if isinstance(backend, TokenAlignmentBackend)]
+        backends = [own for own in group if isinstance(own, TokenAlignmentBackend) and not own.spec.align]
         if len(backends) < len(group):
-            raise SpecError(f"{MetricName.STSSCORE} has no token vectors to average: leave out mean_vectors.")
+            raise SpecError("stsscore and align=sentences have no token vectors of a text: leave out mean_vectors.")
         with stage(len(pairs.texts) * STEPS_PER_TEXT) as moved, backends[0].run(backends, pairs, moved) as run:
             vectors, flags = run.mean_vectors(), run.flags
         found = []
