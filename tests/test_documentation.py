@@ -302,9 +302,10 @@ def test_programs_are_on_the_pages_whose_programs_are_tested() -> None:
 
 def test_trainers_program_calls_what_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     # What it does, tests/plugins/transformers/test_trainer.py shows.
-    import transformers
+    from transformers import Seq2SeqTrainer
 
-    monkeypatch.setattr(transformers, "Seq2SeqTrainer", create_autospec(transformers.Seq2SeqTrainer))
+    transformers = sys.modules["transformers"]  # the import of a class may replace the lazy module that gives it
+    monkeypatch.setattr(transformers, "Seq2SeqTrainer", create_autospec(Seq2SeqTrainer))
     given: dict[str, Any] = {name: object() for name in ("model", "arguments", "train", "dev")}
     given["tokenizer"] = create_autospec(transformers.PreTrainedTokenizerFast, instance=True)
     exec(program_of(TRAINER), given)
