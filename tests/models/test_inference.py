@@ -57,7 +57,12 @@ def layouts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_batches_hold_texts_of_like_length_and_the_longest_come_first() -> None:
     model, seen = LoadedModel(), list[list[int]]()
     model.network, model.device = nn.Identity(), torch.device("cpu")
-    model.run_batches(np.array([2, 9, 3, 8]), 18, lambda batch: seen.append(batch.tolist()))
+
+    def forward(batch: np.ndarray) -> list[torch.Tensor]:
+        seen.append(batch.tolist())
+        return []
+
+    model.run_batches(np.array([2, 9, 3, 8]), 18, forward)
     assert seen == [[1, 3], [2, 0]]
 
 

@@ -17,7 +17,7 @@ from twmd_registry.encode.pieces import Vocabulary, pieces_of
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.inference import LoadedModel, check_finite
+from twmd_registry.models.inference import LoadedModel
 from twmd_registry.models.load import BLANK, check_vocabulary, length_limit, load_encoder, load_tokenizer
 from twmd_registry.models.packaged import PackagedTokenizer, UnigramTokenizer, is_packaged, load_bert, read_tokenizer
 from twmd_registry.models.vectors import is_static, load_static
@@ -147,7 +147,7 @@ class Encoder(LoadedModel):
             k: torch.zeros(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device) for k in wanted
         }
 
-        def forward(batch: np.ndarray) -> None:
+        def forward(batch: np.ndarray) -> list[Tensor]:
             here = np.concatenate([rows[i] for i in batch])
             padded = np.full((len(batch), int(widths[batch].max())), self.tokenizer.pad_token_id or 0, dtype=np.int64)
             mask = np.arange(padded.shape[1]) < widths[batch, None]
@@ -157,13 +157,15 @@ class Encoder(LoadedModel):
                 inputs["attention_mask"] = torch.from_numpy(mask.astype(np.int64)).to(self.device)
             where = torch.from_numpy(here).to(self.device)
             present = torch.from_numpy(np.flatnonzero(mask)).to(self.device)
+            states = []
             for k, state in hidden_states(self.network, self.blocks, wanted, inputs).items():
                 flat = state.flatten(0, 1).index_select(0, present) if has_padding else state.flatten(0, 1)  # (T, D)
-                check_finite(flat, self.files.label, self.dtype)
+                states.append(flat)
                 write = vectors[k].index_copy_ if repeats is None else vectors[k].index_add_
                 write(0, where, flat.to(torch.float32))
             if progress is not None:
                 progress(len(batch))
+            return states
 
         self.run_batches(widths, batch_tokens, forward)
         if repeats is not None:

@@ -123,7 +123,7 @@ class Scorer:
                 unknown tokens, a centering batch of one segment, a solver that stopped early, another number of
                 references than in the signature from which the scorer was made.
         """
-        return score_all([self], predictions, references, sources=sources)[0]
+        return score_segments([self], check_segments(predictions, references, sources))[0]
 
     def fit_baseline(
         self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None
@@ -439,19 +439,18 @@ def score_segments(
     rows = rows or range(len(segments.predictions))
     results: dict[Scorer, ScoreSet] = {}
     with collect_warnings() as held:  # several models, or chunks of the texts, may repeat a warning
-        counted = {
-            against: check_texts(
-                [member.backend for member in members if _against(member) == against], own, segments.sources, rows
-            )
-            for against, own in texts_of.items()
-        }
+        counted = {}
+        for compared, own in texts_of.items():
+            backends = [member.backend for member in members if member.requested.against == compared]
+            counted[compared] = check_texts(backends, own, segments.sources, rows)
         groups: dict[Hashable, list[Scorer]] = {}
         for member in dict.fromkeys(members):
-            groups.setdefault((member.backend.share_key, _against(member)), []).append(member)
-        models: dict[str, list[tuple[TextFlags, bool]]] = {}
+            groups.setdefault((member.backend.share_key, member.requested.against), []).append(member)
+        models: dict[str | None, list[tuple[TextFlags, bool]]] = {}
         stage = split_progress(progress, len(rows), len(groups)) if progress else lambda _work: nullcontext()
         for group in groups.values():
-            backend, backends, against = group[0].backend, [member.backend for member in group], _against(group[0])
+            backend, backends = group[0].backend, [member.backend for member in group]
+            against = backend.requested.against
             pairs = texts_of[against]
             if len(pairs.texts) >= RELIABLE_SAMPLE:
                 warn_about_split_words(backend.spec.model, backend.model, pairs.texts)
@@ -459,8 +458,8 @@ def score_segments(
             models.setdefault(against, []).append((flags, backend.model.static))
             for member, scores in zip(group, of_group, strict=True):
                 results[member] = _score_set(member, pairs, scores, flags, counted=counted[against], digest=digest)
-        for against, of_pairs in models.items():
-            warn_about_texts(texts_of[against], of_pairs, rows)
+        for compared, flagged in models.items():
+            warn_about_texts(texts_of[compared], flagged, rows)
         sets = [
             given.combine([results[member] for member in given.members])
             if isinstance(given, EnsembleScorer)
@@ -475,23 +474,19 @@ def score_segments(
     return sets
 
 
-def _against(member: Scorer) -> str:
-    return member.requested.against or "reference"
-
-
-def _pair_texts(members: Sequence[Scorer], segments: Segments) -> dict[str, Pairs]:
-    """Return the pairs that are compared, of predictions with references, sources, or both; raise an `InputError` where
-    a metric needs texts that are not there.
+def _pair_texts(members: Sequence[Scorer], segments: Segments) -> dict[str | None, Pairs]:
+    """Return the pairs that are compared: of predictions with references (None), with sources, or both; raise an
+    `InputError` where a metric needs texts that are not there.
     """
-    pairs = dict[str, Pairs]()
+    pairs = dict[str | None, Pairs]()
     for member in members:
-        against = _against(member)
+        against = member.requested.against
         if against == "source" and segments.sources is None:
             raise InputError(
                 f"{member.requested.metric} compares predictions with their sources (against=source): give sources, "
                 "one per prediction."
             )
-        if against == "reference" and not all(segments.references):
+        if against is None and not all(segments.references):
             raise InputError(
                 f"{member.requested.metric} compares predictions with references: give them, or set against=source and "
                 "give sources."

@@ -284,19 +284,6 @@ def quicken(network: nn.Module) -> None:
             module.__class__ = OneDnnLinear
 
 
-def check_finite(numbers: torch.Tensor, model: str, dtype: str) -> None:
-    """Refuse numbers that are not finite: of a broken model, or of a dtype with too small a range.
-
-    Raises:
-        NotFiniteError: Some of the numbers are not finite.
-    """
-    if not bool(torch.isfinite(numbers).all()):
-        way_out = (
-            "its weights are damaged" if dtype == "float32" else f"dtype={dtype} may be too small for it: try float32"
-        )
-        raise NotFiniteError(f"model {model} gives numbers that are not finite; {way_out}.")
-
-
 class LoadedModel:
     """Base of loaded models: a network and its device.
 
@@ -305,6 +292,7 @@ class LoadedModel:
         device: Its device.
         lock: To be held while it is used.
         files: The model's files.
+        dtype: Name of the number format.
         limit: Most tokens it can read, special tokens included; None for no limit.
         shortest: The smallest limit that leaves room for text beside special tokens.
         parked: Whether it waits in the CPU's memory.
@@ -315,6 +303,7 @@ class LoadedModel:
     device: torch.device
     lock: Any
     files: ModelFiles
+    dtype: str
     limit: int | None
     shortest: int
     parked = False
@@ -346,11 +335,14 @@ class LoadedModel:
             self.parked = True
         empty_device_cache()
 
-    def run_batches(self, lengths: np.ndarray, batch_tokens: int | None, forward: Callable[[np.ndarray], None]) -> None:
+    def run_batches(
+        self, lengths: np.ndarray, batch_tokens: int | None, forward: Callable[[np.ndarray], list[Tensor]]
+    ) -> None:
         """Call `forward` with the numbers of the texts of every batch: texts of like length, the longest first (so that
         memory that will not do fails at once, not at the end), of at most `batch_tokens` padded tokens (None: a number
         for the device; a single text may be longer). Halves batches for which memory does not suffice; raises a
-        `ModelError` if not even one text fits. Called with the lock held; a parked network is moved to its device.
+        `ModelError` if not even one text fits, and a `NotFiniteError` for numbers that are not finite: of a broken
+        model, or of a dtype with too small a range. Called with the lock held; a parked network is moved to its device.
         """
         if self.parked:
             self.network.to(self.device)
@@ -368,8 +360,12 @@ class LoadedModel:
                 batch = waiting.pop()
                 keep_exact()
                 try:
-                    forward(batch)
-                    continue
+                    if all(bool(torch.isfinite(numbers).all()) for numbers in forward(batch)):
+                        continue
+                    way_out = "its weights are damaged"
+                    if self.dtype != "float32":
+                        way_out = f"dtype={self.dtype} may be too small for it: try float32"
+                    raise NotFiniteError(f"model {self.files.label} gives numbers that are not finite; {way_out}.")
                 except (RuntimeError, MemoryError) as error:
                     if not is_out_of_memory(error):
                         raise

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, read_adapter_config
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.inference import LoadedModel, check_finite
+from twmd_registry.models.inference import LoadedModel
 from twmd_registry.models.load import (
     check_token_types,
     check_vocabulary,
@@ -123,12 +123,12 @@ class Regressor(LoadedModel):
 
         values = np.zeros(len(lengths))
 
-        def forward(batch: np.ndarray) -> None:
+        def forward(batch: np.ndarray) -> list[torch.Tensor]:
             logits = self.network(**{name: rows.to(self.device) for name, rows in inputs(batch).items()}).logits[:, 0]
-            check_finite(logits, self.files.label, self.dtype)
             values[batch] = logits.to("cpu", torch.float64).numpy()
             if progress is not None:
                 progress(len(batch))
+            return [logits]
 
         self.run_batches(lengths, batch_tokens, forward)
         return values, np.array([[text.truncated for text in pair] for pair in fitted])
