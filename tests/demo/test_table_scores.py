@@ -43,8 +43,8 @@ def test_every_format_gives_the_same_texts(name: str, separator: str, tmp_path: 
         text = "\n".join(separator.join(fields) for fields in csv.reader(io.StringIO(CSV))) + "\n"
     (tmp_path / name).write_text(text, encoding="utf-8")
     source, _, *texts = read_upload(tmp_path / name)
-    assert (source.name, texts) == (name, [PREDICTIONS, REFERENCES])
-    assert read_pasted(f"\n{text}\n\n")[2:] == (PREDICTIONS, REFERENCES)
+    assert (source.name, texts) == (name, [PREDICTIONS, REFERENCES, None])
+    assert read_pasted(f"\n{text}\n\n")[2:4] == (PREDICTIONS, REFERENCES)
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
@@ -52,12 +52,20 @@ def test_blank_lines_at_the_top_count_as_rows(name: str, tmp_path: Path) -> None
     text = "\n\n" + (as_json(PREDICTIONS, REFERENCES) if name.endswith("jsonl") else CSV)
     (tmp_path / name).write_text(text, encoding="utf-8")
     first = 3 if name.endswith("jsonl") else 4
-    assert read_upload(tmp_path / name)[1:] == (list(range(first, first + 3)), PREDICTIONS, REFERENCES)
+    assert read_upload(tmp_path / name)[1:4] == (list(range(first, first + 3)), PREDICTIONS, REFERENCES)
 
 
 def test_row_of_empty_references_has_an_empty_reference() -> None:
     assert read_pasted("prediction,reference,reference_b\na,,\n")[3] == [[""]]
     assert read_pasted("prediction,reference\na,\n")[3] == [[""]]
+
+
+def test_column_of_sources_is_read_where_every_row_has_one() -> None:
+    assert read_pasted("prediction,reference,source\na,b,c\nd,e,f\n")[4] == ["c", "f"]
+    assert (
+        read_pasted('{"prediction": "a", "reference": "b", "source": "c"}\n{"prediction": "d", "reference": "e"}\n')[4]
+        is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from twmd_registry.demo import tabs
 from twmd_registry.demo.choices import METRICS, PageSettings
 from twmd_registry.demo.texts import HEADERS, LONGEST, MOST_TOKENS, NOTHING, score_texts
 from twmd_registry.errors import InputError, SpecError
+from twmd_registry.registry.spec import make_spec
 
 HYPOTHESIS = "A small boat drifts past the lighthouse."
 LINES = ["The boat passes a lighthouse.", "A cow sleeps."]
@@ -91,3 +92,19 @@ def test_warnings_and_missing_presets_are_notices() -> None:
 def test_call_with_texts_of_another_type_is_refused(hypothesis: Any, references: Any) -> None:
     with pytest.raises(gr.Error, match="expected a text as hypothesis and a list of texts as references"):
         tabs.score_texts(hypothesis, references)
+
+
+def test_preset_that_compares_with_the_source_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    against = twmd_registry.scorer("twmd", against="source").requested
+    monkeypatch.setattr(
+        "twmd_registry.demo.texts.spec_of", lambda name, _: against if name == "twmd" else make_spec(name)
+    )
+    with pytest.raises(InputError, match="write the source, too"):
+        score_texts(HYPOTHESIS, REFERENCES, "twmd", PageSettings())
+    rows, _, _, notices = score_texts(HYPOTHESIS, REFERENCES, "sbert", PageSettings())
+    assert {row[0]: row[1] for row in rows}["twmd"] == NOTHING
+    assert "twmd: it compares the hypothesis with its source, which is not given." in notices
+    rows, _, signature, _ = score_texts(HYPOTHESIS, REFERENCES, "twmd", PageSettings(), "A ship at sea")
+    wanted = twmd_registry.score([HYPOTHESIS], sources=["A ship at sea"], against="source")
+    assert rows[0][1] == f"{wanted.score:.4f}"
+    assert "|against:source|" in signature

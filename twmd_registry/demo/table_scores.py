@@ -28,8 +28,10 @@ LARGEST = 2_000_000
 MOST_ROWS = 2_000
 PREDICTION, REFERENCE = "prediction", "reference"
 """The column of the predictions, and the prefix of all columns of references."""
-UploadedTable: TypeAlias = tuple[InputFile, list[int], list[str], list[list[str]]]
-"""The file for a record; the number of every row in the file, from 1; predictions; lists of references."""
+UploadedTable: TypeAlias = tuple[InputFile, list[int], list[str], list[list[str]], list[str] | None]
+"""The file for a record; the number of every row in the file, from 1; predictions; lists of references; the texts of
+the column source, None where a row has none.
+"""
 
 
 def read_upload(path: Path) -> UploadedTable:
@@ -69,7 +71,7 @@ def _read_table(name: str, content: bytes, form: str) -> UploadedTable:
         limit = f"this page scores up to {MOST_ROWS:,}; 'twmd score' scores any number"
         raise FileError(f"{name} has {len(rows):,} rows: {limit}.")
     source = InputFile("predictions", name, hashlib.sha256(content).hexdigest())
-    texts = [row.text(PREDICTION) for row in rows], [_references(row) for row in rows]
+    texts = [row.text(PREDICTION) for row in rows], [_references(row) for row in rows], _sources(rows)
     return source, [row.number for row in rows], *texts
 
 
@@ -78,6 +80,11 @@ def _references(row: TableRow) -> list[str]:
     if not columns:
         row.take(REFERENCE)  # raises the error of a missing column
     return row.references(() if set(USUAL_REFERENCES) <= set(columns) else columns)
+
+
+def _sources(rows: Sequence[TableRow]) -> list[str] | None:
+    texts = [text for row in rows if isinstance(text := row.values.get("source"), str)]
+    return texts if len(texts) == len(rows) else None
 
 
 HEADERS = ("metric", "score", "P", "R", "F1", "lowest", "median", "highest")
@@ -101,7 +108,7 @@ def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dic
     if not metrics:
         raise SpecError("choose at least one metric.")
     started = time.perf_counter()
-    source, numbers, predictions, references = table
+    source, numbers, predictions, references, translated = table
 
     def check_time(_done: int) -> None:
         if time.perf_counter() - started > PATIENCE_S:
@@ -110,7 +117,7 @@ def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dic
 
     with collect_warnings() as warnings:
         scorers = [make_scorer(spec_of(metric, PageSettings(preset))) for metric in dict.fromkeys(metrics)]
-        sets = score_all(scorers, predictions, references, progress=check_time)
+        sets = score_all(scorers, predictions, references, translated, progress=check_time)
     seconds = time.perf_counter() - started
     record = make_record([(source.name, sets)], inputs=[source], references=references, seconds=seconds)
     names = [str(scores.metric) for scores in sets]

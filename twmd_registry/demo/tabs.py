@@ -67,6 +67,7 @@ def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
     temperature: float = 0.0,
     iterations: str = AS_PRESET,
     centering: str = AS_PRESET,
+    source: str = "",
 ) -> dict[str, Any]:
     """Score a text against its references by every metric. Returns the scores, one metric's signature, and notices.
 
@@ -80,19 +81,24 @@ def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
         iterations: Sinkhorn sweeps of twmd: preset, 1, 2, 5, 10 or converged.
         centering: What is subtracted from token vectors: preset, none, dimension, sentence, batch, corpus or
             background.
+        source: The text that was translated, for presets that compare with it; its first 2,000 characters are read.
     """
     if not isinstance(hypothesis, str) or not isinstance(references, list):
         raise InputError("expected a text as hypothesis and a list of texts as references, as in ['the cat', 'a cat'].")
     lines = "\n".join(" ".join(text.split("\n")) for text in references)
     settings = PageSettings(preset, temperature, iterations, centering)
-    rows, _, signature, notices = texts.score_texts(hypothesis, lines, metric, settings)
+    rows, _, signature, notices = texts.score_texts(hypothesis, lines, metric, settings, source)
     return {"scores": _by_header(texts.HEADERS, rows), "signature": signature, "notices": notices}
 
 
-def answer_texts(hypothesis: str, references: str, metric: str, *settings: Any) -> tuple[str, str, str, str]:
+def answer_texts(
+    hypothesis: str, references: str, source: str, metric: str, *settings: Any
+) -> tuple[str, str, str, str]:
     """Score two texts: notices or the error, the table, the signature, the plan."""
     try:
-        rows, picture, line, notices = texts.score_texts(hypothesis, references, metric, PageSettings(*settings))
+        rows, picture, line, notices = texts.score_texts(
+            hypothesis, references, metric, PageSettings(*settings), source
+        )
     except TwmdError as error:
         return _messages(error=error), "", "", ""
     scores = _table(headers=texts.HEADERS, rows=rows, kind="numbers")
@@ -111,6 +117,8 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
             hypothesis = gr.Textbox(HYPOTHESIS, label="Hypothesis", lines=2, max_lines=6, elem_id="hypothesis")
             about = "References, one per line"
             references = gr.Textbox(REFERENCES, label=about, lines=3, max_lines=8, elem_id="references")
+            about = "Source (for presets that compare with it)"
+            source = gr.Textbox("", label=about, lines=1, max_lines=4, elem_id="source")
             with gr.Row():
                 chosen = gr.Dropdown(METRICS, value=metric, label="Plan of", elem_id="metric", min_width=140)
                 preset = _choose_preset("preset", min_width=140)
@@ -125,11 +133,11 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
             outputs = [gr.HTML(elem_id="notices"), gr.HTML(elem_id="scores")]
             outputs.append(_Output(label="Signature", elem_id="signature"))
     outputs.append(gr.HTML(elem_id="plan"))
-    inputs = [hypothesis, references, chosen, preset, temperature, iterations, centering]
+    inputs = [hypothesis, references, source, chosen, preset, temperature, iterations, centering]
     options = QUIET | {"inputs": inputs, "outputs": outputs, "concurrency_limit": AT_ONCE}
     # To Gradio, a pasted text is a change but no input, as is a temperature out of range that it corrects when its
     # field is left. While a visitor types, only the last of the waiting requests is scored.
-    triggers = [field.change for field in (hypothesis, references, temperature)]
+    triggers = [field.change for field in (hypothesis, references, source, temperature)]
     triggers += [field.input for field in (chosen, preset, iterations, centering)]
     scored = gr.on(triggers, answer_texts, trigger_mode="always_last", **options)
     refused = _messages(error="Nothing was scored: choose from the lists, and try again."), "", "", ""
@@ -156,7 +164,7 @@ def add_file_tab(metric: str) -> None:
     gr.Markdown(
         "A table with a header and the columns `prediction` and `reference` (more references: `reference_2`, ...), as "
         f"{', '.join(SUFFIXES)}, up to {LARGEST // 10**6} MB and {MOST_ROWS:,} rows. JSON lines may have a list as "
-        "`references`."
+        "`references`. A column `source` is read for presets that compare with the text that was translated."
     )
     example = "prediction,reference\nIt rains.,It is raining."
     with gr.Row():

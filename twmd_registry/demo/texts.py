@@ -21,9 +21,10 @@ NOTHING = "-"
 
 
 def score_texts(
-    hypothesis: str, references: str, metric: str, settings: PageSettings
+    hypothesis: str, references: str, metric: str, settings: PageSettings, source: str = ""
 ) -> tuple[list[tuple[str, ...]], str, str, list[str]]:
     """Score one text against its references, one per line, by every metric; each side is cut to `LONGEST` characters.
+    Metrics of presets with ``against=source`` compare it with `source`, where it is not blank.
 
     Returns per metric a row of `HEADERS`, with `NOTHING` for a number that does not exist; the plan of `metric` as
     HTML, or why there is none; its signature; notices. Raises InputError for a blank side, and SpecError where the
@@ -35,7 +36,7 @@ def score_texts(
         raise InputError("write a hypothesis and at least one reference.")
     notices = [
         f"{name} cut to the first {LONGEST:,} of {len(text):,} characters: score longer texts in a file."
-        for name, text in (("hypothesis", hypothesis), ("references", references))
+        for name, text in (("hypothesis", hypothesis), ("references", references), ("source", source))
         if len(text) > LONGEST
     ]
     with collect_warnings() as warnings:
@@ -45,7 +46,13 @@ def score_texts(
                 specs.setdefault(name, spec_of(name, settings))
             except SpecError as error:
                 notices.append(f"{name}: {error}")
-        sets = score_all([make_scorer(spec) for spec in specs.values()], [hypothesis[:LONGEST]], [texts])
+        sources = [source[:LONGEST]] if source.strip() else None
+        if specs[metric].against and sources is None:
+            raise InputError(f"{metric} compares the hypothesis with its source here: write the source, too.")
+        for name in [name for name, spec in specs.items() if spec.against and sources is None]:
+            notices.append(f"{name}: it compares the hypothesis with its source, which is not given.")
+            del specs[name]
+        sets = score_all([make_scorer(spec) for spec in specs.values()], [hypothesis[:LONGEST]], [texts], sources)
         by_metric = dict(zip(specs, sets, strict=True))
         picture = _draw_plan(by_metric[metric])
     notices += notices_of_preset(METRICS, settings.preset)
