@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 from tests.conftest import Texts
 from twmd_registry.engine.backends import TokenAlignmentBackend
-from twmd_registry.engine.batching import depends_on_neighbours, score_together
+from twmd_registry.engine.batching import Batcher, depends_on_neighbours, score_together
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, make_scorer, score_segments
-from twmd_registry.errors import InputError, NotFiniteError, TwmdError, collect_warnings
+from twmd_registry.errors import InputError, NotFiniteError, TwmdError, TwmdWarning, collect_warnings
 from twmd_registry.registry.spec import spec_with_keys
 
 RUSSIAN = "Быстрая коричневая лиса прыгает через ленивую собаку, и никто её не видит."
@@ -110,3 +113,21 @@ def test_ensemble_depends_on_neighbours_as_its_members_do() -> None:
 
     assert depends_on_neighbours(scorer("ensemble(sbert,twmd;centering=batch)"))
     assert not depends_on_neighbours(scorer("ensemble(sbert,twmd)"))
+
+
+def test_row_that_is_refused_does_not_refuse_the_rows_of_its_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twmd_registry.engine.batching.WAIT", 0.5)
+    own, texts = Batcher(make_scorer(spec_with_keys("sbert"))), ["it rains", "в доме тихо", "it snows"]
+    with ThreadPoolExecutor(len(texts)) as pool:
+        futures = [pool.submit(own.score, text, text) for text in texts]
+    assert isinstance(futures[1].exception(), InputError)
+    assert [futures[k].result().score for k in (0, 2)] == pytest.approx([1.0, 1.0])
+
+
+def test_warning_that_is_an_error_reaches_the_row_that_it_is_about() -> None:
+    own = Batcher(make_scorer(spec_with_keys("sbert")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TwmdWarning)
+        with pytest.raises(TwmdWarning, match="empty"):
+            own.score("", "it rains")
+        assert own.score("it rains", "it rains").score == pytest.approx(1.0)

@@ -47,7 +47,7 @@ def test_feedback_has_the_score_the_alignment_and_the_signature(monkeypatch: pyt
         passes.append(len(tasks))
         return score_together(scorer, tasks)
 
-    monkeypatch.setattr("twmd_registry.plugins.batcher.score_together", counted)
+    monkeypatch.setattr("twmd_registry.engine.batching.score_together", counted)
     rows = [
         {"inputs": {"question": str(number)}, "outputs": output, "expectations": {"expected_response": target}}
         for number, (output, target) in enumerate(zip(OUTPUTS * 4, TARGETS * 4, strict=True))
@@ -91,9 +91,9 @@ def test_classic_metric_scores_all_rows_in_one_call_and_tags_the_run(monkeypatch
     passes: list[int] = []
     score = Scorer.score
 
-    def counted(self: Scorer, predictions: list[str], references: Any) -> Any:
+    def counted(self: Scorer, predictions: list[str], *texts: Any) -> Any:
         passes.append(len(predictions))
-        return score(self, predictions, references)
+        return score(self, predictions, *texts)
 
     monkeypatch.setattr(Scorer, "score", counted)
     table = pd.DataFrame({"output": OUTPUTS, "target": ["a dog barked", "the ferry was cancelled", "a library opens"]})

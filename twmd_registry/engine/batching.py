@@ -12,16 +12,18 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from twmd_registry.engine.backends import Backend, Scored
-from twmd_registry.engine.pairs import Pairs, Segments, make_pairs
+from twmd_registry.engine.pairs import Pairs, Segments, check_segments, make_pairs
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import GroupScore, Scorer, score_segments
-from twmd_registry.errors import TwmdError, collect_warnings, is_out_of_memory
+from twmd_registry.errors import SpecError, TwmdError, collect_warnings, is_out_of_memory, warn
 from twmd_registry.progress import Stage, split_progress
 from twmd_registry.registry.names import Centering
 from twmd_registry.tensors import TextFlags
 
 PASS_LETTERS = 250_000
 """Letters of the requests that share a pass: 1,000 pairs of news sentences, and some seconds on two cores."""
+WAIT = 0.02
+"""Seconds for which the first pair of a pass waits for others."""
 Outcome: TypeAlias = tuple[ScoreSet | TwmdError, list[str]]
 """A request's scores, or the error that refuses its texts, and the warnings about them."""
 
@@ -151,3 +153,32 @@ class PassQueue:
                 answer.set_result((make(result), notices))
             except BaseException as error:  # noqa: BLE001 (it is the answer)
                 answer.set_exception(error)
+
+
+class Batcher(PassQueue):
+    """Scores pairs that a framework gives one by one, in several threads: those that wait share a pass of the model."""
+
+    def __init__(self, own: Scorer) -> None:
+        """Make it.
+
+        Raises:
+            SpecError: A pair's score would depend on the pairs that happen to wait with it.
+        """
+        super().__init__(own, ThreadPoolExecutor(1, "scorer"), score_together, WAIT)
+        if not self.shared:
+            raise SpecError(
+                "centering=batch and corpus, and idf=corpus and references, need all texts at once, and this framework "
+                "gives them one by one: fit a mean vector or an idf table first, or choose another preset."
+            )
+
+    def score(self, prediction: str, references: str | Sequence[str]) -> ScoreSet:
+        """Score a pair, as it is scored alone.
+
+        Raises:
+            TwmdError: As for `Scorer.score`.
+        """
+        scores: ScoreSet
+        scores, notices = self.submit(check_segments([prediction], [references]), lambda scores: scores).result()
+        for notice in notices:
+            warn(notice)
+        return scores

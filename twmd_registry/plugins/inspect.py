@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from twmd_registry.engine.batching import Batcher
 from twmd_registry.engine.scorer import scorer as make_metric
 from twmd_registry.errors import InputError, MissingExtraError, warn
-from twmd_registry.plugins.batcher import Batcher
 
 try:
     import anyio.to_thread

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from twmd_registry.engine.batching import Batcher
 from twmd_registry.engine.result import Alignment
 from twmd_registry.engine.scorer import scorer as make_metric_scorer
 from twmd_registry.errors import InputError, MissingExtraError
-from twmd_registry.plugins.batcher import Batcher
 from twmd_registry.registry.names import MetricName
 
 try:
