@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,58 @@ def test_rows_without_a_document_or_of_another_are_refused(
     status, _, err = run("score r.jsonl -i a.jsonl --doc-column talk")
     assert status == 1
     assert words in err
+
+
+class TestSentences:
+    """Rows of a document are its sentences."""
+
+    PREDICTION = "the cat sat on the mat\nit rains\nwe saw a dog"
+    REFERENCE = "a cat was sitting on the mat\nwe saw the dog"
+    COLUMNS = "--doc-column talk --set align=sentences"
+
+    @pytest.fixture
+    def talks(self, files: Path) -> Path:
+        for name, column, text in (("hyp", "prediction", self.PREDICTION), ("ref", "reference", self.REFERENCE)):
+            rows = [{column: line, "talk": "t1"} for line in text.split("\n")]
+            rows.insert(1, {column: "a short talk", "talk": "t2"})
+            (files / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        return files
+
+    def test_rows_of_a_document_are_matched_as_its_sentences(self, talks: Path, run: Run) -> None:
+        (found,) = json.loads(run(f"score ref.jsonl -i hyp.jsonl {self.COLUMNS} --format json")[1])
+        expected = twmd_registry.score([self.PREDICTION], [self.REFERENCE], align="sentences")
+        assert found["documents"]["t1"] == {"segments": 1, "score": pytest.approx(expected.score, abs=1e-6)}
+        assert found["documents"]["t2"]["score"] == pytest.approx(1, abs=1e-6)
+        assert (found["segments"], found["links"], found["unmatched_predictions"]) == (2, 3, 1)
+
+    def test_record_and_number_of_joined_rows_can_be_verified(self, talks: Path, run: Run) -> None:
+        assert run(f"score ref.jsonl -i hyp.jsonl {self.COLUMNS} --record out.json")[0] == 0
+        assert run("verify out.json --doc-column talk")[0] == 0
+        assert "must match line by line" in run("verify out.json")[2]
+        (result,) = twmd_registry.read_record("out.json").systems[0].results
+        line = f"{result.score:.6f} ref.jsonl -i hyp.jsonl --doc-column talk"
+        assert run(f"verify {shlex.quote(result.signature)} {line}")[0] == 0
+
+    def test_lines_of_a_document_are_matched_too(self, documents: Path, run: Run) -> None:
+        (found,) = json.loads(run("score ref.txt -i good.txt --docs my.docs --set align=sentences --format json")[1])
+        joined = [["\n".join([texts[0], texts[2]]), texts[1]] for texts in (GOOD, REFERENCES)]
+        expected = twmd_registry.score(joined[0], joined[1], align="sentences").by_document(["d1", "d2"])
+        assert found["documents"] == {name: pytest.approx(own.as_dict(), abs=1e-6) for name, own in expected.items()}
+
+    def test_lists_of_references_are_joined_one_by_one(self, files: Path, run: Run) -> None:
+        rows = [{"prediction": text, "references": [text, "x"], "talk": "t"} for text in self.PREDICTION.split("\n")]
+        (files / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        (found,) = json.loads(run(f"score -i rows.jsonl {self.COLUMNS} --format json")[1])
+        assert found["score"] == pytest.approx(1, abs=1e-6)
+        assert "|nrefs:2|" in found["signature"]
+        rows[1]["references"] = ["x"]
+        (files / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        message = "rows.jsonl, row 1: the rows of this document have different numbers of references"
+        assert message in run(f"score -i rows.jsonl {self.COLUMNS}")[2]
+
+    def test_report_shows_segments_without_alignment(self, talks: Path, run: Run) -> None:
+        row = {"prediction": self.PREDICTION, "reference": self.REFERENCE}
+        (talks / "rows.jsonl").write_text(f"{json.dumps(row)}\n{json.dumps(row)}\n", encoding="utf-8")
+        assert run("report -i rows.jsonl -m twmd bleu --set align=sentences -o report.html")[0] == 0
+        page = (talks / "report.html").read_text(encoding="utf-8")
+        assert "align:sentences" in page

@@ -286,6 +286,7 @@ def all_of(*declarations: Declare) -> Declare:
 CACHED = "Keep encoded texts for other runs, in at most this much room ('10GB'; see 'twmd cache ls')."
 PREDICTIONS = "The column of the predictions, of JSON lines, CSV, TSV and Parquet (default: prediction)."
 REFERENCES = "The columns of the references (default: references or reference)."
+DOCS = "Scores of documents, too: a file with a line DOMAIN<TAB>DOCUMENT per segment (mt-metrics-eval's .docs)."
 PART = (
     "Your copy of a part of a signature (model, adapter, background, stopwords, idf, baseline), whose content must be "
     "the one that was signed; beside a named metric, use --set."
@@ -305,6 +306,11 @@ columns = all_of(
     many("--reference-column", "NAME", REFERENCES),
 )
 """Declares the columns of texts in tables."""
+documents = all_of(
+    option("--doc-column", "NAME", "The column of a table that names every segment's document."),
+    option("--docs", "FILE", DOCS, type=FILE),
+)
+"""Declares the documents of segments."""
 
 
 source = option(

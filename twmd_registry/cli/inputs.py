@@ -9,9 +9,10 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twmd_registry.cli.declare import Arguments
 from twmd_registry.errors import FileError, ModelError, SpecError, menu
@@ -181,12 +182,15 @@ STDIN = Path("-")
 
 
 class TextFile(NamedTuple):
-    """A file that was read: lines of text, or a table, whose rows are not None."""
+    """A file that was read: lines of text, or a table, whose rows are not None; `documents` are those of its segments,
+    where they are known.
+    """
 
     name: str
     sha256: str
     lines: list[str]
     rows: list[TableRow] | None
+    documents: tuple[str, ...] = ()
 
     @property
     def short_name(self) -> str:
@@ -268,18 +272,17 @@ def read_texts(paths: Sequence[Path], columns: Columns) -> list[str]:
     return [text for texts, references in systems for text in chain(texts, *(references or []))]
 
 
-def read_sources(path: Path, columns: Columns) -> tuple[TextFile, list[str]]:
-    """Read a file of ``--src``: lines, or the column ``source`` of a table."""
-    file = read_file(path, columns)
+def read_sources(file: TextFile) -> list[str]:
+    """Return the texts of a file of ``--src``: lines, or the column ``source`` of a table."""
     if not (texts := file.originals() or file.lines):
         raise FileError(f"{file.name}: there is no text in a column source.")
-    return file, texts
+    return texts
 
 
 def read_candidates(arguments: Arguments) -> tuple[list[list[str]], list[str] | None]:
     """Read the candidates of every segment, lists in a table or so many lines of text; and their sources, if known."""
     file, number = read_file(arguments.candidates, Columns("candidates")), arguments.num_samples
-    sources = read_sources(arguments.src, Columns())[1] if arguments.src else file.originals()
+    sources = read_sources(read_file(arguments.src, Columns())) if arguments.src else file.originals()
     if file.rows is not None:
         if number is not None:
             raise SpecError(f"--num-samples is for lines of text, and {file.name} is a table: leave it out.")
@@ -298,19 +301,21 @@ def _check_columns(columns: Columns, files: Iterable[TextFile]) -> None:
         raise SpecError(f"--prediction-column and --reference-column are for {forms}, and no file is one.")
 
 
-def read_tasks(arguments: Arguments) -> list[ScoringTask]:
-    """Read all systems and their references; the numbers of lines must agree."""
+def read_tasks(arguments: Arguments, *, join: bool = False) -> list[ScoringTask]:
+    """Read all systems and their references; the numbers of lines must agree. With `join`, the rows of a document, by
+    ``--docs`` or ``--doc-column``, become one text.
+    """
     if not arguments.references and not arguments.input and (sys.stdin is None or sys.stdin.isatty()):
         raise SpecError("nothing to score: name reference files, and predictions by -i or on standard input.")
     columns = columns_of(arguments)
-    sources = [read_file(path, columns) for path in arguments.references]
+    read_whole = partial(_read_with_documents, columns=columns, arguments=arguments, join=join)
+    sources = [read_whole(path) for path in arguments.references]
     shared = read_references(sources, columns)
     originals = next((texts for file in sources if (texts := file.originals()) is not None), None)
-    translated = []
-    if arguments.src:
-        file, originals = read_sources(arguments.src, columns)
-        translated = [file]
-    systems = [read_file(path, columns) for path in arguments.input or [STDIN]]
+    translated = [read_whole(arguments.src)] if arguments.src else []
+    if translated:
+        originals = read_sources(translated[0])
+    systems = [read_whole(path) for path in arguments.input or [STDIN]]
     read = [read_system(file, columns) for file in systems]
     _check_columns(columns, [*systems, *sources])
     tasks = []
@@ -330,24 +335,59 @@ def read_tasks(arguments: Arguments) -> list[ScoringTask]:
         files = [InputFile(role, each.short_name, each.sha256) for role, each in inputs]
         is_unique = all(other.name == file.name for other in systems if other.short_name == file.short_name)
         name = file.short_name if is_unique else file.name
-        documents = _read_documents(arguments, [file, *sources], len(predictions))
+        documents = _same_documents(arguments, [file, *sources])
         tasks.append(ScoringTask(name, predictions, references, files, originals or file.originals(), documents))
     return tasks
 
 
-def _read_documents(arguments: Arguments, files: Sequence[TextFile], segments: int) -> tuple[str, ...]:
-    """Return the document of every segment by ``--docs`` or ``--doc-column``, empty without both."""
-    path, column = vars(arguments).get("docs"), vars(arguments).get("doc_column")
-    if path:
+def _read_with_documents(path: Path, columns: Columns, arguments: Arguments, *, join: bool) -> TextFile:
+    """Read a file, and the document of every segment where ``--docs`` or ``--doc-column`` names it."""
+    file = read_file(path, columns)
+    docs, column = vars(arguments).get("docs"), vars(arguments).get("doc_column")
+    if docs:
         from twmd_registry.judgments.translations import read_docs
 
-        return tuple(document for _, document in read_docs(path, segments))
-    tables = [file.rows for file in files if file.rows is not None] if column else []
-    named = [rows for rows in tables if any(column in row.values for row in rows)] or tables[:1]
-    by_table = [tuple(row.label(str(column)) for row in rows) for rows in named]
-    if column and not by_table:
+        segments = len(file.lines if file.rows is None else file.rows)
+        file = file._replace(documents=tuple(document for _, document in read_docs(docs, segments)))
+    elif file.rows is not None and any(column in row.values for row in file.rows):
+        file = file._replace(documents=tuple(row.label(str(column)) for row in file.rows))
+    return _join_rows(file) if join and file.documents else file
+
+
+def _join_rows(file: TextFile) -> TextFile:
+    """Return a file with a row per document, in which the texts of its rows are lines of one text."""
+    groups = dict[str, list[int]]()
+    for number, document in enumerate(file.documents):
+        groups.setdefault(document, []).append(number)
+    if file.rows is None:
+        lines = ["\n".join(file.lines[i] for i in own) for own in groups.values()]
+        return file._replace(lines=lines, documents=tuple(groups))
+    rows = []
+    for own in ([file.rows[i] for i in numbers] for numbers in groups.values()):
+        names = dict.fromkeys(name for row in own for name in row.values)
+        values = {name: _join_values([row.values.get(name) for row in own], own[0].where) for name in names}
+        rows.append(own[0]._replace(values=values))
+    return file._replace(rows=rows, documents=tuple(groups))
+
+
+def _join_values(values: list[Any], where: str) -> Any:
+    """Return texts as lines of one text, lists of texts one by one; something else as it is."""
+    if all(isinstance(value, list) for value in values):
+        if len(set(map(len, values))) > 1:
+            raise FileError(f"{where}: the rows of this document have different numbers of references.")
+        return [_join_values(list(texts), where) for texts in zip(*values, strict=True)]
+    odd = [value for value in values if not isinstance(value, str)]
+    return odd[0] if odd else "\n".join(values)
+
+
+def _same_documents(arguments: Arguments, files: Sequence[TextFile]) -> tuple[str, ...]:
+    """Return the documents of a system's segments; raise FileError where its files name others."""
+    column, named = vars(arguments).get("doc_column"), [file.documents for file in files if file.documents]
+    if column and not named:
+        for row in next((file.rows for file in files if file.rows), []):
+            row.take(column)  # names the columns that are there
         raise SpecError(f"--doc-column {column} is for tables, and no file is one: name a file by --docs.")
-    if any(documents != by_table[0] for documents in by_table):
+    if any(documents != named[0] for documents in named):
         names = f"{files[0].name} and its references have other documents in the column {column}"
         raise FileError(f"{names}: they must match row by row.")
-    return by_table[0] if by_table else ()
+    return named[0] if named else ()

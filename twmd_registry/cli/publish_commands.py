@@ -48,6 +48,7 @@ MARKS = {True: "-", False: "=", None: "?"}
 @declare.many("-i --input --hyps input", "HYP", "One file per system, in the record's order.", type=declare.INPUT)
 @declare.source
 @declare.columns
+@declare.documents
 @declare.option("--tolerance", "X", "Largest allowed difference of a segment's score (default: 1e-5 in float32).")
 @declare.output_format("text", "json")
 @declare.parts
@@ -67,7 +68,8 @@ def verify_command(arguments: Arguments) -> int:
     if not arguments.references and not arguments.input:
         arguments.references, arguments.input, sources = _find_inputs(record, Path(arguments.what))
         arguments.src = arguments.src or next(iter(sources), None)
-    tasks = read_tasks(arguments)
+    keys = [f"align={result.keys.get('align')} {result.keys.get('members')}" for result in record.systems[0].results]
+    tasks = read_tasks(arguments, join=any("align=sentences" in text for text in keys))
     files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
     from twmd_registry.plugins.sacrebleu.compare import verify_record
 
@@ -159,7 +161,7 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
         line = "twmd verify SIGNATURE VALUE REF -i HYP"
         raise SpecError(f"with a signature, give the number exactly as published, then the reference files: {line}.")
     arguments.references = [*arguments.references, *arguments.refs]
-    tasks = read_tasks(arguments)
+    tasks = read_tasks(arguments, join=parse_signature(arguments.what).spec.align is not None)
     if len(tasks) != 1:
         raise SpecError(f"a number can be verified for one system only, but {len(tasks)} were given.")
     from twmd_registry.engine.pairs import Segments

@@ -35,6 +35,7 @@ from twmd_registry.record.content import Record, Resampling, SystemComparison, m
 from twmd_registry.record.file import check_target, check_writable, read_record, write_record
 from twmd_registry.registry.names import LEXICAL_NAMES, SEGMENT_LEXICAL, MetricName
 from twmd_registry.registry.paths import write_file
+from twmd_registry.registry.spec import members_or_self
 
 if TYPE_CHECKING:
     from twmd_registry.engine.result import ScoreSet
@@ -55,8 +56,6 @@ METRICS = f"One or more of {', '.join(MetricName)}, a signature, or SacreBLEU's 
 OWN_RESAMPLES = "Resamples of the intervals (default: 1000; --paired-bs uses its own resamples)."
 GPUS = "GPUs of each worker, 0.5 to share one (default: 1 where there are any)."
 FAIL_IF_WORSE = "No system is worse than in RECORD, an earlier --record: lower, with p < alpha by paired randomisation."
-DOCS = "Print scores of documents, too: a file with a line DOMAIN<TAB>DOCUMENT per segment (mt-metrics-eval's .docs)."
-DOC_COLUMN = "The same by a column of a table that names each segment's document."
 SEED = "Seed of the resampling (default: $SACREBLEU_SEED, else 12345)."
 
 
@@ -87,8 +86,7 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=_default_seed)
 @declare.metrics(LEXICAL_NAMES, METRICS, default=[str(MetricName.TWMD)])
 @declare.settings
 @declare.columns
-@declare.option("--doc-column", "NAME", DOC_COLUMN)
-@declare.option("--docs", "FILE", DOCS, type=declare.FILE)
+@declare.documents
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.flag("-b --score-only", "Print the numbers alone.")
 @declare.flag("-sh --short", "Print short signatures.")
@@ -125,7 +123,8 @@ def score_command(arguments: Arguments) -> int:
         return _score_on_ray(arguments)
     _check_local(arguments)
     baseline = read_record(arguments.fail_if_worse) if arguments.fail_if_worse else None
-    tasks = read_tasks(arguments)
+    specs = [own for metric in arguments.asked if metric.spec for own in members_or_self(metric.spec)]
+    tasks = read_tasks(arguments, join=any(spec.align for spec in specs))
     display = {"short": arguments.short, "segments": arguments.sentence_level}
     comparison, record, *_ = _score_and_compare(tasks, arguments, _resampling(arguments), **display)
     rules = _best_and_significant(comparison) if arguments.format == "text" else ()

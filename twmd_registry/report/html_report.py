@@ -77,7 +77,8 @@ def align_highlight(highlight: Highlight, scores: Sequence[Sequence[ScoreSet]]) 
 
     Returns by the system's number the alignment, or the reason why it cannot be drawn.
     """
-    first = next((k for k, own in enumerate(scores[0]) if own.metric in PLANS), None)
+    can_align = [own.metric in PLANS and not own.signature.spec.align for own in scores[0]]
+    first = can_align.index(True) if any(can_align) else None
     if first is None:
         return dict.fromkeys(highlight.systems, "none of the metrics has an alignment to show.")
     alignments: dict[int, Alignment | str] = {}
