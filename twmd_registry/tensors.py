@@ -8,7 +8,7 @@ vocabulary, G centering groups.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -170,9 +170,9 @@ class TextFlags(NamedTuple):
     weightless: np.ndarray
     missing: dict[int, tuple[str, ...]]
 
-    def note(self, texts: Iterable[int], facts: Iterable[Any]) -> None:
-        """Set the flags of some texts by their `TextTokens`, or by records with the same fields."""
-        for i, text in zip(texts, facts, strict=True):
+    def note(self, texts: Iterable[int], tokens: Iterable[TextTokens]) -> None:
+        """Set the flags of some texts by their tokens."""
+        for i, text in zip(texts, tokens, strict=True):
             self.empty[i], self.truncated[i], self.unknown[i] = text.empty, text.truncated, text.unknown
             if text.missing:
                 self.missing[int(i)] = text.missing

@@ -23,11 +23,12 @@ from tests.encode.cached import (
     metric,
     score_and_count,
 )
-from twmd_registry.encode.cache import CachedText, TextCache, TextKey
+from twmd_registry.encode.store import CachedText, TextCache, TextKey
 from twmd_registry.engine import pipeline
 from twmd_registry.engine.scorer import score_all
 from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.registry.options import RunOptions
+from twmd_registry.tensors import TextTokens
 
 OTHERS = ["a cat sat on the mat today", "we ran", "it rains"]
 KEYS: dict[str, dict[str, Any]] = {
@@ -150,15 +151,9 @@ def key(text: str) -> TextKey:
 
 
 def some_text(tokens: int) -> CachedText:
-    return CachedText(
-        np.zeros((1, tokens, 4), np.float32),
-        np.zeros(tokens, np.uint8),
-        np.zeros(tokens, np.int64),
-        np.zeros(tokens, np.int64),
-        empty=False,
-        truncated=False,
-        unknown=False,
-    )
+    special, ids, codes = (np.zeros(tokens, dtype) for dtype in (np.uint8, np.int64, np.int64))
+    facts = TextTokens(special, ids, codes, empty=False, truncated=False, unknown=False)
+    return np.zeros((1, tokens, 4), np.float32), facts
 
 
 def test_full_cache_evicts_the_least_recently_used_entry() -> None:

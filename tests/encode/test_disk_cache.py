@@ -207,8 +207,10 @@ def test_changed_byte_of_a_shard_gives_no_changed_text(model: str, cache: Path) 
             continue
         unnoticed.append(place)
         assert all(
-            all(map(np.array_equal, text[:4], before[name][:4])) and text[4:] == before[name][4:]
-            for name, text in found.items()
+            np.array_equal(vectors, before[name][0])
+            and all(map(np.array_equal, tokens[:3], before[name][1][:3]))
+            and tokens[3:] == before[name][1][3:]
+            for name, (vectors, tokens) in found.items()
         )
     assert 2 * len(unnoticed) < len(places)  # names, padding, and bytes that decode to the same text
 

@@ -16,13 +16,13 @@ from filelock import FileLock
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from twmd_registry.encode.cache import CachedText, TextKey
 from twmd_registry.errors import warn
 from twmd_registry.registry.paths import home, write_atomically
 from twmd_registry.version import __version__
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # they import torch, which listing and clearing the cache need not
     from twmd_registry.encode.encoder import Encoder
+    from twmd_registry.encode.store import CachedText, TextKey
 
 SHARD_BYTES, SHARES = 32_000_000, 8
 """The largest shard, in bytes and as a part of the bound: eviction must not empty the cache."""
@@ -197,12 +197,12 @@ def _split(texts: dict[str, CachedText], most_bytes: int) -> Iterator[dict[str, 
     """Yield as many texts together as fit into a shard, in their order; a larger text is alone."""
     part: dict[str, CachedText] = {}
     size = 0
-    for key, text in texts.items():
-        own = text.vectors.nbytes + 3 * text.ids.nbytes + 600  # of JSON
+    for key, (vectors, tokens) in texts.items():
+        own = vectors.nbytes + 3 * tokens.ids.nbytes + 600  # of JSON
         if part and size + own > most_bytes:
             yield part
             part, size = {}, 0
-        part[key] = text
+        part[key] = vectors, tokens
         size += own
     if part:
         yield part
@@ -212,9 +212,10 @@ def _pack(texts: Mapping[str, CachedText], model: str) -> bytes:
     """Return the content of a shard: per text, vectors, token ids with special tokens, and the rest as JSON bytes."""
     arrays: dict[str, np.ndarray] = {}
     for key, text in texts.items():
-        facts = json.dumps([_checksum(key, text), *text[4:]]).encode()
-        arrays[f"{key}.vectors"], arrays[f"{key}.facts"] = text.vectors, np.frombuffer(facts, dtype=np.uint8)
-        arrays[f"{key}.ids"] = np.stack([text.special, text.ids, text.codes])
+        vectors, tokens = text
+        facts = json.dumps([_checksum(key, text), *tokens[3:]]).encode()
+        arrays[f"{key}.vectors"], arrays[f"{key}.facts"] = vectors, np.frombuffer(facts, dtype=np.uint8)
+        arrays[f"{key}.ids"] = np.stack(tokens[:3])
     return save(arrays, {"model": model})
 
 
@@ -232,6 +233,8 @@ def _model(path: Path) -> str:
 
 def _read(path: Path, keys: Set[str]) -> dict[str, CachedText]:
     """Read texts from a shard, and only their bytes; raises one of `DAMAGED` for a wrong checksum."""
+    from twmd_registry.tensors import TextTokens
+
     texts: dict[str, CachedText] = {}
     wanted = keys & _texts(path, path.stat().st_ino)
     if wanted:
@@ -240,9 +243,8 @@ def _read(path: Path, keys: Set[str]) -> dict[str, CachedText]:
                 vectors, tokens, content = (file.get_tensor(f"{key}.{name}") for name in ("vectors", "ids", "facts"))
                 checksum, empty, truncated, unknown, missing = json.loads(content.tobytes())
                 special, ids, codes = tokens
-                text = CachedText(
-                    vectors, special.astype(np.uint8), ids, codes, empty, truncated, unknown, tuple(missing)
-                )
+                facts = (empty, truncated, unknown, tuple(missing))
+                text = vectors, TextTokens(special.astype(np.uint8), ids, codes, *facts)
                 if _checksum(key, text) != checksum:
                     raise ValueError(f"{path}: checksum")
                 texts[key] = text
@@ -251,7 +253,8 @@ def _read(path: Path, keys: Set[str]) -> dict[str, CachedText]:
 
 def _checksum(key: str, text: CachedText) -> str:
     """Return the SHA-256 of everything that is known of a text."""
-    arrays, facts = text[:4], text[4:]
+    vectors, tokens = text
+    arrays, facts = (vectors, *tokens[:3]), tokens[3:]
     digest = hashlib.sha256(json.dumps([key, *((array.shape, array.dtype.str) for array in arrays), *facts]).encode())
     for array in arrays:
         digest.update(np.ascontiguousarray(array).data)

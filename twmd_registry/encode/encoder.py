@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from twmd_registry.encode.cache import TextCache
 from twmd_registry.encode.pieces import Vocabulary, pieces_of
+from twmd_registry.encode.store import TextCache
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.files import ModelFiles

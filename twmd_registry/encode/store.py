@@ -1,16 +1,43 @@
-"""`TextStore`: the encoded texts of a call, reused by later chunks and calls."""
+"""`TextStore`: encoded texts of a call, reused by later chunks; `TextCache`: those that come again in a later call."""
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Sequence
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 
-from twmd_registry.encode.cache import CachedText, EncodingCache, TextKey
-from twmd_registry.encode.encoder import Encoder
 from twmd_registry.tensors import EncodedTexts, TextFlags, TextTokens, span_indices
+
+if TYPE_CHECKING:
+    from twmd_registry.encode.disk import DiskCache
+    from twmd_registry.encode.encoder import Encoder
+
+
+class TextKey(NamedTuple):
+    """Everything that an encoded text depends on.
+
+    Attributes:
+        model: Content of the model, adapter and number format; see `Encoder.identity`.
+        layers: The hidden states, ascending.
+        limit: Most tokens of a text, or of a window.
+        stride: Tokens between the beginnings of two windows; None where texts are cut.
+        text: The text.
+    """
+
+    model: str
+    layers: tuple[int, ...]
+    limit: int | None
+    stride: int | None
+    text: str
+
+
+CachedText = tuple[np.ndarray, TextTokens]
+"""One encoded text: a matrix per hidden state, shape (layers, t, D), float32, and its t tokens; none if it is empty."""
 
 
 class TextStore:
@@ -30,7 +57,7 @@ class TextStore:
         limit: int | None = None,
         stride: int | None = None,
         flags: TextFlags,
-        caches: Sequence[tuple[EncodingCache, np.ndarray]] = (),
+        caches: Sequence[tuple[TextCache | DiskCache, np.ndarray]] = (),
     ) -> None:
         """Store the arguments; nothing is encoded yet.
 
@@ -113,7 +140,7 @@ class TextStore:
         # In the order in which texts are encoded: it decides the blocks of pairs, and so the last bits of scores.
         return dict(sorted(found.items()))
 
-    def _cache(self, texts: dict[int, CachedText], caches: Sequence[tuple[EncodingCache, np.ndarray]]) -> None:
+    def _cache(self, texts: dict[int, CachedText], caches: Sequence[tuple[TextCache | DiskCache, np.ndarray]]) -> None:
         for cache, own in caches:
             cache.keep({self._key(i): text for i, text in texts.items() if own[i]})
 
@@ -122,14 +149,14 @@ class TextStore:
 
     def _load(self, cached: dict[int, CachedText]) -> EncodedTexts:
         """Copy cached texts to the encoder's device, and set their flags."""
-        self._flags.note(cached, cached.values())
-        vectors, *sides = list(zip(*cached.values(), strict=True))[:4]
+        vectors, tokens = zip(*cached.values(), strict=True)
+        self._flags.note(cached, tokens)
         layers = {
-            k: torch.from_numpy(np.concatenate([text[j] for text in vectors])).to(self._encoder.device)
+            k: torch.from_numpy(np.concatenate([matrices[j] for matrices in vectors])).to(self._encoder.device)
             for j, k in enumerate(self._layers)
         }
-        lengths = np.array([len(ids) for ids in sides[1]])
-        arrays = (lengths, *map(np.concatenate, sides))
+        lengths = np.array([len(text.ids) for text in tokens])
+        arrays = (lengths, *map(np.concatenate, list(zip(*tokens, strict=True))[:3]))
         return EncodedTexts(layers, *(torch.from_numpy(side).to(self._encoder.device) for side in arrays))
 
     def _unload(self, texts: np.ndarray, tokens: Sequence[TextTokens], fresh: EncodedTexts) -> dict[int, CachedText]:
@@ -142,5 +169,60 @@ class TextStore:
             if wanted[i]:
                 special, ids, codes = (side[:length] for side in text[:3])
                 vectors = np.stack([layer[start:end] for layer in layers])
-                copied[i] = CachedText(vectors, special, ids, codes, *text[3:])
+                copied[i] = vectors, text._replace(special=special, ids=ids, codes=codes)
         return copied
+
+
+class TextCache:
+    """Keeps texts up to a number of bytes; the least recently used go first.
+
+    A turn is one call of a scorer. What a turn has used makes no room for more of the same turn: going round more texts
+    than fit would otherwise push out each of them just before it is needed again, and find none.
+
+    Attributes:
+        most_bytes: The bound; the largest that any turn asked for.
+        held_bytes: Bytes of arrays and texts in the cache.
+    """
+
+    def __init__(self) -> None:
+        """Hold nothing, and keep nothing before a turn says how much."""
+        self.most_bytes = self.held_bytes = 0
+        self._entries = OrderedDict[TextKey, tuple[CachedText, int, int]]()  # with its size and its turn
+        self._turn = 0
+
+    def __len__(self) -> int:
+        """Return the number of texts in the cache."""
+        return len(self._entries)
+
+    def begin(self, most_bytes: int) -> None:
+        """Begin a call with a limit of bytes."""
+        self.most_bytes = max(self.most_bytes, most_bytes)
+        self._turn += 1
+
+    def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
+        """Return those of some texts that are held."""
+        found = {}
+        for key in keys:
+            if key in self._entries:
+                found[key], size, _ = self._entries[key]
+                self._entries[key] = found[key], size, self._turn
+                self._entries.move_to_end(key)
+        return found
+
+    def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
+        """Keep texts that are not held, as far as there is room or older ones make it."""
+        for key, (vectors, tokens) in texts.items():
+            size = sum(map(sys.getsizeof, (vectors, *tokens[:3], key.text, *tokens.missing)))
+            if size <= self.most_bytes and self._make_room(size):
+                self._entries[key] = (vectors, tokens), size, self._turn
+                self.held_bytes += size
+
+    def _make_room(self, size: int) -> bool:
+        """Drop the least recently used texts of earlier turns; return whether that was enough."""
+        while self.held_bytes + size > self.most_bytes:
+            oldest = next(iter(self._entries.items()), None)
+            if oldest is None or oldest[1][2] == self._turn:
+                return False
+            del self._entries[oldest[0]]
+            self.held_bytes -= oldest[1][1]
+        return True

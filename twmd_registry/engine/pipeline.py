@@ -19,11 +19,10 @@ from torch.nn.functional import normalize
 
 from twmd_registry.align import ALIGNERS, SYMMETRIC, align, combine_sides, plans, similarities
 from twmd_registry.align.exact import invert_cost
-from twmd_registry.encode.cache import EncodingCache
 from twmd_registry.encode.disk import DiskCache
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import DocumentFrequencies, count_documents
-from twmd_registry.encode.store import TextStore
+from twmd_registry.encode.store import TextCache, TextStore
 from twmd_registry.engine.pairs import Pairs, centering_step, plan_chunks
 from twmd_registry.engine.sentences import SENTENCE_COUNTS, match_documents
 from twmd_registry.engine.token_vectors import (
@@ -120,7 +119,7 @@ class PipelineRun:
         limit = None if self._spec.stride else self._spec.limit
         self._chunks, uses = plan_chunks(pairs, limit, self._most_tokens, centering_step(views))
         self.flags = TextFlags._make([*np.zeros((6, len(pairs.texts)), dtype=bool), {}])
-        caches: list[tuple[EncodingCache, np.ndarray]] = []
+        caches: list[tuple[TextCache | DiskCache, np.ndarray]] = []
         if keep:  # references only: predictions do not come again, and would push references out
             encoder.references.begin(keep)
             caches.append((encoder.references, np.isin(np.arange(len(pairs.texts)), pairs.ref)))
