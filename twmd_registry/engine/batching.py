@@ -45,16 +45,15 @@ def _share_pass(tasks: Sequence[Pairs]) -> Callable[[int], GroupScore]:
 
     Equal texts of two requests stay two texts, so that no flag of one gets into the counts of the other.
     """
-    texts, segments, places = (
-        _spans(sizes) for sizes in zip(*((len(own.texts), len(own.counts), len(own.hyp)) for own in tasks), strict=True)
-    )
+    texts, places = _spans([len(own.texts) for own in tasks]), _spans([len(own.hyp) for own in tasks])
+    counts = np.concatenate([own.counts for own in tasks])
     merged = Pairs(
         texts=[*chain.from_iterable(own.texts for own in tasks)],
         hyp=np.concatenate([own.hyp + span.start for own, span in zip(tasks, texts, strict=True)]),
         ref=np.concatenate([own.ref + span.start for own, span in zip(tasks, texts, strict=True)]),
-        segment=np.concatenate([own.segment + span.start for own, span in zip(tasks, segments, strict=True)]),
-        counts=np.concatenate([own.counts for own in tasks]),
-        starts=np.concatenate([own.starts + span.start for own, span in zip(tasks, places, strict=True)]),
+        segment=np.repeat(np.arange(len(counts)), counts),
+        counts=counts,
+        starts=np.cumsum(counts) - counts,
     )
 
     @cache

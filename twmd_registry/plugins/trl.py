@@ -28,18 +28,11 @@ class Reward:
         return self.scorer.signature
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float]:
-        """Score completions.
+        """Return the score of every completion, as it is: nothing is clipped or normalised.
 
-        Args:
-            completions: Texts, or conversations, of which the last message counts.
-            columns: What TRL gives beside them: ``prompts``, and the columns of the data set, among them the references
-                (a text, or a list of texts, per completion).
-
-        Returns:
-            The score of every completion, as it is: nothing is clipped or normalised.
-
-        Raises:
-            InputError: There is no column of references; a completion is no text; or as for `Scorer.score`.
+        Completions are texts, or conversations, of which the last message counts. Beside them TRL gives ``prompts`` and
+        the columns of the data set, among them the references: a text, or a list of texts, per completion. Raises
+        InputError if there is no column of references, if a completion is no text, and as `Scorer.score`.
         """
         if self._reference_column not in columns:
             known = ", ".join(name for name, values in columns.items() if isinstance(values, list))

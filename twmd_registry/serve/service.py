@@ -25,15 +25,8 @@ logger = logging.getLogger(__name__)
 
 
 class Limits(NamedTuple):
-    """What a service takes.
-
-    Attributes:
-        body: Most bytes of a request's body.
-        pairs: Most pairs of a prediction and a reference in a request.
-        letters: Most letters of a text.
-        waiting: Most requests that wait.
-        seconds: Until a request that has no answer is given up.
-        transfer: Seconds in which a request must have arrived, and its answer must have been taken.
+    """What a service takes: most bytes of a body, pairs of a request, letters of a text and requests that wait; seconds
+    until a request is given up, and those of its transfer, in which it must arrive and its answer must be taken.
     """
 
     body: int = 1_000_000
