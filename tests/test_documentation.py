@@ -166,6 +166,7 @@ def workplace(texts: Texts, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("system_a", texts.predictions),
         ("system_b", texts.references[::-1]),
         ("samples", texts.predictions * 4),
+        ("source", [f"{line} indeed" for line in texts.references]),
     ):
         (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     documents = "".join(f"news\tarticle{i // 5}\n" for i in range(len(texts.references)))
