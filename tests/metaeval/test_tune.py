@@ -113,7 +113,8 @@ def test_seconds_are_estimated_from_few_settings_on_few_segments(monkeypatch: py
     scorers = [Scorer(spec) for spec in settings("trwmd", "a/b", [1], {"centering": ["none"]})]
     clock, calls = [0.0], list[tuple[int, int]]()
 
-    def score_all(few: list[Scorer], predictions: list[str], references: list[list[str]]) -> None:
+    def score_all(few: list[Scorer], predictions: list[str], references: list[list[str]], *, sources: None) -> None:
+        assert sources is None
         assert all(isinstance(own, list) for own in references)
         calls.append((len(few), len(predictions)))
         clock[0] += len(predictions) * (2.0 + 0.5 * len(few))  # encoding, and half a second a setting
