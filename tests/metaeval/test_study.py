@@ -286,6 +286,26 @@ def demetr(tmp_path: Path) -> str:
     return f"demetr:{tmp_path / 'demetr.jsonl.xz'}"
 
 
+@pytest.mark.parametrize(
+    ("edited", "place"),
+    [
+        ("a dog slept on the mat today", "first"),
+        ("the cat slept under the mat today", "middle"),
+        ("the cat slept on the mat", "last"),
+        ("the cat slept on the mat today !", "last"),
+        ("mat today", "whole"),
+        (".", "whole"),
+    ],
+)
+def test_demetr_is_grouped_by_the_third_of_the_sentence_that_is_edited(edited: str, place: str, tmp_path: Path) -> None:
+    row = {"pert_name": "kind", "id": 1, "eng_sent": "the cat slept", "mt_sent": "the cat slept on the mat today"}
+    (tmp_path / "demetr.jsonl").write_text(f"{json.dumps(row | {'pert_sent': edited})}\n")
+    rated = read_rated(f"demetr:{tmp_path / 'demetr.jsonl'},by=position")
+    assert (rated.group, rated.item) == ([place] * 2, ["kind 1"] * 2)
+    with pytest.raises(SpecError, match="by=place"):
+        read_rated(f"demetr:{tmp_path / 'demetr.jsonl'},by=place")
+
+
 def test_demetr_gives_two_segments_of_each_row(demetr: str) -> None:
     rated = read_rated(f"{demetr},first=2")
     assert rated.group == ["negation"] * 4 + ["dropped"] * 4

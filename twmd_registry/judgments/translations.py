@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Collection, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import NoReturn
 
@@ -389,14 +390,17 @@ def _name_the_missing(path: Path, folder: Path, scores: dict[str, list[float | N
         warn(f"{path}: systems without a rating of segments that others have one of: {', '.join(missing)}.")
 
 
-def read_demetr(path: Path, first: str | None = None) -> RatedSegments:
+def read_demetr(path: Path, first: str | None = None, by: str = "edit") -> RatedSegments:
     """Read DEMETR (Karpinska et al. 2022): JSON lines with ``pert_name, id, mt_sent, pert_sent, eng_sent``.
 
-    A row is an item of two segments, rated 1 (``mt_sent``) and 0 (``pert_sent``), grouped by the kind of edit. Of every
-    kind, the first `first` rows are read; rows whose edit has changed nothing are dropped.
+    A row is an item of two segments, rated 1 (``mt_sent``) and 0 (``pert_sent``), grouped by the kind of edit, or
+    ``by=position`` by the third of the sentence that the edit is in. Of every kind, the first `first` rows are read;
+    rows whose edit has changed nothing are dropped.
     """
     if first is not None and (not first.isdecimal() or int(first) < 1):
         raise SpecError(f"first={first}: expected a whole number from 1.")
+    if by not in EDIT_GROUPS:
+        raise SpecError(f"by={by}: {menu(by, EDIT_GROUPS)}.")
     most = int(first) if first else None
 
     def pairs() -> Iterator[RatedRow]:
@@ -407,9 +411,34 @@ def read_demetr(path: Path, first: str | None = None) -> RatedSegments:
             if most is None or read[kind] <= most:
                 reference, text, edited = (row.text(name) for name in ("eng_sent", "mt_sent", "pert_sent"))
                 if text.split() == edited.split():
-                    yield RatedRow(kind, place=row.place)
+                    yield RatedRow(kind if by == "edit" else None, place=row.place)
                     continue
-                yield RatedRow(kind, text, reference, 1.0, item, "unedited", row.place)
-                yield RatedRow(kind, edited, reference, 0.0, item, "edited", row.place)
+                group, place = kind, item
+                if by == "position":  # an id is one of a kind
+                    group, place = place_edit(text, edited), f"{kind} {item}"
+                yield RatedRow(group, text, reference, 1.0, place, "unedited", row.place)
+                yield RatedRow(group, edited, reference, 0.0, place, "edited", row.place)
 
     return gather(pairs(), path, "rows whose edit has changed nothing")
+
+
+EDIT_GROUPS = ("edit", "position")
+"""What the rows of DEMETR are grouped by."""
+
+
+def place_edit(text: str, edited: str) -> str:
+    """Return the third of a text that an edit is in: of the words between those at both ends that have stayed, the
+    middle; ``whole`` for an edit that spans two thirds of the text or more.
+
+    >>> place_edit("it rained all day in town", "it rained all night in town")
+    'middle'
+    """
+    words, others = text.split(), edited.split()
+    start, kept = (
+        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(own, theirs, strict=False)))
+        for own, theirs in ((words, others), (words[::-1], others[::-1]))
+    )
+    end = len(words) - min(kept, len(words) - start, len(others) - start)
+    if 3 * (end - start) >= 2 * len(words):
+        return "whole"
+    return ("first", "middle", "last")[min(2, int(3 * (start + end) / 2 / len(words)))]
