@@ -54,6 +54,7 @@ NOT_RUN = frozenset(
         "distill",
         "finetune",
         "fit-accuracy",
+        "fit-spans",
         "preset",
         "reproduce",
         "serve",

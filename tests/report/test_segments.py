@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.report.reports import column, comparison
+from twmd_registry.engine.error_spans import split_pieces
 from twmd_registry.record.content import SystemComparison
 from twmd_registry.report.segments import (
     GROUPS,
@@ -20,7 +21,6 @@ from twmd_registry.report.segments import (
     mark_differences,
     percentile_ranks,
     reference_lengths,
-    split_pieces,
     split_words,
     word_frequencies,
 )

@@ -31,6 +31,7 @@ OUT_OF_MEMORY = (
 )
 PANELS = {
     "Score": ("score_commands", "score report align mbr"),
+    "Errors": ("span_commands", "spans fit-spans"),
     "Serve": ("serve_commands", "serve"),
     "Publish": ("publish_commands", "verify diff cite submit"),
     "Agreement with people": ("agreement_commands", "correlate tune diagnose study reproduce"),

@@ -370,6 +370,7 @@ def _check_ray(arguments: Arguments) -> None:
 
 SHOWN_LINKS = 15
 COLUMNS = ("hypothesis", "reference", "carries", "similarity")
+SPAN_COLUMNS = ("text", "from", "to", "severity", "badness")
 
 
 @command(
@@ -379,6 +380,7 @@ COLUMNS = ("hypothesis", "reference", "carries", "similarity")
 @declare.argument("hypothesis", metavar="HYP")
 @declare.argument("reference", metavar="REF")
 @declare.output("Draw it: a .png, .svg, .pdf or .html file.", "FILE")
+@declare.flag("--spans", "Show the error spans of both texts, too ('twmd spans' marks files).")
 @declare.output_format("text", "json")
 @declare.settings
 @declare.parts
@@ -395,7 +397,7 @@ def align_command(arguments: Arguments) -> int:
     (scorer,) = make_scorers(arguments.asked, options_of(arguments))
     scores = scorer.score([arguments.hypothesis], [[arguments.reference]])
     alignment = scores.explain(0)
-    shown = alignment.as_dict()
+    shown = alignment.as_dict(spans=arguments.spans)
     if arguments.format == "json":
         print(as_json(shown))
     else:
@@ -406,6 +408,9 @@ def align_command(arguments: Arguments) -> int:
             print(f"\n{side}:\n{format_table(COLUMNS, rows[:SHOWN_LINKS], 'text')}")
             if len(rows) > SHOWN_LINKS:
                 print(f"... and {len(rows) - SHOWN_LINKS} more")
+        for name in ("hypothesis", "reference") if arguments.spans else ():
+            spans = [tuple(span.values()) for span in shown[name]["spans"]]
+            print(f"\nerror spans of the {name}:\n{format_table(SPAN_COLUMNS, spans, 'text')}")
     if arguments.output is not None:
         draw(alignment, arguments.output)
         if arguments.format == "text":
@@ -536,6 +541,7 @@ def report_command(arguments: Arguments) -> int:
     from twmd_registry.metaeval.overlap import warn_about_overlap
     from twmd_registry.report.html_report import Report, align_highlight, report_page
     from twmd_registry.report.segments import choose_highlights
+    from twmd_registry.report.span_kinds import compare_spans
     from twmd_registry.report.table import text_table
 
     references, samples = tasks[0].references, DEFAULT_RESAMPLES
@@ -567,6 +573,7 @@ def report_command(arguments: Arguments) -> int:
             highlights=highlights,
             record=record(),
             sources=next((task.originals for task in tasks if task.originals is not None), None),
+            spans=compare_spans(scores),
         )
         write_file(arguments.output, report_page(report).encode())
     print(f"wrote {arguments.output}")

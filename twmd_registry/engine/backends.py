@@ -338,12 +338,12 @@ class TokenAlignmentBackend(Backend):
         with self.run(group, split_documents(pairs)[0] if self.spec.align else pairs, progress, total) as run:
             run.sum_up()
 
-    def explain(self, pairs: Pairs, pair: int) -> dict[str, Any]:
-        """Return how a pair among these is aligned, as `PipelineRun.explain`."""
+    def explain(self, pairs: Pairs, wanted: Sequence[int]) -> list[dict[str, Any]]:
+        """Return how some of these pairs are aligned, as `PipelineRun.explain`."""
         if self.spec.align:
             raise SpecError("align=sentences has no alignment of whole documents to show: explain pairs of sentences.")
         with self.run([self], pairs, None) as run:
-            return run.explain(pair)
+            return run.explain(wanted)
 
 
 class RegressionBackend(Backend):

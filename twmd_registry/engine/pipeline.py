@@ -23,6 +23,7 @@ from twmd_registry.encode.disk import DiskCache
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import DocumentFrequencies, count_documents
 from twmd_registry.encode.store import TextCache, TextStore
+from twmd_registry.engine.error_spans import word_costs
 from twmd_registry.engine.pairs import Pairs, centering_step, plan_chunks
 from twmd_registry.engine.sentences import SENTENCE_COUNTS, match_documents
 from twmd_registry.engine.token_vectors import (
@@ -46,7 +47,16 @@ from twmd_registry.registry.names import (
     Output,
 )
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import EPSILON, ZERO_TOLERANCE, AlignmentSettings, EncodedTexts, TextFlags, TokenVectors, pad
+from twmd_registry.tensors import (
+    EPSILON,
+    ZERO_TOLERANCE,
+    AlignmentSettings,
+    EncodedTexts,
+    PaddedTokens,
+    TextFlags,
+    TokenVectors,
+    pad,
+)
 
 Item = TypeVar("Item")
 
@@ -220,48 +230,48 @@ class PipelineRun:
         """
         self._corpus_sums()
 
-    def explain(self, pair: int) -> dict[str, Any]:
-        """Return how the only specification aligns a pair, centered with its batch (or the corpus) as in its score: all
-        fields of `Alignment` but signature and score, with the plans of both sides.
+    def explain(self, wanted: Sequence[int]) -> list[dict[str, Any]]:
+        """Return how the only specification aligns some pairs that follow each other, centered with their batches (or
+        the corpus) as in their scores: all fields of `Alignment` but signature and score, with the plans of both sides.
         """
         ((view, (spec,)),) = self._views.items()
-        batch = np.array([pair])
+        chosen = np.array(wanted)
         if view.centering is Centering.BATCH:
-            batch = np.flatnonzero(self._pairs.segment // view.size == self._pairs.segment[pair] // view.size)
-        ((chunk, texts, rows, encoded),) = self._encode([slice(int(batch[0]), int(batch[-1]) + 1)])
+            batch = self._pairs.segment // view.size
+            chosen = np.flatnonzero((batch >= batch[chosen[0]]) & (batch <= batch[chosen[-1]]))
+        ((chunk, texts, rows, encoded),) = self._encode([slice(int(chosen[0]), int(chosen[-1]) + 1)])
         items = make_items(view, self._pairs, chunk, texts, rows)
         layers, weightless, _ = select(view, encoded, items, self._encoder)
         tokens, units = make_units(
             view, layers, items, self._corpus_sums().get(view), unknown=encoded.unknown, weightless=weightless
         )
-        both = [int(side[pair - chunk.start]) for side in (items.hyp, items.ref)]
-        read = [
-            [
-                " ".join(self._encoder.decode_tokens(encoded.ids[positions % len(encoded.ids)].tolist()))
-                for positions in positions_of(view, tokens, units, item)
-            ]
-            for item in both
-        ]
-        shares = [torch.zeros(len(side)) for side in read]
-        s = torch.zeros(len(read[0]), len(read[1]), dtype=torch.float32)
-        sides = s, s
-        x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in both)
-        if bool(x.weights.any()) and bool(y.weights.any()):
-            how = make_alignment_settings(spec)
-            keep_exact()
-            block = similarities(x, y, how.distance)
-            hypothesis, reference = plans(spec.metric, block, x, y, how)
-            s, sides = block[0], (hypothesis[0], reference[0])
-            shares = [side.shares[0] for side in (x, y)]
+        starts = (torch.cumsum(encoded.lengths, 0) - encoded.lengths).tolist()
         names = (Output.PRECISION, Output.RECALL) if spec.output else ("score",)
-        return {
-            "hypothesis": tuple(read[0]),
-            "reference": tuple(read[1]),
-            "hypothesis_shares": shares[0].cpu().numpy(),
-            "reference_shares": shares[1].cpu().numpy(),
-            "similarities": s.cpu().numpy(),
-            "plans": {str(name): plan.cpu().numpy() for name, plan in zip(names, sides, strict=False)},
-        }
+        found = []
+        for pair in wanted:
+            both = [int(side[pair - chunk.start]) for side in (items.hyp, items.ref)]
+            texts_of_pair = [self._pairs.texts[side[pair]] for side in (self._pairs.hyp, self._pairs.ref)]
+            shares, s, plan, losses = _align_items(spec, units, *both)
+            read, words = [], []
+            for item, text, loss in zip(both, texts_of_pair, losses, strict=True):
+                places = [own % len(encoded.ids) for own in positions_of(view, tokens, units, item)]
+                read.append(tuple(" ".join(self._encoder.decode_tokens(encoded.ids[own].tolist())) for own in places))
+                offsets = self._encoder.offsets(text, spec.limit, spec.stride)
+                spans = [_span_of(offsets[(own - starts[items.row[item]]).tolist()]) for own in places]
+                words.append(word_costs(text, np.array(spans, dtype=np.int64).reshape(-1, 2), loss))
+            found.append(
+                {
+                    "hypothesis": read[0],
+                    "reference": read[1],
+                    "hypothesis_shares": shares[0],
+                    "reference_shares": shares[1],
+                    "similarities": s,
+                    "plans": {str(name): own for name, own in zip(names, plan, strict=False)},
+                    "texts": tuple(texts_of_pair),
+                    "words": tuple(words),
+                }
+            )
+        return found
 
     def _encode(self, chunks: Sequence[slice]) -> Generator[tuple[slice, np.ndarray, np.ndarray, EncodedTexts]]:
         """Yield every chunk with the numbers of its texts, their rows in the encoded texts, and the encoded texts."""
@@ -326,6 +336,42 @@ class PipelineRun:
 
         documents = self._total(lambda: torch.tensor([own().documents]))
         return DocumentFrequencies(int(documents), self._total(lambda: torch.from_numpy(own().counts)).numpy())
+
+
+def _span_of(offsets: np.ndarray) -> tuple[int, int]:
+    """Return where some tokens begin and end together, (0, 0) for special tokens; from a shape (n, 2)."""
+    offsets = offsets[offsets[:, 1] > offsets[:, 0]]
+    return (int(offsets[:, 0].min()), int(offsets[:, 1].max())) if len(offsets) else (0, 0)
+
+
+def _align_items(
+    spec: MetricSpec, units: TokenVectors, hypothesis: int, reference: int
+) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray], list[np.ndarray]]:
+    """Return the shares of both sides' tokens, S, the plans of both sides, and the losses of both sides' tokens: the
+    similarity that each has to its own text by the plan of that text with itself, less that to the other text.
+    """
+    x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in (hypothesis, reference))
+    sizes = [int(units.lengths[item]) for item in (hypothesis, reference)]
+    if not (bool(x.weights.any()) and bool(y.weights.any())):
+        none = np.zeros(sizes, dtype=np.float32)
+        zeros = [np.zeros(size, dtype=np.float32) for size in sizes]
+        return zeros, none, [none, none], zeros
+    how = make_alignment_settings(spec)
+    keep_exact()
+
+    def gains(a: PaddedTokens, b: PaddedTokens) -> tuple[Tensor, tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        block = similarities(a, b, how.distance)
+        both = plans(spec.metric, block, a, b, how)
+        return block, both, ((both[0] * block).sum(2), (both[1] * block).sum(1))
+
+    s, plan, across = gains(x, y)
+    shares, losses = [], []
+    for side, gain in zip((x, y), across, strict=True):
+        share = side.shares
+        own = gains(side, side)[2][0]
+        losses.append(torch.where(share > 0, (own - gain) / torch.where(share > 0, share, 1.0), 0.0)[0].cpu().numpy())
+        shares.append(share[0].cpu().numpy())
+    return shares, s[0].cpu().numpy(), [own[0].cpu().numpy() for own in plan], losses
 
 
 def prefetch(items: Iterator[Item], cancelled: Event) -> Generator[Item]:

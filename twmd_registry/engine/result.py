@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from twmd_registry.engine.error_spans import ErrorSpan, SpanSettings, Word, find_error_spans, find_span_settings
 from twmd_registry.errors import InputError, SpecError
+from twmd_registry.models.fitted import FittedPart
 from twmd_registry.registry.names import MetricName, Output
 from twmd_registry.registry.signature import Signature
+
+EXPLAINED = 64
+"""Segments that are aligned again at once."""
 
 
 class Link(NamedTuple):
@@ -47,6 +52,8 @@ class Alignment:
             Transport plans have the shares as row sums (precision) or column sums (recall), exact transport as both; a
             greedy token gives all it has to one partner; sbert spreads evenly; wordset_cka weighs each similarity by
             itself.
+        texts: The hypothesis and the reference.
+        words: The words of each, with what they lose by being compared with the other text.
     """
 
     signature: Signature
@@ -57,6 +64,8 @@ class Alignment:
     reference_shares: np.ndarray
     similarities: np.ndarray
     plans: dict[str, np.ndarray]
+    texts: tuple[str, ...] = ("", "")
+    words: tuple[tuple[Word, ...], ...] = ((), ())
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -80,8 +89,28 @@ class Alignment:
         ]
         return sorted(found, key=lambda link: (-link.amount, link.hypothesis, link.reference))
 
-    def as_dict(self, most: int | None = None) -> dict[str, Any]:
-        """Return the signature, the score, and by side the `most` largest links (all, for None) with their tokens."""
+    def error_spans(self, part: FittedPart[SpanSettings] | None = None) -> tuple[tuple[ErrorSpan, ...], ...]:
+        """Return where an error is: spans of the hypothesis, and spans of the reference that it does not say.
+
+        Args:
+            part: Fitted settings; those for this metric (`find_span_settings`) by default.
+
+        Raises:
+            SpecError: None were fitted for this metric with these settings.
+        """
+        part = part or find_span_settings(self.signature.spec)
+        if part is None:
+            raise SpecError(
+                f"no thresholds of error spans were fitted for {self.signature.spec.metric} with these settings: fit "
+                "them by 'twmd fit-spans', or take twmd."
+            )
+        hypothesis, reference = (find_error_spans(words, part.content) for words in self.words)
+        return hypothesis, reference
+
+    def as_dict(self, most: int | None = None, *, spans: bool = False) -> dict[str, Any]:
+        """Return the signature, the score, and by side the `most` largest links (all, for None) with their tokens; with
+        `spans` also both texts with their words and error spans.
+        """
         sides = {
             side: [
                 {
@@ -94,7 +123,15 @@ class Alignment:
             ]
             for side in self.sides
         }
-        return {"signature": str(self.signature), "score": self.score, "sides": sides}
+        found: dict[str, Any] = {"signature": str(self.signature), "score": self.score, "sides": sides}
+        if spans:
+            own = zip(("hypothesis", "reference"), self.texts, self.words, self.error_spans(), strict=True)
+            part = find_span_settings(self.signature.spec)
+            found |= {"spans_settings": part and part.hash}
+            for side, text, words, errors in own:
+                listed = [{"text": text[each.start : each.end], **each._asdict()} for each in errors]
+                found[side] = {"text": text, "spans": listed, "words": [word._asdict() for word in words]}
+        return found
 
 
 SIDE: dict[str | None, int] = {None: 0} | {output: row for row, output in enumerate(Output)}
@@ -232,7 +269,9 @@ class ScoreSet:
     f1: tuple[float, ...] | None
     counts: Counts
     texts: str
-    explainer: Callable[[int, int | None], Alignment] | None = field(default=None, compare=False, repr=False)
+    explainer: Callable[[Sequence[int], int | None], list[Alignment]] | None = field(
+        default=None, compare=False, repr=False
+    )
     by_reference: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -288,9 +327,17 @@ class ScoreSet:
             SpecError: The metric aligns nothing (stsscore, an ensemble), or the scores come from elsewhere.
             ModelError: The model is gone, or a part has changed since.
         """
+        return self._explain([segment], reference)[0]
+
+    def explain_all(self) -> Iterator[Alignment]:
+        """Yield the alignments of all segments in their order, as `explain` gives them, `EXPLAINED` at a time."""
+        for first in range(0, len(self.scores), EXPLAINED):
+            yield from self._explain(range(len(self.scores))[first : first + EXPLAINED], None)
+
+    def _explain(self, segments: Sequence[int], reference: int | None) -> list[Alignment]:
         if self.explainer is None:
             raise SpecError("these scores were not computed in this process: score the texts again to explain them.")
-        return self.explainer(segment, reference)
+        return self.explainer(segments, reference)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the flat result that `evaluate` users expect.

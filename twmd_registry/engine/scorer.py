@@ -280,7 +280,7 @@ class BothScorer(EnsembleScorer):
         return replace(super().combine(of_members), precision=precision, recall=recall, f1=f1)
 
 
-def _explain_no_ensemble(_segment: int, _reference: int | None) -> NoReturn:
+def _explain_no_ensemble(_segments: Sequence[int], _reference: int | None) -> NoReturn:
     raise SpecError("a mean (ensemble, against=both) has no alignment of its own: explain a member's scores.")
 
 
@@ -527,7 +527,7 @@ def _score_set(
     nrefs = 0 if spec.against else pairs.counts[0]
     signature = Signature(spec, str(nrefs) if (pairs.counts == pairs.counts[0]).all() else "var")
     explainer = partial(
-        _explain_pair,
+        _explain_pairs,
         request=(scorer.requested, scorer.options, scorer.parts),  # a scorer itself would keep its model in memory
         signature=signature,
         pairs=pairs,
@@ -537,19 +537,19 @@ def _score_set(
     return ScoreSet(signature, score, precision, recall, f1, counts, digest, explainer, of_pairs)
 
 
-def _explain_pair(
-    segment: int,
+def _explain_pairs(
+    segments: Sequence[int],
     reference: int | None,
     *,
     request: tuple[MetricSpec, RunOptions, Parts | None],
     signature: Signature,
     pairs: Pairs,
     scores: np.ndarray,
-) -> Alignment:
-    """Recompute the alignment of a scored pair, as documented in `ScoreSet.explain`, by the scorer of a request; the
-    main scores of all pairs, shape (pairs,), say which reference is the best.
+) -> list[Alignment]:
+    """Recompute the alignments of scored segments in a row, as documented in `ScoreSet.explain`, by the scorer of a
+    request; the main scores of all pairs, shape (pairs,), say which reference is the best.
     """
-    pair = _find(pairs, scores, segment, reference)
+    wanted = [_find(pairs, scores, segment, reference) for segment in segments]
     backend = make_backend(*request)
     if not isinstance(backend, TokenAlignmentBackend):
         raise SpecError(
@@ -561,7 +561,8 @@ def _explain_pair(
                 "the model, or another part of these scores, has changed since: score the texts again to have them "
                 "explained."
             )
-        return Alignment(signature=signature, score=float(scores[pair]), **backend.explain(pairs, pair))
+        explained = zip(wanted, backend.explain(pairs, wanted), strict=True)
+        return [Alignment(signature=signature, score=float(scores[pair]), **own) for pair, own in explained]
     finally:
         backend.close()
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from twmd_registry.errors import InputError, ModelError, warn
+from twmd_registry.errors import InputError, ModelError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import LEVEL
 from twmd_registry.metaeval.correlation import place_systems
 from twmd_registry.metaeval.side_by_side import names_of
-from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of
+from twmd_registry.models.fitted import FittedKind, FittedPart, find_for_metric, hash_of
 from twmd_registry.record.content import DeltaAccuracy, SystemComparison
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec
@@ -154,21 +154,8 @@ def read_delta_accuracy(path: Path) -> FittedPart[np.ndarray]:
 
 
 def find_delta_accuracy(metric: MetricSpec) -> FittedPart[np.ndarray] | None:
-    """Find the fitted accuracy of a metric with exactly these settings, the user's own first; None without one.
-
-    A damaged file is named in a warning, and passed over.
-    """
-    wanted = names_of([metric])
-    for folder in (DELTA_ACCURACY.home, DELTA_ACCURACY.packaged):
-        for path in sorted(folder.glob(DELTA_ACCURACY.name("*"))):
-            try:
-                part = read_delta_accuracy(path)
-            except ModelError as error:
-                warn(str(error))
-                continue
-            if part.about["metric"] == wanted:
-                return part
-    return None
+    """Find the fitted accuracy of a metric with exactly these settings, as `find_for_metric`."""
+    return find_for_metric(DELTA_ACCURACY, read_delta_accuracy, names_of([metric]))
 
 
 def add_delta_accuracies(comparison: SystemComparison, references: Sequence[Sequence[str]]) -> SystemComparison:

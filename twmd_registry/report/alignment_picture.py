@@ -20,6 +20,7 @@ from twmd_registry.errors import InputError, SpecError, menu, visible, warn
 from twmd_registry.registry.names import Output
 from twmd_registry.registry.paths import write_file
 from twmd_registry.report.figures import plain_style, require_matplotlib, save_figure
+from twmd_registry.report.span_kinds import mark_texts
 from twmd_registry.report.template import render
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def draw(alignment: Alignment, path: Path) -> None:
     suffix = path.suffix.lower()
     if suffix == ".html":
         about = {"title": title(alignment), "reading": READING, "signature": str(alignment.signature)}
-        content = render("alignment_page.html", sides=_sides(alignment), **about).encode()
+        marked = mark_texts(alignment)
+        content = render("alignment_page.html", sides=_sides(alignment), marked=marked, **about).encode()
     else:
         content = _plot(alignment, suffix)
     write_file(path, content)
@@ -128,12 +130,13 @@ def _marginals(alignment: Alignment, side: str) -> list[dict[str, np.ndarray]]:
 
 
 def heat_maps(alignment: Alignment, *, level: int = 2, least: float = 0.0) -> str:
-    """Write a heading of `level`, a key and a table per side of an alignment as HTML.
+    """Write both texts with their error spans, and a heading of `level`, a key and a table per side of an alignment as
+    HTML.
 
     The page's style needs the templates ``alignment.css`` and ``light.css`` or ``dark.css``. Cells below the share
     `least` of the greatest amount stay empty, which makes a page much smaller.
     """
-    return render("heat_maps.html", sides=_sides(alignment), level=level, least=least)
+    return render("heat_maps.html", sides=_sides(alignment), marked=mark_texts(alignment), level=level, least=least)
 
 
 def _sides(alignment: Alignment) -> list[dict[str, Any]]:

@@ -61,6 +61,7 @@ class Report:
         record: All scores, to be verified.
         overlaps: Sentences about metrics that were trained or tuned on the references.
         sources: Per segment the text that was translated; None where the files hold none.
+        spans: Error spans by kind and system, see `compare_spans`; None where no metric has fitted thresholds.
     """
 
     comparison: SystemComparison
@@ -70,6 +71,7 @@ class Report:
     record: Record
     overlaps: Sequence[str] = ()
     sources: Sequence[str] | None = None
+    spans: Mapping[str, Any] | None = None
 
 
 def align_highlight(highlight: Highlight, scores: Sequence[Sequence[ScoreSet]]) -> dict[int, Alignment | str]:

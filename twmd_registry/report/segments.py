@@ -8,23 +8,13 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 import numpy as np
-import regex
 
+from twmd_registry.engine.error_spans import split_pieces
 from twmd_registry.errors import visible
 from twmd_registry.record.content import MetricColumn, SystemComparison
 from twmd_registry.report.table import number
 
 GROUPS = 4
-_BLANK, _MARK = r"[\s\x1c-\x1f]", r"[\p{M}\p{Cf}]"
-"""A mark belongs to the character before it, as an accent or a vowel sign does."""
-_ALONE = (
-    r"[\p{P}\p{S}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # punctuation, signs, Thai, Lao, Burmese, Khmer
-    r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # Kana, Han
-)
-"""Punctuation, and characters of scripts without blanks between words."""
-_PIECE = regex.compile(
-    rf"(?:{_BLANK}{_MARK}*)+|(?!{_MARK}){_ALONE}{_MARK}*|(?:(?!{_BLANK}|{_MARK}|{_ALONE}).{_MARK}*)+|{_MARK}+", regex.S
-)
 
 
 class Highlight(NamedTuple):
@@ -125,18 +115,6 @@ def word_frequencies(references: Sequence[Sequence[str]]) -> np.ndarray:
     split = [[split_words(text) for text in own] for own in references]
     counts = Counter(word for own in split for text in own for word in text)
     return np.array([np.exp(np.mean([np.log(counts[word]) for word in own[0]])) if own[0] else np.nan for own in split])
-
-
-def split_pieces(text: str) -> list[str]:
-    """Split a text into words, punctuation characters and blanks, which joined are the text.
-
-    In a script without blanks between words, a character is a word.
-
-    >>> split_pieces("It rained, twice.")
-    ['It', ' ', 'rained', ',', ' ', 'twice', '.']
-    """
-    pieces: list[str] = _PIECE.findall(text)
-    return pieces
 
 
 def split_words(text: str) -> list[str]:

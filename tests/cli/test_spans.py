@@ -1,0 +1,91 @@
+"""``twmd spans``, ``twmd align --spans`` and ``twmd fit-spans``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.judgments.test_span_files import rating, table
+from twmd_registry.cli import main
+from twmd_registry.engine.error_spans import SPANS
+
+REFERENCE, PREDICTION = "It rained all day in the old town.", "It rained all night in the old town."
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    (tmp_path / "ref.txt").write_text(f"{REFERENCE}\nNobody came.\n", encoding="utf-8")
+    (tmp_path / "out.txt").write_text(f"{PREDICTION}\nNobody came.\n", encoding="utf-8")
+    return ["spans", "twmd", str(tmp_path / "ref.txt"), "-i", str(tmp_path / "out.txt"), "-q"]
+
+
+def test_spans_are_listed_with_what_marked_them(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(files) == 0
+    printed = capsys.readouterr().out
+    assert "night" in printed
+    assert "|version:" in printed.splitlines()[-1]
+    assert " spans:" in printed.splitlines()[-1]
+
+
+@pytest.mark.parametrize("form", ["json", "mqm", "esa", "contentquo"])
+def test_spans_are_written_in_every_form(form: str, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*files, "--format", form]) == 0
+    printed = capsys.readouterr().out
+    if form == "mqm":
+        rows = [line.split("\t") for line in printed.splitlines()]
+        assert rows[1][6] == PREDICTION.replace("night", "<v>night</v>")
+        assert rows[2][6:] == ["Nobody came.", "No-error", "No-error"]
+    elif form == "esa":
+        first, second = map(json.loads, printed.splitlines())
+        assert PREDICTION[first["esa_spans"][0]["start_i"] : first["esa_spans"][0]["end_i"]] == "night"
+        assert second["esa_spans"] == []
+    else:
+        first, second = json.loads(printed)["segments"]
+        assert first["issues" if form == "contentquo" else "spans"][0]["start"] == PREDICTION.index("night")
+
+
+def test_align_shows_spans_if_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["align", "twmd", PREDICTION, REFERENCE, "-q"]
+    assert main([*command, "--spans"]) == 0
+    assert "error spans of the hypothesis:" in capsys.readouterr().out
+    assert main([*command, "--spans", "--format", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [span["text"] for span in shown["hypothesis"]["spans"]] == ["night"]
+    assert main([*command, "--format", "json"]) == 0
+    assert "hypothesis" not in json.loads(capsys.readouterr().out)
+
+
+def test_fitted_thresholds_are_the_ones_that_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+    rows = []
+    for seg, (end, wrong) in enumerate([("day", "night"), ("week", "month"), ("year", "hour")]):
+        target = f"It rained all <v>{wrong}</v> in the old town."
+        rows.append(("a", f"doc{seg}", "1", str(seg), "r", "source", target, "Accuracy", "Major"))
+        rows.append(("ref", f"doc{seg}", "1", str(seg), "r", "source", f"It rained all {end} in the old town.", "", "No-error"))  # fmt: skip
+    (tmp_path / "mqm.tsv").write_text(table(*rows), encoding="utf-8")
+    command = ["fit-spans", "twmd", "--data", str(tmp_path / "mqm.tsv"), "--set", "temperature=0.2", "-q"]
+    assert main([*command, "--held-out", "mqm:doc2", "--format", "json"]) == 0
+    measured = json.loads(capsys.readouterr().out)
+    assert [(row["documents"], row["segments"]) for row in measured] == [
+        ("fitted on", 2),
+        ("fitted on", 2),
+        ("held out", 1),
+        ("held out", 1),
+    ]
+    assert {row["F1"] for row in measured if row["documents"] == "fitted on"} == {"100.0"}
+    (file,) = (tmp_path / "home" / SPANS.folder).iterdir()
+    assert json.loads(file.read_text())["data"] == ["mqm:doc0", "mqm:doc1"]
+    assert main(["align", "twmd", PREDICTION, REFERENCE, "--spans", "--set", "temperature=0.2", "-q"]) == 0
+    assert "night" in capsys.readouterr().out.partition("error spans of the hypothesis:")[2]
+
+
+def test_unknown_held_out_document_is_refused_with_those_that_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mqm.tsv").write_text(table(rating("a", "<v>x</v>"), rating("ref", "y")), encoding="utf-8")
+    assert main(["fit-spans", "twmd", "--data", str(tmp_path / "mqm.tsv"), "--held-out", "talk.7"]) == 2
+    assert "no document 'talk.7'" in capsys.readouterr().err

@@ -1,0 +1,137 @@
+"""``twmd spans`` and ``fit-spans``: where the errors of translations are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twmd_registry.cli import declare
+from twmd_registry.cli.declare import Arguments, command
+from twmd_registry.cli.inputs import ScoringTask, make_scorers, options_of, read_tasks
+from twmd_registry.cli.output import as_json, format_table
+from twmd_registry.cli.terminal import progress_bar, say
+from twmd_registry.errors import SpecError, menu, visible
+from twmd_registry.registry.names import MetricName
+
+if TYPE_CHECKING:
+    from twmd_registry.engine.error_spans import SpanSettings
+    from twmd_registry.engine.result import Alignment
+    from twmd_registry.judgments.span_files import MarkedSegment
+    from twmd_registry.models.fitted import FittedPart
+
+ALIGNING = tuple(name for name in MetricName if name not in {MetricName.STSSCORE, MetricName.ENSEMBLE})
+FORMATS = ("text", "json", "mqm", "esa", "contentquo")
+HELD_OUT = "Documents to measure F1 on and not to fit on, as FILE:DOC (zh-en:talk.7)."
+HEADERS = ("system", "segment", "side", "from", "to", "severity", "badness", "text")
+AGREEMENTS = ("data", "documents", "segments", "marked by", "F1", "precision", "recall")
+
+
+@command("spans", lexical=(), example="twmd spans twmd ref.txt -i system_a.txt system_b.txt --format mqm > spans.tsv")
+@declare.metric(ALIGNING)
+@declare.argument("references", nargs=-1, type=declare.FILE, metavar="[REF]...")
+@declare.many("-i --input", "HYP", "One file per system (default: standard input).", type=declare.INPUT)
+@declare.source
+@declare.output_format(*FORMATS, about="; mqm: Google's table; esa: WMT24's JSON lines; contentquo: a list of issues")
+@declare.columns
+@declare.settings
+@declare.parts
+@declare.run_options
+def spans_command(arguments: Arguments) -> int:
+    """Mark where errors are: words that the reference does not say, in every segment, and what the prediction misses.
+
+    METRIC is a metric or a signature whose thresholds were fitted ('twmd fit-spans'). REF are reference files, one per
+    reference stream; the one that scores highest is compared.
+    """
+    tasks = read_tasks(arguments)
+    from twmd_registry.engine.error_spans import find_span_settings
+    from twmd_registry.judgments.span_files import WRITERS
+
+    (scorer,) = make_scorers(arguments.asked, options_of(arguments))
+    segments: list[MarkedSegment] = []
+    with progress_bar(total=sum(len(task.predictions) for task in tasks)) as progress:
+        for task in tasks:
+            scores = scorer.score(task.predictions, task.references, task.originals)
+            part = find_span_settings(scores.signature.spec)
+            for i, alignment in enumerate(scores.explain_all()):
+                segments.append(mark_segment(task, i, alignment, part))
+                if progress:
+                    progress(1)
+    rater = f"{scores.signature} spans:{part.hash if part else None}"
+    if arguments.format in WRITERS:
+        shown = WRITERS[arguments.format](segments, rater)
+    elif arguments.format == "json":
+        shown = as_json({"settings": rater, "segments": segments})
+    else:
+        shown = f"{format_table(HEADERS, [row for one in segments for row in list_spans(one)], 'text')}\n{rater}"
+    say(shown)
+    return 0
+
+
+def mark_segment(
+    task: ScoringTask, i: int, alignment: Alignment, part: FittedPart[SpanSettings] | None
+) -> MarkedSegment:
+    """Return segment i of a system with the spans of its alignment."""
+    from twmd_registry.judgments.span_files import MarkedSegment
+
+    document, source = (own[i] if own else "" for own in (task.documents, task.originals))
+    place, found = (task.name, document, str(i + 1), source), alignment.error_spans(part)
+    return MarkedSegment(*place, alignment.texts[0], alignment.texts[1], found[0], found[1], alignment.score)
+
+
+def list_spans(segment: MarkedSegment) -> list[tuple[object, ...]]:
+    """Return a row of `HEADERS` for every span of a segment."""
+    sides = (("prediction", segment.prediction, segment.spans), ("reference", segment.reference, segment.missing))
+    return [
+        (segment.system, segment.number, side, *span[:3], f"{span.badness:.3f}", visible(text[span.start : span.end]))
+        for side, text, spans in sides
+        for span in spans
+    ]
+
+
+@command("fit-spans", lexical=(), example="twmd fit-spans twmd --data mqm.tsv --held-out mqm:talk.7")
+@declare.metric(ALIGNING)
+@declare.many("--data", "FILE", "Google's MQM tables, with human translations.", type=declare.INPUT, required=True)
+@declare.many("--held-out", "DOC", HELD_OUT)
+@declare.output("Default: where 'twmd spans' looks for it.")
+@declare.output_format(*declare.RESULT_FORMATS)
+@declare.settings
+@declare.run_options
+def fit_spans_command(arguments: Arguments) -> int:
+    """Fit what makes an error span to spans that people marked, and measure F1 beside that of a word diff."""
+    from twmd_registry.judgments.span_files import read_mqm
+
+    files = {path: read_mqm(path) for path in arguments.data}
+    segments = [segment for own in files.values() for segment in own]
+    documents = [f"{path.stem}:{segment.document}" for path, own in files.items() for segment in own]
+    if unknown := set(arguments.held_out) - set(documents):
+        raise SpecError(f"--held-out: no document {min(unknown)!r}; {menu(min(unknown), sorted(set(documents)))}.")
+    from twmd_registry.engine.error_spans import SPANS, find_error_spans, read_span_settings
+    from twmd_registry.metaeval.span_agreement import differing_words, fit_spans, span_f1
+    from twmd_registry.models.fitted import save
+
+    with progress_bar(total=len(segments)) as progress:
+        (scorer,) = make_scorers(arguments.asked, options_of(arguments))
+        scores = scorer.score(*zip(*((segment.prediction, segment.reference) for segment in segments), strict=True))
+        words = []
+        for alignment in scores.explain_all():
+            words.append(alignment.words[0])
+            if progress:
+                progress(1)
+    held = [document in arguments.held_out for document in documents]
+    used = [i for i, left_out in enumerate(held) if not left_out]
+    names = sorted({documents[i] for i in used})
+    content = fit_spans(scorer.spec, [segments[i] for i in used], [words[i] for i in used], names)
+    path = save(SPANS, content, arguments.output or SPANS.home)
+    settings, rows = read_span_settings(path).content, list[tuple[object, ...]]()
+    for about, group in (("fitted on", used), ("held out", [i for i, left_out in enumerate(held) if left_out])):
+        for stem in [file.stem for file in files if group]:
+            own = [i for i in group if documents[i].startswith(f"{stem}:")]
+            for name, spans in (
+                ("word diff", [differing_words(segments[i].prediction, segments[i].reference) for i in own]),
+                (str(scorer.spec.metric), [find_error_spans(words[i], settings) for i in own]),
+            ):
+                numbers = (f"{100 * value:.1f}" for value in span_f1([segments[i] for i in own], spans))
+                rows.append((stem, about, len(own), name, *numbers))
+    say(format_table(AGREEMENTS, rows, arguments.format))
+    if arguments.format == "text":
+        print(f"\n{path}")
+    return 0

@@ -1,0 +1,158 @@
+"""Where an error is: words as places in a text, what each loses in a comparison, and spans of bad words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import regex
+
+from twmd_registry.errors import ModelError
+from twmd_registry.models.fitted import FittedKind, FittedPart, find_for_metric, hash_of
+from twmd_registry.registry.members import write_members
+from twmd_registry.registry.spec import MetricSpec
+
+_BLANK, _MARK = r"[\s\x1c-\x1f]", r"[\p{M}\p{Cf}]"
+"""A mark belongs to the character before it, as an accent or a vowel sign does."""
+_ALONE = (
+    r"[\p{P}\p{S}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # punctuation, signs, Thai, Lao, Burmese, Khmer
+    r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # Kana, Han
+)
+"""Punctuation, and characters of scripts without blanks between words."""
+_PIECE = regex.compile(
+    rf"(?:{_BLANK}{_MARK}*)+|(?!{_MARK}){_ALONE}{_MARK}*|(?:(?!{_BLANK}|{_MARK}|{_ALONE}).{_MARK}*)+|{_MARK}+", regex.S
+)
+
+Severity = Literal["minor", "major"]
+SPANS = FittedKind("settings of error spans", "spans", "spans", ".json", "spans")
+"""Files of fitted settings."""
+
+
+class Word(NamedTuple):
+    """A word, or a punctuation character: ``text[start:end]``.
+
+    Attributes:
+        start: Its first character, from 0.
+        end: The character after its last.
+        badness: Similarity that its worst token has to the text's own tokens and not to the other text's: about 0 where
+            the other text says the same. None where no token of it was compared (cut, or left out).
+    """
+
+    start: int
+    end: int
+    badness: float | None = None
+
+
+class ErrorSpan(NamedTuple):
+    """Characters that are marked as an error: ``text[start:end]``.
+
+    Attributes:
+        start: Its first character, from 0.
+        end: The character after its last.
+        severity: minor or major.
+        badness: The smoothed badness of its worst word; None where people marked it.
+    """
+
+    start: int
+    end: int
+    severity: Severity
+    badness: float | None = None
+
+
+class SpanSettings(NamedTuple):
+    """Fitted settings of spans.
+
+    Attributes:
+        minor: The least smoothed badness of a marked word.
+        major: The least of a span's worst word that makes it major.
+        smoothing: r: a word's smoothed badness is the mean over up to r words on both sides, with the weights 1, 2, ..,
+            r + 1, .., 2, 1.
+    """
+
+    minor: float
+    major: float
+    smoothing: int = 0
+
+
+def split_pieces(text: str) -> list[str]:
+    """Split a text into words, punctuation characters and blanks, which joined are the text.
+
+    In a script without blanks between words, a character is a word.
+
+    >>> split_pieces("It rained, twice.")
+    ['It', ' ', 'rained', ',', ' ', 'twice', '.']
+    """
+    pieces: list[str] = _PIECE.findall(text)
+    return pieces
+
+
+def place_words(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where every word or punctuation character of a text begins and ends."""
+    for match in _PIECE.finditer(text):
+        if not match[0][0].isspace():
+            yield match.span()
+
+
+def word_costs(text: str, offsets: np.ndarray, losses: np.ndarray) -> tuple[Word, ...]:
+    """Return the words of a text, each with the greatest loss of the tokens that have a character in common with it.
+
+    `offsets` are where tokens begin and end in the text, shape (U, 2), and `losses` what they lose, shape (U,).
+    """
+    words = np.array(list(place_words(text)), dtype=np.int64).reshape(-1, 2)
+    first = np.searchsorted(words[:, 1], offsets[:, 0], side="right")
+    last = np.searchsorted(words[:, 0], offsets[:, 1], side="left")
+    badness: list[float | None] = [None] * len(words)
+    for start, stop, loss in zip(first.tolist(), last.tolist(), losses.tolist(), strict=True):
+        for word in range(start, stop):
+            known = badness[word]
+            badness[word] = loss if known is None else max(known, loss)
+    return tuple(Word(start, end, value) for (start, end), value in zip(words.tolist(), badness, strict=True))
+
+
+def smooth(words: Sequence[Word], radius: int) -> np.ndarray:
+    """Return the smoothed badness of words, NaN where no token was compared; shape (words,)."""
+    badness = np.array([np.nan if word.badness is None else word.badness for word in words], dtype=np.float64)
+    known = np.isfinite(badness)
+    kernel = radius + 1.0 - np.abs(np.arange(-radius, radius + 1))
+    sums, weights = (
+        np.convolve(values, kernel)[radius : radius + len(words)] if len(words) else badness
+        for values in (np.where(known, badness, 0.0), known.astype(np.float64))
+    )
+    return np.where(known, sums / np.where(known, weights, 1.0), np.nan)
+
+
+def find_error_spans(words: Sequence[Word], settings: SpanSettings) -> tuple[ErrorSpan, ...]:
+    """Return the runs of words that are at least as bad as `settings` say, in the order of the text."""
+    badness = smooth(words, settings.smoothing)
+    spans = []
+    for bad, run in groupby(range(len(words)), lambda i: bool(badness[i] >= settings.minor)):
+        if bad:
+            own = list(run)
+            worst = float(badness[own].max())
+            severity: Severity = "major" if worst >= settings.major else "minor"
+            spans.append(ErrorSpan(words[own[0]].start, words[own[-1]].end, severity, worst))
+    return tuple(spans)
+
+
+def read_span_settings(path: Path) -> FittedPart[SpanSettings]:
+    """Read fitted settings; raises ModelError for a damaged file."""
+    content = path.read_bytes()
+    try:
+        about = json.loads(content)
+        minor, major, radius = (float(about["settings"][name]) for name in SpanSettings._fields)
+        is_whole = isinstance(about["metric"], str) and bool(np.isfinite([minor, major, radius]).all())
+        part = FittedPart(SpanSettings(minor, major, int(radius)), hash_of(content), about)
+    except (KeyError, TypeError, ValueError):
+        is_whole = False
+    if not is_whole or path.name != SPANS.name(part.hash):
+        raise ModelError(f"{path} is not as 'twmd fit-spans' wrote it: remove it, or fit it again.")
+    return part
+
+
+def find_span_settings(metric: MetricSpec) -> FittedPart[SpanSettings] | None:
+    """Find the settings that were fitted for a metric, as `find_for_metric`."""
+    return find_for_metric(SPANS, read_span_settings, write_members([(1.0, metric)]))

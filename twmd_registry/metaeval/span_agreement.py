@@ -1,0 +1,109 @@
+"""Error spans against those that people marked: character-level F1, and fitting what makes a span.
+
+F1 is that of WMT23's task on error spans (Blain et al. 2023): characters are counted over all segments together, and
+one that is marked on both sides with different severities counts half.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+import numpy as np
+
+from twmd_registry.engine.error_spans import ErrorSpan, SpanSettings, Word, find_error_spans, place_words, smooth
+from twmd_registry.errors import InputError
+from twmd_registry.judgments.span_files import MarkedSegment
+from twmd_registry.registry.members import write_members
+from twmd_registry.registry.spec import MetricSpec
+
+LEVELS = 60
+"""Thresholds that are tried: quantiles of the badness of all words."""
+SMOOTHINGS = (0, 1, 2, 3)
+
+
+class SpanAgreement(NamedTuple):
+    """Agreement of marked characters with people's; each from 0 to 1."""
+
+    f1: float
+    precision: float
+    recall: float
+
+
+def mark_characters(text: str, spans: Iterable[ErrorSpan]) -> np.ndarray:
+    """Return 0, 1 (minor) or 2 (major) for every character of a text; of two spans the more severe counts."""
+    marks = np.zeros(len(text), dtype=np.int64)
+    for span in spans:
+        own = marks[span.start : span.end]
+        np.maximum(own, 1 + (span.severity == "major"), out=own)
+    return marks
+
+
+def span_f1(segments: Sequence[MarkedSegment], predicted: Sequence[Iterable[ErrorSpan]]) -> SpanAgreement:
+    """Compare predicted spans with those of `segments`."""
+    right = marked = rated = 0.0
+    for segment, spans in zip(segments, predicted, strict=True):
+        people, ours = mark_characters(segment.prediction, segment.spans), mark_characters(segment.prediction, spans)
+        both = (people > 0) & (ours > 0)
+        right += both.sum() - 0.5 * (both & (people != ours)).sum()
+        marked, rated = marked + (ours > 0).sum(), rated + (people > 0).sum()
+    return SpanAgreement(2 * right / max(marked + rated, 1), right / max(marked, 1), right / max(rated, 1))
+
+
+def differing_words(prediction: str, reference: str) -> tuple[ErrorSpan, ...]:
+    """Mark the words of a prediction that `difflib` aligns with none of the reference's, as major: the baseline."""
+    own, theirs = ([text[slice(*place)] for place in place_words(text)] for text in (prediction, reference))
+    matched = np.zeros(len(own), dtype=bool)
+    for block in SequenceMatcher(None, own, theirs, autojunk=False).get_matching_blocks():
+        matched[block.a : block.a + block.size] = True
+    words = [Word(*place, float(not same)) for place, same in zip(place_words(prediction), matched, strict=True)]
+    return find_error_spans(words, SpanSettings(1.0, 1.0))
+
+
+def fit_spans(
+    metric: MetricSpec, segments: Sequence[MarkedSegment], words: Sequence[Sequence[Word]], data: Sequence[str]
+) -> bytes:
+    """Fit thresholds and smoothing to people's spans by the highest F1; return the file.
+
+    Of the marked characters, the same share is major as of people's: badness says little of severity, and marking all
+    as what is most frequent would have a higher F1.
+
+    Args:
+        metric: The applied specification that gave `words`.
+        segments: Translations with people's spans.
+        words: The words of every translation, with their badness.
+        data: Names of the data.
+
+    Raises:
+        InputError: People marked nothing, or no word has a badness.
+    """
+    marks = [mark_characters(segment.prediction, segment.spans) for segment in segments]
+    counts = [  # of every word: characters, and those that people marked as minor and as major
+        (word.end - word.start, *np.bincount(own[word.start : word.end], minlength=3)[1:])
+        for own, text in zip(marks, words, strict=True)
+        for word in text
+    ]
+    sizes = np.array(counts, dtype=np.float64).reshape(-1, 3)
+    rated = max(sizes[:, 1:].sum(), 1.0)
+    share = sizes[:, 2].sum() / rated
+    best = (0.0, SpanSettings(0.0, 0.0))
+    for radius in SMOOTHINGS:
+        badness = np.concatenate([smooth(text, radius) for text in words])
+        known = np.flatnonzero(np.isfinite(badness))
+        order = known[np.argsort(-badness[known], kind="stable")]
+        worst = np.vstack([np.zeros(3), np.cumsum(sizes[order], axis=0)])  # of the k worst words; shape (k + 1, 3)
+        for k in np.unique(np.linspace(0, len(order), LEVELS + 1).astype(int)[1:]):
+            m = int(np.searchsorted(worst[:, 0], share * worst[k, 0]))
+            half = worst[k, 2] - worst[m, 2] + worst[m, 1]
+            f1 = 2 * (worst[k, 1:].sum() - 0.5 * half) / (worst[k, 0] + rated)
+            if f1 > best[0]:
+                levels = np.append(badness[order], 2 * badness[order[-1]] - badness[order[0]])  # halfway to the next
+                minor, major = (float(levels[[max(count, 1) - 1, max(count, 1)]].mean()) for count in (k, m))
+                best = f1, SpanSettings(minor, major, radius)
+    if not best[0]:
+        raise InputError("people marked no error that a compared word is part of: there is nothing to fit.")
+    settings = best[1]._asdict() | {name: float(f"{getattr(best[1], name):.5g}") for name in ("minor", "major")}
+    about = {"metric": write_members([(1.0, metric)]), "data": list(data), "segments": len(segments)}
+    return f"{json.dumps(about | {'settings': settings})}\n".encode()
