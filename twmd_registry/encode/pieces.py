@@ -32,33 +32,21 @@ _LEAD_BYTES = range(0xE3, 0xEA)
 """First bytes of characters between U+3000 and U+9FFF, where a piece holds a part of one only."""
 
 
-class VocabularyEntry(NamedTuple):
-    """One entry of a vocabulary.
-
-    Attributes:
-        opens: Whether it always begins a word.
-        closes: Whether the next piece begins a word.
-        text: Its text, without its mark.
-        raw: Its bytes; those of a word's pieces in a row are the word's.
-    """
-
-    opens: bool
-    closes: bool
-    text: str
-    raw: bytes
+Piece = tuple[bool, bool, str, bytes]
+"""An entry of a vocabulary: as in `Vocabulary`, whether it opens a word, whether it closes one, its text, its bytes."""
 
 
 class Vocabulary(NamedTuple):
     """A vocabulary; arrays over token ids.
 
     Attributes:
-        opens: As in `VocabularyEntry`; bool.
-        closes: As in `VocabularyEntry`; bool.
+        opens: Whether a piece always begins a word; bool.
+        closes: Whether the next piece begins a word; bool.
         punctuation: Whether it consists of punctuation alone; bool.
         ascii_punctuation: Whether it is one character of ``string.punctuation``; bool.
         blank: Whether it is a mark alone, which belongs to the word that follows; bool.
-        texts: As in `VocabularyEntry`.
-        raw: As in `VocabularyEntry`.
+        texts: Its text, without its mark.
+        raw: Its bytes; those of a word's pieces in a row are the word's.
     """
 
     opens: np.ndarray
@@ -104,26 +92,27 @@ def pieces_of(tokenizer: PreTrainedTokenizerFast) -> Vocabulary:
     describe = _description(json.loads(tokenizer.backend_tokenizer.to_str()), type(tokenizer).__name__)
     vocabulary = tokenizer.get_vocab()
     size = max(vocabulary.values()) + 1
-    found = [VocabularyEntry(opens=True, closes=True, text="", raw=b"")] * size
+    found: list[Piece] = [(True, True, "", b"")] * size
     for piece, number in vocabulary.items():
         found[number] = describe(piece)
+    opens, closes, texts, raw = zip(*found, strict=True)
     return Vocabulary(
-        opens=np.array([piece.opens for piece in found]),
-        closes=np.array([piece.closes for piece in found]),
-        punctuation=np.array([_is_punctuation(piece.text) for piece in found]),
-        ascii_punctuation=np.array([piece.text in set(string.punctuation) for piece in found]),
-        blank=np.array([not piece.text for piece in found]),
-        texts=[piece.text for piece in found],
-        raw=[piece.raw for piece in found],
+        opens=np.array(opens),
+        closes=np.array(closes),
+        punctuation=np.array([_is_punctuation(text) for text in texts]),
+        ascii_punctuation=np.array([text in set(string.punctuation) for text in texts]),
+        blank=np.array([not text for text in texts]),
+        texts=list(texts),
+        raw=list(raw),
     )
 
 
-def _description(settings: dict[str, Any], name: str) -> Callable[[str], VocabularyEntry]:
+def _description(settings: dict[str, Any], name: str) -> Callable[[str], Piece]:
     """Return the function that describes this tokenizer's pieces."""
     model = settings["model"]
     around = json.dumps([settings.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")], ensure_ascii=False)
     if model["type"] == "WordLevel":
-        return lambda piece: VocabularyEntry(opens=True, closes=True, text=piece, raw=piece.encode())
+        return lambda piece: _bare(piece, opens=True, closes=True)
     if prefix := model.get("continuing_subword_prefix"):
         return lambda piece: _bare(piece.removeprefix(prefix), opens=not piece.startswith(prefix))
     if suffix := model.get("end_of_word_suffix"):
@@ -138,49 +127,45 @@ def _description(settings: dict[str, Any], name: str) -> Callable[[str], Vocabul
     )
 
 
-def _marked_at_ends(suffix: str, unknown: str | None) -> Callable[[str], VocabularyEntry]:
-    def describe(piece: str) -> VocabularyEntry:
+def _marked_at_ends(suffix: str, unknown: str | None) -> Callable[[str], Piece]:
+    def describe(piece: str) -> Piece:
         whole = piece == unknown
         return _bare(piece.removesuffix(suffix), opens=whole, closes=whole or piece.endswith(suffix))
 
     return describe
 
 
-def _bare(text: str, *, opens: bool = False, closes: bool = False) -> VocabularyEntry:
-    return VocabularyEntry(opens=opens, closes=closes, text=text, raw=text.encode())
+def _bare(text: str, *, opens: bool = False, closes: bool = False) -> Piece:
+    return opens, closes, text, text.encode()
 
 
-def _byte_level() -> Callable[[str], VocabularyEntry]:
+def _byte_level() -> Callable[[str], Piece]:
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 
     byte_of = {character: byte for byte, character in bytes_to_unicode().items()}
     return lambda piece: _marked(bytes(byte_of.get(character, 0x3F) for character in piece))
 
 
-def _sentence_piece(unknown: str | None) -> Callable[[str], VocabularyEntry]:
-    def describe(piece: str) -> VocabularyEntry:
+def _sentence_piece(unknown: str | None) -> Callable[[str], Piece]:
+    def describe(piece: str) -> Piece:
         if piece == unknown:
             return _bare(piece)  # it may replace a part of a word
         if byte := re.fullmatch(r"<0x([0-9A-F]{2})>", piece):
             raw = bytes.fromhex(byte[1])
-            return VocabularyEntry(opens=raw[0] in _LEAD_BYTES, closes=False, text=piece, raw=raw)
+            return raw[0] in _LEAD_BYTES, False, piece, raw
         return _marked(piece.replace("▁", " ").encode())
 
     return describe
 
 
-def _marked(raw: bytes) -> VocabularyEntry:
+def _marked(raw: bytes) -> Piece:
     """Return a piece of a vocabulary that marks where words begin, by a space."""
     text = raw.decode("utf-8", errors="replace").strip()
     if not text:
-        return VocabularyEntry(opens=False, closes=True, text="", raw=raw)
+        return False, True, "", raw
     part_of_ideograph = text.startswith("\ufffd") and raw.strip()[0] in _LEAD_BYTES
-    return VocabularyEntry(
-        opens=raw[:1].isspace() or part_of_ideograph or _is_single_word(text[0]) or bool(_UNSPACED.match(text)),
-        closes=_is_single_word(text[-1]),
-        text=text,
-        raw=raw,
-    )
+    opens = raw[:1].isspace() or part_of_ideograph or _is_single_word(text[0]) or bool(_UNSPACED.match(text))
+    return opens, _is_single_word(text[-1]), text, raw
 
 
 def _is_single_word(character: str) -> bool:
