@@ -19,6 +19,8 @@ PACKAGE = ROOT / "twmd_registry"
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
 MAX_FACE_LINES = 120
+MAX_FILES, MAX_CLASSES = 185, 174
+"""What was reached: more of them make a package that is harder to find one's way in; the aim is 170 and 120."""
 FACES = ("inspect", "lm_eval", "mlflow", "trl")
 """Plugins that only pass texts on to a scorer."""
 
@@ -126,13 +128,15 @@ def test_files_and_functions_are_short() -> None:
     assert long == []
 
 
-def test_class_names_are_unique_in_the_package() -> None:
+def test_classes_and_files_are_few_and_class_names_unique_in_the_package() -> None:
     named: dict[str, list[str]] = {}
     for path in sources():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
                 named.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert {name: paths for name, paths in named.items() if len(paths) > 1} == {}
+    assert len(named) <= MAX_CLASSES
+    assert len(sources()) <= MAX_FILES
 
 
 def test_module_names_are_unique_in_the_package() -> None:
