@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import random
 import unicodedata
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import regex
 
 import twmd_registry
+from tests.encode import vocabularies
+from twmd_registry.encode.encoder import Encoder, tokenise
+from twmd_registry.encode.pieces import pieces_of
 from twmd_registry.engine.error_spans import (
     SPANS,
     ErrorSpan,
@@ -90,6 +95,26 @@ def test_every_token_of_a_random_text_is_in_the_words_of_its_offsets(preset: str
             assert all(covered[i] for i, character in enumerate(text) if character.isalpha())
     assert tokens > number
     assert mismatches == []
+
+
+BUILDS = "wordpiece byte_level byte_level_prefixed byte_fallback unigram sentencepiece_bpe end_of_word_bpe word_level"
+
+
+@pytest.mark.parametrize("build", BUILDS.split())
+def test_offsets_of_every_build_of_tokenizers_cover_the_letters_and_hold_the_tokens_bytes(build: str) -> None:
+    tokenizer = getattr(vocabularies, build)()
+    read = partial(tokenise, tokenizer, limit=None)
+    encoder = SimpleNamespace(tokenizer=tokenizer, tokenise=lambda texts, *_: read(texts))
+    raw = pieces_of(tokenizer).raw
+    for text in random_texts(1_000):
+        offsets, (tokens,) = Encoder.offsets(encoder, text), read([text])  # type: ignore[arg-type]
+        covered = np.zeros(len(text), dtype=bool)
+        for (start, end), token in zip(offsets[tokens.special == 0], tokens.ids[tokens.special == 0], strict=True):
+            assert 0 <= start <= end <= len(text)
+            covered[start:end] = True
+            if build.startswith("byte_level"):
+                assert raw[token].strip() in text[start:end].encode()
+        assert all(covered[i] for i, character in enumerate(text) if character.isalpha())
 
 
 def test_word_is_as_bad_as_its_worst_token() -> None:

@@ -565,6 +565,8 @@ def report_command(arguments: Arguments) -> int:
                 highlights.append((highlight, align_highlight(highlight, scores)))
                 if progress:
                     progress(1)
+        with progress_bar("error spans", len(tasks) * len(references), first="") as progress:
+            spans = compare_spans(scores, progress)
         report = Report(
             comparison=comparison,
             overlaps=warn_about_overlap(labels, scorers, references, data),
@@ -573,7 +575,7 @@ def report_command(arguments: Arguments) -> int:
             highlights=highlights,
             record=record(),
             sources=next((task.originals for task in tasks if task.originals is not None), None),
-            spans=compare_spans(scores),
+            spans=spans,
         )
         write_file(arguments.output, report_page(report).encode())
     print(f"wrote {arguments.output}")

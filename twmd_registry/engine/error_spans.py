@@ -36,8 +36,6 @@ class Word(NamedTuple):
     """A word, or a punctuation character: ``text[start:end]``.
 
     Attributes:
-        start: Its first character, from 0.
-        end: The character after its last.
         badness: Similarity that its worst token has to the text's own tokens and not to the other text's: about 0 where
             the other text says the same. None where no token of it was compared (cut, or left out).
     """
@@ -51,10 +49,7 @@ class ErrorSpan(NamedTuple):
     """Characters that are marked as an error: ``text[start:end]``.
 
     Attributes:
-        start: Its first character, from 0.
-        end: The character after its last.
-        severity: minor or major.
-        badness: The smoothed badness of its worst word; None where people marked it.
+        badness: The smoothed badness of its worst word; None where people marked the span.
     """
 
     start: int

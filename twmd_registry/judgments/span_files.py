@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twmd_registry.engine.error_spans import ErrorSpan
+from twmd_registry.engine.error_spans import ErrorSpan, Severity
 from twmd_registry.errors import FileError, no_column
 from twmd_registry.judgments.reader import read_csv
 
 MQM_COLUMNS = ("system", "doc", "doc_id", "seg_id", "rater", "source", "target", "category", "severity")
 OPEN, CLOSE, NO_ERROR = "<v>", "</v>", "No-error"
-SEVERITIES = {"Minor": "minor", "Major": "major", "Critical": "major", "minor": "minor", "major": "major"}
+SEVERITIES: dict[str, Severity] = {"minor": "minor", "major": "major", "critical": "major"}
 REFERENCE_SYSTEMS = ("ref", "refA", "refB")
 """Names of human translations; the first that a segment has is its reference."""
 
@@ -26,15 +26,10 @@ class MarkedSegment(NamedTuple):
     """A translation with its error spans.
 
     Attributes:
-        system: What wrote it.
-        document: Its document.
-        number: The segment's number in its document or file.
-        source: The text that was translated; empty if unknown.
-        prediction: The translation.
-        reference: The human translation that it is compared with.
+        source: Empty if unknown.
         spans: Errors in the prediction.
         missing: Spans of the reference that the prediction does not say.
-        score: The segment's score; None where people marked it.
+        score: None where people marked the spans.
     """
 
     system: str
@@ -51,11 +46,8 @@ class MarkedSegment(NamedTuple):
 def read_mqm(path: Path) -> list[MarkedSegment]:
     """Read a table of Google's MQM ratings: a row per error, in ``<v>..</v>`` in the target; a segment per rater.
 
-    Every system's translation is compared with the human translation of the same segment, which is a system of the
-    table (`REFERENCE_SYSTEMS`). Human translations, and errors that are marked in the source alone, are left out.
-
-    Raises:
-        FileError: A column is missing, an error has no end, or no segment has a human translation.
+    The reference is the same segment's human translation, a system of the table (`REFERENCE_SYSTEMS`). Human
+    translations, and errors that are marked in the source alone, are left out.
     """
     header, *lines = read_csv(path, delimiter="\t", quoting=csv.QUOTE_NONE) or [[]]
     if missing := [name for name in MQM_COLUMNS if name not in header]:
@@ -72,9 +64,9 @@ def read_mqm(path: Path) -> list[MarkedSegment]:
         text, source = before + marked + after, row["source"].replace(OPEN, "").replace(CLOSE, "")
         key = row["system"], row["doc"], row["seg_id"], row["rater"]
         segment = found.setdefault(key, MarkedSegment(*key[:3], source, text, "", ()))
-        severity = SEVERITIES.get(row["severity"])
+        severity = SEVERITIES.get(row["severity"].lower())
         if marked and severity and text == segment.prediction:
-            span = ErrorSpan(len(before), len(before) + len(marked), "major" if severity == "major" else "minor")
+            span = ErrorSpan(len(before), len(before) + len(marked), severity)
             found[key] = segment._replace(spans=(*segment.spans, span))
     human = {segment[:3]: segment.prediction for segment in found.values() if segment.system in REFERENCE_SYSTEMS}
     segments = []

@@ -69,15 +69,8 @@ def fit_spans(
 
     Of the marked characters, the same share is major as of people's: badness says little of severity, and marking all
     as what is most frequent would have a higher F1.
-
-    Args:
-        metric: The applied specification that gave `words`.
-        segments: Translations with people's spans.
-        words: The words of every translation, with their badness.
-        data: Names of the data.
-
-    Raises:
-        InputError: People marked nothing, or no word has a badness.
+    `words` are those of every segment's prediction, by an applied specification. Raises InputError if people marked
+    nothing.
     """
     marks = [mark_characters(segment.prediction, segment.spans) for segment in segments]
     counts = [  # of every word: characters, and those that people marked as minor and as major

@@ -10,6 +10,7 @@ from twmd_registry.align import PLANS
 from twmd_registry.engine.error_spans import ErrorSpan, find_span_settings, place_words
 from twmd_registry.engine.result import Alignment, ScoreSet
 from twmd_registry.errors import visible
+from twmd_registry.progress import Progress
 
 PHRASE = 4
 """Words of a span from which it is a phrase."""
@@ -42,21 +43,24 @@ def count_kinds(alignment: Alignment, spans: Sequence[Sequence[ErrorSpan]]) -> C
     return kinds + Counter({"all": len(every), "of them major": sum(span.severity == "major" for span in every)})
 
 
-def compare_spans(scores: Sequence[Sequence[ScoreSet]]) -> dict[str, Any] | None:
+def compare_spans(scores: Sequence[Sequence[ScoreSet]], progress: Progress | None = None) -> dict[str, Any] | None:
     """Count the error spans of every system by kind, and those that are gone or new compared with the first system.
 
     They are of the first metric whose thresholds were fitted; None without such a metric. `scores` are by system and
     metric. A span is gone where a segment has fewer spans of its kind than by the first system, and new where more.
+    `progress` is called with the number of segments done since its last call.
     """
     fitted = [(k, find_span_settings(own.signature.spec)) for k, own in enumerate(scores[0]) if own.metric in PLANS]
     first = next((k for k, part in fitted if part), None)
     if first is None:
         return None
     part = dict(fitted)[first]
-    counted = [
-        [count_kinds(alignment, alignment.error_spans(part)) for alignment in system[first].explain_all()]
-        for system in scores
-    ]
+    counted: list[list[Counter[str]]] = [[] for _ in scores]
+    for own, system in zip(counted, scores, strict=True):
+        for alignment in system[first].explain_all():
+            own.append(count_kinds(alignment, alignment.error_spans(part)))
+            if progress:
+                progress(1)
     rows = []
     for kind in KINDS:
         cells = [f"{sum(segment[kind] for segment in counted[0])}"]
