@@ -66,3 +66,5 @@ def test_service_compares_with_sources(wanted: dict[str, Any]) -> None:
     assert aligned["score"] == pytest.approx(wanted["source"]["scores"][0], abs=1e-6)
     assert isinstance(long, ServiceError)
     assert isinstance(missing, InputError)
+    pairs = service.registry.get_sample_value("twmd_pairs_total", {"metric": "twmd"})
+    assert pairs == 2 * len(PREDICTIONS) + 1  # the alignment's, and those without sources

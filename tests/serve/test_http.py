@@ -198,7 +198,7 @@ class TestRefusals:
             (b'{"predictions": [1e999], "references": ["a"]}', 422, "predictions[0] must be a text; got float inf"),
             (b"[]", 422, "the body: Input should be an object"),
             (b"null", 422, "the body: Input should be an object"),
-            (b"{}", 422, "predictions is missing; the fields are predictions, references, metric."),
+            (b"{}", 422, "predictions is missing; the fields are predictions, references, sources, metric."),
             (b'{"predictions": ["a"]}', 422, "references is missing"),
             (b'{"predictions": ["a"], "references": ["a"], "x": 1}', 422, "x is unknown; the fields are"),
             (b'{"predictions": "a", "references": ["a"]}', 422, "predictions: Input should be a valid array"),

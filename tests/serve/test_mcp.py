@@ -59,7 +59,7 @@ def test_tools_give_the_scores_of_python() -> None:
             "4 pairs",
             "1 predictions but 2 references",
             "references is missing",
-            "layer is unknown; the fields are predictions, references, metric.",
+            "layer is unknown; the fields are predictions, references, sources, metric.",
             "metric is unknown; the fields are none.",
             "there is no tool 'explain'; there are score, align, list_metrics.",
         ),

@@ -15,7 +15,7 @@ from twmd_registry.engine.batching import Outcome, PassQueue, score_together
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import SpecError, TwmdError, collect_warnings, menu
+from twmd_registry.errors import InputError, SpecError, TwmdError, collect_warnings, menu
 from twmd_registry.registry.metrics import entry
 
 Answer: TypeAlias = dict[str, Any]
@@ -44,6 +44,10 @@ class ServiceError(TwmdError):
         """Make it."""
         super().__init__(message)
         self.status = status
+
+
+def _count_pairs(segments: Segments) -> int:
+    return sum(map(len, segments.references)) + len(segments.sources or ())
 
 
 def _score_answer(scores: ScoreSet) -> Answer:
@@ -104,6 +108,8 @@ class Service:
         self, predictions: Any, references: Any = None, metric: str | None = None, sources: Any = None
     ) -> Answer:
         """Score texts: ``metric``, ``score``, everything of `ScoreSet.as_dict`, and ``notices``, the warnings."""
+        if references is None and sources is None:
+            raise InputError("references is missing: give them, or sources to a metric that compares with those.")
         return await self._answer(self._name(metric), check_segments(predictions, references, sources), _score_answer)
 
     async def align(self, prediction: Any, reference: Any, metric: str | None = None) -> Answer:
@@ -122,7 +128,7 @@ class Service:
         return name
 
     def _check_size(self, segments: Segments) -> None:
-        pairs = sum(map(len, segments.references)) + len(segments.sources or ())
+        pairs = _count_pairs(segments)
         if pairs > self.limits.pairs:
             raise ServiceError(413, f"the request has {pairs:,} pairs: send at most {self.limits.pairs:,} at once.")
         originals = segments.sources or [""] * len(segments.predictions)
@@ -168,6 +174,6 @@ class Service:
         """Score requests that share a pass, in the thread of the pool."""
         started = time.perf_counter()
         outcomes = score_together(scorer, tasks)
-        self._pairs.labels(metric).inc(sum(len(own) for task in tasks for own in task.references))
+        self._pairs.labels(metric).inc(sum(map(_count_pairs, tasks)))
         self._seconds.labels(metric).observe(time.perf_counter() - started)
         return outcomes
