@@ -175,3 +175,10 @@ def test_training_data_without_sources_is_refused() -> None:
     known = TrainingData("own", rated._replace(source=["z"]))
     assert with_sources(known, spec).rated.references == ["z"]
     assert with_sources(known, scorer("twmd").requested).rated.references == ["y"]
+
+
+def test_score_with_copied_words_does_not_depend_on_its_neighbours() -> None:
+    predictions, sources = [*PREDICTIONS, "a dog barked at us"], [*SOURCES, "the dog barked at them"]
+    together = score(predictions, sources=sources, against="source").scores
+    for prediction, source, found in zip(predictions, sources, together, strict=True):
+        assert score([prediction], sources=[source], against="source").scores[0] == pytest.approx(found, abs=1e-6)

@@ -51,6 +51,8 @@ def test_mlqe_references_are_detokenised_by_the_rules_of_their_language(tmp_path
     expected = ['It didn\'t rain, "he said".', "Er sagte „ja“, zu 75%.", "\u4ed6\u6765\u4e86\u3002"]
     assert result.references == expected
     assert (result.group, result.ratings.tolist()) == (["ro-en", "en-de", "en-zh"], [0.5] * 3)
+    assert result.source == ["s"] * 3
+    assert read_mlqe(written(tmp_path, lines[0].replace('"source": "s", ', ""))).source is None
 
 
 def test_stsb_rows_are_csv(tmp_path: Path) -> None:
@@ -204,6 +206,8 @@ def test_columns_have_usual_names_and_groups_are_optional(tmp_path: Path) -> Non
     result = read_table(stored(tmp_path, suffix, [row]))
     assert (result.group, result.item, result.system) == (["de-en"], ["7"], ["ours"])
     assert read_table(stored(tmp_path, suffix, [row]), group="lang").group == ["de"]
+    assert result.source is None
+    assert read_table(stored(tmp_path, suffix, [row | {"source": "Eins."}])).source == ["Eins."]
 
 
 def test_group_without_a_rated_row_is_named(tmp_path: Path) -> None:

@@ -49,6 +49,18 @@ def test_mean_correlation_equals_the_plain_mean_of_groups_scored_apart(scorers: 
     assert len(set(expected)) == 4
 
 
+def test_sources_of_rated_data_are_compared_with(tiny_encoder: Callable[[str], Path]) -> None:
+    rated = make_rated({"a": 40})
+    rated = rated._replace(source=rated.references[::-1])
+    made = Scorer(make_spec("twmd", "paper", model=str(tiny_encoder("bert")), layer=2, against="source"))
+    scores = made.score(rated.predictions, sources=rated.source).scores
+    expected = stats.pearsonr(scores, rated.ratings).statistic
+    assert mean_correlations([made], rated) == pytest.approx([expected], abs=1e-5)
+    assert estimate_seconds([made], [rated]) > 0
+    with pytest.raises(InputError, match="give sources"):
+        mean_correlations([made], rated._replace(source=None))
+
+
 def test_group_without_a_correlation_is_named_and_left_out(scorers: list[Scorer]) -> None:
     rated = make_rated({"a": 12, "b": 2})
     reason = "b: no correlation for 4 of 4 settings: pearson is undefined: 3 or more segments are needed, there are 2"

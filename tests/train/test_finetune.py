@@ -52,6 +52,24 @@ def done(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return output, finetune(plan, output, options=CPU, name="words"), plan
 
 
+def test_metric_against_the_source_is_trained_as_it_scores(tiny: str, tmp_path: Path) -> None:
+    spec = make_spec("twmd", model=tiny, layer=LAYER, centering="none", temperature=0.1, against="source")
+    data = [
+        own._replace(rated=own.rated._replace(references=["none"] * len(own.rated.group), source=own.rated.references))
+        for own in (named_words(48, 1), named_words(48, 2))
+    ]
+    plan = FinetunePlan(spec, (data[0],), (data[1],), (), Recipe(rank=4, epochs=1, learning_rate=1e-2))
+    with pytest.warns(TwmdWarning, match="reference is in the training data"):
+        found = finetune(plan, tmp_path / "adapter", options=CPU)
+    assert found.best is not None
+    assert "|against:source|" in found.signature
+    dev = data[1].rated
+    scores = np.array(twmd_registry.scorer("twmd", **found.keys).score(dev.predictions, sources=dev.source).scores)
+    groups = np.array(dev.group)
+    parts = [correlate("pearson", scores[groups == group], dev.ratings[groups == group]) for group in set(dev.group)]
+    assert np.mean(parts) == pytest.approx(found.best["pearson"], abs=1e-4)
+
+
 def read_log(output: Path, key: str) -> list[float]:
     lines = [json.loads(line) for line in (output / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     return [line[key] for line in lines if key in line]

@@ -308,7 +308,7 @@ def make_units(
         layers: By layer, the items' tokens, as `select` returns them.
         items: The items.
         corpus: By layer, the sums over the whole corpus, for ``centering=corpus``.
-        unknown: As in `EncodedTexts`, over all its tokens.
+        unknown: What `replaced_tokens` returns.
         weightless: As `select` returns them; n-grams of these items have the weight 1, as without idf.
     """
     device = unknown.device
@@ -327,9 +327,6 @@ def make_units(
         errors = torch.stack([layer.rounding for layer in centered], dim=1)  # (T, L)
         vectors = aggregate(torch.stack([layer.vectors for layer in centered], dim=1), view.aggregation)
         tokens = tokens._replace(vectors=vectors, rounding=torch.linalg.vector_norm(errors, dim=1))
-    unknown = unknown if view.unknown == "apart" else torch.zeros_like(unknown)
-    if view.from_source:  # the codes of copied tokens, whose positions are counted on: no unknown string has such a one
-        unknown = torch.cat([unknown, torch.arange(1, len(unknown) + 1, device=device)])
     if bool(unknown.any()):
         tokens = _replace_unknown_tokens(tokens, unknown)
     units = tokens
@@ -342,6 +339,14 @@ def make_units(
             units = units._replace(weights=torch.where(weightless[units.owners], 1.0, units.weights))
     as_centered = len(view.layers) == 1 and view.ngram == 1
     return tokens, units if as_centered or view.vectors == "raw" else unit(units)
+
+
+def replaced_tokens(view: TokenView, encoded: EncodedTexts) -> Tensor:
+    """Return the code of every token that gets another direction, 0 for the others; shape (T,). Where texts have
+    sources, shape (2 T,): `select` counts the positions of copied tokens on from T.
+    """
+    unknown = encoded.unknown if view.unknown == "apart" else torch.zeros_like(encoded.unknown)
+    return torch.cat([unknown, -1 - encoded.ids]) if view.from_source else unknown
 
 
 def _replace_unknown_tokens(tokens: TokenVectors, unknown: Tensor) -> TokenVectors:
