@@ -106,6 +106,13 @@ CASES: dict[str, Case] = {
     "odd texts": Case(
         ODD, [*METRICS.values(), ("twmd", {"centering": "sentence", "special": "none", "subwords": "keep"})]
     ),
+    "documents": Case(
+        [
+            ("\n".join(text for text, _ in SEGMENTS[i : i + 3]), ["\n".join(own[0] for _, own in SEGMENTS[i : i + 4])])
+            for i in range(0, 9, 3)
+        ],
+        [("twmd", {"align": "sentences", "centering": "corpus", "centering_side": "joint"})],
+    ),
     "untuned": Case(SEGMENTS[:4], [("twmd", {"layer": None})]),
     "kept references": Case(SEGMENTS, [("twmd", {"centering": "corpus", "keep_references": "1MB"})], calls=2),
     "bad row": Case([("a cat", ["the cat"]), ("a dog", [])], [METRICS["twmd"]]),
