@@ -129,9 +129,18 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return numbers
 
 
-@pytest.mark.parametrize("keys", [{}, {"prune_confidence": 0.9}, {"mean_vectors": True}])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"prune_confidence": 0.9},
+        {"mean_vectors": True},
+        {"prune_coarse": "sbert", "prune_keep": 3},  # both read layer 4
+        {"metric": "ensemble(twmd,trwmd)"},
+    ],
+)
 def test_every_different_candidate_is_encoded_once(keys: dict[str, Any], encoded: list[int]) -> None:
-    lists = draw_candidates(3, 40)
+    lists = [[f"{text} {len(keys)} {'|'.join(keys)}" for text in texts] for texts in draw_candidates(3, 40)]  # new ones
     mbr(lists, **keys)
     assert sum(encoded) == len({text for texts in lists for text in texts})
 
@@ -243,9 +252,11 @@ def test_impossible_arguments_are_refused(keys: dict[str, Any], message: str) ->
         mbr(CANDIDATES, **keys)
 
 
-@pytest.mark.parametrize("keys", [{}, {"prune_confidence": 0.9}])
+@pytest.mark.parametrize("keys", [{}, {"prune_confidence": 0.9}, {"prune_coarse": "sbert", "prune_keep": 2}])
 def test_result_can_be_made_again_from_its_signature(keys: dict[str, Any], recwarn: pytest.WarningsRecorder) -> None:
     result = mbr(CANDIDATES, "bertscore_centered", output="recall", **keys)
+    if "prune_coarse" in keys:
+        keys = keys | {"prune_coarse": mbr(CANDIDATES, keys["prune_coarse"]).signature}
     again = mbr(CANDIDATES, result.signature, **keys)
     assert (again.signature, again.method) == (result.signature, result.method)
     assert [vars(choice) for choice in again.choices] == [vars(choice) for choice in result.choices]

@@ -162,8 +162,12 @@ def mbr(
 def _choose(
     made: Scorer, lists: list[list[str]], how: _Method, progress: Progress | None, *, utilities: bool
 ) -> list[Choice]:
-    kept = max(made.options.keep_references, KEPT_BYTES if how.prunes else 0)  # steps share encoded texts
-    made = make_scorer(made.requested, replace(made.options, keep_references=kept), made.parts)
+    def remake(given: Scorer) -> Scorer:
+        """Return a scorer whose calls share encoded texts, of any number of references."""
+        kept = max(given.options.keep_references, KEPT_BYTES if how.prunes else 0)
+        return make_scorer(given.requested, replace(given.options, keep_references=kept), given.parts)
+
+    made, how = remake(made), how._replace(coarse=how.coarse and remake(how.coarse))
     first, whole = np.cumsum([0, *map(len, lists)]), depends_on_neighbours(made)
     choices = []
     with collect_warnings() as messages:  # several calls may repeat them
