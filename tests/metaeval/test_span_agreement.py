@@ -10,10 +10,11 @@ import pytest
 from twmd_registry.engine.error_spans import ErrorSpan, SpanSettings, Word, find_error_spans
 from twmd_registry.errors import InputError
 from twmd_registry.judgments.span_files import MarkedSegment
-from twmd_registry.metaeval.span_agreement import differing_words, fit_spans, mark_characters, span_f1
+from twmd_registry.metaeval.span_agreement import differing_words, fit_spans, mark_characters, second_raters, span_f1
 from twmd_registry.registry.spec import make_spec
 
 TEXT = "abcdefghij"
+MINOR, MAJOR = ErrorSpan(0, 4, "minor"), ErrorSpan(2, 6, "major")
 
 
 def marked(*spans: ErrorSpan, text: str = TEXT) -> MarkedSegment:
@@ -32,15 +33,24 @@ def wmt23(people: list[str], ours: list[str]) -> float:
 def test_f1_counts_characters_and_half_of_those_with_another_severity() -> None:
     people = [marked(ErrorSpan(0, 4, "minor"), ErrorSpan(6, 8, "major")), marked()]
     ours = [[ErrorSpan(2, 7, "major")], [ErrorSpan(9, 10, "minor")]]
-    found = span_f1(people, ours)
+    found = span_f1(zip(people, ours, strict=True))
     assert found.f1 == pytest.approx(wmt23(["mmmm--MM--", "-" * 10], ["--MMMMM---", "---------m"]))
     assert (found.precision, found.recall) == pytest.approx((2 / 6, 2 / 6))
-    assert span_f1([marked()], [[]]) == (0, 0, 0)
+    assert span_f1([(marked(), [])]) == (0, 0, 0)
 
 
 def test_of_two_spans_the_more_severe_counts() -> None:
     spans = [ErrorSpan(2, 6, "major"), ErrorSpan(0, 4, "minor")]
     assert mark_characters(TEXT, spans).tolist() == [1, 1, 2, 2, 2, 2, 0, 0, 0, 0]
+
+
+def test_second_raters_are_other_people_who_rated_the_same_translation() -> None:
+    first, second = marked(MINOR)._replace(rater="r1"), marked(MAJOR)._replace(rater="r2", system="b")
+    others = [first._replace(prediction="another"), first._replace(number="2"), first]
+    pairs = second_raters([first, second, *others[:2]])
+    assert pairs == [(first, second.spans), (second, first.spans)]
+    assert second_raters([first, others[2]]) == []
+    assert span_f1(pairs) == pytest.approx((0.25, 0.25, 0.25))
 
 
 def test_word_diff_marks_words_without_a_counterpart() -> None:

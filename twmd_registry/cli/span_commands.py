@@ -105,7 +105,7 @@ def fit_spans_command(arguments: Arguments) -> int:
     if unknown := set(arguments.held_out) - set(documents):
         raise SpecError(f"--held-out: no document {min(unknown)!r}; {menu(min(unknown), sorted(set(documents)))}.")
     from twmd_registry.engine.error_spans import SPANS, find_error_spans, read_span_settings
-    from twmd_registry.metaeval.span_agreement import differing_words, fit_spans, span_f1
+    from twmd_registry.metaeval.span_agreement import differing_words, fit_spans, second_raters, span_f1
     from twmd_registry.models.fitted import save
 
     with progress_bar(total=len(segments)) as progress:
@@ -125,12 +125,14 @@ def fit_spans_command(arguments: Arguments) -> int:
     for about, group in (("fitted on", used), ("held out", [i for i, left_out in enumerate(held) if left_out])):
         for stem in [file.stem for file in files if group]:
             own = [i for i in group if documents[i].startswith(f"{stem}:")]
-            for name, spans in (
-                ("word diff", [differing_words(segments[i].prediction, segments[i].reference) for i in own]),
-                (str(scorer.spec.metric), [find_error_spans(words[i], settings) for i in own]),
+            rated = [segments[i] for i in own]
+            for name, pairs in (
+                (str(scorer.spec.metric), [(segments[i], find_error_spans(words[i], settings)) for i in own]),
+                ("word diff", [(each, differing_words(each.prediction, each.reference)) for each in rated]),
+                ("another person", second_raters(rated)),
             ):
-                numbers = (f"{100 * value:.1f}" for value in span_f1([segments[i] for i in own], spans))
-                rows.append((stem, about, len(own), name, *numbers))
+                numbers = (f"{100 * value:.1f}" for value in span_f1(pairs))
+                rows.append((stem, about, len(pairs), name, *numbers))
     say(format_table(AGREEMENTS, rows, arguments.format))
     if arguments.format == "text":
         print(f"\n{path}")

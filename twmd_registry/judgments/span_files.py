@@ -30,6 +30,7 @@ class MarkedSegment(NamedTuple):
         spans: Errors in the prediction.
         missing: Spans of the reference that the prediction does not say.
         score: None where people marked the spans.
+        rater: The person who did.
     """
 
     system: str
@@ -41,6 +42,7 @@ class MarkedSegment(NamedTuple):
     spans: tuple[ErrorSpan, ...]
     missing: tuple[ErrorSpan, ...] = ()
     score: float | None = None
+    rater: str = ""
 
 
 def read_mqm(path: Path) -> list[MarkedSegment]:
@@ -63,7 +65,7 @@ def read_mqm(path: Path) -> list[MarkedSegment]:
             raise FileError(f"{path}, line {number}: {OPEN} and {CLOSE} mark an error in the target together.")
         text, source = before + marked + after, row["source"].replace(OPEN, "").replace(CLOSE, "")
         key = row["system"], row["doc"], row["seg_id"], row["rater"]
-        segment = found.setdefault(key, MarkedSegment(*key[:3], source, text, "", ()))
+        segment = found.setdefault(key, MarkedSegment(*key[:3], source, text, "", (), rater=key[3]))
         severity = SEVERITIES.get(row["severity"].lower())
         if marked and severity and text == segment.prediction:
             span = ErrorSpan(len(before), len(before) + len(marked), severity)

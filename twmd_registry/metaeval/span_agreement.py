@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -41,15 +42,26 @@ def mark_characters(text: str, spans: Iterable[ErrorSpan]) -> np.ndarray:
     return marks
 
 
-def span_f1(segments: Sequence[MarkedSegment], predicted: Sequence[Iterable[ErrorSpan]]) -> SpanAgreement:
-    """Compare predicted spans with those of `segments`."""
+def span_f1(pairs: Iterable[tuple[MarkedSegment, Iterable[ErrorSpan]]]) -> SpanAgreement:
+    """Compare other spans with those of every segment."""
     right = marked = rated = 0.0
-    for segment, spans in zip(segments, predicted, strict=True):
+    for segment, spans in pairs:
         people, ours = mark_characters(segment.prediction, segment.spans), mark_characters(segment.prediction, spans)
         both = (people > 0) & (ours > 0)
         right += both.sum() - 0.5 * (both & (people != ours)).sum()
         marked, rated = marked + (ours > 0).sum(), rated + (people > 0).sum()
     return SpanAgreement(2 * right / max(marked + rated, 1), right / max(marked, 1), right / max(rated, 1))
+
+
+def second_raters(segments: Sequence[MarkedSegment]) -> list[tuple[MarkedSegment, tuple[ErrorSpan, ...]]]:
+    """Pair every segment with the spans of each other person who rated the same translation, maybe of another system's
+    output: their `span_f1` is what people reach.
+    """
+    same: dict[tuple[str, str, str], list[MarkedSegment]] = {}
+    for segment in segments:
+        same.setdefault((segment.document, segment.number, segment.prediction), []).append(segment)
+    pairs = (pair for own in same.values() for pair in permutations(own, 2))
+    return [(segment, other.spans) for segment, other in pairs if segment.rater != other.rater]
 
 
 def differing_words(prediction: str, reference: str) -> tuple[ErrorSpan, ...]:
