@@ -46,6 +46,14 @@ def test_spans_are_written_in_every_form(form: str, files: list[str], capsys: py
         assert first["issues" if form == "contentquo" else "spans"][0]["start"] == PREDICTION.index("night")
 
 
+def test_metric_without_thresholds_is_refused_before_anything_is_scored(
+    files: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twmd_registry.engine.scorer.Scorer.score", None)
+    assert main([*files, "--set", "temperature=0.3"]) == 2
+    assert "fit them by 'twmd fit-spans'" in capsys.readouterr().err
+
+
 def test_align_shows_spans_if_asked(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["align", "twmd", PREDICTION, REFERENCE, "-q"]
     assert main([*command, "--spans"]) == 0

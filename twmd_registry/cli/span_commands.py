@@ -42,20 +42,20 @@ def spans_command(arguments: Arguments) -> int:
     reference stream; the one that scores highest is compared.
     """
     tasks = read_tasks(arguments)
-    from twmd_registry.engine.error_spans import find_span_settings
+    from twmd_registry.engine.error_spans import require_span_settings
     from twmd_registry.judgments.span_files import WRITERS
 
     (scorer,) = make_scorers(arguments.asked, options_of(arguments))
+    part = require_span_settings(scorer.spec)
     segments: list[MarkedSegment] = []
     with progress_bar(total=sum(len(task.predictions) for task in tasks)) as progress:
         for task in tasks:
             scores = scorer.score(task.predictions, task.references, task.originals)
-            part = find_span_settings(scores.signature.spec)
             for i, alignment in enumerate(scores.explain_all()):
                 segments.append(mark_segment(task, i, alignment, part))
                 if progress:
                     progress(1)
-    rater = f"{scores.signature} spans:{part.hash if part else None}"
+    rater = f"{scores.signature} spans:{part.hash}"
     if arguments.format in WRITERS:
         shown = WRITERS[arguments.format](segments, rater)
     elif arguments.format == "json":
@@ -66,9 +66,7 @@ def spans_command(arguments: Arguments) -> int:
     return 0
 
 
-def mark_segment(
-    task: ScoringTask, i: int, alignment: Alignment, part: FittedPart[SpanSettings] | None
-) -> MarkedSegment:
+def mark_segment(task: ScoringTask, i: int, alignment: Alignment, part: FittedPart[SpanSettings]) -> MarkedSegment:
     """Return segment i of a system with the spans of its alignment."""
     from twmd_registry.judgments.span_files import MarkedSegment
 

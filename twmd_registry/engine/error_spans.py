@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import regex
 
-from twmd_registry.errors import ModelError
+from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.fitted import FittedKind, FittedPart, find_for_metric, hash_of
 from twmd_registry.registry.members import write_members
 from twmd_registry.registry.spec import MetricSpec
@@ -151,3 +151,14 @@ def read_span_settings(path: Path) -> FittedPart[SpanSettings]:
 def find_span_settings(metric: MetricSpec) -> FittedPart[SpanSettings] | None:
     """Find the settings that were fitted for a metric, as `find_for_metric`."""
     return find_for_metric(SPANS, read_span_settings, write_members([(1.0, metric)]))
+
+
+def require_span_settings(metric: MetricSpec) -> FittedPart[SpanSettings]:
+    """Find the settings that were fitted for a metric; raises SpecError without any."""
+    part = find_span_settings(metric)
+    if part is None:
+        raise SpecError(
+            f"no thresholds of error spans were fitted for {metric.metric} with these settings: fit them by "
+            "'twmd fit-spans', or take twmd."
+        )
+    return part

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.engine.error_spans import ErrorSpan, SpanSettings, Word, find_error_spans, find_span_settings
+from twmd_registry.engine.error_spans import ErrorSpan, SpanSettings, Word, find_error_spans, require_span_settings
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.models.fitted import FittedPart
 from twmd_registry.registry.names import MetricName, Output
@@ -93,17 +93,12 @@ class Alignment:
         """Return where an error is: spans of the hypothesis, and spans of the reference that it does not say.
 
         Args:
-            part: Fitted settings; those for this metric (`find_span_settings`) by default.
+            part: Fitted settings; those for this metric (`require_span_settings`) by default.
 
         Raises:
             SpecError: None were fitted for this metric with these settings.
         """
-        part = part or find_span_settings(self.signature.spec)
-        if part is None:
-            raise SpecError(
-                f"no thresholds of error spans were fitted for {self.signature.spec.metric} with these settings: fit "
-                "them by 'twmd fit-spans', or take twmd."
-            )
+        part = part or require_span_settings(self.signature.spec)
         hypothesis, reference = (find_error_spans(words, part.content) for words in self.words)
         return hypothesis, reference
 
@@ -125,9 +120,9 @@ class Alignment:
         }
         found: dict[str, Any] = {"signature": str(self.signature), "score": self.score, "sides": sides}
         if spans:
-            own = zip(("hypothesis", "reference"), self.texts, self.words, self.error_spans(), strict=True)
-            part = find_span_settings(self.signature.spec)
-            found |= {"spans_settings": part and part.hash}
+            part = require_span_settings(self.signature.spec)
+            own = zip(("hypothesis", "reference"), self.texts, self.words, self.error_spans(part), strict=True)
+            found["spans_settings"] = part.hash
             for side, text, words, errors in own:
                 listed = [{"text": text[each.start : each.end], **each._asdict()} for each in errors]
                 found[side] = {"text": text, "spans": listed, "words": [word._asdict() for word in words]}
