@@ -15,7 +15,7 @@ from twmd_registry.engine.pipeline import align_pairs
 from twmd_registry.engine.token_vectors import TokenItems, make_units, make_view
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.tensors import AlignmentSettings, TokenVectors
+from twmd_registry.tensors import AlignmentSettings, EncodedTexts, TokenVectors
 
 LENGTHS = [3, 2, 4, 1]
 ITEMS = TokenItems(
@@ -46,8 +46,9 @@ def scores(metric: MetricName, vectors: torch.Tensor, items: TokenItems = ITEMS,
     spec = make_spec(metric, model="any/model", layer=1, **given)
     view = make_view(spec)
     tokens = TokenVectors(vectors, torch.tensor(LENGTHS))
-    none_unknown = torch.zeros(len(vectors), dtype=torch.int64)
-    _, held = make_units(view, [tokens], items, None, unknown=none_unknown, weightless=None)
+    none = torch.zeros(len(vectors), dtype=torch.int64)
+    texts = EncodedTexts({}, tokens.lengths, none, none, none)
+    _, held = make_units(view, texts, [tokens], items, None, weightless=None)
     (found,), _ = align_pairs(held, items, np.zeros(4, dtype=bool), [spec])
     return found
 

@@ -33,7 +33,6 @@ from twmd_registry.engine.token_vectors import (
     make_items,
     make_units,
     positions_of,
-    replaced_tokens,
     select,
     sum_items,
 )
@@ -181,14 +180,7 @@ class PipelineRun:
                 for view, specs in self._views.items():
                     items = make_items(view, self._pairs, chunk, texts, rows)
                     layers, weightless, wordless = select(view, encoded, items, self._encoder)
-                    units = make_units(
-                        view,
-                        layers,
-                        items,
-                        sums.get(view),
-                        unknown=replaced_tokens(view, encoded),
-                        weightless=weightless,
-                    )[1]
+                    units = make_units(view, encoded, layers, items, sums.get(view), weightless=weightless)[1]
                     del layers  # copies of all vectors
                     pairs, average, place = items, None, chunk
                     if self._documents:
@@ -219,9 +211,7 @@ class PipelineRun:
             for view, specs in self._views.items():
                 items = make_items(view, self._pairs, chunk, texts, rows)
                 layers, weightless, _ = select(view, encoded, items, self._encoder)
-                _, units = make_units(
-                    view, layers, items, None, unknown=replaced_tokens(view, encoded), weightless=weightless
-                )
+                _, units = make_units(view, encoded, layers, items, None, weightless=weightless)
                 weights = torch.ones_like(units.vectors[:, 0]) if units.weights is None else units.weights
                 totals = weights.new_zeros(len(items.row)).index_add(0, units.owners, weights)  # (I,)
                 weighted = units.vectors * weights[:, None]
@@ -250,14 +240,7 @@ class PipelineRun:
         ((chunk, texts, rows, encoded),) = self._encode([slice(int(chosen[0]), int(chosen[-1]) + 1)])
         items = make_items(view, self._pairs, chunk, texts, rows)
         layers, weightless, _ = select(view, encoded, items, self._encoder)
-        tokens, units = make_units(
-            view,
-            layers,
-            items,
-            self._corpus_sums().get(view),
-            unknown=replaced_tokens(view, encoded),
-            weightless=weightless,
-        )
+        tokens, units = make_units(view, encoded, layers, items, self._corpus_sums().get(view), weightless=weightless)
         starts = (torch.cumsum(encoded.lengths, 0) - encoded.lengths).tolist()
         names = (Output.PRECISION, Output.RECALL) if spec.output else ("score",)
         found = []

@@ -293,11 +293,11 @@ def sum_items(tokens: TokenVectors, items: TokenItems) -> GroupSums:
 
 def make_units(
     view: TokenView,
+    encoded: EncodedTexts,
     layers: list[TokenVectors],
     items: TokenItems,
     corpus: list[GroupSums] | None,
     *,
-    unknown: Tensor,
     weightless: Tensor | None,
 ) -> tuple[TokenVectors, TokenVectors]:
     """Return one vector for every token of every item, centered in every layer, then aggregated; and the units that are
@@ -305,13 +305,13 @@ def make_units(
 
     Args:
         view: The view, with mean vectors for ``centering=background``.
+        encoded: The texts from which tokens were selected.
         layers: By layer, the items' tokens, as `select` returns them.
         items: The items.
         corpus: By layer, the sums over the whole corpus, for ``centering=corpus``.
-        unknown: What `replaced_tokens` returns.
         weightless: As `select` returns them; n-grams of these items have the weight 1, as without idf.
     """
-    device = unknown.device
+    device = encoded.unknown.device
     means = None
     if view.centering in {Centering.BATCH, Centering.CORPUS, Centering.BACKGROUND}:
         group = torch.from_numpy(items.group).to(device)
@@ -327,8 +327,8 @@ def make_units(
         errors = torch.stack([layer.rounding for layer in centered], dim=1)  # (T, L)
         vectors = aggregate(torch.stack([layer.vectors for layer in centered], dim=1), view.aggregation)
         tokens = tokens._replace(vectors=vectors, rounding=torch.linalg.vector_norm(errors, dim=1))
-    if bool(unknown.any()):
-        tokens = _replace_unknown_tokens(tokens, unknown)
+    if view.from_source or (view.unknown == "apart" and bool(encoded.unknown.any())):
+        tokens = _replace_tokens(view, encoded, tokens)
     units = tokens
     if tokens.counted is not None:  # a token that does not count has no weight
         weights = tokens.counted.to(tokens.vectors.dtype) if tokens.weights is None else tokens.weights
@@ -341,17 +341,14 @@ def make_units(
     return tokens, units if as_centered or view.vectors == "raw" else unit(units)
 
 
-def replaced_tokens(view: TokenView, encoded: EncodedTexts) -> Tensor:
-    """Return the code of every token that gets another direction, 0 for the others; shape (T,). Where texts have
-    sources, shape (2 T,): `select` counts the positions of copied tokens on from T.
+def _replace_tokens(view: TokenView, encoded: EncodedTexts, tokens: TokenVectors) -> TokenVectors:
+    """Give every unknown token the direction that belongs to its surface string, and every copied token that of its
+    piece; the vector's length stays.
     """
-    unknown = encoded.unknown if view.unknown == "apart" else torch.zeros_like(encoded.unknown)
-    return torch.cat([unknown, -1 - encoded.ids]) if view.from_source else unknown
-
-
-def _replace_unknown_tokens(tokens: TokenVectors, unknown: Tensor) -> TokenVectors:
-    """Give every unknown token the direction that belongs to its surface string; the vector's length stays."""
-    codes = unknown[tokens.positions]  # (T,)
+    codes = encoded.unknown if view.unknown == "apart" else torch.zeros_like(encoded.unknown)
+    if view.from_source:  # `select` counts the positions of copied tokens on from the number of all tokens
+        codes = torch.cat([codes, -1 - encoded.ids])
+    codes = codes[tokens.positions]  # (T,)
     positions = torch.nonzero(codes).squeeze(1)  # (U,)
     if not len(positions):
         return tokens
