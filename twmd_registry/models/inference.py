@@ -23,12 +23,14 @@ from torch.overrides import TorchFunctionMode
 
 from twmd_registry.errors import ModelError, NotFiniteError, SpecError, is_out_of_memory
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.pool import empty_device_cache
+from twmd_registry.models.pool import free_memory
 
 Value = TypeVar("Value")
 
 CPU_TOKENS, ACCELERATOR_TOKENS = 1024, 16384
 """Padded tokens per batch that keep a device busy without filling its memory."""
+MANY_BATCHES = 32
+"""From here on, batches leave enough free memory between used parts (100 to 180 MB) to be worth returning it."""
 X86 = ("x86_64", "amd64")
 OPERATORS = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
 
@@ -333,7 +335,7 @@ class LoadedModel:
         with self.lock:
             self.network.to("cpu")
             self.parked = True
-        empty_device_cache()
+        free_memory()
 
     def run_batches(
         self, lengths: np.ndarray, batch_tokens: int | None, forward: Callable[[np.ndarray], list[Tensor]]
@@ -355,6 +357,7 @@ class LoadedModel:
             waiting.append(order[:size])
             order = order[size:]
         waiting.reverse()
+        many = len(waiting) >= MANY_BATCHES
         with onednn_layout(self.network):
             while waiting:
                 batch = waiting.pop()
@@ -374,7 +377,7 @@ class LoadedModel:
                             f"out of memory with a single text of {lengths[batch[0]]} tokens: set truncation=cut:N."
                         ) from error
                 gc.collect()
-                empty_device_cache()
+                free_memory()
                 largest = (len(batch) + 1) // 2
                 waiting.append(batch)
                 # A stack: the first part of the first batch is last.
@@ -383,3 +386,5 @@ class LoadedModel:
                     for group in waiting
                     for start in reversed(range(0, len(group), largest))
                 ]
+        if many:
+            free_memory()

@@ -162,7 +162,8 @@ class PackagedTokenizer:
         self._read_vocabulary(folder / "tokenizer.json")
         settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
         self.model_max_length: int = settings["model_max_length"]
-        self.unk_token_id, self.pad_token_id = (self.get_vocab()[settings[name]] for name in ("unk_token", "pad_token"))
+        find = self.backend_tokenizer.get_vocab().__getitem__
+        self.unk_token_id, self.pad_token_id = (find(settings[name]) for name in ("unk_token", "pad_token"))
 
     def _read_vocabulary(self, path: Path) -> None:
         self.backend_tokenizer = Tokenizer.from_file(str(path))
@@ -189,21 +190,30 @@ class UnigramTokenizer(PackagedTokenizer):
         full_ids: Token ids in the whole vocabulary, by token id of `backend_tokenizer`.
     """
 
+    def __init__(self, folder: Path) -> None:
+        """Read the tokenizer of a model's folder."""
+        super().__init__(folder)
+        self.unk_token_id, self.pad_token_id = (int(self.full_ids[i]) for i in (self.unk_token_id, self.pad_token_id))
+
     def _read_vocabulary(self, path: Path) -> None:
         self._content = json.loads(path.read_text(encoding="utf-8"))
-        self._pieces, self._scores = zip(*self._content["model"].pop("vocab"), strict=True)
-        self._ids = {piece: number for number, piece in enumerate(self._pieces)}
-        self._longest = max(map(len, self._pieces))
-        special = [token["content"] for token in self._content["added_tokens"]]
-        self._special = re.compile("|".join(map(re.escape, special)))
+        pieces, scores = zip(*self._content["model"].pop("vocab"), strict=True)
+        # One string and arrays: a string, a number and a place in a dictionary for each piece take 90 MB.
+        self._text, self._starts = "".join(pieces), np.cumsum([0, *map(len, pieces)])
+        self._scores, hashes = np.array(scores), np.array([hash(piece.encode()) for piece in pieces])
+        self._by_hash = np.argsort(hashes)
+        self._hashes = hashes[self._by_hash]
+        self._longest = max(map(len, pieces))
+        added = self._content["added_tokens"]
+        self._special = re.compile("|".join(re.escape(token["content"]) for token in added))
         # The worst piece decides what an unknown character costs.
-        self._always = {*(self._ids[token] for token in special), self._scores.index(min(self._scores))}
+        self._always = {*(token["id"] for token in added), int(self._scores.argmin())}
         self._make(self._always)
 
     def _make(self, held: set[int]) -> None:
         """Make the tokenizer of some pieces, in the order of the whole vocabulary."""
         self._held, self.full_ids = held, np.array(sorted(held))
-        vocabulary = [(self._pieces[number], self._scores[number]) for number in self.full_ids]
+        vocabulary = list(zip(self.convert_ids_to_tokens(self.full_ids), self._scores[self.full_ids], strict=True))
         ids = {piece: number for number, (piece, _) in enumerate(vocabulary)}
         added = [{**token, "id": ids[token["content"]]} for token in self._content["added_tokens"]]
         model = {**self._content["model"], "vocab": vocabulary}
@@ -223,23 +233,26 @@ class UnigramTokenizer(PackagedTokenizer):
             for between in self._special.split(text)  # as the tokenizer does, before it normalises
             for word, _ in split(normalise(between))
         }
-        found = {
-            self._ids[part]
+        parts = (
+            hash(word[start:end].encode())  # Python hashes the memory of a string, which different ones may share
             for word in words
             for start in range(len(word))
             for end in range(start + 1, min(start + self._longest, len(word)) + 1)
-            if (part := word[start:end]) in self._ids
-        }
+        )
+        wanted = np.unique(np.fromiter(parts, dtype=np.int64))
+        places = np.searchsorted(self._hashes, wanted).clip(max=len(self._hashes) - 1)
+        # If two strings have one hash, a piece too many is held, which changes nothing.
+        found = set(self._by_hash[places[self._hashes[places] == wanted]].tolist())
         if not found <= self._held:
             self._make(found | self._always)
 
     def get_vocab(self) -> dict[str, int]:
         """Return token ids by token, in the whole vocabulary."""
-        return self._ids
+        return {piece: number for number, piece in enumerate(self.convert_ids_to_tokens(range(len(self._scores))))}
 
     def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
         """Return tokens as they are in the vocabulary."""
-        return [self._pieces[number] for number in ids]
+        return [self._text[self._starts[number] : self._starts[number + 1]] for number in ids]
 
 
 def is_packaged(files: ModelFiles, adapter: AdapterFiles | None) -> bool:

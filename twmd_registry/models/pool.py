@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import weakref
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any
 
 _LOCK = threading.RLock()
@@ -53,7 +55,7 @@ def _give_back(key: Hashable) -> None:
         if _HOLDERS[key] == 0:
             del _HOLDERS[key]
             _LOADED.pop(key, None)
-            empty_device_cache()
+            free_memory()
 
 
 def _after_fork() -> None:
@@ -70,9 +72,13 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def empty_device_cache() -> None:
-    """Free cached device memory that no tensor uses."""
+def free_memory() -> None:
+    """Free cached device memory that no tensor uses, and return free main memory to the system where C's library is
+    glibc, which keeps what is free between used parts.
+    """
     import torch
 
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
