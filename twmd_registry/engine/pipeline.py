@@ -174,14 +174,17 @@ class PipelineRun:
         chunks = self._encode(self._chunks)
         if not torch.is_grad_enabled() and len(self._chunks) > 1:  # a thread encodes the next chunk meanwhile
             chunks = prefetch(chunks, self._cancelled)
+        *_, last = self._views
         with closing(chunks):  # after an error the thread ends here, while the caller holds the model
             for chunk, texts, rows, encoded in chunks:
                 empty = (encoded.lengths == 0).cpu().numpy()
                 for view, specs in self._views.items():
                     items = make_items(view, self._pairs, chunk, texts, rows)
                     layers, weightless, wordless = select(view, encoded, items, self._encoder)
+                    if view is last:  # `layers` are copies of all vectors
+                        encoded = encoded._replace(layers={})  # noqa: PLW2901
                     units = make_units(view, encoded, layers, items, sums.get(view), weightless=weightless)[1]
-                    del layers  # copies of all vectors
+                    del layers
                     pairs, average, place = items, None, chunk
                     if self._documents:
                         units, pairs, average, place = match_documents(units, items, self._pairs, chunk)
@@ -281,9 +284,11 @@ class PipelineRun:
         for number, chunk in enumerate(chunks):
             texts = np.union1d(self._pairs.hyp[chunk], self._pairs.ref[chunk])
             encoded, rows = self._store.fetch(texts, batch_tokens=self._batch_tokens, progress=report)
-            yield chunk, texts, rows, encoded
             if len(chunks) > 1:
                 self._store.forget(number, self._most_tokens)
+            results = [(chunk, texts, rows, encoded)]
+            del encoded
+            yield results.pop()  # so that the caller can free the vectors
 
     def _corpus_sums(self) -> dict[TokenView, list[GroupSums]]:
         """Return, by view with corpus centering, the sums over the whole corpus in each layer."""
@@ -392,7 +397,7 @@ def prefetch(items: Iterator[Item], cancelled: Event) -> Generator[Item]:
             coming = pool.submit(context.run, step)
             while item := coming.result():
                 coming = pool.submit(context.run, step)
-                yield item[0]
+                yield item.pop()
         finally:
             cancelled.set()
 
