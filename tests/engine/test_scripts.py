@@ -45,7 +45,10 @@ def test_character_that_is_no_letter_has_no_script() -> None:
 @pytest.mark.parametrize(
     ("metric", "presets"),
     [
-        (MetricName.TWMD, "multilingual, multilingual-e5-small, multilingual-tuned"),
+        (
+            MetricName.TWMD,
+            "multilingual, multilingual-e5-small, multilingual-source, multilingual-source-tuned, multilingual-tuned",
+        ),
         (MetricName.STSSCORE, "multilingual"),
         (MetricName.ENSEMBLE, "multilingual"),
     ],

@@ -97,7 +97,7 @@ def test_line_starts_at_least_squares_and_mse_is_its_error(tiny: str) -> None:
     fit = linregress(sims, ratings)
     assert float(model.log_scale.exp().detach()) == pytest.approx(fit.slope, rel=1e-5)
     assert float(model.offset.detach()) == pytest.approx(fit.intercept, abs=1e-5)
-    loss = float(model(*given, torch.tensor(ratings))["loss"].detach())
+    loss = float(model(*given[:2], torch.tensor(ratings))["loss"].detach())
     assert loss == pytest.approx(np.mean((fit.slope * sims + fit.intercept - ratings) ** 2), rel=1e-3)
     model.start_line(sims, -ratings)  # the slope of a metric that disagrees is still positive
     assert float(model.log_scale.exp().detach()) == pytest.approx(0.1 * ratings.std() / sims.std(), rel=1e-5)
@@ -109,11 +109,11 @@ def test_pearson_loss_is_a_share_of_mse_less_the_correlation(tiny: str) -> None:
     models = {
         loss: trained_metric(tiny, "sbert", Recipe(loss=loss), centering="none")[0].eval() for loss in get_args(Loss)
     }
-    mse, both = (float(model(*segments(data), ratings)["loss"].detach()) for model in models.values())
+    mse, both = (float(model(*segments(data)[:2], ratings)["loss"].detach()) for model in models.values())
     sims = models["mse"].similarities(segments(data)).detach().numpy()
     assert both == pytest.approx(0.3 * mse - correlate("pearson", sims, data.ratings), abs=1e-5)
     constant = Segments([data.predictions[0]] * 8, [[data.references[0]]] * 8)  # no correlation
-    mse, both = (model(*constant, ratings)["loss"] for model in models.values())
+    mse, both = (model(*constant[:2], ratings)["loss"] for model in models.values())
     both.backward()
     assert float(both.detach()) == pytest.approx(0.3 * float(mse.detach()), abs=1e-5)
     trained = models["pearson"].trained()
