@@ -158,6 +158,19 @@ def test_identical_texts_have_no_error_and_the_changed_word_is_the_worst() -> No
     assert "spans_settings" not in changed.as_dict()
 
 
+@pytest.mark.parametrize("special", ["none", "all"])
+@pytest.mark.filterwarnings("ignore:texts without a token")
+def test_every_word_is_an_error_where_the_other_text_is_empty(special: str) -> None:
+    text, whole = "an added thing", (ErrorSpan(0, 14, "major", pytest.approx(1.0, abs=0.01)),)  # type: ignore[arg-type]
+    scores = twmd_registry.score([text, "", ""], ["", text, ""], "bertscore_centered", special=special)
+    added, missing, nothing = [shown.words for shown in scores.explain_all()]
+    settings = SpanSettings(0.2, 0.5)
+    assert [find_error_spans(words, settings) for words in added] == [whole, ()]
+    assert [find_error_spans(words, settings) for words in missing] == [(), whole]
+    assert nothing == ((), ())
+    assert not scores.explain(0).similarities.any()
+
+
 @pytest.mark.parametrize("keys", [{"truncation": "cut:6"}, {"truncation": "window:6/3"}, {"ngram": 2}])
 def test_words_are_compared_as_far_as_the_text_was_read(keys: dict[str, str]) -> None:
     text = "It rained all night in our garden."

@@ -353,10 +353,7 @@ def _align_items(
     """
     x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in (hypothesis, reference))
     sizes = [int(units.lengths[item]) for item in (hypothesis, reference)]
-    if not (bool(x.weights.any()) and bool(y.weights.any())):
-        none = np.zeros(sizes, dtype=np.float32)
-        zeros = [np.zeros(size, dtype=np.float32) for size in sizes]
-        return zeros, none, [none, none], zeros
+    compared = [bool(side.weights.any()) for side in (x, y)]
     how = make_alignment_settings(spec)
     keep_exact()
 
@@ -365,13 +362,17 @@ def _align_items(
         both = plans(spec.metric, block, a, b, how)
         return block, both, ((both[0] * block).sum(2), (both[1] * block).sum(1))
 
-    s, plan, across = gains(x, y)
+    if all(compared):
+        s, plan, across = gains(x, y)
+    else:  # nothing is compared, and a text loses all that it has in common with itself
+        s = x.weights.new_zeros(1, *sizes)
+        plan, across = (s, s), (s.sum(2), s.sum(1))
     shares, losses = [], []
-    for side, gain in zip((x, y), across, strict=True):
-        share = side.shares
-        own = gains(side, side)[2][0]
+    for side, gain, some in zip((x, y), across, compared, strict=True):
+        share = side.shares if some else torch.zeros_like(gain)
+        own = gains(side, side)[2][0] if some else gain
         losses.append(torch.where(share > 0, (own - gain) / torch.where(share > 0, share, 1.0), 0.0)[0].cpu().numpy())
-        shares.append(share[0].cpu().numpy())
+        shares.append((share if all(compared) else torch.zeros_like(gain))[0].cpu().numpy())
     return shares, s[0].cpu().numpy(), [own[0].cpu().numpy() for own in plan], losses
 
 
