@@ -152,6 +152,18 @@ def test_documents_do_not_depend_on_others_or_on_batches() -> None:
     assert together.scores == pytest.approx(alone, abs=TOLERANCE)
 
 
+@pytest.mark.parametrize(
+    ("prediction", "reference", "counts"), [("", "a cat\nit rains", (0, 0, 2)), ("a cat", " \n", (0, 1, 0))]
+)
+@pytest.mark.parametrize("metric", ALIGNED)
+def test_sentences_are_unmatched_where_the_other_document_is_empty(
+    prediction: str, reference: str, counts: tuple[int, ...], metric: str
+) -> None:
+    found = score([prediction], [reference], metric, align="sentences")
+    assert found.scores == (0.0,)
+    assert found.counts.sentences == dict(zip(SENTENCE_COUNTS, counts, strict=True))
+
+
 @pytest.mark.parametrize("multiref", ["max", "mean"])
 def test_several_references_are_matched_one_by_one(multiref: str) -> None:
     both = ["\n".join(REFERENCE), "\n".join(PREDICTION[:2])]

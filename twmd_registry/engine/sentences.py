@@ -111,9 +111,10 @@ def match_documents(
     document, sentences = list[int](), np.zeros((2, place.stop - place.start))
     for d, (start, count) in enumerate(zip(pairs.starts[place].tolist(), pairs.counts[place].tolist(), strict=True)):
         rows = slice(start - chunk.start, start - chunk.start + count)
-        n, m = (max(1, np.count_nonzero(side[start : start + count])) for side in (pairs.hyp, pairs.ref))
+        n, m = (int(np.count_nonzero(side[start : start + count])) for side in (pairs.hyp, pairs.ref))
+        n, m = (n, m) if n or m else (1, 1)  # two empty documents match each other
         own = items.hyp[rows][:n], items.ref[rows][:m]
-        links = match_sentences(pooled[own[0]], pooled[own[1]])
+        links = match_sentences(pooled[own[0]], pooled[own[1]]) if n and m else []
         for k in range(2):
             sides[k].extend(own[k][link[k]] for link in links)
         document += [d] * len(links)
@@ -142,7 +143,7 @@ def _average(document: Tensor, linked: Tensor, sentences: Tensor, scores: Tensor
     the sentences of a link. `SENTENCE_COUNTS` follow; shape (6 or 4, D).
     """
     of_links, of_documents = (torch.cat([side, side.sum(0, keepdim=True)]) for side in (linked, sentences))
-    rows = torch.cat([scores * of_links / of_documents[:, document], torch.ones_like(linked[:1]), linked])
+    rows = torch.cat([scores * of_links / of_documents.clamp(min=1)[:, document], torch.ones_like(linked[:1]), linked])
     totals = rows.new_zeros(len(rows), sentences.shape[1]).index_add(1, document, rows)  # (6, D)
     totals[4:] = sentences - totals[4:]
     return totals[2:] if symmetric else totals
