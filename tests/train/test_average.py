@@ -146,6 +146,19 @@ def test_mean_that_cannot_be_written_leaves_no_folder(
     assert not output.exists()
 
 
+@pytest.mark.parametrize("damaged", [0, 1])
+def test_damaged_adapter_is_named_in_one_line(
+    damaged: int, members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = [Path(shutil.copytree(member, tmp_path / member.name)) for member in members]
+    file = own[damaged] / "adapter_model.safetensors"
+    file.write_bytes(file.read_bytes()[:1000])
+    assert main(["average", *map(str, own), "-o", str(tmp_path / "mean"), "-q", "--device", "cpu"]) == 1
+    err = capsys.readouterr().err
+    assert re.fullmatch(rf"twmd: adapter \./{own[damaged].name}@\w+ does not fit this model: .+\n", err)
+    assert not (tmp_path / "mean").exists()
+
+
 def test_mean_vectors_are_transferred_and_must_be_the_same(
     tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import textwrap
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -110,15 +112,21 @@ def merge(network: Any, adapter: AdapterFiles, files: ModelFiles) -> Any:
         from peft import PeftModel
     except ImportError as error:
         raise MissingExtraError("adapters need peft: pip install 'twmd-registry[embedded]'") from error
+    with one_line_errors(adapter), isolate(adapter_files(adapter.folder)) as folder:
+        return PeftModel.from_pretrained(network, str(folder), local_files_only=True).merge_and_unload()
+
+
+@contextmanager
+def one_line_errors(adapter: AdapterFiles) -> Iterator[None]:
+    """Raise a `ModelError` that names the adapter in place of any error of peft while it is loaded."""
     try:
         with warnings.catch_warnings():
             # peft uses a name that transformers will rename; a user cannot act on that.
             warnings.simplefilter("ignore", FutureWarning)
             # An adapter for another kind of network would be ignored in silence, and still be in the signature.
             warnings.filterwarnings("error", message="Found missing adapter keys")
-            with isolate(adapter_files(adapter.folder)) as folder:
-                return PeftModel.from_pretrained(network, str(folder), local_files_only=True).merge_and_unload()
-    except Exception as error:  # any error of peft becomes one line
+            yield
+    except Exception as error:
         lines = [
             line.strip() for line in str(error).splitlines() if line.strip() and not line.rstrip().endswith(":")
         ] or [type(error).__name__]

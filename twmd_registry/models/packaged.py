@@ -285,6 +285,8 @@ def load_bert(files: ModelFiles, adapter: AdapterFiles | None, dtype: str) -> Be
         if adapter is not None:
             _merge(weights, adapter, files)
         network.load_state_dict(weights, assign=True)
+    except ModelError:
+        raise  # an OSError, too
     except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as error:
         raise ModelError(f"model {files.label} is damaged ({str(error).splitlines()[0]}): reinstall it.") from error
     return network.eval().requires_grad_(False)  # noqa: FBT003 (torch's own signature)

@@ -7,7 +7,6 @@ value decomposition of the sum gives the nearest adapter of that rank.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
-from twmd_registry.models.adapter import AdapterFiles, find_adapter
+from twmd_registry.models.adapter import AdapterFiles, find_adapter, one_line_errors
 from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.load import load_encoder
 from twmd_registry.registry.names import Centering, Dtype
@@ -116,12 +115,13 @@ def _merge(adapters: Sequence[AdapterFiles], files: ModelFiles, rank: int | None
     from peft import PeftModel
 
     names = [str(number) for number in range(len(adapters))]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # as in `twmd_registry.models.adapter.merge`
+    network = load_encoder(files, "float32")
+    with one_line_errors(adapters[0]):
         wrapped: Any = PeftModel.from_pretrained(
-            load_encoder(files, "float32"), str(adapters[0].folder), adapter_name="0", local_files_only=True
+            network, str(adapters[0].folder), adapter_name="0", local_files_only=True
         )
-        for number, adapter in zip(names[1:], adapters[1:], strict=True):
+    for number, adapter in zip(names[1:], adapters[1:], strict=True):
+        with one_line_errors(adapter):
             wrapped.load_adapter(str(adapter.folder), adapter_name=number, local_files_only=True)
     whole = sum(int(wrapped.peft_config[number].r) for number in names)
     if rank is not None and rank >= whole:
