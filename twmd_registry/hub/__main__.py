@@ -1,8 +1,17 @@
 """``python -m twmd_registry.hub FOLDER``: what ``make cards`` runs."""
 
-import sys
 from pathlib import Path
+
+import click
 
 from twmd_registry.hub.space import write_cards
 
-write_cards(Path(sys.argv[1]))
+
+@click.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+def main(folder: Path) -> None:
+    """Write the card of every metric into FOLDER."""
+    write_cards(folder)
+
+
+main()
