@@ -13,7 +13,7 @@ from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.errors import ModelError
 from twmd_registry.models.files import find_model
 from twmd_registry.models.fitted import save
-from twmd_registry.registry.names import EMBEDDED_MODEL, Special
+from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 
@@ -33,13 +33,13 @@ def test_mean_vector_of_repeated_texts_averages_all_token_occurrences(
     with torch.inference_mode():
         rows = [backend.model.encode(backend.model.tokenise([text]), [2]).layers[2].numpy() for text in CORPUS[:3]]
     expected = {
-        Special.ALL: np.concatenate(rows).mean(0),
-        Special.CLS: np.concatenate([row[:-1] for row in rows]).mean(0),
-        Special.NONE: np.concatenate([row[1:-1] for row in rows]).mean(0),
+        "all": np.concatenate(rows).mean(0),
+        "cls": np.concatenate([row[:-1] for row in rows]).mean(0),
+        "none": np.concatenate([row[1:-1] for row in rows]).mean(0),
     }
     for policy, mean in expected.items():
         np.testing.assert_allclose(found.content[policy][2].numpy(), mean, atol=1e-6)
-    assert found.content[Special.NONE].shape == (tiny.DEPTH + 1, tiny.WIDTH)
+    assert found.content["none"].shape == (tiny.DEPTH + 1, tiny.WIDTH)
     assert (found.about["texts"], found.about["tokens"]) == (3, 12)
 
 

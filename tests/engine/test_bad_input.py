@@ -18,7 +18,7 @@ from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.models.pool import _LOADED
-from twmd_registry.registry.names import Centering, MetricName
+from twmd_registry.registry.names import CENTERINGS, MetricName
 from twmd_registry.registry.signature import Signature
 
 UNTYPED: Any = twmd_registry
@@ -73,7 +73,7 @@ def test_strange_text_scores_a_finite_number_by_every_metric() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-@pytest.mark.parametrize("centering", Centering)
+@pytest.mark.parametrize("centering", CENTERINGS)
 def test_single_tokens_under_every_centering_score_finite_numbers(centering: str) -> None:
     for special in ("none", "all"):
         keys = {"centering": centering, "special": special}

@@ -10,7 +10,7 @@ from hypothesis import given
 from tests.align.problems import QUICK, ragged, seeds
 from tests.oracles import family as oracle
 from twmd_registry.engine.token_vectors import center, sum_groups
-from twmd_registry.registry.names import Centering, Vectors
+from twmd_registry.registry.names import CENTERINGS, Centering, Vectors
 from twmd_registry.tensors import TokenVectors
 
 LENGTHS = [3, 1, 5, 2]
@@ -55,24 +55,24 @@ def test_whether_a_token_is_dropped_depends_on_its_share_and_not_on_its_size(siz
     mean = torch.tensor([[3.0, -4.0, 12.0]]) * size
     vectors = torch.cat([mean, mean * (1 + 1e-7), mean * (1 + 1e-5), mean * 2])
     means = mean.expand(2, -1)
-    centered = centered_alone(TokenVectors(vectors, torch.tensor([2, 2])), Centering.BACKGROUND, "raw", means)
+    centered = centered_alone(TokenVectors(vectors, torch.tensor([2, 2])), "background", "raw", means)
     assert centered.lengths.tolist() == [0, 2]
     np.testing.assert_allclose(centered.vectors[1], mean[0], rtol=1e-6)
 
 
 def test_word_repeated_is_nothing_but_its_mean() -> None:
     vectors = torch.tensor([[0.1, 0.7, -0.3]]).repeat(7, 1)
-    assert centered_alone(TokenVectors(vectors, torch.tensor([3, 4])), Centering.SENTENCE, "unit").lengths.tolist() == [
+    assert centered_alone(TokenVectors(vectors, torch.tensor([3, 4])), "sentence", "unit").lengths.tolist() == [
         0,
         0,
     ]
 
 
-@pytest.mark.parametrize("centering", Centering)
+@pytest.mark.parametrize("centering", CENTERINGS)
 def test_zero_vector_has_no_direction(tokens: TokenVectors, centering: Centering) -> None:
     vectors = tokens.vectors.clone()
     vectors[3] = 0.0
-    fitted = {Centering.BATCH, Centering.CORPUS, Centering.BACKGROUND}
+    fitted = {"batch", "corpus", "background"}
     means = torch.zeros(4, 4) if centering in fitted else None
     centered = centered_alone(tokens._replace(vectors=vectors), centering, "unit", means)
     assert centered.lengths.tolist() == [3, 0, 5, 2]
@@ -81,7 +81,7 @@ def test_zero_vector_has_no_direction(tokens: TokenVectors, centering: Centering
 
 def test_dropping_keeps_which_of_the_other_tokens_count(tokens: TokenVectors) -> None:
     counted = torch.tensor([True, False, True, True, False, True, True, True, True, True, True])
-    centered = centered_alone(tokens._replace(counted=counted), Centering.SENTENCE, "unit")
+    centered = centered_alone(tokens._replace(counted=counted), "sentence", "unit")
     assert centered.counted is not None
     assert centered.counted.tolist() == [*counted[:3].tolist(), *counted[4:].tolist()]
     assert centered.count_true(centered.counted).tolist() == [2, 0, 4, 2]
@@ -91,6 +91,6 @@ def test_centering_and_scaling_can_be_trained_through(tokens: TokenVectors) -> N
     vectors = tokens.vectors.double().requires_grad_()
 
     def centered(x: torch.Tensor) -> torch.Tensor:
-        return centered_alone(TokenVectors(x, tokens.lengths), Centering.DIMENSION, "unit").vectors
+        return centered_alone(TokenVectors(x, tokens.lengths), "dimension", "unit").vectors
 
     assert torch.autograd.gradcheck(centered, (vectors,))

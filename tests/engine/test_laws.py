@@ -13,7 +13,7 @@ import twmd_registry
 from tests.conftest import Texts
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.registry.metrics import CATALOGUE
-from twmd_registry.registry.names import Centering, MetricName
+from twmd_registry.registry.names import CENTERINGS, MetricName
 
 TOLERANCE = 1e-5
 METRICS = list(MetricName)
@@ -23,12 +23,10 @@ TWO_SIDED = [metric for metric in METRICS if CATALOGUE[metric].two_sided]
 Key = tuple[MetricName, str | None]
 """A metric and its centering; None means the default centering, if the metric has any."""
 DEFAULTS: list[Key] = [(metric, None) for metric in METRICS]
-CENTERED: list[Key] = [
-    (metric, centering) for metric in ALIGNED for centering in Centering if centering is not Centering.BATCH
-]
+CENTERED: list[Key] = [(metric, centering) for metric in ALIGNED for centering in CENTERINGS if centering != "batch"]
 INDEPENDENT_OF_OTHER_PAIRS = [
     *DEFAULTS,
-    *((metric, centering) for metric, centering in CENTERED if centering is not Centering.CORPUS),
+    *((metric, centering) for metric, centering in CENTERED if centering != "corpus"),
 ]
 WITH_REFERENCES = [metric for metric in METRICS if "multiref" in CATALOGUE[metric].keys]
 ALONE = (0, 7, 15)

@@ -23,7 +23,7 @@ from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.metaeval import diagnosis
 from twmd_registry.metaeval.diagnosis import Similarity, diagnose, judge, pair_words
 from twmd_registry.models.files import find_model
-from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, Special
+from twmd_registry.registry.names import CENTERINGS, EMBEDDED_MODEL, Centering
 from twmd_registry.registry.options import RunOptions
 
 SOME = [
@@ -64,19 +64,19 @@ class Oracle:
                 for k, vectors in encoder.encode(tokens, range(self.depth + 1)).layers.items():
                     self.vectors[k].append(vectors.double().numpy()[own])
         background = find_background(None, files.fingerprint, None) if name == EMBEDDED_MODEL else None
-        self.background = None if background is None else background.content[Special.NONE].double().numpy()
+        self.background = None if background is None else background.content["none"].double().numpy()
 
     def center(self, centering: Centering, k: int) -> list[list[np.ndarray]]:
         """Return unit vectors by text and word; NaN where nothing is left."""
         texts, centered = self.vectors[k], []
         for t, text in enumerate(texts):
             means = {
-                Centering.SENTENCE: text.mean(0),
-                Centering.BATCH: np.concatenate(texts[t // 32 * 32 : t // 32 * 32 + 32]).mean(0),
-                Centering.CORPUS: np.concatenate(texts).mean(0),
-                Centering.BACKGROUND: None if self.background is None else self.background[k],
+                "sentence": text.mean(0),
+                "batch": np.concatenate(texts[t // 32 * 32 : t // 32 * 32 + 32]).mean(0),
+                "corpus": np.concatenate(texts).mean(0),
+                "background": None if self.background is None else self.background[k],
             }
-            rest = [v - (v.mean() if centering is Centering.DIMENSION else means.get(centering, 0.0)) for v in text]
+            rest = [v - (v.mean() if centering == "dimension" else means.get(centering, 0.0)) for v in text]
             lengths = [(np.linalg.norm(r), np.linalg.norm(v)) for r, v in zip(rest, text, strict=True)]
             centered.append([r / a if a > 1e-6 * b else r * np.nan for r, (a, b) in zip(rest, lengths, strict=True)])
         return centered
@@ -102,7 +102,7 @@ def test_every_number_is_the_mean_over_all_pairs(which: str, model: str, monkeyp
     name, texts = (model, CORPUS) if which == "tiny" else (EMBEDDED_MODEL, SOME)
     monkeypatch.setattr(diagnosis, "CHUNK_TOKENS", 1)  # a piece per batch
     result, oracle = diagnose(name, texts, RunOptions(batch_tokens=8), pairs=ALL_PAIRS), Oracle(name, texts)
-    centerings = tuple(own for own in Centering if own is not Centering.BACKGROUND or which == "embedded")
+    centerings = tuple(own for own in CENTERINGS if own != "background" or which == "embedded")
     assert (result.centerings, result.estimates.shape[1]) == (centerings, oracle.depth + 1)
     for centering, layer, estimates in result.rows:
         if layer in {0, 1, oracle.depth}:
@@ -116,11 +116,11 @@ def test_pairs_of_a_word_without_a_direction_are_counted_as_left_out(model: str)
     result = diagnose(model, SOME, RunOptions(), pairs=ALL_PAIRS)
     counts = {centering: own for centering, layer, own in result.rows if layer == 1}
     words = sum(len(text.split()) for text in SOME)
-    plain, centered = counts[Centering.NONE]["random"], counts[Centering.SENTENCE]["random"]
+    plain, centered = counts["none"]["random"], counts["sentence"]["random"]
     assert (plain["pairs"], plain["left_out"]) == (words * (words - 1) // 2, 0)
     # The word "rain" alone: a partner for every other word, and once for the "rain" of another sentence.
     assert (centered["pairs"], centered["left_out"]) == ((words - 1) * (words - 2) // 2, words - 1)
-    assert counts[Centering.SENTENCE]["self"]["left_out"] == 1
+    assert counts["sentence"]["self"]["left_out"] == 1
 
 
 def test_sample_agrees_with_all_pairs_within_its_error(model: str) -> None:

@@ -16,12 +16,12 @@ from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import write_members
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import (
-    Centering,
+    CENTERINGS,
+    OUTPUTS,
     Dtype,
     MetricName,
     Multiref,
     Objective,
-    Output,
     Side,
     Special,
     Vectors,
@@ -35,7 +35,7 @@ R = random.Random(1)
 HASH = "0123456789ab"
 LENGTHS = [*range(1, 13)] * 3
 VALUES: dict[str, list[Any]] = {
-    "output": [*Output],
+    "output": [*OUTPUTS],
     "members": [make_spec("ensemble").members, f"sbert;model=a/b@{HASH};layer=1"],
     "model": [
         "a/b",
@@ -46,14 +46,14 @@ VALUES: dict[str, list[Any]] = {
     "adapter": ["name@ba9876543210", f"a@{HASH}", None, f"./dir|x@{HASH}"],
     "layer": ["2-6", 3, "1,3,7", "0,1,5", *range(49)],
     "aggregation": ["mean", "concat", "pmeans:-inf,1,inf", "pmeans:3", "routing:gaussian", "routing:epanechnikov"],
-    "special": [special for special in Special if special is not Special.PARTNERS],
+    "special": [special for special in get_args(Special) if special != "partners"],
     "unknown": ["apart", None],
     "subwords": ["drop", None],
     "punctuation": ["drop", None, "drop-ascii"],
     "stopwords": [HASH, None],
     "ngram": [2, None, 999, "sentence"],
     "idf": ["corpus", None, "references", f"background:{HASH}"],
-    "centering": ["batch", *(kind for kind in Centering if kind not in {"batch", "sentence"}), f"background:{HASH}"],
+    "centering": ["batch", *(kind for kind in CENTERINGS if kind not in {"batch", "sentence"}), f"background:{HASH}"],
     "centering_size": [32, 7, 10**6],
     "centering_side": [*get_args(Side)],
     "against": ["both", "source", None],
@@ -108,11 +108,11 @@ def random_spec(r: random.Random, *, single: bool = False) -> MetricSpec:
         spec = spec.replace(truncation="cut")
     if spec.against == "both":
         spec = spec.replace(source_weight=r.choice(VALUES["source_weight"]))
-    if spec.against and spec.centering_kind is Centering.BACKGROUND and r.random() < 0.5:
+    if spec.against and spec.centering_kind == "background" and r.random() < 0.5:
         spec = spec.replace(centering=f"background:{HASH}+{HASH[::-1]}")
-    if spec.centering_kind in {Centering.BATCH, Centering.CORPUS}:
+    if spec.centering_kind in {"batch", "corpus"}:
         spec = spec.replace(centering_side=r.choice(VALUES["centering_side"]))
-    if spec.centering_kind is Centering.BATCH:
+    if spec.centering_kind == "batch":
         spec = spec.replace(centering_size=r.randint(1, 10**6))
     return spec
 

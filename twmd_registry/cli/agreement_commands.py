@@ -25,7 +25,7 @@ from twmd_registry.papers.experiment import Experiment, read_experiment
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS, Value, key
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import EMBEDDED_MODEL, SEGMENT_LEXICAL, Centering, MetricName, Statistic
+from twmd_registry.registry.names import EMBEDDED_MODEL, SEGMENT_LEXICAL, MetricName, Statistic
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import PRESET_FILE
 from twmd_registry.registry.paths import write_file
@@ -357,7 +357,7 @@ def _centerings_to_try(model: str) -> tuple[Value, ...]:
         return GRID["centering"]
     fit = "fit a mean vector of this model ('twmd fit-mean') and give --try centering=background:HASH,none,..."
     warn(f"background centering is not tried: {fit}")
-    return tuple(value for value in GRID["centering"] if value is not Centering.BACKGROUND)
+    return tuple(value for value in GRID["centering"] if value != "background")
 
 
 def format_duration(seconds: float) -> str:

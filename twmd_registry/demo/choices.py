@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.models.q4 import has_multilingual
@@ -21,7 +21,7 @@ MANY = 10
 AS_PRESET = "preset"
 """The choice that leaves a key as the preset sets it."""
 SWEEPS = (AS_PRESET, "1", "2", "5", "10", CONVERGED)
-CENTERINGS = (AS_PRESET, *map(str, Centering))
+CENTERINGS = (AS_PRESET, *get_args(Centering))
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 0.5
 """Ends of the temperature slider: the papers' temperatures are from 0.01 to 0.3."""
 
@@ -89,7 +89,7 @@ def spec_of(metric: str, settings: PageSettings) -> MetricSpec:
         "model": EMBEDDED_MODEL if model is None else None,
         "temperature": temperature or None,
         "iterations": iterations,
-        "centering": str(mean) if centering == Centering.BACKGROUND else centering,
+        "centering": str(mean) if centering == "background" else centering,
     }
     given = {key: value for key, value in values.items() if value not in {None, AS_PRESET} and key in keys}
     return make_spec(metric, preset, **given)

@@ -17,7 +17,7 @@ from twmd_registry.errors import FileError, InputError, SpecError, collect_warni
 from twmd_registry.judgments.reader import USUAL_REFERENCES, TableRow, read_rows
 from twmd_registry.record.content import InputFile, SystemComparison, column_of, make_record
 from twmd_registry.record.file import record_text
-from twmd_registry.registry.names import Output
+from twmd_registry.registry.names import OUTPUTS
 from twmd_registry.report.histogram import histogram
 from twmd_registry.report.table import sentence_lines
 from twmd_registry.report.template import render
@@ -124,7 +124,7 @@ def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dic
     rows, pictures = [], {}
     for name, scores in zip(names, sets, strict=True):
         values = scores.as_dict() | {what.__name__: what(scores.scores) for what in (min, statistics.median, max)}
-        keys = (name, *Output, "min", "median", "max")
+        keys = (name, *OUTPUTS, "min", "median", "max")
         rows.append((name, *(f"{values[key]:.4f}" if key in values else NOTHING for key in keys)))
         pictures[name] = histogram([np.asarray(scores.scores)], f"distribution of {name}", 3)
     shown = [[_shorten(p), _shorten(" / ".join(r))] for p, r in zip(predictions, references, strict=True)]

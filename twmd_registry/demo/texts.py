@@ -9,7 +9,7 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import make_scorer, score_all
 from twmd_registry.errors import InputError, SpecError, collect_warnings
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import Output
+from twmd_registry.registry.names import OUTPUTS
 from twmd_registry.report.alignment_picture import READING, check_drawable, heat_maps
 
 LONGEST = 2_000
@@ -59,7 +59,7 @@ def score_texts(
     rows = []
     for name in METRICS:
         values = by_metric[name].as_dict() if name in by_metric else {}
-        numbers = (f"{values[key]:.4f}" if key in values else NOTHING for key in (name, *Output))
+        numbers = (f"{values[key]:.4f}" if key in values else NOTHING for key in (name, *OUTPUTS))
         rows.append((name, *numbers))
     return rows, picture, str(by_metric[metric].signature), [*notices, *dict.fromkeys(warnings)]
 

@@ -18,12 +18,11 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
 from twmd_registry.progress import Progress, expect, split_progress
-from twmd_registry.registry.names import Special
 from twmd_registry.registry.spec import MetricSpec
 
-SPECIAL_LEVEL = {Special.NONE: 0, Special.CLS: 1, Special.ALL: 2, Special.PARTNERS: 2}
+SPECIAL_LEVEL: dict[str, int] = {"none": 0, "cls": 1, "all": 2, "partners": 2}
 """Tokens whose special mark (see `EncodedTexts.special`) is at most this take part."""
-MEANS = (Special.NONE, Special.CLS, Special.ALL)
+MEANS = ("none", "cls", "all")
 """The policies with a mean in the file; ``partners`` uses that of ``none``: the tokens that count are the same."""
 
 MEAN_VECTOR = FittedKind("mean vector", "backgrounds", "mean", ".safetensors", "background")
@@ -33,7 +32,7 @@ _FIT_TEXTS = 1024
 """Texts whose hidden states of all layers are in memory at once."""
 
 
-MeanVectors: TypeAlias = FittedPart[dict[Special, Tensor]]
+MeanVectors: TypeAlias = FittedPart[dict[str, Tensor]]
 """By special-token policy, one mean per hidden state of an encoder; each of shape (L + 1, D), float32."""
 
 
@@ -87,14 +86,14 @@ def fit_background(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, pro
         "adapter": spec.adapter,
         "limit": encoder.check_limit(spec.limit),
         "texts": sum(times.values()),
-        "tokens": int(counts[Special.NONE]),
+        "tokens": int(counts["none"]),
     }
     if spec.stride:
         about["stride"] = spec.stride
     return _write({policy: (sums[policy] / max(counts[policy], 1.0)).to(torch.float32) for policy in MEANS}, about)
 
 
-def _write(means: dict[Special, Tensor], about: dict[str, str | int | None]) -> bytes:
+def _write(means: dict[str, Tensor], about: dict[str, str | int | None]) -> bytes:
     """Return the content of a mean-vector file."""
     # One metadata entry only: safetensors writes several in no fixed order, and the file is named by its bytes.
     return save({str(policy): means[policy] for policy in MEANS}, metadata={"twmd": json.dumps(about, sort_keys=True)})
@@ -148,7 +147,7 @@ def read_background(path: Path) -> MeanVectors:
         with safe_open(path, framework="pt") as file:
             about = json.loads(file.metadata()["twmd"])
             means = {policy: file.get_tensor(str(policy)) for policy in MEANS}
-            means[Special.PARTNERS] = means[Special.NONE]
+            means["partners"] = means["none"]
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path.name} is not a mean-vector file of this package.") from error
     if not all(bool(np.isfinite(mean.numpy()).all()) for mean in means.values()):

@@ -7,8 +7,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from twmd_registry.registry.names import Aggregation
-
 STEP, ENOUGH, MOST_ROUNDS = 1.0, 1e-4, 50
 """Constants of routing: alpha, the change of the loss at which a token has converged, the most rounds."""
 
@@ -18,7 +16,7 @@ def aggregate(layers: Tensor, how: str) -> Tensor:
     (T, L D) for ``concat``, (T, number of powers times D) for ``pmeans``; of any length.
     """
     kind, _, rest = how.partition(":")
-    return AGGREGATIONS[Aggregation(kind)](layers, rest)
+    return AGGREGATIONS[kind](layers, rest)
 
 
 def _power_means(layers: Tensor, rest: str) -> Tensor:
@@ -86,10 +84,10 @@ KERNELS: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {
     "epanechnikov": _epanechnikov,
 }
 
-AGGREGATIONS: dict[Aggregation, Callable[[Tensor, str], Tensor]] = {
-    Aggregation.SINGLE: lambda layers, _: layers[:, 0],
-    Aggregation.MEAN: lambda layers, _: layers.mean(1),
-    Aggregation.CONCAT: lambda layers, _: layers.flatten(1),
-    Aggregation.PMEANS: _power_means,
-    Aggregation.ROUTING: _routing,
+AGGREGATIONS: dict[str, Callable[[Tensor, str], Tensor]] = {
+    "single": lambda layers, _: layers[:, 0],
+    "mean": lambda layers, _: layers.mean(1),
+    "concat": lambda layers, _: layers.flatten(1),
+    "pmeans": _power_means,
+    "routing": _routing,
 }

@@ -32,7 +32,7 @@ from twmd_registry.progress import Progress, Stage
 from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.fingerprint import reread
 from twmd_registry.registry.keys import layers_text
-from twmd_registry.registry.names import Centering, First, Idf, MetricName
+from twmd_registry.registry.names import First, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
 from twmd_registry.registry.presets import describe_model
@@ -193,7 +193,7 @@ class TokenAlignmentBackend(Backend):
         """The mean vectors that background centering subtracts; a `ModelError` if the file is missing, damaged, or was
         fitted for another model.
         """
-        if self.requested.centering_kind is not Centering.BACKGROUND:
+        if self.requested.centering_kind != "background":
             return None
         return self._find_background(self.requested.background)
 
@@ -240,8 +240,8 @@ class TokenAlignmentBackend(Backend):
                 layer=self._layers(),
                 unknown=None if self.model.static else self.requested.unknown,
                 stopwords=stop_words.hash if stop_words else None,
-                idf=f"{Idf.BACKGROUND}:{frequencies.hash}" if frequencies else self.requested.idf,
-                centering=f"{Centering.BACKGROUND}:{means}" if means else self.requested.centering,
+                idf=f"background:{frequencies.hash}" if frequencies else self.requested.idf,
+                centering=f"background:{means}" if means else self.requested.centering,
             )
         )
         if self.adapter is not None:
@@ -324,7 +324,7 @@ class TokenAlignmentBackend(Backend):
         sentences = None
         if self.spec.align:
             pairs, sentences = split_documents(pairs)
-        passes = 2 if any(backend.spec.centering_kind is Centering.CORPUS for backend in group) else 1
+        passes = 2 if any(backend.spec.centering_kind == "corpus" for backend in group) else 1
         work = len(pairs.texts) * passes * STEPS_PER_TEXT + len(pairs.hyp) * len(group)
         with stage(work) as progress, self.run(group, pairs, progress, total) as run:
             scores = run.score()

@@ -17,7 +17,6 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import GroupScore, Scorer, score_segments
 from twmd_registry.errors import SpecError, TwmdError, collect_warnings, is_out_of_memory, warn
 from twmd_registry.progress import Stage, split_progress
-from twmd_registry.registry.names import Centering
 from twmd_registry.tensors import TextFlags
 
 PASS_LETTERS = 250_000
@@ -31,7 +30,7 @@ Outcome: TypeAlias = tuple[ScoreSet | TwmdError, list[str]]
 def depends_on_neighbours(scorer: Scorer) -> bool:
     """Return whether the score of a pair depends on the other pairs of a call: by a batch or corpus mean, or by idf."""
     specs = [member.requested for member in scorer.members]
-    return any(spec.needs_corpus or spec.centering_kind is Centering.BATCH for spec in specs)
+    return any(spec.needs_corpus or spec.centering_kind == "batch" for spec in specs)
 
 
 def _spans(sizes: Sequence[int]) -> list[slice]:

@@ -15,7 +15,7 @@ import regex
 
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.errors import InputError, warn
-from twmd_registry.registry.names import UNKNOWN_SHARE, Centering
+from twmd_registry.registry.names import UNKNOWN_SHARE
 from twmd_registry.registry.presets import describe_model, presets, presets_of
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import MetricSpec
@@ -213,7 +213,7 @@ def check_texts(
             _refuse_scripts(backend.requested, script, foreign / total.total(), first, strict=strict)
     for spec in (backend.requested for backend in backends):
         size = spec.centering_size or number
-        if spec.centering_kind in {Centering.BATCH, Centering.CORPUS} and (number % size == 1 or 1 in {size, number}):
+        if spec.centering_kind in {"batch", "corpus"} and (number % size == 1 or 1 in {size, number}):
             which = "the last segment" if number > 1 and size != 1 else "a segment"
             warn(
                 f"centering={spec.centering}: {which} is alone in its batch, so that its own mean is subtracted: "

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twmd_registry.errors import InputError
-from twmd_registry.registry.names import Centering, Multiref
+from twmd_registry.registry.names import Multiref
 from twmd_registry.registry.spec import MetricSpec
 
 BYTES_PER_TOKEN = 3
@@ -210,7 +210,7 @@ def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> tuple[P
 
 def centering_step(specs: Iterable[MetricSpec]) -> int:
     """Return how many segments must stay together, so that every specification's centering batches stay whole."""
-    return math.lcm(*(spec.centering_size or 1 for spec in specs if spec.centering_kind is Centering.BATCH))
+    return math.lcm(*(spec.centering_size or 1 for spec in specs if spec.centering_kind == "batch"))
 
 
 def plan_chunks(

@@ -39,13 +39,7 @@ from twmd_registry.engine.token_vectors import (
 from twmd_registry.models.inference import exact_arithmetic, keep_exact
 from twmd_registry.progress import Progress
 from twmd_registry.registry.metrics import CATALOGUE
-from twmd_registry.registry.names import (
-    CONVERGED,
-    Centering,
-    Idf,
-    MetricName,
-    Output,
-)
+from twmd_registry.registry.names import CONVERGED, MetricName
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import (
     EPSILON,
@@ -120,10 +114,10 @@ class PipelineRun:
             self._views.setdefault(view, []).append(spec)
         count = cache(self._count)
         self._views = {
-            self._fit_idf(view, count) if view.idf in {Idf.CORPUS, Idf.REFERENCES} else view: specs
+            self._fit_idf(view, count) if view.idf in {"corpus", "references"} else view: specs
             for view, specs in self._views.items()
         }
-        self._summed = [view for view in self._views if view.centering is Centering.CORPUS]
+        self._summed = [view for view in self._views if view.centering == "corpus"]
         layers = sorted({k for view in self._views for k in view.layers})
         self._most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_FACTOR) // len(layers)
         limit = None if self._spec.stride else self._spec.limit
@@ -237,7 +231,7 @@ class PipelineRun:
         """
         ((view, (spec,)),) = self._views.items()
         chosen = np.array(wanted)
-        if view.centering is Centering.BATCH:
+        if view.centering == "batch":
             batch = self._pairs.segment // view.size
             chosen = np.flatnonzero((batch >= batch[chosen[0]]) & (batch <= batch[chosen[-1]]))
         ((chunk, texts, rows, encoded),) = self._encode([slice(int(chosen[0]), int(chosen[-1]) + 1)])
@@ -245,7 +239,7 @@ class PipelineRun:
         layers, weightless, _ = select(view, encoded, items, self._encoder)
         tokens, units = make_units(view, encoded, layers, items, self._corpus_sums().get(view), weightless=weightless)
         starts = (torch.cumsum(encoded.lengths, 0) - encoded.lengths).tolist()
-        names = (Output.PRECISION, Output.RECALL) if spec.output else ("score",)
+        names = ("precision", "recall") if spec.output else ("score",)
         found = []
         for pair in wanted:
             both = [int(side[pair - chunk.start]) for side in (items.hyp, items.ref)]
@@ -320,7 +314,7 @@ class PipelineRun:
         """Return a view with the idf weights of these texts; `count` is `_count`."""
         unseen = self._encoder.tokenizer.unk_token_id if view.unknown == "apart" else None
         sides = [
-            count(view.idf == Idf.CORPUS),
+            count(view.idf == "corpus"),
             count(False),
         ]  # of hypotheses (with their own weights), and of references
         weights = [torch.from_numpy(side.unseen(unseen).weights) for side in sides]

@@ -11,7 +11,7 @@ import numpy as np
 from twmd_registry.engine.error_spans import ErrorSpan, SpanSettings, Word, find_error_spans, require_span_settings
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.models.fitted import FittedPart
-from twmd_registry.registry.names import MetricName, Output
+from twmd_registry.registry.names import OUTPUTS, MetricName
 from twmd_registry.registry.signature import Signature
 
 EXPLAINED = 64
@@ -129,7 +129,7 @@ class Alignment:
         return found
 
 
-SIDE: dict[str | None, int] = {None: 0} | {output: row for row, output in enumerate(Output)}
+SIDE: dict[str | None, int] = {None: 0} | {output: row for row, output in enumerate(OUTPUTS)}
 """By output, the row of *the* scores in scores by side: an array of shape (3, pairs) or (3, segments) with precision,
 recall and F1 of a two-sided metric; for a metric without outputs, of shape (1, pairs) or (1, segments).
 """
@@ -342,7 +342,7 @@ class ScoreSet:
             every count of `Counts` under its own name, per-segment ``scores``, and ``signature``.
         """
         result: dict[str, Any] = {str(self.metric): self.score}
-        for output in Output:
+        for output in OUTPUTS:
             values = getattr(self, output)
             if values is not None:
                 result[str(output)] = _mean(values)

@@ -20,13 +20,7 @@ from twmd_registry.engine.input_warnings import (
     warn_about_split_words,
     warn_about_texts,
 )
-from twmd_registry.engine.pairs import (
-    Pairs,
-    Segments,
-    check_segments,
-    digest_of_texts,
-    make_pairs,
-)
+from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, make_pairs
 from twmd_registry.engine.result import COUNTS, SIDE, Alignment, Counts, ScoreSet
 from twmd_registry.engine.sentences import SENTENCE_COUNTS
 from twmd_registry.errors import InputError, ModelError, SpecError, collect_warnings, warn
@@ -34,7 +28,7 @@ from twmd_registry.progress import Progress, Stage, split_progress
 from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
 from twmd_registry.registry.members import merge_members, write_members
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import Centering, MetricName, Output
+from twmd_registry.registry.names import OUTPUTS, MetricName, Output
 from twmd_registry.registry.options import RunOptions, split_options
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, make_spec, member_specs
@@ -260,7 +254,7 @@ class BothScorer(EnsembleScorer):
         alone = spec.replace(source_weight=None)
         of_references = alone.replace(against=None)
         if spec.source_background:
-            of_references = of_references.replace(centering=f"{Centering.BACKGROUND}:{spec.background}")
+            of_references = of_references.replace(centering=f"background:{spec.background}")
         specs = (of_references, alone.replace(against="source"))
         self._members = tuple(Scorer(own, self.options, parts) for own in specs)
 
@@ -276,7 +270,7 @@ class BothScorer(EnsembleScorer):
             values = [getattr(own, side) for own in of_members]
             return None if None in values else tuple(np.average(values, axis=0, weights=self.weights).tolist())
 
-        precision, recall, f1 = map(mean, Output)
+        precision, recall, f1 = map(mean, OUTPUTS)
         return replace(super().combine(of_members), precision=precision, recall=recall, f1=f1)
 
 

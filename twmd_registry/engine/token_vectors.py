@@ -20,17 +20,7 @@ from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
 from twmd_registry.encode.words import Phrase, copied_tokens, left_out
 from twmd_registry.engine.aggregation import aggregate
 from twmd_registry.engine.pairs import Pairs
-from twmd_registry.registry.names import (
-    SENTENCE,
-    Aggregation,
-    Centering,
-    Idf,
-    Punctuation,
-    Special,
-    Subwords,
-    Unknown,
-    Vectors,
-)
+from twmd_registry.registry.names import SENTENCE, Centering, Punctuation, Subwords, Unknown, Vectors
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import EPSILON, ZERO_TOLERANCE, EncodedTexts, TokenVectors, span_indices
 
@@ -53,7 +43,7 @@ class TokenView:
 
     layers: tuple[int, ...]
     aggregation: str
-    special: Special
+    special: str
     unknown: Unknown
     subwords: Subwords
     punctuation: Punctuation
@@ -101,14 +91,14 @@ def make_view(spec: MetricSpec) -> TokenView:
     """
     return TokenView(
         layers=spec.layers,
-        aggregation=spec.aggregation or Aggregation.SINGLE,
-        special=Special(spec.special or Special.NONE),
+        aggregation=spec.aggregation or "single",
+        special=spec.special or "none",
         unknown=spec.unknown or "keep",
         subwords=spec.subwords or "keep",
         punctuation=spec.punctuation or "keep",
         stopwords=spec.stopwords,
         ngram=spec.ngram or 1,
-        idf=spec.idf or Idf.NONE,
+        idf=spec.idf or "none",
         centering=spec.centering_kind,
         size=spec.centering_size or 1,
         groups_per_batch=2 if spec.centering_side == "separate" or spec.source_background else 1,
@@ -122,7 +112,7 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, ids: np.ndarray, row
     """List the (text, group, side) combinations of a chunk and how often each occurs."""
     segment = pairs.segment[chunk]
     batch = np.zeros_like(segment)
-    if view.centering is Centering.BATCH:
+    if view.centering == "batch":
         batch = segment // view.size - segment[0] // view.size
     per_batch = view.groups_per_batch
     groups = (int(batch[-1]) + 1) * per_batch
@@ -130,7 +120,7 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, ids: np.ndarray, row
     ref_row = rows[np.searchsorted(ids, pairs.ref[chunk])]
     hyp_key = rows[np.searchsorted(ids, pairs.hyp[chunk])] * groups + batch * per_batch
     ref_key = ref_row * groups + batch * per_batch + (per_batch - 1)
-    weighed_apart = int(view.idf == Idf.CORPUS)  # a text has other weights as a hypothesis than as a reference
+    weighed_apart = int(view.idf == "corpus")  # a text has other weights as a hypothesis than as a reference
     partner, partners = (ref_row + 1, int(rows.max()) + 2) if view.from_source else (0, 1)
     both = np.r_[hyp_key * 2 * partners + partner, (ref_key * 2 + weighed_apart) * partners]
     keys, inverse = np.unique(both, return_inverse=True)
@@ -173,7 +163,7 @@ def select(
     row = torch.from_numpy(items.row).to(lengths.device)
     kept = torch.nonzero(keep).squeeze(1)
     positions = kept[span_indices((torch.cumsum(lengths, 0) - lengths)[row], lengths[row])]
-    counted = encoded.special[positions] == 0 if view.special is Special.PARTNERS else None
+    counted = encoded.special[positions] == 0 if view.special == "partners" else None
     marked = positions
     if view.from_source:
         owners = np.repeat(np.arange(len(row)), lengths[row].cpu().numpy())
@@ -258,12 +248,12 @@ def center(
     parts = []
     for k, tokens in enumerate(layers):
         centered, mean = tokens.vectors, means[k] if means else None  # (T, D), (I, D)
-        if centering is Centering.SENTENCE:
+        if centering == "sentence":
             every = torch.arange(len(tokens.lengths), device=tokens.lengths.device)
             mean = sum_groups(tokens, every, torch.ones_like(every), len(every)).mean(centered.dtype)
-        if centering is Centering.DIMENSION:
+        if centering == "dimension":
             centered = centered - centered.mean(dim=1, keepdim=True)
-        elif centering is not Centering.NONE:
+        elif centering != "none":
             if mean is None:  # batch, corpus and background take the means that they are given
                 raise ValueError("this centering needs means: sum_groups(...) or a background vector.")
             centered = centered - mean.index_select(0, tokens.owners)
@@ -313,9 +303,9 @@ def make_units(
     """
     device = encoded.unknown.device
     means = None
-    if view.centering in {Centering.BATCH, Centering.CORPUS, Centering.BACKGROUND}:
+    if view.centering in {"batch", "corpus", "background"}:
         group = torch.from_numpy(items.group).to(device)
-        if view.centering is Centering.BATCH:
+        if view.centering == "batch":
             means = [sum_items(tokens, items).mean(tokens.vectors.dtype)[group] for tokens in layers]
         elif corpus is not None:
             means = [sums.mean()[group] for sums in corpus]

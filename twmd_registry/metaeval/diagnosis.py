@@ -22,7 +22,7 @@ from twmd_registry.engine.token_vectors import GroupSums, center, sum_groups
 from twmd_registry.errors import InputError, ModelError, warn
 from twmd_registry.models.inference import exact_arithmetic
 from twmd_registry.progress import Progress, expect
-from twmd_registry.registry.names import Centering, MetricName, Special
+from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.tensors import TextTokens, TokenVectors
@@ -130,7 +130,7 @@ def diagnose(
     """
     if pairs < 1 or seed < 0:
         raise InputError(f"pairs={pairs}, seed={seed}: expected at least one pair and a seed from 0.")
-    backend = _load(model, options, Centering.NONE)
+    backend = _load(model, options, "none")
     encoder: Encoder = backend.model
     with encoder.lock, torch.inference_mode(), exact_arithmetic():
         tokens = _tokenise(encoder, texts)
@@ -142,10 +142,10 @@ def diagnose(
         sampled = np.unique(np.concatenate([np.r_[first, second] for first, second, *_ in drawn.values()]))
         layers = _read_layers(encoder, tokens, (text, sampled), options.batch_tokens, progress)
     with contextlib.suppress(ModelError):
-        background = _load(model, options, Centering.BACKGROUND).background
+        background = _load(model, options, "background").background
         if background is not None:
-            for (_, means), mean in zip(layers, background.content[Special.NONE], strict=True):
-                means[Centering.BACKGROUND] = mean.expand(len(sampled), -1)
+            for (_, means), mean in zip(layers, background.content["none"], strict=True):
+                means["background"] = mean.expand(len(sampled), -1)
     centerings, estimates = tuple(layers[0][1]), _measure(layers, sampled, list(drawn.values()))
     name = f"{backend.files.name}@{backend.files.fingerprint}"
     used, truncated = len(tokens), sum(text.truncated for text in tokens)
@@ -307,7 +307,7 @@ def _read_layers(
     lengths = np.array([len(text.ids) for text in tokens])
     for start, stop in _pieces(lengths, CHUNK_TOKENS // len(layers)):
         encoded = encoder.encode(tokens[start:stop], layers, batch_tokens=batch_tokens, progress=progress)
-        own = encoded.special <= SPECIAL_LEVEL[Special.NONE]
+        own = encoded.special <= SPECIAL_LEVEL["none"]
         is_here = (text[sampled] >= start) & (text[sampled] < stop)
         places = torch.from_numpy(sampled[is_here] - np.searchsorted(text, start))
         texts = torch.from_numpy(chosen[(chosen >= start) & (chosen < stop)] - start)
@@ -320,15 +320,15 @@ def _read_layers(
             parts[k].append((layer.vectors.cpu()[places], sentences, batches.cpu()))
             sums = sum_groups(layer, torch.zeros_like(every), once, 1)
             corpus[k] = corpus[k].plus(sums) if k in corpus else sums
-    groups = {
-        Centering.SENTENCE: torch.from_numpy(np.searchsorted(chosen, text[sampled])),
-        Centering.BATCH: torch.from_numpy(text[sampled] // BATCH_TEXTS),
-        Centering.CORPUS: torch.zeros(len(sampled), dtype=torch.int64),
+    groups: dict[Centering, torch.Tensor] = {
+        "sentence": torch.from_numpy(np.searchsorted(chosen, text[sampled])),
+        "batch": torch.from_numpy(text[sampled] // BATCH_TEXTS),
+        "corpus": torch.zeros(len(sampled), dtype=torch.int64),
     }
     states = []
     for k in layers:
         vectors, *means = (torch.cat(own) for own in zip(*parts[k], strict=True))
-        subtracted: dict[Centering, torch.Tensor | None] = {Centering.NONE: None, Centering.DIMENSION: None}
+        subtracted: dict[Centering, torch.Tensor | None] = {"none": None, "dimension": None}
         for (centering, group), mean in zip(groups.items(), (*means, corpus[k].mean().cpu()), strict=True):
             subtracted[centering] = mean[group]
         states.append((vectors, subtracted))
@@ -350,7 +350,7 @@ def _directions(vectors: torch.Tensor, centering: Centering, means: torch.Tensor
     number = len(vectors)
     words = TokenVectors(vectors, torch.ones(number, dtype=torch.int64), positions=torch.arange(number))
     # The rest of a sentence's words is not available here: its mean is subtracted like a batch's.
-    kind = Centering.BATCH if centering is Centering.SENTENCE else centering
+    kind = "batch" if centering == "sentence" else centering
     (centered,) = center([words], kind, "unit", None if means is None else [means])
     directions = np.full(vectors.shape, np.nan, dtype=np.float32)
     directions[centered.positions] = centered.vectors

@@ -24,7 +24,7 @@ from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import Centering, MetricName, Special, Vectors
+from twmd_registry.registry.names import MetricName, Special, Vectors
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, make_spec
@@ -34,8 +34,8 @@ Trial = tuple[MetricSpec, float]
 """A setting, and its Pearson correlation: the mean over groups, then over data sets weighted by size."""
 
 GRID: dict[str, tuple[Any, ...]] = {
-    "special": tuple(Special),
-    "centering": (Centering.NONE, Centering.DIMENSION, Centering.SENTENCE, Centering.BACKGROUND, Centering.BATCH),
+    "special": get_args(Special),
+    "centering": ("none", "dimension", "sentence", "background", "batch"),
     "temperature": (0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5),
     "vectors": get_args(Vectors),
 }
@@ -73,7 +73,7 @@ def settings(
     axes: dict[str, Iterable[Any]] = {"layer": layers, **GRID, **(tried or {})}
     grid = {name: tuple(values) for name, values in axes.items() if name in keys}
     if metric != MetricName.BERTSCORE_CENTERED:
-        grid["special"] = tuple(value for value in grid["special"] if value != Special.PARTNERS)
+        grid["special"] = tuple(value for value in grid["special"] if value != "partners")
     if most is not None:
         grid = _thin_out(grid, most, kept)
     possible = False
@@ -164,7 +164,7 @@ def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress:
 
 def layers_above_embeddings(model: str, options: RunOptions) -> range:
     """Load a model and return its layers above the embeddings; raises ModelError where it cannot be loaded."""
-    spec = make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.NONE)
+    spec = make_spec(MetricName.SBERT, model=model, layer=0, centering="none")
     encoder: Encoder = TokenAlignmentBackend(spec, options).model
     return range(1, encoder.depth + 1)
 

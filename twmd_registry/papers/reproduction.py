@@ -18,7 +18,6 @@ from twmd_registry.metaeval.side_by_side import FORMATS, MISSING, TextTable, as_
 from twmd_registry.papers.experiment import UNNAMED, Experiment, ExperimentRow
 from twmd_registry.papers.row_metrics import Setting
 from twmd_registry.papers.sources import GroupedSegments
-from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
 
 Place = tuple[str, str]
@@ -230,7 +229,7 @@ class Reproduction:
 
 def line_name(spec: MetricSpec, temperature: float | None = None) -> str:
     """Name a line of a figure as the papers do, with ``-b`` for batch centering, and maybe a temperature."""
-    batch = "-b" if spec.centering_kind is Centering.BATCH else ""
+    batch = "-b" if spec.centering_kind == "batch" else ""
     return f"{spec.metric}{batch}" if temperature is None else f"{spec.metric}{batch} T={temperature}"
 
 

@@ -12,7 +12,7 @@ from twmd_registry.errors import SpecError
 from twmd_registry.papers.experiment import EVERY, Experiment
 from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import Aggregation, MetricName
+from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
 
@@ -119,5 +119,5 @@ def _metric(row: Mapping[str, Any], model: str, layers: Sequence[int]) -> Metric
     if layers:
         keys["layer"] = layers_text(layers)
     if len(layers) == 1 and "aggregation" in keys:
-        keys["aggregation"] = Aggregation.SINGLE
+        keys["aggregation"] = "single"
     return make_spec(row["metric"], row.get("preset"), **keys)

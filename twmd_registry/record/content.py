@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from twmd_registry.registry.names import LEXICAL_NAMES, Output
+from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.version import __version__
 
@@ -138,7 +138,7 @@ def column_of(scores: ScoreSet) -> MetricColumn:
 
 def cell_of(scores: ScoreSet) -> SystemScore:
     """Make a cell of one system's scores by one of our metrics."""
-    sides = {name: value for name, value in scores.as_dict().items() if name in set(Output)}
+    sides: dict[str, float] = {name: value for name, value in scores.as_dict().items() if name in set(OUTPUTS)}
     return SystemScore(scores.score, sides, scores.scores, scores.counts.as_dict())
 
 

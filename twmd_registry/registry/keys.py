@@ -14,11 +14,11 @@ from typing import Any, get_args
 
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.names import (
+    CENTERINGS,
     CONVERGED,
     SENTENCE,
     Against,
     Aggregation,
-    Centering,
     Distance,
     Dtype,
     First,
@@ -161,10 +161,10 @@ def layers_of(value: Value) -> tuple[int, ...]:
 
 def _aggregation(value: object) -> Value:
     kind, colon, rest = str(value).partition(":")
-    chosen = Aggregation(kind)
-    if chosen is Aggregation.ROUTING:
+    chosen = _one_of(get_args(Aggregation))(kind)
+    if chosen == "routing":
         return f"{chosen}:{_one_of(get_args(RoutingKernel))(rest or 'gaussian')}"
-    if chosen is Aggregation.PMEANS:
+    if chosen == "pmeans":
         return f"{chosen}:{','.join(_power(power) for power in (rest or '-inf,1,inf').split(','))}"
     if colon:
         raise ValueError(value)
@@ -181,8 +181,8 @@ def _power(text: str) -> str:
 
 def _idf(value: object) -> Value:
     kind, _, rest = str(value).partition(":")
-    chosen = Idf(kind)
-    if (chosen is Idf.BACKGROUND) is not bool(rest):
+    chosen = _one_of(get_args(Idf))(kind)
+    if (chosen == "background") is not bool(rest):
         raise ValueError(value)
     return f"{chosen}:{rest}" if rest else str(chosen)
 
@@ -211,8 +211,8 @@ def _members(value: object) -> Value:
 
 def _centering(value: object) -> Value:
     kind, colon, rest = str(value).partition(":")
-    chosen = Centering(kind)
-    if colon and (chosen is not Centering.BACKGROUND or not rest):
+    chosen = _one_of(CENTERINGS)(kind)
+    if colon and (chosen != "background" or not rest):
         raise ValueError(value)
     return f"{chosen}{colon}{rest}"
 
@@ -232,9 +232,9 @@ def _key(
     *,
     neutral: Value | None = None,
 ) -> Any:
-    """Declare a key: the attributes of `Key`; of an enumeration what is accepted and how it is read follow."""
+    """Declare a key: the attributes of `Key`; of a `Literal` what is accepted and how it is read follow."""
     if not isinstance(accepts, str):
-        choices = get_args(accepts) or tuple(accepts)
+        choices = get_args(accepts)
         read, accepts = _one_of(choices), "one of " + ", ".join(choices)
     return field(
         default=None, metadata={"short": short, "about": about, "accepts": accepts, "read": read, "neutral": neutral}
@@ -267,14 +267,14 @@ class KeyValues:
         "single (one layer), mean, concat, pmeans:P,P,.. (each P a whole number from 1 to 99, inf or -inf: other "
         "powers of negative numbers are not defined, or have no bound), routing:gaussian, or routing:epanechnikov",
         _aggregation,
-        neutral=Aggregation.SINGLE,
+        neutral="single",
     )
     special: str | None = _key(
         "s",
         "which special tokens take part",
         "one of cls (the first only), none, all, or partners (none count, but tokens may choose them: bert_score's "
         "way, bertscore_centered only)",
-        _one_of(Special),
+        _one_of(get_args(Special)),
     )
     unknown: Unknown | None = _key(
         "un",
@@ -298,12 +298,12 @@ class KeyValues:
         "none, corpus (each side its own), references (theirs for both), background:HASH, or background:FILE (see "
         "'twmd fit-idf')",
         _idf,
-        neutral=Idf.NONE,
+        neutral="none",
     )
     centering: str | None = _key(
         "c",
         "what is subtracted from token vectors",
-        f"one of {', '.join(Centering)}, or background:HASH, background:FILE; against sources also "
+        f"one of {', '.join(CENTERINGS)}, or background:HASH, background:FILE; against sources also "
         "background:HASH+HASH, of the predictions' language and the sources'",
         _centering,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, get_args
 
 
 class MetricName(StrEnum):
@@ -19,45 +19,26 @@ class MetricName(StrEnum):
     ENSEMBLE = "ensemble"
 
 
-class Output(StrEnum):
-    """Which side of a two-sided metric is *the* score: hypothesis side, reference side, or both."""
+Output = Literal["precision", "recall", "f1"]
+"""Which side of a two-sided metric is *the* score: hypothesis side, reference side, or both."""
+OUTPUTS: tuple[Output, ...] = get_args(Output)
 
-    PRECISION = "precision"
-    RECALL = "recall"
-    F1 = "f1"
+Special = Literal["cls", "none", "all", "partners"]
+"""Which special tokens take part: the first one only, none, or all.
 
+``partners`` is what the bert_score library does: special tokens do not count in the average, but a token of the other
+text may find one of them its most similar partner.
+"""
 
-class Special(StrEnum):
-    """Which special tokens take part: the first one only, none, or all.
-
-    ``partners`` is what the bert_score library does: special tokens do not count in the average, but a token of the
-    other text may find one of them its most similar partner.
-    """
-
-    CLS = "cls"
-    NONE = "none"
-    ALL = "all"
-    PARTNERS = "partners"
-
-
-class Centering(StrEnum):
-    """The mean that is subtracted from a token vector before its norm is taken."""
-
-    NONE = "none"
-    DIMENSION = "dimension"
-    SENTENCE = "sentence"
-    BATCH = "batch"
-    CORPUS = "corpus"
-    BACKGROUND = "background"
-
+Centering = Literal["none", "dimension", "sentence", "batch", "corpus", "background"]
+"""The mean that is subtracted from a token vector before its norm is taken."""
+CENTERINGS: tuple[Centering, ...] = get_args(Centering)
 
 Side = Literal["joint", "separate"]
 """Whether hypotheses and references share one mean or have one each."""
 
-
 Against = Literal["reference", "source", "both"]
 """What predictions are compared with: their references, the text that was translated, or both."""
-
 
 Objective = Literal["expected", "entropic"]
 """Whether the entropy term of a tempered objective is part of the score (Eq. 7) or not (the authors' code)."""
@@ -65,16 +46,8 @@ Objective = Literal["expected", "entropic"]
 Vectors = Literal["unit", "raw"]
 """Whether every token vector is scaled to length one before pooling, or kept as it is."""
 
-
-class Aggregation(StrEnum):
-    """How the hidden states of several layers become one vector per token."""
-
-    SINGLE = "single"
-    MEAN = "mean"
-    CONCAT = "concat"
-    PMEANS = "pmeans"
-    ROUTING = "routing"
-
+Aggregation = Literal["single", "mean", "concat", "pmeans", "routing"]
+"""How the hidden states of several layers become one vector per token."""
 
 RoutingKernel = Literal["gaussian", "epanechnikov"]
 """The kernel of routing aggregation (MoverScore paper, A.2)."""
@@ -103,19 +76,12 @@ Units = Literal["texts", "sentences"]
 First = Literal["prediction", "reference"]
 """Which of the two texts a regression model reads first."""
 
+Idf = Literal["none", "corpus", "references", "background"]
+"""The texts over which a token's inverse document frequency is counted.
 
-class Idf(StrEnum):
-    """The texts over which a token's inverse document frequency is counted.
-
-    ``corpus``: the predictions for predictions, the references for references (MoverScore's program). ``references``:
-    the references for both (bert_score). ``background``: other texts, from a fitted file.
-    """
-
-    NONE = "none"
-    CORPUS = "corpus"
-    REFERENCES = "references"
-    BACKGROUND = "background"
-
+``corpus``: the predictions for predictions, the references for references (MoverScore's program). ``references``: the
+references for both (bert_score). ``background``: other texts, from a fitted file.
+"""
 
 Distance = Literal["similarity", "sqeuclidean", "euclidean"]
 """The cost of moving one unit vector onto another: 1 - cosine, or a Euclidean distance, squared or not."""

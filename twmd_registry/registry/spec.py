@@ -6,28 +6,20 @@ import dataclasses
 import re
 from functools import cached_property
 from pathlib import Path
+from typing import cast, get_args
 
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, KeyValues, Value, key, layers_of
 from twmd_registry.registry.members import read_members, write_members
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import (
-    EMBEDDED_MODEL,
-    SHORT_NAMES,
-    Aggregation,
-    Centering,
-    Dtype,
-    Idf,
-    MetricName,
-    Special,
-)
+from twmd_registry.registry.names import EMBEDDED_MODEL, SHORT_NAMES, Aggregation, Centering, Dtype, MetricName
 from twmd_registry.registry.presets import Preset, default_preset, preset_named
 
 _CENTERING_DEFAULTS: dict[Centering, dict[str, Value]] = {
     # The TWMD authors' own number of segments, and separate means as in their code.
-    Centering.BATCH: {"centering_size": 32, "centering_side": "separate"},
-    Centering.CORPUS: {"centering_side": "joint"},
+    "batch": {"centering_size": 32, "centering_side": "separate"},
+    "corpus": {"centering_side": "joint"},
 }
 """The keys that a centering uses, with the values where none is given."""
 SOURCE_WEIGHT = 0.2
@@ -53,7 +45,7 @@ class MetricSpec(KeyValues):
     @cached_property
     def centering_kind(self) -> Centering:
         """The kind of centering, without the name of a mean vector."""
-        return Centering((self.centering or Centering.NONE).partition(":")[0])
+        return kind_of_centering(self.centering)
 
     @cached_property
     def background(self) -> str | None:
@@ -74,7 +66,7 @@ class MetricSpec(KeyValues):
     @cached_property
     def needs_corpus(self) -> bool:
         """Whether a score depends on all pairs that are scored: by the mean or the document frequencies of a corpus."""
-        return self.centering_kind is Centering.CORPUS or self.idf in {Idf.CORPUS, Idf.REFERENCES}
+        return self.centering_kind == "corpus" or self.idf in {"corpus", "references"}
 
     @cached_property
     def layers(self) -> tuple[int, ...]:
@@ -109,6 +101,11 @@ class MetricSpec(KeyValues):
     def replace(self, **changes: Value | None) -> MetricSpec:
         """Return a copy with some fields changed, not checked again."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+
+def kind_of_centering(value: Value | None) -> Centering:
+    """Return the kind of centering that a value of the key says, without the name of a mean vector."""
+    return cast("Centering", str(value or "none").partition(":")[0])
 
 
 def read_keys(metric: str, keys: dict[str, object]) -> dict[str, Value]:
@@ -251,18 +248,18 @@ def check_keys_together(spec: MetricSpec) -> None:
     """Raise SpecError where values exclude each other."""
     several = len(spec.layers) > 1 or (str(spec.layer).startswith("last") and spec.layer != "last:1")
     if several and not spec.aggregation:
-        choices = ", ".join(kind for kind in Aggregation if kind is not Aggregation.SINGLE)
+        choices = ", ".join(kind for kind in get_args(Aggregation) if kind != "single")
         raise SpecError(f"layer={spec.layer} selects several layers: set aggregation to one of: {choices}.")
     if spec.aggregation and not several:
         raise SpecError(
             f"aggregation={spec.aggregation} needs several layers, and layer={spec.layer} is one: expected 2-6, 1,3,6 "
             "or last:5, for example."
         )
-    if spec.special == Special.PARTNERS and spec.ngram:
+    if spec.special == "partners" and spec.ngram:
         raise SpecError("special=partners is a way of matching tokens: with ngram it takes cls, none or all.")
-    if spec.special == Special.PARTNERS and spec.metric is not MetricName.BERTSCORE_CENTERED:
+    if spec.special == "partners" and spec.metric is not MetricName.BERTSCORE_CENTERED:
         raise SpecError(f"special=partners is bert_score's way of matching; {spec.metric} takes cls, none or all.")
-    if spec.vectors == "raw" and spec.centering_kind is Centering.SENTENCE:
+    if spec.vectors == "raw" and spec.centering_kind == "sentence":
         raise SpecError(
             "centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering."
         )
@@ -272,7 +269,7 @@ def check_keys_together(spec: MetricSpec) -> None:
         raise SpecError("truncation=window averages the vectors of a token, and stsscore has none: use cut or cut:N.")
     if spec.source_weight is not None and spec.against != "both":
         raise SpecError(f"source_weight has no meaning with against={spec.against or 'reference'}: set against=both.")
-    if spec.align and (spec.baseline or spec.against or spec.idf in {Idf.CORPUS, Idf.REFERENCES}):
+    if spec.align and (spec.baseline or spec.against or spec.idf in {"corpus", "references"}):
         raise SpecError(
             "align=sentences takes no baseline, no idf that is counted over the scored texts, and no against=source."
         )
@@ -286,8 +283,7 @@ def check_keys_together(spec: MetricSpec) -> None:
 
 def _settle_centering(merged: dict[str, Value], given: dict[str, Value]) -> dict[str, Value]:
     """Leave out centering keys of the preset that the new centering does not use, and fill in defaults."""
-    kind = Centering(str(merged.get("centering", Centering.NONE)).partition(":")[0])
-    defaults = _CENTERING_DEFAULTS.get(kind, {})
+    defaults = _CENTERING_DEFAULTS.get(kind_of_centering(merged.get("centering")), {})
     unused = _ALL_CENTERING_KEYS - defaults.keys() - given.keys()
     if merged.get("against") == "both":
         defaults = {"source_weight": SOURCE_WEIGHT, **defaults}

@@ -17,7 +17,6 @@ from rich.cells import cell_len, set_cell_size
 
 from twmd_registry.engine.input_warnings import SHARED_SCRIPT
 from twmd_registry.errors import InputError, SpecError, menu, visible, warn
-from twmd_registry.registry.names import Output
 from twmd_registry.registry.paths import write_file
 from twmd_registry.report.figures import plain_style, require_matplotlib, save_figure
 from twmd_registry.report.span_kinds import mark_texts
@@ -97,7 +96,7 @@ def check_drawable(alignment: Alignment, most: int = MOST_TOKENS) -> None:
 def title(alignment: Alignment) -> str:
     """Return a picture's title: metric, output and score."""
     spec = alignment.signature.spec
-    output = f", {'F1' if spec.output is Output.F1 else spec.output}" if spec.output else ""
+    output = f", {spec.output.replace('f1', 'F1')}" if spec.output else ""
     return f"{spec.metric}{output}: {alignment.score:.4f}"
 
 

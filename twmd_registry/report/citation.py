@@ -10,7 +10,7 @@ from urllib.parse import quote
 from twmd_registry.errors import FileError, SignatureError, visible
 from twmd_registry.record.content import Record, RecordedSystem, SystemScore
 from twmd_registry.registry.metrics import CATALOGUE
-from twmd_registry.registry.names import LEXICAL_NAMES, Output
+from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.report.template import escape_latex, render
 from twmd_registry.version import __version__
@@ -64,7 +64,7 @@ def _describe(system: RecordedSystem, result: SystemScore, digits: int) -> dict[
     except SignatureError as error:
         raise FileError(f"the record's signature cannot be published: {error}") from error
     name, output = signature.spec.metric, signature.spec.output
-    side = f", {'F1' if output is Output.F1 else output}" if output else ""
+    side = f", {output.replace('f1', 'F1')}" if output else ""
     own = {"metric": str(name), "title": CATALOGUE[name].title, "side": side, "citation": CATALOGUE[name].citation}
     software = f"{name} of twmd-registry {__version__}"
     return described | own | {"score": f"{result.score:.{digits}f}", "software": software, "signature": str(signature)}

@@ -10,7 +10,7 @@ from twmd_registry.engine.result import COUNTS
 from twmd_registry.errors import visible
 from twmd_registry.metaeval.side_by_side import FORMATS, WIDTH, write_table
 from twmd_registry.record.content import MetricColumn, SystemComparison, SystemScore
-from twmd_registry.registry.names import Output
+from twmd_registry.registry.names import OUTPUTS
 from twmd_registry.report.template import escape_latex
 
 SIGNIFICANT = 0.05
@@ -64,9 +64,9 @@ def _one_system(comparison: SystemComparison, digits: int | None) -> str:
     rows = []
     for column in comparison.columns:
         cell = column.cells[0]
-        sides = [number(column, cell.sides[output], digits) if output in cell.sides else "-" for output in Output]
+        sides = [number(column, cell.sides[output], digits) if output in cell.sides else "-" for output in OUTPUTS]
         rows.append([column.name, comparison.systems[0], _score(column, cell, digits), *sides])
-    headers, align = ["metric", "system", "score", *Output], ("left", "left", *("right",) * 4)
+    headers, align = ["metric", "system", "score", *OUTPUTS], ("left", "left", *("right",) * 4)
     return write_table(headers, rows, FORMATS["txt"], colalign=align)
 
 
@@ -148,7 +148,7 @@ def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
     """Write tab-separated values: a line per system and metric, the signature last; `digits` as for `number`. With
     documents, their names are the first column, and their lines follow that of the system.
     """
-    lines = [["system", "metric", "score", *Output, "mean", "ci", "p_value", "accuracy", *COUNTS, "signature"]]
+    lines = [["system", "metric", "score", *OUTPUTS, "mean", "ci", "p_value", "accuracy", *COUNTS, "signature"]]
     documents = dict.fromkeys(comparison.documents)
     entries = [
         (system, column, own)
@@ -156,7 +156,7 @@ def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
         for own in [cell, *(_document_cell(cell, name) for name in documents)]
     ]
     for system, column, cell in entries:
-        numbers = [cell.score, *(cell.sides.get(output) for output in Output), cell.mean, cell.ci]
+        numbers = [cell.score, *(cell.sides.get(output) for output in OUTPUTS), cell.mean, cell.ci]
         shown = ["-" if value is None else number(column, value, digits) for value in numbers]
         p_value = "-" if cell.p_value is None else f"{cell.p_value:.6f}"
         accuracy = f"{cell.accuracy.share:.4f}" if cell.accuracy else "-"

@@ -11,7 +11,6 @@ from typing import Any
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, scorer
 from twmd_registry.errors import InputError, SpecError, TwmdError, no_column
 from twmd_registry.judgments.reader import USUAL_REFERENCES
-from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale.partitions import check_signature, columns_of
 from twmd_registry.scale.workers import WorkerOptions, map_batches, share_resources
@@ -85,7 +84,7 @@ def _scorers(metrics: Metrics) -> list[Scorer]:
 def _check_independent(scorers: Sequence[Scorer], where: str) -> None:
     """Refuse a metric by which a row's score depends on other rows."""
     for spec in (member.requested for given in scorers for member in given.members):
-        centered = spec.centering_kind in {Centering.BATCH, Centering.CORPUS}
+        centered = spec.centering_kind in {"batch", "corpus"}
         if centered or spec.needs_corpus:
             key = f"centering={spec.centering}" if centered else f"idf={spec.idf}"
             hint = "use background or none, or score files (score_files)"

@@ -21,7 +21,7 @@ from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, c
 from twmd_registry.judgments.reader import TableRow
 from twmd_registry.progress import Progress, Stage, split_progress
 from twmd_registry.record.content import environment
-from twmd_registry.registry.names import Output
+from twmd_registry.registry.names import OUTPUTS
 from twmd_registry.scale.plan import ScalePlan, part_name
 from twmd_registry.scale.storage import OutputFolder, open_table
 
@@ -268,13 +268,13 @@ def columns_of(scorers: Sequence[Scorer], scores: Sequence[ScoreSet]) -> dict[st
     columns: dict[str, list[float]] = {}
     for i, (name, scorer) in enumerate(zip(names_of(scorers), scorers, strict=True)):
         columns[name] = list(scores[i].scores) if scores else []
-        for output in Output if scorer.requested.output is not None else ():
+        for output in OUTPUTS if scorer.requested.output is not None else ():
             columns[f"{name}_{output}"] = list(getattr(scores[i], output)) if scores else []
     return columns
 
 
 def _sums(scores: ScoreSet) -> dict[str, Any]:
-    sides = {str(side): float(np.sum(values)) for side in Output if (values := getattr(scores, side)) is not None}
+    sides = {str(side): float(np.sum(values)) for side in OUTPUTS if (values := getattr(scores, side)) is not None}
     score, nrefs = float(np.sum(scores.scores)), scores.signature.nrefs or ""
     return {"nrefs": nrefs, "score": score, "sides": sides, "counts": scores.counts.as_dict()}
 

@@ -23,7 +23,6 @@ from twmd_registry.judgments.reader import Columns
 from twmd_registry.progress import Progress, expect, split_progress
 from twmd_registry.record.content import spec_keys
 from twmd_registry.record.file import DATASET_FORMAT, digest_of
-from twmd_registry.registry.names import Centering
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale import partitions
@@ -356,7 +355,7 @@ def _mean(signature: str, name: str, sums: Sequence[dict[str, Any]], rows: int) 
 
 def _warn(record: ScoredDataset, specs: Sequence[MetricSpec]) -> None:
     if record.rejected:
-        batches = any(spec.centering_kind is Centering.BATCH for spec in specs)
+        batches = any(spec.centering_kind == "batch" for spec in specs)
         hint = "; their centering batches are that much smaller" if batches else ""
         total = record.rows + record.rejected
         warn(f"rows that could not be scored: {record.rejected} of {total}, see {REJECTS}{hint}.")

@@ -19,7 +19,7 @@ from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_has
 from twmd_registry.models.adapter import AdapterFiles, find_adapter, one_line_errors
 from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.load import load_encoder
-from twmd_registry.registry.names import Centering, Dtype
+from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import PRESET_FILE, read_preset_file
 from twmd_registry.registry.presets import Preset
@@ -98,7 +98,7 @@ def _check_alike(
         settings: dict[str, object] = {"metric": spec.metric, "fingerprint": spec.fingerprint, **spec.values()}
         settings["adapter"] = None
         if origin:
-            settings["centering"] = f"{Centering.BACKGROUND}:{origin}"
+            settings["centering"] = f"background:{origin}"
         first = first or settings
         keys = [key for key in first | settings if settings.get(key) != first.get(key)]
         if keys:

@@ -20,7 +20,6 @@ from twmd_registry.errors import FileError, InputError, SpecError, warn
 from twmd_registry.judgments.rated import select
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
-from twmd_registry.registry.names import Centering
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.paths import write_atomically
 from twmd_registry.registry.spec import MetricSpec, keys_to_set
@@ -159,9 +158,9 @@ def _check_same_plan(folder: Path, settings: str) -> None:
 
 def _warn_about_population(spec: MetricSpec, recipe: Recipe) -> None:
     """Warn if training subtracts the mean of another population than scoring does."""
-    if spec.centering_kind is Centering.CORPUS:
+    if spec.centering_kind == "corpus":
         warn(f"centering=corpus: in training the {recipe.batch} segments of a batch stand for the corpus.")
-    if spec.centering_kind is Centering.BATCH and spec.centering_size != recipe.batch:
+    if spec.centering_kind == "batch" and spec.centering_size != recipe.batch:
         scored = f"scored in batches of {spec.centering_size} (centering_size)"
         warn(f"centering=batch: trained in batches of {recipe.batch}, and {scored}.")
 

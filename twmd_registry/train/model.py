@@ -29,7 +29,6 @@ from twmd_registry.engine.result import SIDE
 from twmd_registry.engine.token_vectors import TokenView
 from twmd_registry.errors import MissingExtraError, ModelError, SpecError
 from twmd_registry.models.inference import exact_arithmetic
-from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.train.recipe import MSE_SHARE, Recipe, Target
 
@@ -79,7 +78,7 @@ class TrainedMetric(nn.Module):
         ``output``, they are the scores of the same segments as a single centering batch; shape (segments,).
         """
         spec, pairs = self._spec, make_pairs(segments)
-        if spec.centering_kind is Centering.BATCH:
+        if spec.centering_kind == "batch":
             spec = spec.replace(centering_size=len(segments.predictions))
         target = TARGETS[self._recipe.target]
         runs = self._run(pairs, spec).align()

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Literal
 
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.metrics import CATALOGUE
-from twmd_registry.registry.names import Centering, Idf, Output
 
 if TYPE_CHECKING:  # the command line imports the names below for its help text, without the presets
     from twmd_registry.registry.spec import MetricSpec
 
 TRAINABLE = tuple(name for name, metric in CATALOGUE.items() if metric.untrainable is None)
-POPULATIONS = frozenset({Centering.BATCH, Centering.CORPUS})
+POPULATIONS = frozenset({"batch", "corpus"})
 """Centerings by the mean of the scored texts; in training these are the batch."""
 
 Target = Literal["output", "mean"]
@@ -97,7 +96,7 @@ def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
         reason = "subtracts a segment's own mean from it, which is centering=sentence"
         hint = "train with a larger batch, or with centering=sentence or background"
         problem = f"centering={spec.centering} with a training batch of 1 {reason}: {hint}"
-    elif spec.idf in {Idf.CORPUS, Idf.REFERENCES}:
+    elif spec.idf in {"corpus", "references"}:
         reason = "counts over the texts that are scored, which a training batch does not stand for"
         problem = f"idf={spec.idf} {reason}: use idf=background:HASH"
     elif spec.against == "both" or spec.source_background:
@@ -108,7 +107,7 @@ def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
     elif spec.dtype != "float32":
         reason = "weights are trained in float32 (with --bf16, by products in bfloat16)"
         problem = f"dtype={spec.dtype}: {reason}; give the dtype when you score"
-    elif recipe.target == "mean" and spec.output != Output.F1:
+    elif recipe.target == "mean" and spec.output != "f1":
         sides = "has no sides" if spec.output is None else f"is asked for its {spec.output} (output={spec.output})"
         problem = f"target=mean fits the mean of precision and recall, and {metric} {sides}: leave it out"
     elif spec.adapter is not None and not recipe.full:

@@ -20,7 +20,7 @@ from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.fitted import save
 from twmd_registry.registry.fingerprint import tokenizer_files
 from twmd_registry.registry.metrics import CATALOGUE
-from twmd_registry.registry.names import Centering, Dtype
+from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.own_presets import PRESET_FILE
 from twmd_registry.registry.paths import write_atomically
 from twmd_registry.registry.presets import Preset, write_presets
@@ -94,7 +94,7 @@ def save_means(spec: MetricSpec, background: MeanVectors | None, folder: Path) -
     files = find_model(str(spec.model), spec.revision)
     adapter = find_adapter(spec.adapter).name if spec.adapter else None
     path = save(MEAN_VECTOR, transfer_means(background, files.name, files.fingerprint, adapter), folder.resolve())
-    return spec.replace(centering=f"{Centering.BACKGROUND}:{path}")
+    return spec.replace(centering=f"background:{path}")
 
 
 def save_documents(

@@ -20,10 +20,10 @@ from twmd_registry.errors import InputError, SpecError, menu, warn
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.record.content import MetricColumn
 from twmd_registry.registry.members import split_name
-from twmd_registry.registry.names import LEXICAL_NAMES, MetricName, Output
+from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS, MetricName
 from twmd_registry.registry.signature import Signature
 
-BESIDE = (*Output, *COUNTS)
+BESIDE = (*OUTPUTS, *COUNTS)
 """Results of our metrics beside the score."""
 T = TypeVar("T")
 
