@@ -32,6 +32,10 @@ def test_command_scores_records_and_verifies_with_sources(
     assert run("verify own.json -i hyp.txt --src ref.txt")[0] == 1
     same = run("score -i hyp.txt --src rows.jsonl -b -w 9", *metric)[1]
     assert float(same) == pytest.approx(wanted["source"].score, abs=1e-6)
+    assert run("score -i rows.jsonl -b -w 9", *metric)[1] == same
+    Path("src.txt").rename("moved.txt")
+    assert "src.txt (--src) is not here. Give all files by --refs, -i and --src." in run("verify own.json")[2]
+    Path("moved.txt").rename("src.txt")
     both = run("score ref.txt -i hyp.txt --src src.txt -b -w 9 -m", "twmd;against=both")[1]
     assert float(both) == pytest.approx(wanted["both"].score, abs=1e-6)
     assert (
@@ -52,6 +56,8 @@ def test_command_scores_records_and_verifies_with_sources(
     ("line", "message"),
     [
         ("score -i hyp.txt --src src.txt -m chrf", "SacreBLEU's chrf compares with references"),
+        ("score -i hyp.txt -m twmd;against=source", "references (for against=source, --src or a column source)."),
+        ("score -i hyp.txt --src src.txt -m stsscore", "stsscore compares predictions with references: give them."),
         ("score -i hyp.txt --src src.txt", "twmd compares predictions with references"),
         ("score ref.txt -i hyp.txt -m twmd;against=source", "give sources, one per prediction"),
         ("score -i hyp.txt --src hyp.csv -m twmd;against=source", "no text in a column source"),

@@ -323,9 +323,10 @@ def read_tasks(arguments: Arguments, *, join: bool = False) -> list[ScoringTask]
         if sources and own is not None:
             again = f"leave {arguments.references[0]} out, or take them out of it"
             raise SpecError(f"{file.name} holds references already: {again}.")
-        if not sources and own is None and not translated:
+        own_originals = originals or file.originals()
+        if not sources and own is None and own_originals is None:
             hint = "name a reference file before -i, or give a table with a column reference or references"
-            raise SpecError(f"no references for {file.name}: {hint}.")
+            raise SpecError(f"no references for {file.name}: {hint} (for against=source, --src or a column source).")
         references = shared if sources else own or [[] for _ in predictions]
         if len(references) != len(predictions):
             lengths = f"{file.name} has {len(predictions)} segments but {sources[0].name} has {len(references)}"
@@ -336,7 +337,7 @@ def read_tasks(arguments: Arguments, *, join: bool = False) -> list[ScoringTask]
         is_unique = all(other.name == file.name for other in systems if other.short_name == file.short_name)
         name = file.short_name if is_unique else file.name
         documents = _same_documents(arguments, [file, *sources])
-        tasks.append(ScoringTask(name, predictions, references, files, originals or file.originals(), documents))
+        tasks.append(ScoringTask(name, predictions, references, files, own_originals, documents))
     return tasks
 
 

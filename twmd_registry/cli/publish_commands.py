@@ -109,7 +109,7 @@ def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
         places = " and ".join(dict.fromkeys(str(place) for place in (Path(), path.parent)))
         missing = "; ".join(dict.fromkeys(problems))
         raise FileError(
-            f"{path}: files that it names, looked for in {places}: {missing}. Give all files by --refs and -i."
+            f"{path}: files that it names, looked for in {places}: {missing}. Give all files by --refs, -i and --src."
         )
     return [*files.values()]
 
