@@ -69,7 +69,11 @@ def verify_command(arguments: Arguments) -> int:
         arguments.references, arguments.input, sources = _find_inputs(record, Path(arguments.what))
         arguments.src = arguments.src or next(iter(sources), None)
     keys = [f"align={result.keys.get('align')} {result.keys.get('members')}" for result in record.systems[0].results]
-    tasks = read_tasks(arguments, join=any("align=sentences" in text for text in keys))
+    join = any("align=sentences" in text for text in keys)
+    if join and record.documents and not (arguments.docs or arguments.doc_column):
+        hint = "name the documents as they were named then, by --doc-column NAME or --docs FILE"
+        raise SpecError(f"{arguments.what}: with align=sentences, rows of a document were scored as one text: {hint}.")
+    tasks = read_tasks(arguments, join=join)
     files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
     from twmd_registry.plugins.sacrebleu.compare import verify_record
 
