@@ -36,7 +36,8 @@ def test_spans_are_written_in_every_form(form: str, files: list[str], capsys: py
     if form == "mqm":
         rows = [line.split("\t") for line in printed.splitlines()]
         assert rows[1][6] == PREDICTION.replace("night", "<v>night</v>")
-        assert rows[2][6:] == ["Nobody came.", "No-error", "No-error"]
+        assert rows[2][6:] == [PREDICTION, "Accuracy/Omission", "Minor"]
+        assert rows[3][6:] == ["Nobody came.", "No-error", "No-error"]
     elif form == "esa":
         first, second = map(json.loads, printed.splitlines())
         assert PREDICTION[first["esa_spans"][0]["start_i"] : first["esa_spans"][0]["end_i"]] == "night"

@@ -71,15 +71,25 @@ def test_mqm_table_that_was_written_is_read_again(tmp_path: Path) -> None:
     human = MarkedSegment("ref", "doc", "1", "Quelle", "a cat sat", "", ())
     written = write_mqm([*SEGMENTS, human, human._replace(number="2")], "twmd spans:0")
     lines = [line.split("\t") for line in written.split("\n")]
-    assert [line[6:] for line in lines[1:4]] == [
+    assert [line[6:] for line in lines[1:5]] == [
         ["the <v>cat</v> sat o r", "Other", "Minor"],
         ["the cat sat <v>o r</v>", "Other", "Major"],
+        ["the cat sat o r", "Accuracy/Omission", "Minor"],
         ['fine "', "No-error", "No-error"],
     ]
     (tmp_path / "mqm.tsv").write_text(written, encoding="utf-8")
     first, second = read_mqm(tmp_path / "mqm.tsv")
     assert [span[:3] for span in first.spans] == [span[:3] for span in SEGMENTS[0].spans]
     assert (second.prediction, second.spans) == ('fine "', ())
+
+
+def test_marks_in_a_text_itself_are_read_again_as_they_were(tmp_path: Path) -> None:
+    text = "a <v>tag</v> < /v>"
+    spans = (ErrorSpan(2, 5, "minor"), ErrorSpan(3, 4, "minor"), ErrorSpan(5, 8, "major"), ErrorSpan(16, 18, "major"))
+    own = MarkedSegment("a", "doc", "1", "<v> is a tag", text, "", spans)
+    human = own._replace(system="ref", prediction="</v>", spans=())
+    (tmp_path / "mqm.tsv").write_text(write_mqm([own, human], "r"), encoding="utf-8")
+    assert read_mqm(tmp_path / "mqm.tsv") == [own._replace(reference="</v>", rater="r")]
 
 
 def test_esa_lines_have_the_places_and_what_is_missing() -> None:

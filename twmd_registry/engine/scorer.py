@@ -481,7 +481,9 @@ def _pair_texts(members: Sequence[Scorer], segments: Segments) -> dict[str | Non
                 "one per prediction."
             )
         if against is None and not all(segments.references):
-            other = ", or set against=source and give sources" if "against" in entry(member.requested.metric).keys else ""
+            other = (
+                ", or set against=source and give sources" if "against" in entry(member.requested.metric).keys else ""
+            )
             raise InputError(f"{member.requested.metric} compares predictions with references: give them{other}.")
         if against not in pairs:
             seconds = [[text] for text in segments.sources or ()] if against == "source" else segments.references

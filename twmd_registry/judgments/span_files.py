@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,9 @@ from twmd_registry.judgments.reader import read_csv
 
 MQM_COLUMNS = ("system", "doc", "doc_id", "seg_id", "rater", "source", "target", "category", "severity")
 OPEN, CLOSE, NO_ERROR = "<v>", "</v>", "No-error"
+OMISSION = "Accuracy/Omission"
+LITERAL = {OPEN: "&lt;v&gt;", CLOSE: "&lt;/v&gt;"}
+"""How a table of MQM writes a text's own characters that would be a mark."""
 SEVERITIES: dict[str, Severity] = {"minor": "minor", "major": "major", "critical": "major"}
 REFERENCE_SYSTEMS = ("ref", "refA", "refB")
 """Names of human translations; the first that a segment has is its reference."""
@@ -63,7 +67,8 @@ def read_mqm(path: Path) -> list[MarkedSegment]:
         marked, closed, after = rest.partition(CLOSE)
         if bool(opened) != bool(closed):
             raise FileError(f"{path}, line {number}: {OPEN} and {CLOSE} mark an error in the target together.")
-        text, source = before + marked + after, row["source"].replace(OPEN, "").replace(CLOSE, "")
+        before, marked, after = map(_unescape, (before, marked, after))
+        text, source = before + marked + after, _unescape(row["source"].replace(OPEN, "").replace(CLOSE, ""))
         key = row["system"], row["doc"], row["seg_id"], row["rater"]
         segment = found.setdefault(key, MarkedSegment(*key[:3], source, text, "", (), rater=key[3]))
         severity = SEVERITIES.get(row["severity"].lower())
@@ -83,17 +88,30 @@ def read_mqm(path: Path) -> list[MarkedSegment]:
 
 
 def write_mqm(segments: Iterable[MarkedSegment], rater: str) -> str:
-    """Write Google's MQM table: a row per span, or a row without an error. A tab or line break becomes a blank."""
+    """Write Google's MQM table: a row per span, or a row without an error. What the reference alone says is an omission
+    without a mark: the table has no reference, and the place in the source is unknown. A tab or line break becomes a
+    blank.
+    """
     lines = ["\t".join(MQM_COLUMNS)]
     for segment in segments:
         text, source = (each.translate(_BLANKS) for each in (segment.prediction, segment.source))
-        place = (segment.system, segment.document, segment.number, segment.number, rater, source)
+        place = (segment.system, segment.document, segment.number, segment.number, rater, _escape(source))
+        errors = []
         for start, end, severity, _ in segment.spans:
-            target = f"{text[:start]}{OPEN}{text[start:end]}{CLOSE}{text[end:]}"
-            lines.append("\t".join((*place, target, "Other", severity.capitalize())))
-        if not segment.spans:
-            lines.append("\t".join((*place, text, NO_ERROR, NO_ERROR)))
+            before, marked, after = map(_escape, (text[:start], text[start:end], text[end:]))
+            errors.append((f"{before}{OPEN}{marked}{CLOSE}{after}", "Other", severity.capitalize()))
+        errors += [(_escape(text), OMISSION, span.severity.capitalize()) for span in segment.missing]
+        errors = errors or [(_escape(text), NO_ERROR, NO_ERROR)]
+        lines += ["\t".join((*place, *error)) for error in errors]
     return "\n".join(lines)
+
+
+def _escape(text: str) -> str:
+    return reduce(lambda own, mark: own.replace(mark, LITERAL[mark]), LITERAL, text)
+
+
+def _unescape(text: str) -> str:
+    return reduce(lambda own, mark: own.replace(LITERAL[mark], mark), LITERAL, text)
 
 
 _BLANKS = dict.fromkeys(map(ord, "\t\n\r"), " ")
@@ -123,7 +141,7 @@ def write_issues(segments: Iterable[MarkedSegment], rater: str) -> str:
         issues: list[dict[str, Any]] = []
         for side, category, text, spans in (
             ("target", "Accuracy", segment.prediction, segment.spans),
-            ("reference", "Accuracy/Omission", segment.reference, segment.missing),
+            ("reference", OMISSION, segment.reference, segment.missing),
         ):
             for span in spans:
                 about = {"category": category, "severity": span.severity.capitalize(), "side": side}
