@@ -55,6 +55,24 @@ def test_metric_without_thresholds_is_refused_before_anything_is_scored(
     assert "fit them by 'twmd fit-spans'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("key", ["align=sentences", "against=source", "against=both"])
+@pytest.mark.parametrize(
+    "command", ["spans twmd x.txt -i x.txt", "fit-spans twmd --data x.txt", "align twmd a b --spans"]
+)
+def test_settings_that_have_no_spans_are_named(
+    command: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.txt").write_text("it rains\n", encoding="utf-8")
+    assert main([*command.split(), "--set", key, "-q"]) == 2
+    assert f"error spans are words that the reference does not say, and {key}" in capsys.readouterr().err
+
+
+def test_align_shows_the_alignment_with_a_source(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["align", "twmd", PREDICTION, REFERENCE, "--set", "against=source", "-q"]) == 0
+    assert "|against:source|" in capsys.readouterr().out
+
+
 def test_align_shows_spans_if_asked(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["align", "twmd", PREDICTION, REFERENCE, "-q"]
     assert main([*command, "--spans"]) == 0

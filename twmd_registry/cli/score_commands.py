@@ -388,14 +388,18 @@ SPAN_COLUMNS = ("text", "from", "to", "severity", "badness")
 def align_command(arguments: Arguments) -> int:
     """Show how the score of two texts comes about: which token carries how much to which.
 
-    METRIC is a metric or a signature, HYP and REF are texts.
+    METRIC is a metric or a signature, HYP and REF are texts; with against=source, REF is the source.
     """
     from twmd_registry.report.alignment_picture import check_picture_file, draw
 
     if arguments.output is not None:
         check_picture_file(arguments.output)
     (scorer,) = make_scorers(arguments.asked, options_of(arguments))
-    scores = scorer.score([arguments.hypothesis], [[arguments.reference]])
+    if arguments.spans:
+        from twmd_registry.engine.error_spans import check_has_spans
+
+        check_has_spans(scorer.requested)
+    scores = scorer.score([arguments.hypothesis], [[arguments.reference]], [arguments.reference])
     alignment = scores.explain(0)
     shown = alignment.as_dict(spans=arguments.spans)
     if arguments.format == "json":

@@ -95,19 +95,20 @@ def list_spans(segment: MarkedSegment) -> list[tuple[object, ...]]:
 @declare.run_options
 def fit_spans_command(arguments: Arguments) -> int:
     """Fit what makes an error span to spans that people marked, and measure F1 beside that of a word diff."""
+    from twmd_registry.engine.error_spans import SPANS, check_has_spans, find_error_spans, read_span_settings
     from twmd_registry.judgments.span_files import read_mqm
 
+    (scorer,) = make_scorers(arguments.asked, options_of(arguments))
+    check_has_spans(scorer.requested)
     files = {path: read_mqm(path) for path in arguments.data}
     segments = [segment for own in files.values() for segment in own]
     documents = [f"{path.stem}:{segment.document}" for path, own in files.items() for segment in own]
     if unknown := set(arguments.held_out) - set(documents):
         raise SpecError(f"--held-out: no document {min(unknown)!r}; {menu(min(unknown), sorted(set(documents)))}.")
-    from twmd_registry.engine.error_spans import SPANS, find_error_spans, read_span_settings
     from twmd_registry.metaeval.span_agreement import differing_words, fit_spans, second_raters, span_f1
     from twmd_registry.models.fitted import save
 
     with progress_bar(total=len(segments)) as progress:
-        (scorer,) = make_scorers(arguments.asked, options_of(arguments))
         scores = scorer.score(*zip(*((segment.prediction, segment.reference) for segment in segments), strict=True))
         words = []
         for alignment in scores.explain_all():

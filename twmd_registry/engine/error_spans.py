@@ -153,8 +153,19 @@ def find_span_settings(metric: MetricSpec) -> FittedPart[SpanSettings] | None:
     return find_for_metric(SPANS, read_span_settings, write_members([(1.0, metric)]))
 
 
+def check_has_spans(metric: MetricSpec) -> None:
+    """Raise SpecError for settings that cannot have error spans: they align no prediction with its reference."""
+    for key, why in (
+        ("align", "matches sentences of documents: leave it out, and give pairs of sentences"),
+        ("against", "compares with sources: leave it out, and give references"),
+    ):
+        if value := getattr(metric, key):
+            raise SpecError(f"error spans are words that the reference does not say, and {key}={value} {why}.")
+
+
 def require_span_settings(metric: MetricSpec) -> FittedPart[SpanSettings]:
     """Find the settings that were fitted for a metric; raises SpecError without any."""
+    check_has_spans(metric)
     part = find_span_settings(metric)
     if part is None:
         raise SpecError(
