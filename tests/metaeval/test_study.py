@@ -289,10 +289,10 @@ def demetr(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("edited", "place"),
     [
-        ("a dog slept on the mat today", "first"),
-        ("the cat slept under the mat today", "middle"),
-        ("the cat slept on the mat", "last"),
-        ("the cat slept on the mat today !", "last"),
+        ("a dog slept on the mat today", "1st third"),
+        ("the cat slept under the mat today", "2nd third"),
+        ("the cat slept on the mat", "3rd third"),
+        ("the cat slept on the mat today !", "3rd third"),
         ("mat today", "whole"),
         (".", "whole"),
     ],
@@ -304,6 +304,21 @@ def test_demetr_is_grouped_by_the_third_of_the_sentence_that_is_edited(edited: s
     assert (rated.group, rated.item) == ([place] * 2, ["kind 1"] * 2)
     with pytest.raises(SpecError, match="by=place"):
         read_rated(f"demetr:{tmp_path / 'demetr.jsonl'},by=place")
+
+
+def test_table_by_position_has_the_thirds_in_their_order_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "the cat slept on the mat today"
+    row = {"pert_name": "kind", "eng_sent": "the cat slept", "mt_sent": text}
+    edits = ["mat today", text[:-6], text.replace("on", "under"), text.replace("the cat", "a dog")]
+    rows = [row | {"id": i, "pert_sent": edited} for i, edited in enumerate(edits)]
+    (tmp_path / "demetr.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert main(["correlate", f"demetr:{tmp_path / 'demetr.jsonl'},by=position", "-m", "chrf", "-q"]) == 0
+    printed = capsys.readouterr().out
+    places = [printed.index(f" {place} ") for place in ("1st third", "2nd third", "3rd third", "whole")]
+    assert places == sorted(places)
+    assert "study|data:demetr.jsonl,by=position@" in printed
 
 
 def test_demetr_gives_two_segments_of_each_row(demetr: str) -> None:

@@ -120,11 +120,14 @@ def content_of(rated: RatedSegments) -> str:
 
 
 def title_of(text: str) -> str:
-    """Return the name of data for reports: their name on the Hub, or the file's or folder's without its path."""
+    """Return the name of data for reports: their name on the Hub, or the file's or folder's without its path, and what
+    their groups are where that was chosen (``by``).
+    """
     if text in HUB:
         return text
-    path = parse_name(text)[1]
-    return path.name if path.name.strip(".") else path.resolve().name
+    _, path, keys = parse_name(text)
+    name = path.name if path.name.strip(".") else path.resolve().name
+    return f"{name},by={keys['by']}" if "by" in keys else name
 
 
 def read_all_rated(texts: Iterable[str]) -> dict[str, RatedSegments]:

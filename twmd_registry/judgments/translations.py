@@ -428,10 +428,10 @@ EDIT_GROUPS = ("edit", "position")
 
 def place_edit(text: str, edited: str) -> str:
     """Return the third of a text that an edit is in: of the words between those at both ends that have stayed, the
-    middle; ``whole`` for an edit that spans two thirds of the text or more.
+    middle; ``whole`` for an edit that spans two thirds of the text or more. Tables sort the names.
 
     >>> place_edit("it rained all day in town", "it rained all night in town")
-    'middle'
+    '2nd third'
     """
     words, others = text.split(), edited.split()
     start, kept = (
@@ -441,4 +441,4 @@ def place_edit(text: str, edited: str) -> str:
     end = len(words) - min(kept, len(words) - start, len(others) - start)
     if 3 * (end - start) >= 2 * len(words):
         return "whole"
-    return ("first", "middle", "last")[min(2, int(3 * (start + end) / 2 / len(words)))]
+    return ("1st third", "2nd third", "3rd third")[min(2, int(3 * (start + end) / 2 / len(words)))]
