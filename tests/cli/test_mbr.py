@@ -91,7 +91,9 @@ def test_sources_are_a_column_or_a_file(candidates: Path, run: Run) -> None:
         ("c.jsonl -o no/chosen.txt", 1, "there is no folder no"),
         ("c.jsonl -m bleu", 2, "there is no metric 'bleu'"),
         ("c.jsonl -m twmd --prune-coarse twmd", 2, "twmd is named twice"),
-        ("c.jsonl --prune-confidence 1.5", 2, "between 0 and 1"),
+        ("c.jsonl --prune-confidence 1.5", 2, "prune_confidence=1.5: expected a number between 0 and 1"),
+        ("c.jsonl --prune-keep 3", 2, "prune_keep is how many candidates prune_coarse keeps"),
+        ("text.jsonl", 1, "row 1: expected a list of candidates, not a text"),
         ("empty.jsonl", 1, "row 1: an empty list of candidates"),
         ("null.jsonl", 1, "expected a text as a candidate, not None"),
         ("other.jsonl", 1, "candidates"),
@@ -99,7 +101,7 @@ def test_sources_are_a_column_or_a_file(candidates: Path, run: Run) -> None:
     ],
 )
 def test_wrong_input_is_named(line: str, status: int, message: str, candidates: Path, run: Run) -> None:
-    for name, values in (("empty", []), ("null", ["a", None]), ("lines", ["a\nb", "c"])):
+    for name, values in (("empty", []), ("null", ["a", None]), ("text", "a cat"), ("lines", ["a\nb", "c"])):
         (candidates / f"{name}.jsonl").write_text(json.dumps({"candidates": values}) + "\n", encoding="utf-8")
     (candidates / "other.jsonl").write_text('{"hypotheses": ["a"]}\n', encoding="utf-8")
     found, out, err = run(f"mbr {line}")

@@ -145,6 +145,11 @@ class TestOutput:
         assert "|temperature:0.5|" in out
         assert out.count("|layer:2|") == 2
 
+    def test_set_names_the_metrics_without_the_key(self, files: Path, run: Run) -> None:
+        err = run("score ref.txt -i good.txt -m twmd sbert stsscore bleu --set temperature=0.5")[2]
+        assert "--set temperature: no key of sbert, stsscore; scored without it." in err
+        assert "bleu" not in err
+
     def test_systems_with_one_file_name_are_named_with_their_folders(self, files: Path, run: Run) -> None:
         for name in ("one", "two"):
             (files / name).mkdir()

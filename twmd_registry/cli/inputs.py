@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twmd_registry.cli.declare import Arguments
-from twmd_registry.errors import FileError, ModelError, SpecError, menu
+from twmd_registry.errors import FileError, ModelError, SpecError, menu, warn
 from twmd_registry.judgments.reader import USUAL_REFERENCES, Columns, TableRow, decode, detect_form, read_rows, unpack
 from twmd_registry.record.content import InputFile
 from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
@@ -126,6 +126,8 @@ def _parse_set_keys(arguments: Arguments, named: Sequence[str]) -> dict[str, str
         if name not in used:
             choices = menu(name, [key for key in KEYS if key in used])
             raise SpecError(f"--set {name}: no key {name!r} of {', '.join(named)}; {choices}.")
+        if without := ", ".join(metric for metric in dict.fromkeys(named) if name not in entry(metric).keys):
+            warn(f"--set {name}: no key of {without}; scored without it.")
     return given
 
 
@@ -286,7 +288,11 @@ def read_candidates(arguments: Arguments) -> tuple[list[list[str]], list[str] | 
     if file.rows is not None:
         if number is not None:
             raise SpecError(f"--num-samples is for lines of text, and {file.name} is a table: leave it out.")
-        return [row.references(("candidates",), "candidate") for row in file.rows], sources
+        lists = [row.references(("candidates",), "candidate") for row in file.rows]
+        for row, texts in zip(file.rows, lists, strict=True):
+            if texts == [row.values["candidates"]]:
+                raise FileError(f'{row.where}: expected a list of candidates, not a text; write ["one", "another"].')
+        return lists, sources
     if number is None:
         hint = "say how many belong to a segment by --num-samples N, or give JSON lines with a column candidates"
         raise SpecError(f"{file.name} has lines of text: {hint}.")

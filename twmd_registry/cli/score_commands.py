@@ -413,7 +413,7 @@ def align_command(arguments: Arguments) -> int:
             if len(rows) > SHOWN_LINKS:
                 print(f"... and {len(rows) - SHOWN_LINKS} more")
         for name in ("hypothesis", "reference") if arguments.spans else ():
-            spans = [tuple(span.values()) for span in shown[name]["spans"]]
+            spans = [(*own, f"{badness:.3f}") for *own, badness in (s.values() for s in shown[name]["spans"])]
             print(f"\nerror spans of the {name}:\n{format_table(SPAN_COLUMNS, spans, 'text')}")
     if arguments.output is not None:
         draw(alignment, arguments.output)
@@ -442,7 +442,7 @@ PRUNE_CONFIDENCE = (
 @declare.option(
     "--prune-coarse", "METRIC", "Keep the best by this metric (coarse-to-fine; Eikema & Aziz 2022).", **PRUNING
 )
-@declare.option("--prune-keep", "N", "How many it keeps (default: 16).", default=16, **PRUNING)
+@declare.option("--prune-keep", "N", "How many it keeps (default: 16).", **PRUNING)
 @declare.parts
 @declare.run_options
 def mbr_command(arguments: Arguments) -> int:

@@ -30,6 +30,8 @@ CANDIDATES_AT_ONCE = 2048
 """Candidates that are scored in one call, at least; those of a segment stay together."""
 KEPT_BYTES = 1 << 28
 """Most memory for their vectors between the steps of pruning."""
+KEPT_CANDIDATES = 16
+"""Of coarse-to-fine pruning, if not given."""
 FIRST_REFERENCES, RESAMPLES, SEED = 16, 500, 12345
 """Of confidence-based pruning: references of the first step, and the bootstrap samples of every step."""
 
@@ -81,8 +83,10 @@ class _Method(NamedTuple):
 
     def check(self, made: Scorer, *, utilities: bool) -> None:
         """Raise SpecError where its values are not possible, alone or with a scorer."""
-        if (self.confidence is not None and not 0 < self.confidence < 1) or self.keep < 1:
-            raise SpecError("prune_confidence must be between 0 and 1, and prune_keep 1 or more.")
+        if self.confidence is not None and not 0 < self.confidence < 1:
+            raise SpecError(f"prune_confidence={self.confidence:g}: expected a number between 0 and 1, such as 0.99.")
+        if self.keep < 1:
+            raise SpecError(f"prune_keep={self.keep}: expected 1 or more.")
         if self.mean_vectors and (self.prunes or utilities):
             raise SpecError("mean vectors score no pairs: leave out pruning and utilities, or mean_vectors.")
         used = [made, *([self.coarse] if self.coarse else [])]
@@ -111,7 +115,7 @@ def mbr(
     mean_vectors: bool = False,
     prune_confidence: float | None = None,
     prune_coarse: str | Signature | MetricSpec | Scorer | None = None,
-    prune_keep: int = 16,
+    prune_keep: int | None = None,
     utilities: bool = False,
     progress: Progress | None = None,
     **keys: Any,
@@ -136,7 +140,7 @@ def mbr(
             references (the same in every run), drop a candidate that is no worse than the best in no more than
             ``1 - prune_confidence`` of 500 bootstrap samples of them.
         prune_coarse: Coarse-to-fine pruning (Eikema & Aziz 2022): keep the best `prune_keep` candidates by this metric.
-        prune_keep: At least 1.
+        prune_keep: At least 1; 16 by default.
         utilities: Return the utilities of all pairs.
         progress: Called with the number of candidates done since its last call.
         keys: As for `scorer`.
@@ -152,7 +156,10 @@ def mbr(
     made = metric if isinstance(metric, Scorer) else scorer(metric, preset, **keys)
     coarse = prune_coarse if prune_coarse is None or isinstance(prune_coarse, Scorer) else scorer(prune_coarse)
     checked = None if sources is None else check_sources(sources, len(lists))
-    how = _Method(mean_vectors, prune_confidence, coarse, prune_keep, checked)
+    if prune_keep is not None and coarse is None:
+        raise SpecError("prune_keep is how many candidates prune_coarse keeps: name a coarse metric, or leave it out.")
+    keep = KEPT_CANDIDATES if prune_keep is None else prune_keep
+    how = _Method(mean_vectors, prune_confidence, coarse, keep, checked)
     how.check(made, utilities=utilities)
     choices = _choose(made, lists, how, progress, utilities=utilities)
     nrefs = "0" if all(member.requested.against == "source" for member in made.members) else "1"
