@@ -68,6 +68,18 @@ def test_words_of_random_texts_are_disjoint_and_cover_letters_digits_and_signs()
         assert not any(text[start].isspace() or text[end - 1].isspace() for start, end in words)
 
 
+@pytest.mark.parametrize(
+    "text", ["👨\u200d👩\u200d👧", "👩🏽\u200d🚀", "🇩🇪", "❤️\u200d🔥", "1️⃣", "#️⃣", "ที่", "น้ำ", "क्षेत्र", "e\u0301t\u00ade"]
+)
+def test_user_character_is_in_one_word(text: str) -> None:
+    assert list(place_words(f"a {text}, {text}")) == [
+        (0, 1),
+        (2, (n := len(text)) + 2),
+        (n + 2, n + 3),
+        (n + 4, 2 * n + 4),
+    ]
+
+
 @pytest.mark.parametrize(("preset", "number"), [("embedded", 10_000), ("multilingual", 10_000)])
 def test_every_token_of_a_random_text_is_in_the_words_of_its_offsets(preset: str, number: int) -> None:
     with twmd_registry.scorer("twmd", preset=preset) as scorer:

@@ -23,8 +23,10 @@ _ALONE = (
     r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # Kana, Han
 )
 """Punctuation, and characters of scripts without blanks between words."""
+_CLUSTER = rf"\X{_MARK}*"
+"""A user's character (UAX 29), such as an emoji of several characters."""
 _PIECE = regex.compile(
-    rf"(?:{_BLANK}{_MARK}*)+|(?!{_MARK}){_ALONE}{_MARK}*|(?:(?!{_BLANK}|{_MARK}|{_ALONE}).{_MARK}*)+|{_MARK}+", regex.S
+    rf"(?:{_BLANK}{_MARK}*)+|(?!{_MARK})(?={_ALONE}){_CLUSTER}|(?:(?!{_BLANK}|{_MARK}|{_ALONE}){_CLUSTER})+|{_MARK}+"
 )
 
 Severity = Literal["minor", "major"]
