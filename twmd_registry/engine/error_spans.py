@@ -123,7 +123,9 @@ def smooth(words: Sequence[Word], radius: int) -> np.ndarray:
 
 
 def find_error_spans(words: Sequence[Word], settings: SpanSettings) -> tuple[ErrorSpan, ...]:
-    """Return the runs of words that are at least as bad as `settings` say, in the order of the text."""
+    """Return the runs of words that are at least as bad as `settings` say, in the order of the text; a run with a major
+    word is major as a whole.
+    """
     badness = smooth(words, settings.smoothing)
     spans = []
     for bad, run in groupby(range(len(words)), lambda i: bool(badness[i] >= settings.minor)):
