@@ -38,9 +38,14 @@ def segments(data: RatedSegments) -> Segments:
     return Segments(data.predictions, [[reference] for reference in data.references])
 
 
-def write_words(path: Path, number: int, seed: int) -> str:
-    """Write rated segments as a file of WMT; return its name with the format."""
+RUSSIAN = "\u043d\u0435\u0442 \u0434\u043e\u0436\u0434\u044f"
+
+
+def write_words(path: Path, number: int, seed: int, *, russian: bool = False) -> str:
+    """Write rated segments as a file of WMT, texts maybe in Cyrillic; return its name with the format."""
     data = rated_words(number, seed)
+    if russian:
+        data = data._replace(predictions=[RUSSIAN] * number, references=[RUSSIAN[:3]] * number)
     rows = zip(data.group, data.predictions, data.references, data.ratings.tolist(), strict=True)
     lines = [json.dumps({"lang": g, "candidate": p, "reference": r, "score": s}) for g, p, r, s in rows]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -210,6 +210,25 @@ def test_command_without_effect_or_with_harm_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("role", ["--train", "--dev"])
+def test_data_that_the_model_does_not_read_are_refused(
+    role: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    english, russian = (write_words(tmp_path / f"{k}.jsonl", 20, k, russian=k == 2) for k in (1, 2))
+    train = ["--train", russian] if role == "--train" else ["--train", english, "--dev", russian]
+    command = ["finetune", "twmd", *train, "-o", str(tmp_path)]  # a folder that is not empty ends the command
+    assert main(command) == 1
+    refused = capsys.readouterr().err
+    assert "2.jsonl: 100% of the letters are in scripts that sentence-transformers/all-MiniLM-L6-v2 does not" in refused
+    assert "above all Cyrillic (first: prediction of row 1); it was made for en: use a model that" in refused
+    assert "(--any-language)." in refused
+    assert main([*command, "--any-language"]) == 1
+    warned = capsys.readouterr().err
+    assert "2.jsonl: 100% of the letters" in warned
+    assert "these scores say little" in warned
+    assert "is not empty" in warned
+
+
 @pytest.mark.parametrize(
     ("centering", "message"),
     [

@@ -295,11 +295,10 @@ PART = (
 device = option("--device", None, "auto, cpu, cuda, cuda:1, mps (default: auto).", default="auto")
 placement = all_of(device, option("--batch-tokens", "N", "Most padded tokens in the encoder at once."))
 """Declares where a command runs that does not score texts."""
-run_options = all_of(
-    placement,
-    option("--disk-cache", "SIZE", CACHED, default=0, type=str),
-    flag("--any-language", "Score texts in scripts that the model does not read, with a warning in place of an error."),
+any_language = flag(
+    "--any-language", "Take texts in scripts that the model does not read, with a warning in place of an error."
 )
+run_options = all_of(placement, option("--disk-cache", "SIZE", CACHED, default=0, type=str), any_language)
 """Declares the run options, which never change a score: those of `placement`, and where and what is scored."""
 columns = all_of(
     option("--prediction-column", "NAME", PREDICTIONS),

@@ -233,6 +233,7 @@ def train_command(arguments: Arguments) -> int:
 @declare.many("--train", "DATA", declare.RATED, required=True)
 @finetuning
 @declare.placement
+@declare.any_language
 def finetune_command(arguments: Arguments) -> int:
     """Train a metric's encoder on human ratings through the metric itself (TWMD paper, 6.2), and write an adapter, a
     preset and a card.

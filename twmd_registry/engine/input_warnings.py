@@ -189,12 +189,17 @@ _NO_LETTERS = dict.fromkeys(code for code in range(128) if not chr(code).isalpha
 """ASCII characters that are no letters, for `str.translate`."""
 
 
-def check_texts(
-    backends: Sequence[Backend], pairs: Pairs, sources: Sequence[str] | None, rows: Sequence[int]
-) -> dict[str, Any]:
-    """Warn about texts before they are scored, and return, by the names of `Counts`, the letters by script and the
-    numbers of odd predictions. Raises an `InputError` if more than `FOREIGN_SHARE` of the letters are in scripts that a
-    strict preset does not name, unless all backends have the option `any_language`.
+def check_scripts(
+    models: Sequence[tuple[MetricSpec, Sequence[str]]],
+    pairs: Pairs,
+    rows: Sequence[int],
+    *,
+    strict: bool,
+    data: str = "",
+) -> tuple[dict[str, int], list[dict[str, int]]]:
+    """Return the letters by script of the texts as often as they occur, and of each different text. Raises an
+    `InputError` if more than `FOREIGN_SHARE` of them are in scripts that a requested model with a strict preset does
+    not read; without `strict` this is a warning. `models` have their scripts; `data` is the name of the texts.
     """
     by_text = [count_letters(text) for text in pairs.texts]
     times = np.bincount(np.r_[pairs.hyp[pairs.starts], pairs.ref], minlength=len(pairs.texts))
@@ -202,16 +207,29 @@ def check_texts(
     for own, often in zip(by_text, times.tolist(), strict=True):
         for script, number in own.items():
             total[script] += often * number
-    letters, number = dict(total.most_common()), len(pairs.counts)
-    for backend in backends:
-        read = backend.requested_scripts or letters  # where nobody says which scripts a model reads, it reads all
-        foreign = sum(letters[script] for script in letters if script not in read)
+    letters = dict(total.most_common())
+    for spec, scripts in models:
+        other = [script for script in letters if script not in (scripts or letters)]  # without a preset it reads all
+        foreign = sum(letters[script] for script in other)
         if foreign > FOREIGN_SHARE * total.total():
-            script = next(script for script in letters if script not in read)
-            first = name_texts(pairs, np.array([script in own for own in by_text]), rows).partition(",")[0]
-            strict = not all(each.options.any_language for each in backends)
-            _refuse_scripts(backend.requested, script, foreign / total.total(), first, strict=strict)
-    for spec in (backend.requested for backend in backends):
+            first = name_texts(pairs, np.array([other[0] in own for own in by_text]), rows).partition(",")[0]
+            share = f"{data}: " * bool(data) + f"{100 * foreign / total.total():.3g}%"
+            _refuse_scripts(spec, other[0], share, first, strict=strict)
+    return letters, by_text
+
+
+def check_texts(
+    backends: Sequence[Backend], pairs: Pairs, sources: Sequence[str] | None, rows: Sequence[int]
+) -> dict[str, Any]:
+    """Warn about texts before they are scored, and return, by the names of `Counts`, the letters by script and the
+    numbers of predictions that may score high by accident: those equal to their source and to no reference, in another
+    script than their references, and that repeat a string. Raises what `check_scripts` raises, unless all backends have
+    the option `any_language`.
+    """
+    models, number = [(backend.requested, backend.requested_scripts) for backend in backends], len(pairs.counts)
+    strict = not all(backend.options.any_language for backend in backends)
+    letters, by_text = check_scripts(models, pairs, rows, strict=strict)
+    for spec, _ in models:
         size = spec.centering_size or number
         if spec.centering_kind in {"batch", "corpus"} and (number % size == 1 or 1 in {size, number}):
             which = "the last segment" if number > 1 and size != 1 else "a segment"
@@ -220,10 +238,27 @@ def check_texts(
                 "use background centering to score single segments."
             )
             break
-    return {"letters": letters, **_count_odd_predictions(pairs, by_text, sources, rows)}
+    odd: dict[str, list[int]] = {"copied": [], "other_script": [], "repetitive": []}
+    for i, (start, refs) in enumerate(zip(pairs.starts.tolist(), pairs.counts.tolist(), strict=True)):
+        hypothesis, seconds = pairs.hyp[start], pairs.ref[start : start + refs]
+        references = seconds if pairs.second == "references" else seconds[:0]
+        text, others, own = pairs.texts[hypothesis], [pairs.texts[r] for r in seconds], by_text[hypothesis]
+        read = set[str]().union(*(by_text[r] for r in references))
+        read |= JAPANESE if read & JAPANESE else set()
+        if sources and text.split() == sources[i].split() != [] and (text not in others or len(references) == 0):
+            odd["copied"].append(i)
+        if read and sum(own[script] for script in own.keys() & read) < LEAST_SHARED * sum(own.values()):
+            odd["other_script"].append(i)
+        if repeats_itself(text) and not any(map(repeats_itself, others)):
+            odd["repetitive"].append(i)
+    if any(odd.values()):
+        _warn_about_odd_predictions(odd, number, rows)
+    if number > 1 and not any(pairs.texts[hypothesis].strip() for hypothesis in np.unique(pairs.hyp)):
+        warn(f"all {number} predictions are empty: this is no output of a system.")
+    return {"letters": letters, **{name: len(segments) for name, segments in odd.items()}}
 
 
-def _refuse_scripts(spec: MetricSpec, script: str, share: float, first: str, *, strict: bool) -> None:
+def _refuse_scripts(spec: MetricSpec, script: str, share: str, first: str, *, strict: bool) -> None:
     """Refuse a share of foreign letters, or warn of it, with the script of most of them and the first text in it."""
     preset = describe_model(spec.model)
     if preset is None:
@@ -231,7 +266,7 @@ def _refuse_scripts(spec: MetricSpec, script: str, share: float, first: str, *, 
     many = len(preset.languages) > SHOWN_LANGUAGES
     made_for = f"{len(preset.languages)} other languages" if many else ", ".join(preset.languages)
     problem = (
-        f"{100 * share:.3g}% of the letters are in scripts that {spec.model} does not read, above all {script} "
+        f"{share} of the letters are in scripts that {spec.model} does not read, above all {script} "
         f"(first: {first}); it was made for {made_for}"
     )
     fit = sorted({other.name for other in presets_of(spec.metric).values() if script in other.scripts})
@@ -266,25 +301,8 @@ def warn_about_split_words(name: str | None, model: Any, texts: Sequence[str]) -
         )
 
 
-def _count_odd_predictions(
-    pairs: Pairs, letters: Sequence[dict[str, int]], sources: Sequence[str] | None, rows: Sequence[int]
-) -> dict[str, int]:
-    """Count predictions that may score high by accident, and name them in a warning of each kind: those equal to their
-    source and to no reference, in another script than their references, and that repeat a string.
-    """
-    odd: dict[str, list[int]] = {"copied": [], "other_script": [], "repetitive": []}
-    for i, (start, number) in enumerate(zip(pairs.starts.tolist(), pairs.counts.tolist(), strict=True)):
-        hypothesis, seconds = pairs.hyp[start], pairs.ref[start : start + number]
-        references = seconds if pairs.second == "references" else seconds[:0]
-        text, others, own = pairs.texts[hypothesis], [pairs.texts[r] for r in seconds], letters[hypothesis]
-        read = set[str]().union(*(letters[r] for r in references))
-        read |= JAPANESE if read & JAPANESE else set()
-        if sources and text.split() == sources[i].split() != [] and (text not in others or len(references) == 0):
-            odd["copied"].append(i)
-        if read and sum(own[script] for script in own.keys() & read) < LEAST_SHARED * sum(own.values()):
-            odd["other_script"].append(i)
-        if repeats_itself(text) and not any(map(repeats_itself, others)):
-            odd["repetitive"].append(i)
+def _warn_about_odd_predictions(odd: Mapping[str, Sequence[int]], number: int, rows: Sequence[int]) -> None:
+    """Name odd predictions, of `number` in all, in a warning of each kind."""
     for name, what in (
         ("copied", "equal their source and no reference"),
         ("other_script", "are in another script than their references"),
@@ -294,12 +312,9 @@ def _count_odd_predictions(
             shown = [f"predictions[{rows[i]}]" for i in odd[name][:SHOWN_TEXTS]]
             more = ["..."] if len(odd[name]) > SHOWN_TEXTS else []
             warn(
-                f"predictions that {what}: {len(odd[name])} of {len(pairs.counts)} "
+                f"predictions that {what}: {len(odd[name])} of {number} "
                 f"({', '.join([*shown, *more])}). Their scores may be high by accident."
             )
-    if len(pairs.counts) > 1 and not any(pairs.texts[hypothesis].strip() for hypothesis in np.unique(pairs.hyp)):
-        warn(f"all {len(pairs.counts)} predictions are empty: this is no output of a system.")
-    return {name: len(segments) for name, segments in odd.items()}
 
 
 def repeats_itself(text: str) -> bool:

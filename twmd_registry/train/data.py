@@ -9,11 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from torch.utils.data import BatchSampler
 
-from twmd_registry.engine.pairs import Segments, check_segments
+from twmd_registry.engine.input_warnings import check_scripts
+from twmd_registry.engine.pairs import Segments, check_segments, make_pairs
 from twmd_registry.errors import InputError, warn
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.overlap import Hashes, hash_references, normalise
+from twmd_registry.registry.presets import describe_model
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.train.recipe import LEAST_CORRELATED, Recipe
 
@@ -79,6 +81,13 @@ def segments_of(data: TrainingData) -> Segments:
         return check_segments(data.rated.predictions, data.rated.references)
     except InputError as error:
         raise InputError(f"{data.name}: {error}") from error
+
+
+def check_readable(data: TrainingData, spec: MetricSpec, *, any_language: bool) -> None:
+    """Refuse texts in scripts that the model of a requested metric does not read, or warn of them, as scoring does."""
+    segments, preset = segments_of(with_sources(data, spec)), describe_model(spec.model)
+    models, rows = [(spec, preset.scripts if preset else ())], range(len(segments.predictions))
+    check_scripts(models, make_pairs(segments), rows, strict=not any_language, data=data.name)
 
 
 def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData], *, predictions: bool = False) -> None:

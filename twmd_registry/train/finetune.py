@@ -51,13 +51,15 @@ class FinetunePlan(NamedTuple):
     holdout: tuple[TrainingData, ...] = ()
     recipe: Recipe = Recipe()
 
-    def check(self) -> None:
-        """Refuse a metric that cannot be trained, and data that cannot be trained on."""
+    def check(self, *, any_language: bool = False) -> None:
+        """Refuse a metric that cannot be trained, and data that it cannot be trained on; with `any_language` only warn
+        of scripts that its model does not read.
+        """
         check_trainable(self.spec, self.recipe)
         if not self.train:
             raise SpecError("there is nothing to train on: name at least one rated data set.")
         for source in (*self.train, *self.dev):
-            data.segments_of(data.with_sources(source, self.spec))
+            data.check_readable(source, self.spec, any_language=any_language)
             data.rating_scale(source)
         data.check_held_out([*self.train, *self.dev], self.holdout)
         data.warn_about_overlap(self.train, self.dev)
@@ -104,7 +106,7 @@ def finetune(
     model card, signature, log and hashes of the training data; checkpoints are in it until training is done. With
     `resume`, an interrupted run of the same plan goes on from its last complete checkpoint.
     """
-    plan.check()
+    plan.check(any_language=options.any_language)
     require_training()
     check_output(output, resume=resume)
     folder, recipe = output / CHECKPOINTS, plan.recipe
