@@ -177,7 +177,7 @@ ifdef QUICK
 	$(BIN)/python -m tests.bench --quick
 	$(BIN)/python -m tests.bench.growth 1000 10000
 else
-	for part in tests.bench "tests.bench --shape multilingual --pairs 1000 --only twmd moverscore bert_score" \
+	for part in tests.bench "tests.bench --shape multilingual --pairs 1000 --only twmd moverscore" \
 	  $(BENCHES:%=tests.bench.%); do $(BIN)/python -m $$part || exit 1; done
 endif
 

@@ -1,7 +1,10 @@
-"""One table: every contestant on the same texts in one run.
+"""One table: every contestant on the same texts in one run, in several interleaved rounds.
 
-Run ``make bench`` or ``python -m tests.bench``; ``--quick`` measures fewer contestants on fewer pairs. On a GPU
-``python -m tests.bench --shape roberta-large --device cuda --pairs 138000``.
+Run ``make bench`` or ``python -m tests.bench``; ``--quick`` measures fewer contestants on fewer pairs, in one round. On
+a GPU ``python -m tests.bench --shape roberta-large --device cuda --pairs 138000``.
+
+A round measures each contestant once, and ratios are taken within a round: what else the machine does for some minutes
+falls on all of them. The table has the median of the rounds, and the smallest and largest ratio.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from statistics import median
 from typing import Any
 
 import torch
@@ -41,8 +45,10 @@ paper reads.
 """
 REAL = {"minilm": EMBEDDED_MODEL, "multilingual": MULTILINGUAL_MODEL}
 """Models that come as packages."""
-BARE = ("bare encoder", "bare encoder, again")
-QUICK = ["twmd", "all four dense", "bert_score", "sentence-transformers encode"]
+BARE, PEER = "bare encoder", "bert_score"
+"""In every table: others are compared with their times."""
+ROUNDS = 3
+QUICK = ["twmd", "all four dense", "sentence-transformers encode"]
 QUICK_PAIRS = 400
 
 
@@ -78,32 +84,47 @@ def run(name: str, setting: Setting, pairs: int) -> Measured:
     return Measured(**json.loads(completed.stdout.splitlines()[-1]))
 
 
+def spread(ratios: list[float]) -> str:
+    """Return the median of some ratios, and with several of them the smallest and the largest."""
+    around = f" ({min(ratios):.2f} to {max(ratios):.2f})" if len(ratios) > 1 else ""
+    return f"{median(ratios):.2f}{around}"
+
+
 def main() -> None:
     """Print the time of each contestant as soon as it is measured, and the table at the end."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("--shape", choices=(*REAL, *SHAPES), default="minilm")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_PAIRS} pairs by {', '.join(QUICK)}")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_PAIRS} pairs by {', '.join(QUICK)}, one round")
     parser.add_argument("--pairs", type=int)
+    parser.add_argument("--rounds", type=int)
     parser.add_argument("--only", nargs="+", choices=list(CONTESTANTS))
     given = parser.parse_args()
     pairs = given.pairs or (QUICK_PAIRS if given.quick else PAIRS)
-    names = set(given.only or (QUICK if given.quick else CONTESTANTS)).union(BARE)
+    chosen = {BARE, PEER, *(given.only or (QUICK if given.quick else CONTESTANTS))}
+    names = [name for name in CONTESTANTS if name in chosen]
     processor = platform.processor() or platform.machine()
     machine = torch.cuda.get_device_name() if given.device.startswith("cuda") else processor
-    measurements = {}
+    rounds: list[dict[str, Measured]] = []
     with model_of(given.shape) as (folder, layer):
         print(f"{benchmark_pairs(pairs)[0]}; {given.shape} to layer {layer}", end="; ")
         print(f"{machine}, {os.cpu_count()} cores, torch {torch.__version__}", flush=True)
-        for name in (name for name in CONTESTANTS if name in names):
-            measurements[name] = run(name, Setting(folder, layer, given.device), pairs)
-            print(f"{name}: {measurements[name].seconds:.1f} s", flush=True)
-    base = sum(measurements[name].seconds for name in BARE) / len(BARE)
-    rows = [
-        [name, f"{s:.1f}", f"{pairs / s:.0f}", f"{s / base:.2f}", f"{megabytes:.0f}", f"{products:.0%}"]
-        for name, (s, megabytes, products) in measurements.items()
-    ]
-    headers = ["", "seconds", "pairs/s", "x bare encoder", "peak MB", "in matrix products"]
+        for number in range(1, 1 + (given.rounds or (1 if given.quick else ROUNDS))):
+            rounds.append({})
+            for name in names:
+                rounds[-1][name] = run(name, Setting(folder, layer, given.device), pairs)
+                print(f"{number}. {name}: {rounds[-1][name].seconds:.1f} s", flush=True)
+    rows = []
+    for name in names:
+        own = [measured[name] for measured in rounds]
+        seconds = median(each.seconds for each in own)
+        time = spread([measured[name].seconds / measured[BARE].seconds for measured in rounds])
+        pace = spread([measured[PEER].seconds / measured[name].seconds for measured in rounds])
+        megabytes, products = median(each.megabytes for each in own), median(each.products for each in own)
+        rows.append(
+            [name, f"{seconds:.1f}", f"{pairs / seconds:.0f}", time, pace, f"{megabytes:.0f}", f"{products:.0%}"]
+        )
+    headers = ["", "seconds", "pairs/s", "x bare encoder's time", "x bert_score's pace", "peak MB", "in products"]
     print(tabulate(rows, headers=headers, disable_numparse=True))
 
 

@@ -143,7 +143,6 @@ CONTESTANTS: dict[str, Callable[[Setting], Run]] = {
     "bert_score, bfloat16": lambda setting: bert_score(setting, dtype=torch.bfloat16),
     "torchmetrics BERTScore": torchmetrics,
     "sentence-transformers encode": sentence_transformers,
-    "bare encoder, again": bare,
 }
 """By name, in the order of the table; ``moverscore`` is of single tokens."""
 
