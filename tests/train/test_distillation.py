@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 import twmd_registry
-from tests.train.rated_words import rated_words, write_words
+from tests.train.rated_words import RUSSIAN, rated_words, write_words
 from twmd_registry.cli import main
+from twmd_registry.engine.scorer import score_segments
 from twmd_registry.errors import FileError, InputError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.train.data import TrainingData, check_held_out
-from twmd_registry.train.distillation import EDITED, add_edits, read_pairs
+from twmd_registry.train.distillation import EDITED, Distillation, add_edits, read_pairs
 from twmd_registry.train.edits import EDITS, edit_pairs
 
 KEYS: dict[str, Any] = {"layer": 2, "centering": "none", "temperature": 0.1}
@@ -66,22 +67,58 @@ def test_student_agrees_better_with_its_teacher_on_other_pairs(models: tuple[str
     assert not (output / "checkpoints").exists()
 
 
+def interrupt(*_given: Any, **_settings: Any) -> None:
+    raise KeyboardInterrupt
+
+
 def test_ratings_of_an_interrupted_run_are_read_again(
     models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_given: Any, **_settings: Any) -> None:
-        raise KeyboardInterrupt
-
     pairs, output = tmp_path / "pairs.jsonl", tmp_path / "student"
     write_pairs(pairs, 24, 1)
     with monkeypatch.context() as patched:
-        patched.setattr("twmd_registry.train.finetune.finetune", interrupt)
+        patched.setattr("twmd_registry.train.finetune._make_model", interrupt)
         distill(models, pairs, output)
     (kept,) = (output / "checkpoints").iterdir()
     with monkeypatch.context() as patched:
-        patched.setattr("twmd_registry.train.distillation.score_all", interrupt)
+        patched.setattr("twmd_registry.train.distillation.score_segments", interrupt)
         assert distill(models, pairs, output, "--epochs", "1") == 0
     assert not kept.exists()
+
+
+def test_interrupted_rating_goes_on_with_the_next_chunk(
+    models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, learned = tmp_path / "pairs.jsonl", []
+    data, rows = write_pairs(path, 24, 1), list[range]()
+
+    def score_ten(scorers: Any, segments: Any, **given: Any) -> Any:
+        rows.append(given["rows"])
+        return interrupt() if rows[2:] == [range(20, 24)] else score_segments(scorers, segments, **given)
+
+    monkeypatch.setattr("twmd_registry.train.distillation.CHUNK", 10)
+    monkeypatch.setattr("twmd_registry.train.distillation.score_segments", score_ten)
+
+    def keep(own: list[TrainingData]) -> None:
+        learned.extend(own)
+        interrupt()
+
+    monkeypatch.setattr("twmd_registry.train.data.make_examples", keep)
+    for more in ([], ["--resume"]):
+        distill(models, path, tmp_path / "student", *more)
+    assert rows == [range(10), range(10, 20), range(20, 24), range(20, 24)]
+    whole = twmd_registry.score(data.predictions, data.references, "twmd", model=models[0], **KEYS).scores
+    assert learned[0].rated.ratings == pytest.approx(whole, abs=1e-5)
+
+
+def test_pairs_of_a_teacher_with_batch_centering_are_rated_at_once(
+    models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twmd_registry.train.distillation.CHUNK", 10)
+    data = TrainingData("pairs", rated_words(24, 1))
+    teacher = twmd_registry.scorer("twmd", model=models[0], **KEYS | {"centering": "batch"})
+    (rated,) = Distillation(teacher, (data,)).rate(tmp_path, seed=1)
+    assert rated.rated.ratings == pytest.approx(teacher.score(data.rated.predictions, data.rated.references).scores)
 
 
 @pytest.mark.parametrize(
@@ -108,14 +145,49 @@ def test_pairs_with_a_held_out_text_are_refused(role: str) -> None:
         check_held_out([pairs], [held_out], predictions=True)
 
 
-def test_run_that_cannot_be_resumed_is_refused_before_the_teacher_rates(
-    models: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("--resume", "no interrupted run"),
+        ("--train {rated} --holdout {rated}", "segments whose reference is held out"),
+        ("--set against=source", "pairs.jsonl has no sources, and twmd compares with them (against=source)"),
+        ("teacher against=source", "a teacher rates predictions against references, and this twmd compares them with"),
+        ("teacher against=both", "sources (against=source): give another teacher."),
+        ("student embedded", "pairs.jsonl: 100% of the letters are in scripts that sentence-transformers/"),
+    ],
+)
+def test_run_that_would_fail_is_refused_before_the_teacher_rates(
+    more: str, message: str, models: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs, rated, output = tmp_path / "pairs.jsonl", tmp_path / "rated.jsonl", tmp_path / "student"
+    write_pairs(pairs, 24, 1)
+    role, *given = more.format(rated=write_words(rated, 20, 4)).split()
+    teacher, student = models
+    if role == "teacher":
+        teacher += f";{given.pop()}"
+    elif role == "student":
+        student = given.pop()
+        pairs.write_text(f'{{"prediction": "{RUSSIAN}", "reference": "{RUSSIAN}"}}', encoding="utf-8")
+    else:
+        given.insert(0, role)
+    assert distill((teacher, student), pairs, output, *given) in {1, 2}
+    assert message in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_run_of_another_teacher_is_not_resumed(
+    models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pairs, output = tmp_path / "pairs.jsonl", tmp_path / "student"
     write_pairs(pairs, 24, 1)
-    assert distill(models, pairs, output, "--resume") == 2
-    assert "no interrupted run" in capsys.readouterr().err
-    assert not output.exists()
+    monkeypatch.setattr("twmd_registry.train.finetune._train", interrupt)
+    distill(models, pairs, output)
+    kept = sorted(output.rglob("*"))
+    capsys.readouterr()
+    assert distill((models[1], models[1]), pairs, output, "--resume") == 2
+    was, now = (twmd_registry.scorer("twmd", model=model, **KEYS).signature for model in models)
+    assert f"interrupted run of another plan: teacher was '{was}' and is '{now}'." in capsys.readouterr().err
+    assert sorted(output.rglob("*")) == kept
 
 
 @pytest.mark.parametrize(

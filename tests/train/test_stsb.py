@@ -11,6 +11,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import twmd_registry
+from tests.train.rated_words import RUSSIAN
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, TwmdWarning
 from twmd_registry.judgments.sentence_pairs import read_stsb
@@ -96,6 +97,27 @@ def test_pairs_in_train_and_dev_are_counted(tmp_path: Path) -> None:
     dev = train._replace(predictions=[*train.references[:2], "Rain."], references=[*train.predictions[:2], "Bread."])
     with pytest.warns(TwmdWarning, match=r"pairs of dev.csv that are in train.csv, too: 2 of 3;"):
         _warn_about_overlap(train, dev._replace(ratings=train.ratings[:3]))
+
+
+def test_folder_with_files_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("train", "dev"):
+        write_set(tmp_path / f"{name}.csv", 8, seed=1)
+    assert main(["train", "stsb", "--data", f"stsb:{tmp_path}", "-o", str(tmp_path)]) == 1
+    assert f"{tmp_path} is not empty: give a new folder" in capsys.readouterr().err
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_pairs_that_the_model_does_not_read_are_refused_before_they_are_rated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("train", "dev"):
+        write_set(tmp_path / f"{name}.csv", 8, seed=1)
+    pairs, output = tmp_path / "pairs.jsonl", tmp_path / "adapter"
+    pairs.write_text(f'{{"prediction": "{RUSSIAN}", "reference": "{RUSSIAN}"}}', encoding="utf-8")
+    more = ["--pairs", str(pairs), "--teacher", "stsscore;model=multilingual"]
+    assert main(["train", "stsb", "--data", f"stsb:{tmp_path}", "-o", str(output), *more]) == 1
+    assert "pairs.jsonl: 100% of the letters are in scripts that sentence-transformers" in capsys.readouterr().err
+    assert not output.exists()
 
 
 def test_missing_data_are_refused_before_training(tmp_path: Path) -> None:

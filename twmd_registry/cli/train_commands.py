@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -18,11 +19,10 @@ from twmd_registry.judgments.sets import content_of, read_all_rated, title_of
 from twmd_registry.registry.names import Dtype, MetricName
 from twmd_registry.registry.presets import name_preset
 from twmd_registry.registry.spec import keys_to_set, make_spec
-from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target, check_trainable
+from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target
 
 if TYPE_CHECKING:
-    from twmd_registry.train.data import TrainingData
-    from twmd_registry.train.finetune import FinetunePlan
+    from twmd_registry.train.distillation import Distillation
 
 files = declare.argument("files", nargs=-1, required=True, type=declare.INPUT, metavar="FILE...")
 model = declare.option(
@@ -205,8 +205,6 @@ def train_command(arguments: Arguments) -> int:
         raise SpecError("--teacher rates --pairs: give both, or neither.")
     if arguments.teacher and not arguments.teacher.startswith(MetricName.STSSCORE):
         raise SpecError(f"--teacher {arguments.teacher}: expected a stsscore, whose scores are ratings divided by 5.")
-    rated = _rate_pairs(arguments.teacher, arguments) if arguments.pairs else []
-    from twmd_registry.train.finetune import CHECKPOINTS
     from twmd_registry.train.stsb import train_stsb
 
     signature, pearson = train_stsb(
@@ -216,9 +214,9 @@ def train_command(arguments: Arguments) -> int:
         epochs=arguments.epochs,
         bf16=arguments.bf16,
         dtype=arguments.dtype,
-        rated=rated,
+        distillation=_make_distillation(arguments) if arguments.pairs else None,
+        any_language=arguments.any_language,
     )
-    shutil.rmtree(arguments.output / CHECKPOINTS, ignore_errors=True)
     print(f"Pearson on dev {pearson:.4f}\nuse --set model={arguments.model} adapter={arguments.output}")
     print(f"signature {signature}")
     return 0
@@ -259,37 +257,28 @@ def finetune_command(arguments: Arguments) -> int:
 def distill_command(arguments: Arguments) -> int:
     """Train a metric's encoder on the scores that another metric, TEACHER, gives to pairs of texts without ratings.
 
-    TEACHER is a metric in any form: a signature, 'METRIC;KEY=VALUE', or an ensemble. Apart from --pairs and --edits,
-    everything is as for 'twmd finetune'; --holdout refuses pairs that hold any text of the held-out data. The teacher's
-    ratings are kept in DIR until the training is done.
+    TEACHER is a signature, 'METRIC;KEY=VALUE', or an ensemble, and compares predictions with references. Apart from
+    --pairs and --edits, everything is as for 'twmd finetune'; --holdout refuses pairs that hold any text of the
+    held-out data. The teacher's ratings are kept in DIR until the training is done, for --resume.
     """
-
-    def add_pairs(plan: FinetunePlan) -> FinetunePlan:
-        from twmd_registry.train.distillation import add_edits
-
-        rated = _rate_pairs(arguments.teacher, arguments, plan.holdout)
-        if arguments.edits:
-            rated = [add_edits(data, arguments.edits, arguments.margin, plan.recipe.seed) for data in rated]
-        return plan._replace(train=(*rated, *plan.train))
-
-    return _finetune(arguments, add_pairs)
+    return _finetune(arguments)
 
 
-def _rate_pairs(metric: str, arguments: Arguments, holdout: Sequence[TrainingData] = ()) -> list[TrainingData]:
-    """Rate the tables of pairs by a teacher; keep its ratings in the output folder, where checkpoints are."""
-    from twmd_registry.train.data import TrainingData, check_held_out
-    from twmd_registry.train.distillation import rate_pairs, read_pairs
-    from twmd_registry.train.finetune import CHECKPOINTS
+def _make_distillation(arguments: Arguments) -> Distillation:
+    """Read the tables of pairs, and make the teacher that rates them."""
+    from twmd_registry.train.data import TrainingData
+    from twmd_registry.train.distillation import Distillation, read_pairs
 
-    (teacher,) = make_scorers(parse_metrics([metric], Arguments(set=(), preset=None)), options_of(arguments))
-    pairs = [TrainingData(path.name, read_pairs(path, columns_of(arguments))) for path in arguments.pairs]
-    check_held_out(pairs, holdout, predictions=True)
-    with progress_bar("pairs", sum(len(own.rated.predictions) for own in pairs)) as progress, teacher:
-        return [rate_pairs(teacher, own, arguments.output / CHECKPOINTS, progress=progress) for own in pairs]
+    # The scripts of all pairs are checked before any are rated: a chunk of them may be in another language.
+    options = replace(options_of(arguments), any_language=True)
+    (teacher,) = make_scorers(parse_metrics([arguments.teacher], Arguments(set=(), preset=None)), options)
+    pairs = tuple(TrainingData(path.name, read_pairs(path, columns_of(arguments))) for path in arguments.pairs)
+    bar = partial(progress_bar, "pairs", sum(len(own.rated.predictions) for own in pairs))
+    return Distillation(teacher, pairs, bar=bar)
 
 
-def _finetune(arguments: Arguments, complete: Callable[[FinetunePlan], FinetunePlan] | None = None) -> int:
-    """Fine-tune a metric on rated data, and on those that `complete` adds to the plan."""
+def _finetune(arguments: Arguments) -> int:
+    """Fine-tune a metric on rated data, and on the pairs that a teacher rates, if there is one."""
     name = name_preset(arguments.name, str(arguments.output.resolve()))  # raises before anything is computed
     options = options_of(arguments)
     if arguments.full and arguments.rank is not None:
@@ -299,17 +288,17 @@ def _finetune(arguments: Arguments, complete: Callable[[FinetunePlan], FinetuneP
     given = {key: getattr(arguments, key) for key in keys} | ({"rank": arguments.rank} if arguments.rank else {})
     recipe = Recipe(target=arguments.target, loss=arguments.loss, **given)
     from twmd_registry.train.data import TrainingData
-    from twmd_registry.train.finetune import FinetunePlan, check_output, finetune
+    from twmd_registry.train.finetune import FinetunePlan, finetune
 
     train, dev, holdout = (
         tuple(TrainingData(title_of(source), rated) for source, rated in read_all_rated(sources).items())
         for sources in (arguments.train, arguments.dev, arguments.holdout)
     )
-    plan = FinetunePlan(scorer.requested, train, dev, holdout, recipe)
-    if complete is not None:
-        check_trainable(plan.spec, recipe)
-        check_output(arguments.output, resume=arguments.resume)
-        plan = complete(plan)
+    distillation = None
+    if "teacher" in vars(arguments):
+        distillation = _make_distillation(arguments)
+        distillation = distillation._replace(edits=tuple(arguments.edits), margin=arguments.margin)
+    plan = FinetunePlan(scorer.requested, train, dev, holdout, recipe, distillation)
     result = finetune(plan, arguments.output, options=options, name=name, resume=arguments.resume)
     scale = "of standardised ratings, whose variance is 1"
     print(f"{result.steps} steps; mean squared error on training segments {result.loss:.4f} ({scale})")

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from safetensors.numpy import load_file, save
 
-from twmd_registry.engine.scorer import Scorer, score_all
-from twmd_registry.errors import FileError
+from twmd_registry.engine.batching import depends_on_neighbours
+from twmd_registry.engine.pairs import Segments
+from twmd_registry.engine.scorer import Scorer, score_segments
+from twmd_registry.errors import FileError, SpecError
 from twmd_registry.judgments.rated import RatedSegments, join, read_table_rows, select
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.judgments.sets import DIGITS, content_of
 from twmd_registry.progress import Progress
 from twmd_registry.registry.paths import write_atomically
-from twmd_registry.train.data import TrainingData
+from twmd_registry.train.data import TrainingData, check_readable, segments_of
 from twmd_registry.train.edits import edit_pairs
 from twmd_registry.train.trained_files import writing
 
 EDITED = 4
 """One pair in four is edited."""
+CHUNK = 8192
+"""Pairs that are rated at once: their ratings are kept when a run is interrupted."""
 
 
 def read_pairs(path: Path, columns: Columns = Columns()) -> RatedSegments:  # noqa: B008 (immutable)
@@ -38,21 +44,59 @@ def read_pairs(path: Path, columns: Columns = Columns()) -> RatedSegments:  # no
     return RatedSegments(groups, predictions, references, np.full(len(rows), np.nan), 0)
 
 
-def rate_pairs(teacher: Scorer, data: TrainingData, folder: Path, *, progress: Progress | None = None) -> TrainingData:
-    """Rate pairs by a teacher's scores, which are kept in a folder until training is done; those of an earlier,
-    interrupted run are read again.
+class Distillation(NamedTuple):
+    """Pairs of texts, and the teacher that is to rate them.
+
+    Attributes:
+        teacher: Compares predictions with references.
+        pairs: With NaN for ratings.
+        edits: The `EDITS` that are added to the pairs.
+        margin: Of an edit, in standard deviations of the ratings.
+        bar: Opens a progress bar of the rating.
     """
-    signature, pairs = teacher.signature, data.rated
-    digest = hashlib.sha256(f"{signature}|{content_of(pairs)}".encode()).hexdigest()[:DIGITS]
-    kept = folder / f"ratings-{digest}.safetensors"
-    if kept.is_file():
-        ratings = load_file(kept)["ratings"]
-    else:
-        scored = score_all([teacher], pairs.predictions, pairs.references, progress=progress)[0]
-        ratings = np.array(scored.scores)
-        with writing(folder):
-            write_atomically(kept, save({"ratings": ratings}))
-    return data._replace(rated=pairs._replace(ratings=ratings), teacher=signature)
+
+    teacher: Scorer
+    pairs: tuple[TrainingData, ...]
+    edits: tuple[str, ...] = ()
+    margin: float = 1.0
+    bar: Callable[[], AbstractContextManager[Progress | None]] = nullcontext
+
+    def check(self, *, any_language: bool = False) -> None:
+        """Refuse a teacher that cannot rate the pairs; with `any_language` only warn of scripts that it cannot read."""
+        specs = [member.requested for member in self.teacher.members]
+        if other := next((spec for spec in specs if spec.against is not None), None):
+            problem = f"this {other.metric} compares them with sources (against={other.against})"
+            raise SpecError(f"a teacher rates predictions against references, and {problem}: give another teacher.")
+        for spec in {spec.model: spec for spec in specs}.values():
+            for source in self.pairs:
+                check_readable(source, spec, any_language=any_language)
+
+    def rate(self, folder: Path, seed: int) -> list[TrainingData]:
+        """Return the pairs with the teacher's ratings, and with their edits. Ratings are kept in a folder until the
+        training is done; those of an interrupted run are read again.
+        """
+        with self.bar() as progress, self.teacher:
+            rated = [_rate(self.teacher, data, folder, progress) for data in self.pairs]
+        return [add_edits(data, self.edits, self.margin, seed) for data in rated] if self.edits else rated
+
+
+def _rate(teacher: Scorer, data: TrainingData, folder: Path, progress: Progress | None) -> TrainingData:
+    """Return pairs with a teacher's scores as ratings, which are read from and written to a folder in chunks."""
+    signature, segments, number = teacher.signature, segments_of(data), len(data.rated.predictions)
+    digest = hashlib.sha256(f"{signature}|{content_of(data.rated)}".encode()).hexdigest()[:DIGITS]
+    size, ratings = number if depends_on_neighbours(teacher) else CHUNK, []
+    for start in range(0, number, size):
+        rows = range(start, min(start + size, number))
+        kept = folder / f"ratings-{digest}-{start}.safetensors"
+        if not kept.is_file():
+            own = Segments(segments.predictions[start : rows.stop], segments.references[start : rows.stop])
+            (scored,) = score_segments([teacher], own, progress=progress, rows=rows)
+            with writing(folder):
+                write_atomically(kept, save({"ratings": np.array(scored.scores)}))
+        elif progress:
+            progress(len(rows))
+        ratings.append(load_file(kept)["ratings"])
+    return data._replace(rated=data.rated._replace(ratings=np.concatenate(ratings)), teacher=signature)
 
 
 def add_edits(data: TrainingData, kinds: Sequence[str], margin: float, seed: int) -> TrainingData:

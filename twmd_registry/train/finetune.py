@@ -25,6 +25,7 @@ from twmd_registry.registry.paths import write_atomically
 from twmd_registry.registry.spec import MetricSpec, keys_to_set
 from twmd_registry.train import data, trained_files
 from twmd_registry.train.data import Example, TrainingData
+from twmd_registry.train.distillation import Distillation
 from twmd_registry.train.model import TrainedMetric, add_lora, lora_modules, require_training, set_dropout, unfreeze
 from twmd_registry.train.recipe import MSE_SHARE, Recipe, check_trainable
 from twmd_registry.version import __version__
@@ -43,6 +44,7 @@ class FinetunePlan(NamedTuple):
     Attributes:
         dev: Data to choose the epoch by; without them the last epoch is kept.
         holdout: Data that must not be among the others.
+        distillation: Pairs to train on, too, when a teacher has rated them.
     """
 
     spec: MetricSpec
@@ -50,26 +52,35 @@ class FinetunePlan(NamedTuple):
     dev: tuple[TrainingData, ...] = ()
     holdout: tuple[TrainingData, ...] = ()
     recipe: Recipe = Recipe()
+    distillation: Distillation | None = None
 
     def check(self, *, any_language: bool = False) -> None:
         """Refuse a metric that cannot be trained, and data that it cannot be trained on; with `any_language` only warn
         of scripts that its model does not read.
         """
         check_trainable(self.spec, self.recipe)
-        if not self.train:
+        pairs = self.distillation.pairs if self.distillation else ()
+        if not (self.train or pairs):
             raise SpecError("there is nothing to train on: name at least one rated data set.")
-        for source in (*self.train, *self.dev):
+        for source in (*pairs, *self.train, *self.dev):
             data.check_readable(source, self.spec, any_language=any_language)
+        for source in (*self.train, *self.dev):
             data.rating_scale(source)
+        if self.distillation:
+            self.distillation.check(any_language=any_language)
+        data.check_held_out(pairs, self.holdout, predictions=True)
         data.check_held_out([*self.train, *self.dev], self.holdout)
-        data.warn_about_overlap(self.train, self.dev)
+        data.warn_about_overlap((*pairs, *self.train), self.dev)
 
     @property
     def settings(self) -> str:
         """Everything that decides the weights, as JSON; only a run with the same settings can be resumed."""
         labels = {name: [source.label for source in getattr(self, name)] for name in ("train", "dev")}
-        recipe = dataclasses.asdict(self.recipe)
-        return json.dumps({"metric": self.spec.metric, **self.spec.values(), **labels, **recipe}, indent=1)
+        settings = {"metric": self.spec.metric, **self.spec.values(), **labels, **dataclasses.asdict(self.recipe)}
+        if own := self.distillation:
+            settings |= {"teacher": own.teacher.signature, "pairs": [source.label for source in own.pairs]}
+            settings |= {"edits": list(own.edits), "margin": own.margin}
+        return json.dumps(settings, indent=1)
 
 
 class FinetuneResult(NamedTuple):
@@ -109,9 +120,11 @@ def finetune(
     plan.check(any_language=options.any_language)
     require_training()
     check_output(output, resume=resume)
-    folder, recipe = output / CHECKPOINTS, plan.recipe
-    if resume:
-        _check_same_plan(folder, plan.settings)
+    folder, recipe, settings = output / CHECKPOINTS, plan.recipe, plan.settings
+    if (folder / SETTINGS).is_file():
+        _check_same_plan(folder, settings)
+    if plan.distillation:
+        plan = plan._replace(train=(*plan.distillation.rate(folder, recipe.seed), *plan.train), distillation=None)
     examples = data.make_examples([data.with_sources(source, plan.spec) for source in plan.train])
     batches = data.make_batches(examples, recipe)
     from twmd_registry.train.trainer import training_arguments
@@ -123,7 +136,7 @@ def finetune(
     _warn_about_population(backend.spec, recipe)
     before = _agreement(model, plan.dev, plan.spec) if plan.dev else None
     with trained_files.writing(folder):
-        write_atomically(folder / SETTINGS, plan.settings.encode())
+        write_atomically(folder / SETTINGS, settings.encode())
     with trained_files.writing(output, " Checkpoints are kept: make room, and continue with --resume."):
         best, steps, log = _train(model, plan, examples, batches, arguments, resume=resume)
         loss = model.error(*_similarities(model, examples, recipe))
@@ -142,7 +155,7 @@ def check_output(output: Path, *, resume: bool) -> None:
     """
     folder = output / CHECKPOINTS
     interrupted = (folder / SETTINGS).is_file()
-    if resume and not interrupted:
+    if resume and not (interrupted or any(folder.glob("ratings-*"))):
         raise SpecError(f"{folder} holds no interrupted run: there is nothing to resume.")
     if interrupted and not resume:
         raise SpecError(f"{folder} holds an interrupted run: go on with it by --resume, or remove the folder.")

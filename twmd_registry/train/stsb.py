@@ -7,6 +7,7 @@ from 0 to 5. Herbold (2024) fine-tunes RoBERTa-base, as a cross-encoder, on the 
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -26,8 +27,11 @@ from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_encoder, load_tokenizer
 from twmd_registry.models.siamese import SiameseRegressor, fit_pair, save_line, stack_pairs
-from twmd_registry.registry.names import EMBEDDED_MODEL, Dtype
-from twmd_registry.train.data import TrainingData, hashes_of
+from twmd_registry.registry.names import EMBEDDED_MODEL, Dtype, MetricName
+from twmd_registry.registry.spec import make_spec
+from twmd_registry.train.data import TrainingData, check_readable, hashes_of
+from twmd_registry.train.distillation import Distillation
+from twmd_registry.train.finetune import CHECKPOINTS, check_output
 from twmd_registry.train.model import add_lora, require_training, train_in_bfloat16
 from twmd_registry.train.trained_files import save_adapter, write_card, writing
 
@@ -59,19 +63,27 @@ def train_stsb(
     epochs: int = EPOCHS,
     bf16: bool = False,
     dtype: Dtype = "float32",
-    rated: Sequence[TrainingData] = (),
+    distillation: Distillation | None = None,
+    any_language: bool = False,
 ) -> tuple[str, float]:
     """Fine-tune an encoder on STS-B's ``train.csv``, choose the epoch on ``dev.csv``, and save the adapter.
 
     With `bf16`, matrix products of the encoder are in bfloat16 during training; `dtype` is the number format of the
-    saved weights. `rated` are more pairs to learn from, with the scores of a teacher, on the scale of STSScore. Returns
-    the signature of STSScore with this adapter, and its Pearson correlation on dev.
+    saved weights. `distillation` has more pairs to learn from, and a teacher on the scale of STSScore; with
+    `any_language`, scripts that a model does not read give a warning, no error. Returns the signature of STSScore with
+    this adapter, and its Pearson correlation on dev.
     """
     require_training()
+    check_output(output, resume=False)
     from transformers import TrainingArguments, set_seed
 
     data = {name: [TrainingData(f"STS-B {name}", read_stsb(folder / f"{name}.csv"))] for name in ("train", "dev")}
-    data["train"] += [_as_pairs(own) for own in rated]
+    others = distillation.pairs if distillation else ()
+    for source in (*data["train"], *data["dev"], *map(_as_pairs, others)):
+        check_readable(source, make_spec(MetricName.STSSCORE, model=model), any_language=any_language)
+    if distillation:
+        distillation.check(any_language=any_language)
+        data["train"] += map(_as_pairs, distillation.rate(output / CHECKPOINTS, SEED))
     pairs = {name: reduce(join, (own.rated for own in sources)) for name, sources in data.items()}
     _warn_about_overlap(pairs["train"], pairs["dev"])
     files = find_model(model)
@@ -90,6 +102,7 @@ def train_stsb(
         save_line(network.line, output, files.fingerprint)
         settings |= {"rank": RANK, "bf16": bf16}
         values = {"pearson": pearson, "settings": {name: settings[name] for name in SHOWN}}
+        shutil.rmtree(output / CHECKPOINTS, ignore_errors=True)
         return _save_documents(data, output, model, files.name, values), pearson
 
 
