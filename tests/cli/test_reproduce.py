@@ -13,7 +13,7 @@ from tests import tiny
 from tests.cli.parsing import Run, rows_of
 from tests.papers.rated_files import write_wmt
 from twmd_registry.engine.scorer import scorer
-from twmd_registry.judgments.translations import read_wmt
+from twmd_registry.judgments.corpora import read_wmt
 from twmd_registry.metaeval.diagnosis import diagnose
 from twmd_registry.registry.options import RunOptions
 

@@ -13,7 +13,7 @@ import twmd_registry
 from tests.cli.parsing import Run, rows_of
 from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import MRPC, written
-from twmd_registry.judgments.sentence_pairs import read_stsb
+from twmd_registry.judgments.corpora import read_stsb
 
 R = np.random.default_rng(3)
 TABLES = ["table1", "table2", "table3", "table4", "auc"]

@@ -8,8 +8,8 @@ import datasets
 import pytest
 
 from twmd_registry.errors import FileError
-from twmd_registry.judgments.generation import SUMMARY_RATINGS
-from twmd_registry.judgments.hub_data import HUB, read_hub
+from twmd_registry.judgments.corpora import SUMMARY_RATINGS
+from twmd_registry.judgments.sets import HUB, read_hub
 from twmd_registry.papers.experiment import read_experiment
 
 ROWS: dict[str, list[dict[str, Any]]] = {

@@ -10,7 +10,7 @@ import pytest
 from tests.judgments.test_readers import written
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, InputError, SpecError, TwmdWarning
-from twmd_registry.judgments.translations import GROUPINGS, read_mt_metrics_eval
+from twmd_registry.judgments.mt_metrics_eval import GROUPINGS, read_mt_metrics_eval
 from twmd_registry.metaeval.agreement import check_segment_ratings
 
 SCORES = "A\t-1.5\nB\tNone\nrefA\t0\nA\t0\nB\t-5\nrefA\t0\n"

@@ -11,11 +11,10 @@ import pytest
 
 from tests.judgments.test_reader import content_of
 from twmd_registry.errors import FileError, TwmdWarning
-from twmd_registry.judgments.generation import read_summeval
+from twmd_registry.judgments.corpora import read_mlqe, read_mrpc, read_qqp, read_sts, read_stsb, read_summeval, read_wmt
+from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.judgments.rated import RatedSegments, read_table
 from twmd_registry.judgments.reader import read_lines
-from twmd_registry.judgments.sentence_pairs import read_mrpc, read_qqp, read_sts, read_stsb
-from twmd_registry.judgments.translations import read_mlqe, read_mt_metrics_eval, read_wmt
 
 MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
 QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"

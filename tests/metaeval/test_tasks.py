@@ -17,24 +17,25 @@ from tests.judgments.test_readers import written
 from tests.metaeval.test_agreement import make_campaign
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.official import Divisions, OfficialScores, read_divisions
+from twmd_registry.judgments.official import OfficialScores, read_divisions
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.metaeval.rank_tasks import (
+from twmd_registry.metaeval.study import Study
+from twmd_registry.metaeval.tasks import (
     EVERY_DOMAIN,
     EVERY_PAIR,
     PUBLISHED,
-    RankedData,
+    TASKS,
     RankTask,
     TaskPart,
+    TaskResult,
     average_ranks,
     list_rank_tasks,
     rank_by_tasks,
+    run_task,
     share_weight,
 )
-from twmd_registry.metaeval.study import Study
-from twmd_registry.metaeval.tasks import TASKS, TaskResult, run_task
 from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.options import RunOptions
 
@@ -105,8 +106,8 @@ PAIRS, DOMAINS, SYSTEMS, ITEMS = ("en-de", "en-ru", "zh-en"), ("chat", "news", "
 PEOPLE = "refB"
 
 
-def make_year(metrics: int = 3) -> RankedData:
-    """Return ratings of a year like WMT22, and metrics with more and more noise."""
+def make_year(metrics: int = 3) -> tuple[list[list[float]], RatedSegments]:
+    """Return the scores of metrics with more and more noise, and ratings of a year like WMT22."""
     rng = np.random.default_rng(4)
     rows = [
         (pair, DOMAINS[item % 4], system, f"{pair}:{item + 1}")
@@ -119,16 +120,18 @@ def make_year(metrics: int = 3) -> RankedData:
     ratings = np.round(quality + rng.normal(0, 2, len(rows)))
     scores = [ratings + rng.normal(0, 0.5 + 3 * k, len(rows)) for k in range(metrics)]
     rated = RatedSegments(groups, [""] * len(rows), [""] * len(rows), ratings, 0, items, systems)
-    divisions = Divisions(domains, [system == PEOPLE for system in systems], {})
-    return RankedData([own.tolist() for own in scores], [{}] * metrics, rated, divisions)
+    rated = rated._replace(domain=domains, by_person=[system == PEOPLE for system in systems])
+    return [own.tolist() for own in scores], rated
 
 
-def measure(data: RankedData, tasks: list[RankTask], trials: int = 0) -> tuple[dict[RankTask, TaskPart], ...]:
-    return rank_by_tasks(tasks, data, trials=trials, seed=1, done=lambda: None)
+def measure(
+    scores: list[list[float]], rated: RatedSegments, tasks: list[RankTask], trials: int = 0
+) -> tuple[dict[RankTask, TaskPart], ...]:
+    return rank_by_tasks(tasks, scores, [{}] * len(scores), rated, trials=trials, seed=1, done=lambda: None)
 
 
 def test_a_whole_year_has_the_published_tasks_and_weights() -> None:
-    tasks = list_rank_tasks(PAIRS, make_year())
+    tasks = list_rank_tasks(PAIRS, make_year()[1])
     assert len(tasks) == len(set(tasks)) == PUBLISHED
     assert Counter(task.pair for task in tasks) == {EVERY_PAIR: 1, "en-de": 80, "en-ru": 40, "zh-en": 80}
     weights = share_weight(tasks)
@@ -141,11 +144,11 @@ def test_a_whole_year_has_the_published_tasks_and_weights() -> None:
 
 
 def test_ranks_are_those_of_correlations_computed_one_by_one() -> None:
-    data = make_year()
-    tasks = list_rank_tasks(PAIRS, data)
-    measured = measure(data, tasks)
+    scores, rated = make_year()
+    tasks = list_rank_tasks(PAIRS, rated)
+    measured = measure(scores, rated, tasks)
     group, domain, system, item, ratings = map(
-        np.array, (data.rated.group, data.divisions.domains, data.rated.system, data.rated.item, data.rated.ratings)
+        np.array, (rated.group, rated.domain, rated.system, rated.item, rated.ratings)
     )
     functions: dict[Statistic, Callable[..., Any]] = {
         Statistic.PEARSON: stats.pearsonr,
@@ -155,7 +158,7 @@ def test_ranks_are_those_of_correlations_computed_one_by_one() -> None:
         rows = (group == task.pair) & (np.isin(domain, DOMAINS if task.domain == EVERY_DOMAIN else task.domain))
         rows &= (system != PEOPLE) | (task.people == "with people")
         values = []
-        for own in np.array(data.scores):
+        for own in np.array(scores):
             if task.level == "system":
                 parts = [
                     np.array([[v[rows & (system == s)].mean() for s in set(system[rows])] for v in (own, ratings)])
@@ -174,12 +177,12 @@ def test_ranks_are_those_of_correlations_computed_one_by_one() -> None:
 
 
 def test_metrics_that_no_test_tells_apart_share_a_rank() -> None:
-    data = make_year(2)
-    data = data._replace(scores=[*data.scores, data.scores[0]], systems=[{}] * 3)
-    every, *others = list_rank_tasks(PAIRS, data)
+    scores, rated = make_year(2)
+    scores.append(scores[0])
+    every, *others = list_rank_tasks(PAIRS, rated)
     tasks = [every, *(task for task in others if task.domain == EVERY_DOMAIN and task.pair == "en-de")]
     for task in tasks:
-        best, worse, same = (own[task].averaged for own in measure(data, [task], trials=50))
+        best, worse, same = (own[task].averaged for own in measure(scores, rated, [task], trials=50))
         assert best == same == 1
         assert worse == 2 or task.level == "system", task  # a test of six systems may tell nothing apart
 
@@ -209,7 +212,8 @@ def test_what_the_data_lack_is_named_and_what_they_have_is_used(
     assert len(result["metrics"][0]["parts"]) == 49 - by_system_in_a_domain
     averages = [metric["average"] for metric in result["metrics"]]
     assert averages == sorted(averages)
-    divisions = read_divisions(command[1], read_rated(command[1]))
-    assert divisions.domains[:4] == ["news", "news", "chat", "chat"]
-    assert divisions.people == [False] * 16 + [True] * 4
-    assert divisions.ratings == {("en-de news", "s0"): -7}
+    rated = read_divisions(command[1], read_rated(command[1]))
+    assert rated.domain is not None
+    assert rated.domain[:4] == ["news", "news", "chat", "chat"]
+    assert rated.by_person == [False] * 16 + [True] * 4
+    assert rated.system_ratings == {("en-de news", "s0"): -7}

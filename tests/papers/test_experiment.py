@@ -11,9 +11,8 @@ from scipy import stats
 from tests.conftest import shared
 from tests.papers.rated_files import LANGUAGE_PAIRS
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.papers.experiment import AVERAGE, experiment_names, read_experiment
-from twmd_registry.papers.measures import MEASURES, measure, roc_area, roc_curve
-from twmd_registry.papers.row_metrics import make_settings
+from twmd_registry.papers.experiment import AVERAGE, experiment_names, make_settings, read_experiment
+from twmd_registry.papers.run import MEASURES, measure, roc_area, roc_curve
 from twmd_registry.registry.spec import MetricSpec, make_spec
 
 TABLES = [name for name in experiment_names() if read_experiment(name).printed and name != "twmd-appendix-b"]

@@ -14,7 +14,7 @@ import sacrebleu
 from scipy import stats
 
 from tests.conftest import shared
-from tests.judgments.test_generation import write_tac
+from tests.judgments.test_corpora import write_tac
 from tests.papers.rated_files import (
     LANGUAGE_PAIRS,
     RATINGS,
@@ -27,10 +27,8 @@ from tests.papers.rated_files import (
 )
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
 from twmd_registry.errors import FileError, InputError, SpecError, TwmdWarning
-from twmd_registry.judgments.generation import read_tac
+from twmd_registry.judgments.corpora import read_sts, read_tac, read_wmt
 from twmd_registry.judgments.rated import RatedSegments, select
-from twmd_registry.judgments.sentence_pairs import read_sts
-from twmd_registry.judgments.translations import read_wmt
 from twmd_registry.metaeval.side_by_side import score_lexically
 from twmd_registry.papers.experiment import AVERAGE, read_experiment
 from twmd_registry.papers.pictures import first_pairs, marginal_errors
@@ -380,7 +378,7 @@ def test_hub_is_asked_only_for_what_is_not_here(tmp_path: Path, monkeypatch: pyt
         asked.append(name)
         raise FileError("cannot read it from the Hub: no network")
 
-    monkeypatch.setattr("twmd_registry.papers.sources.read_hub", read)
+    monkeypatch.setattr("twmd_registry.papers.run.read_hub", read)
     folder = rated_pairs(
         tmp_path, [("a heron", "the heron", 1.0), ("a heron waits", "it rains", 2.0), ("rain", "the rain", 3.0)]
     )

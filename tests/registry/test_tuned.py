@@ -9,7 +9,7 @@ import pytest
 
 import twmd_registry
 from tests.conftest import shared
-from twmd_registry.judgments.translations import read_wmt
+from twmd_registry.judgments.corpora import read_wmt
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.models.adapter import packaged_adapters
 from twmd_registry.registry.signature import Signature

@@ -14,7 +14,7 @@ import twmd_registry
 from tests.train.rated_words import RUSSIAN
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, TwmdWarning
-from twmd_registry.judgments.sentence_pairs import read_stsb
+from twmd_registry.judgments.corpora import read_stsb
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.train.stsb import SETTINGS, _warn_about_overlap, train_stsb
 

@@ -96,7 +96,6 @@ def correlate_command(arguments: Arguments) -> int:
     options, rated = options_of(arguments), read_rated(data)
     metrics = [metric.spec or metric.name for metric in arguments.asked]
     official = read_official(data, rated) if arguments.official else []
-    divisions = read_divisions(data, rated) if arguments.task == "wmt22" and data.startswith("mte:") else None
     study = Study(
         data=title_of(data),
         content=content_of(rated),
@@ -109,11 +108,13 @@ def correlate_command(arguments: Arguments) -> int:
         seed=arguments.seed,
         threshold=THRESHOLD if arguments.threshold is None else arguments.threshold,
     )
+    if arguments.task == "wmt22" and data.startswith("mte:"):
+        rated = read_divisions(data, rated)
+    run: Callable[..., StudyResult | TaskResult] = run_study
+    if arguments.task:
+        run = partial(run_task, arguments.task)
     first = "loading the model" if any(metric.spec for metric in arguments.asked) else ""
     with progress_bar(total=len(rated.ratings), first=first) as progress:
-        run: Callable[..., StudyResult | TaskResult] = run_study
-        if arguments.task:
-            run = partial(run_task, arguments.task, divisions=divisions)
         result = run(study, rated, options, progress)
     averages = {statistic.value: True for statistic in study.statistics} | {"accuracy": True}
     # p below 0.05 stands between two columns or ends a line

@@ -352,7 +352,7 @@ def _read_with_documents(path: Path, columns: Columns, arguments: Arguments, *, 
     file = read_file(path, columns)
     docs, column = vars(arguments).get("docs"), vars(arguments).get("doc_column")
     if docs:
-        from twmd_registry.judgments.translations import read_docs
+        from twmd_registry.judgments.mt_metrics_eval import read_docs
 
         segments = len(file.lines if file.rows is None else file.rows)
         file = file._replace(documents=tuple(document for _, document in read_docs(docs, segments)))

@@ -132,7 +132,7 @@ def submit_command(arguments: Arguments) -> int:
     DIR is in the layout of mt-metrics-eval. Written are the tables of the task, the score files that mt-metrics-eval
     reads, and the signatures.
     """
-    from twmd_registry.judgments.submission import list_outputs, read_test_sets, submission_files
+    from twmd_registry.judgments.official import read_outputs, submission_files
 
     (asked,), name = arguments.asked, arguments.name or arguments.metric
     if not SUBMITTED.fullmatch(name):
@@ -142,21 +142,19 @@ def submit_command(arguments: Arguments) -> int:
         raise SpecError(f"the test set {year!r}: expected letters, digits, - and _; name it by --test-set.")
     if any(arguments.output.glob(f"{name}.*")) or any(arguments.output.glob(f"metric-scores/*/{name}-*")):
         raise FileError(f"{arguments.output} holds scores of {name} already: remove them, or give another folder.")
-    outputs = list_outputs(tests := read_test_sets(arguments.folder))
-    segments = sum(len(test.domains) for test, *_ in outputs)
+    outputs = read_outputs(arguments.folder)
+    segments = sum(len(texts) for *_, texts in outputs)
     with progress_bar(total=segments) as progress:
         scorers = make_scorers([asked], options_of(arguments))
         from twmd_registry.engine.scorer import score_all
 
-        scored = [
-            score_all(scorers, test.outputs[system], test.references[reference], progress=progress)[0]
-            for test, reference, system in outputs
-        ]
+        scored = [score_all(scorers, texts, references, progress=progress)[0] for *_, references, texts in outputs]
     for path, text in submission_files(name, year, outputs, [(own.score, own.scores) for own in scored]).items():
         write_file(arguments.output / path, text.encode())
     lines = "\n".join(sorted({str(own.signature) for own in scored}))
     write_file(arguments.output / f"{name}.signature.txt", f"{lines}\n".encode())
-    print(f"{len(scored)} outputs of {len(tests)} language pairs, {segments} segments: {arguments.output}\n{lines}")
+    pairs = len({pair.name for pair, *_ in outputs})
+    print(f"{len(scored)} outputs of {pairs} language pairs, {segments} segments: {arguments.output}\n{lines}")
     return 0
 
 

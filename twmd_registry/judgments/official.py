@@ -1,4 +1,4 @@
-"""Scores of other metrics that a metrics shared task has published, in the layout of mt-metrics-eval."""
+"""Scores of other metrics that a metrics shared task has published, and the scores of ours that it asks for."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 from twmd_registry.errors import FileError, SpecError, warn
-from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.judgments.sets import DIGITS, FORMATS, parse_name
-from twmd_registry.judgments.translations import (
+from twmd_registry.judgments.mt_metrics_eval import (
     ALL,
     GROUPINGS,
     RATING,
     REFERENCE,
-    count_segments,
-    names_of_references,
-    read_documents,
+    LanguagePair,
+    places_of,
     read_mt_metrics_eval,
     read_scores,
-    read_system_scores,
-    reference_names,
 )
+from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.judgments.sets import DIGITS, FORMATS, parse_name
 
 SOURCE = "src"
 """What files of metrics without a reference have in its place."""
 SHOWN = 10
 """Systems that a warning names."""
+Output = tuple[LanguagePair, str, str, list[str], list[str]]
+"""An output to be scored: its language pair, the names of reference and system, and their texts."""
 
 
 class OfficialScores(NamedTuple):
@@ -45,39 +44,32 @@ class OfficialScores(NamedTuple):
     systems: frozenset[tuple[str, str, float]]
 
 
-class Divisions(NamedTuple):
-    """How a test set divides rated segments: the domain of each, empty where there are no documents; whether a person
-    wrote it, a reference that was rated like a system; and ratings by ``PAIR DOMAIN`` and system, where published.
+def read_divisions(text: str, rated: RatedSegments) -> RatedSegments:
+    """Add the domains of segments, the translations by people, and the ratings of systems in a domain to rated data.
+
+    Arguments and errors are those of `read_official`.
     """
-
-    domains: list[str]
-    people: list[bool]
-    ratings: dict[tuple[str, str], float]
-
-
-def read_divisions(text: str, rated: RatedSegments) -> Divisions:
-    """Read the divisions of rated data in the layout of mt-metrics-eval; arguments and errors as `read_official`."""
-    folder, keys = _parse_layout(text)
-    domains, people, ratings = dict[str, list[str]](), dict[str, list[str]](), dict[tuple[str, str], float]()
-    for pair in sorted({item.rpartition(":")[0] for item in rated.item or []}):
-        people[pair] = reference_names(folder, pair)
-        if (folder / "documents" / f"{pair}.docs").is_file():
-            domains[pair] = [domain for domain, _ in read_documents(folder, pair)]
-            path = folder / "human-scores" / f"{pair}.{keys.get('rating', RATING)}.domain.score"
-            ratings |= read_system_scores(path, folder, pair) if path.is_file() else {}
-    places = [(pair, int(number) - 1) for pair, _, number in (item.rpartition(":") for item in rated.item or [])]
-    by_segment = [domains[pair][i] if pair in domains else "" for pair, i in places]
-    written = [system in people[pair] for (pair, _), system in zip(places, rated.system or [], strict=True)]
-    return Divisions(by_segment, written, ratings)
+    pairs, keys = _parse_layout(text, rated)
+    domains, ratings = dict[str, list[str]](), dict(rated.system_ratings or {})
+    for name, pair in pairs.items():
+        domains[name] = [""] * pair.segments
+        if pair.docs.is_file():
+            domains[name] = [domain for domain, _ in pair.documents]
+            path = pair.folder / "human-scores" / f"{name}.{keys.get('rating', RATING)}.domain.score"
+            ratings |= pair.read_system_scores(path) if path.is_file() else {}
+    places = places_of(rated)
+    people = [system in pairs[name].references for (name, _), system in zip(places, rated.system or [], strict=True)]
+    own = [domains[name][number] for name, number in places]
+    return rated._replace(domain=own, by_person=people, system_ratings=ratings or None)
 
 
-def _parse_layout(text: str) -> tuple[Path, dict[str, str]]:
-    """Return the folder and the keys of data in the layout of mt-metrics-eval."""
+def _parse_layout(text: str, rated: RatedSegments) -> tuple[dict[str, LanguagePair], dict[str, str]]:
+    """Return the language pairs of rated data in the layout of mt-metrics-eval by name, and the keys of the data."""
     read, folder, keys = parse_name(text)
     if read is not read_mt_metrics_eval:
         forms = ", ".join(f"{name}:FOLDER" for name, reader in FORMATS.items() if reader is read_mt_metrics_eval)
         raise SpecError(f"{text}: published scores are read beside data in the layout of mt-metrics-eval, {forms}.")
-    return folder, keys
+    return {name: LanguagePair(folder, name) for name in sorted({name for name, _ in places_of(rated)})}, keys
 
 
 def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
@@ -87,42 +79,38 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
     have a score of every rated segment, by ascending name; warnings name the others, and files of another form of name.
     Raises SpecError for data in another layout, and FileError where there is no such file, or one is damaged.
     """
-    folder, keys = _parse_layout(text)
-    reference = keys.get("reference", REFERENCE)
-    segments = {pair: count_segments(folder, pair) for pair in {item.rpartition(":")[0] for item in rated.item or []}}
+    pairs, keys = _parse_layout(text, rated)
+    folder, reference = parse_name(text)[1], keys.get("reference", REFERENCE)
     files: dict[str, dict[str, Path]] = {}
     unread, others = list[str](), dict[str, set[str]]()
-    for pair in sorted(segments):
-        known = {*reference_names(folder, pair), SOURCE, ALL}
-        sides = {reference, SOURCE, ".".join(names_of_references(folder, pair, reference))}
-        for path in sorted((folder / "metric-scores" / pair).glob("*.score")):
+    for pair in pairs.values():
+        sides = {reference, SOURCE, ".".join(pair.reference_names(reference))}
+        for path in sorted((folder / "metric-scores" / pair.name).glob("*.score")):
             name, _, side = path.name.removesuffix(".seg.score").rpartition("-")
-            if not _has_form(path, known):
-                unread.append(f"{pair}/{path.name}")
+            if not _has_form(path, {*pair.references, SOURCE, ALL}):
+                unread.append(f"{pair.name}/{path.name}")
             elif side in sides:  # no side has the ending of another level
-                files.setdefault(name, {})[pair] = path
+                files.setdefault(name, {})[pair.name] = path
             elif path.name.endswith(".seg.score"):
                 others.setdefault(name, set()).add(side)
     if unread:
         form = "expected files NAME-REFERENCE.LEVEL.score of references that are there, with a .seg.score each"
         warn(f"{folder}/metric-scores: {form}; passed over: {', '.join(unread)}.")
-    pairs = ", ".join(sorted(segments))
     if not files:
-        raise FileError(f"{folder}/metric-scores holds no NAME-{reference}.seg.score of {pairs}.")
+        raise FileError(f"{folder}/metric-scores holds no NAME-{reference}.seg.score of {', '.join(pairs)}.")
     if unused := [f"{name} ({', '.join(sorted(own))})" for name, own in sorted(others.items()) if name not in files]:
         warn(f"{folder}: metrics without published scores by reference={reference}, left out: {', '.join(unused)}.")
     result, lacking = list[OfficialScores](), list[str]()
     for name, by_pair in sorted(files.items()):
-        scores = _scores_of(by_pair, segments, rated)
-        rows = zip(rated.item or [], scores, strict=True)
-        missing = Counter(item.rpartition(":")[0] for item, score in rows if math.isnan(score))
+        scores = _scores_of(by_pair, pairs, rated)
+        missing = Counter(pair for (pair, _), score in zip(places_of(rated), scores, strict=True) if math.isnan(score))
         if missing:
             lacking.append(f"{name} ({', '.join(f'{number} of {pair}' for pair, number in missing.items())})")
             continue
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in by_pair.values())).hexdigest()[:DIGITS]
-        result.append(OfficialScores(name, digest, scores, _systems_of(folder, by_pair)))
+        result.append(OfficialScores(name, digest, scores, _systems_of(by_pair, pairs)))
     if lacking:
-        remedy = "; pair=PAIR after the folder compares the metrics of one language pair" if len(segments) > 1 else ""
+        remedy = "; pair=PAIR after the folder compares the metrics of one language pair" if len(pairs) > 1 else ""
         left_out = f"metrics left out, with the number of rated segments that they lack: {', '.join(lacking)}"
         warn(f"{folder}: {left_out}{remedy}.")
     return result
@@ -136,24 +124,23 @@ def _has_form(path: Path, known: set[str]) -> bool:
     return named and path.is_file() and path.with_name(f"{stem}.seg.score").is_file()
 
 
-def _scores_of(files: dict[str, Path], segments: dict[str, int], rated: RatedSegments) -> tuple[float, ...]:
+def _scores_of(files: dict[str, Path], pairs: dict[str, LanguagePair], rated: RatedSegments) -> tuple[float, ...]:
     """Return the score of every rated segment; NaN where there is none."""
-    by_pair = {pair: read_scores(path, segments[pair]) for pair, path in files.items()}
+    by_pair = {name: read_scores(path, pairs[name].segments) for name, path in files.items()}
     scores = []
-    for item, system in zip(rated.item or [], rated.system or [], strict=True):
-        pair, _, number = item.rpartition(":")
-        own = by_pair.get(pair, {}).get(system)
-        score = own[int(number) - 1] if own else None
+    for (name, number), system in zip(places_of(rated), rated.system or [], strict=True):
+        own = by_pair.get(name, {}).get(system)
+        score = own[number] if own else None
         scores.append(math.nan if score is None else score)
     return tuple(scores)
 
 
-def _systems_of(folder: Path, files: dict[str, Path]) -> frozenset[tuple[str, str, float]]:
+def _systems_of(files: dict[str, Path], pairs: dict[str, LanguagePair]) -> frozenset[tuple[str, str, float]]:
     systems = dict[tuple[str, str], float]()
-    for pair, path in files.items():
+    for name, path in files.items():
         for level in GROUPINGS.values():
             file = path.with_name(f"{path.name.removesuffix('.seg.score')}.{level}.score")
-            systems |= read_system_scores(file, folder, pair) if file.is_file() else {}
+            systems |= pairs[name].read_system_scores(file) if file.is_file() else {}
     return frozenset((*place, score) for place, score in systems.items())
 
 
@@ -177,3 +164,60 @@ def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[d
         what = f"no published score of some systems ({shown}); the mean of segments stands for it"
         warn(f"{', '.join(names)}: {what}.")
     return result
+
+
+def read_outputs(folder: Path) -> list[Output]:
+    """Read every output of a test set, with every reference but itself; a reference may be an output, too.
+
+    Raises FileError, which names the file, for a language pair without references or outputs, and damaged files.
+    """
+    names = sorted(path.name for path in (folder / "system-outputs").glob("*") if path.is_dir())
+    if not names:
+        raise FileError(f"{folder}/system-outputs holds no folder of a language pair.")
+    result = list[Output]()
+    for pair in (LanguagePair(folder, name) for name in names):
+        if not pair.references:
+            raise FileError(f"{folder}/references holds no {pair.name}.NAME.txt.")
+        references = {name: pair.read_reference(name) for name in pair.references}
+        outputs = {system: pair.read_texts(path) for system, path in pair.outputs.items()}
+        if pair.docs.is_file() and any(domain == ALL for domain, _ in pair.documents):
+            raise FileError(f"{pair.docs}: {ALL!r} is no domain: the shared task means all segments by it.")
+        for name in (pair.name, *references, *outputs):
+            if not name.isprintable() or len(name.split()) != 1:
+                raise FileError(f"{folder}: {name!r} of {pair.name}: names in score files have no white space.")
+        own = [(name, system) for name in references for system in outputs if system != name]
+        if not own:
+            raise FileError(f"system-outputs/{pair.name} holds no SYSTEM.txt to be scored.")
+        result += [(pair, name, system, references[name], outputs[system]) for name, system in own]
+    return result
+
+
+def submission_files(
+    name: str, year: str, outputs: Sequence[Output], scores: Sequence[tuple[float, Sequence[float]]]
+) -> dict[str, str]:
+    """Return the files of a submission, by path.
+
+    ``NAME.sys.score`` and ``NAME.seg.score`` are tables of the shared task: metric, language pair, test set, domain,
+    (document,) reference, system, (segment number,) score; a domain's score of a system is the mean of its segments.
+    ``metric-scores/PAIR/NAME-REFERENCE.{sys,domain,seg}.score`` are what mt-metrics-eval reads. `scores` has, by
+    output, the score of all segments and of each. Without documents, all segments are of the domain `ALL`.
+    """
+    files: dict[str, list[tuple[object, ...]]] = {f"{name}.sys.score": [], f"{name}.seg.score": []}
+    for (pair, reference, system, *_), (score, segments) in zip(outputs, scores, strict=True):
+        documents = pair.documents if pair.docs.is_file() else [(ALL, pair.name)] * pair.segments
+        folder, by_domain = f"metric-scores/{pair.name}/{name}-{reference}", dict[str, list[float]]()
+        for (domain, _), segment in zip(documents, segments, strict=True):
+            by_domain.setdefault(domain, []).append(segment)
+        means = {domain: sum(own) / len(own) for domain, own in by_domain.items()}
+        start = name, pair.name, year
+        files[f"{name}.sys.score"] += [
+            (*start, domain, reference, system, mean) for domain, mean in (means | {ALL: score}).items()
+        ]
+        files.setdefault(f"{folder}.sys.score", []).append((system, score))
+        files.setdefault(f"{folder}.domain.score", []).extend((domain, system, mean) for domain, mean in means.items())
+        files[f"{name}.seg.score"] += [
+            (*start, *place, reference, system, number, segment)
+            for number, (place, segment) in enumerate(zip(documents, segments, strict=True), 1)
+        ]
+        files.setdefault(f"{folder}.seg.score", []).extend((system, segment) for segment in segments)
+    return {path: "".join("\t".join(map(str, row)) + "\n" for row in rows) for path, rows in files.items()}

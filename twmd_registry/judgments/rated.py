@@ -31,6 +31,8 @@ class RatedSegments(NamedTuple):
         system: What wrote every segment.
         source: The text that was translated, of every segment.
         system_ratings: Ratings of systems, by group and system, which need not be means of their segments'.
+        domain: The domain of every segment, empty where it is not known.
+        by_person: Whether a person wrote it: a reference that was rated like a system.
     """
 
     group: list[str]
@@ -42,6 +44,8 @@ class RatedSegments(NamedTuple):
     system: list[str] | None = None
     source: list[str] | None = None
     system_ratings: dict[tuple[str, str], float] | None = None
+    domain: list[str] | None = None
+    by_person: list[bool] | None = None
 
 
 class RatedRow(NamedTuple):

@@ -1,64 +1,91 @@
-"""The weighted averages by which the metrics shared task has ranked metrics, on whatever of its data there are."""
+"""The weighted averages by which the metrics shared task has ranked metrics, on whatever of its data there are.
+
+In 2022 ranks were averaged (Freitag et al. 2022): every metric is ranked in up to 201 tasks, whose weights are those of
+mt-metrics-eval's ``wmt22_metrics.ipynb``. One task is the accuracy of systems over all language pairs. The others are
+every combination of a language pair, a domain or all of them, systems or segments (correlated together, by system, or
+by item), with translations by people or without them, and Pearson or Kendall. Since then values are averaged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from twmd_registry.errors import InputError
-from twmd_registry.judgments.official import Divisions, published_systems
-from twmd_registry.judgments.rated import RatedSegments
+import numpy as np
+
+from twmd_registry.errors import InputError, collect_warnings
+from twmd_registry.judgments.official import published_systems
+from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.metaeval.agreement import (
+    Averaging,
     agreement,
     check_segment_ratings,
     check_systems,
+    mean_systems,
     split_parts,
     system_agreement,
 )
-from twmd_registry.metaeval.rank_tasks import (
-    EVERY_DOMAIN,
-    PUBLISHED,
-    RankedData,
-    TaskPart,
-    average,
-    average_ranks,
-    list_rank_tasks,
-    rank_by_tasks,
-)
 from twmd_registry.metaeval.side_by_side import LabelledScores, TextTable, as_report, names_of, score_side_by_side
+from twmd_registry.metaeval.significance import rank_metrics
 from twmd_registry.metaeval.study import SEGMENT, SYSTEM, Study, write_name
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.options import RunOptions
 
+RANKED = "wmt22"
+"""The year whose ranks are averaged."""
+TASKS = {
+    "wmt22": ("en-de", "en-ru", "zh-en"),
+    "wmt23": ("en-de", "he-en", "zh-en"),
+    "wmt24": ("en-de", "en-es", "ja-zh"),
+}
+"""The language pairs of a year (Freitag et al. 2022, 2023, 2024)."""
+AVERAGED = {
+    "wmt23": ((SYSTEM, Statistic.PEARSON), (SEGMENT, Statistic.PEARSON), (SEGMENT, Statistic.ACC_EQ)),
+    "wmt24": ((SYSTEM, Statistic.SPA), (SEGMENT, Statistic.ACC_EQ)),
+}
+"""Level and statistic of every part of a year's average of values; each is taken in every language pair."""
+WITH_ACCURACY = {"wmt23"}
+"""Years with the accuracy of systems over all language pairs as a part, as heavy as one of every pair together."""
+WITH_PEOPLE = ("en-de", "zh-en")
+"""The language pairs of `RANKED` whose translations by people were ranked, too."""
+PUBLISHED = 201
+"""Tasks of `RANKED`, with its three language pairs, and four domains in each."""
+EVERY_PAIR, EVERY_DOMAIN = "all pairs", "all domains"
+LEVELS: tuple[tuple[str, Averaging], ...] = ((SYSTEM, "none"), *((SEGMENT, own) for own in ("none", "system", "item")))
+"""What is correlated, and over what correlations are averaged."""
+Published = Sequence[Mapping[tuple[str, str], float]]
+"""By metric, published scores of systems by group and system."""
 
-class Task(NamedTuple):
-    """How a year's metrics were ranked.
+
+class RankTask(NamedTuple):
+    """What metrics are ranked by; weight is shared out among the values of each field in turn.
 
     Attributes:
-        by_pair: Level and statistic of every part of the average; each is taken in every language pair.
-        accuracy: Whether the pairwise accuracy of systems over all language pairs is a part, too, as heavy as a part of
-            every language pair together.
-        people: The language pairs whose translations by people were ranked, too; of a year that has averaged ranks.
+        pair: Or `EVERY_PAIR`.
+        domain: Or `EVERY_DOMAIN`.
+        people: ``with people`` or ``without people``: whether translations by people are among the systems.
+        averaging: Over what the correlations of segments are averaged.
+        statistic: Pearson or Kendall; of `EVERY_PAIR`, accuracy.
     """
 
-    pairs: tuple[str, ...]
-    by_pair: tuple[tuple[str, Statistic], ...]
-    accuracy: bool
-    people: tuple[str, ...] = ()
+    pair: str
+    domain: str
+    level: str
+    people: str
+    averaging: Averaging
+    statistic: Statistic
 
 
-TASKS = {
-    "wmt22": Task(("en-de", "en-ru", "zh-en"), (), accuracy=True, people=("en-de", "zh-en")),
-    "wmt23": Task(
-        ("en-de", "he-en", "zh-en"),
-        ((SYSTEM, Statistic.PEARSON), (SEGMENT, Statistic.PEARSON), (SEGMENT, Statistic.ACC_EQ)),
-        accuracy=True,
-    ),
-    "wmt24": Task(("en-de", "en-es", "ja-zh"), ((SYSTEM, Statistic.SPA), (SEGMENT, Statistic.ACC_EQ)), accuracy=False),
-}
-"""Freitag et al. 2022, whose ranks in 201 tasks are averaged, 2023 and 2024."""
+class TaskPart(NamedTuple):
+    """A metric's statistic in a task, the task's weight, and what of it is averaged: a rank, or a value from 0 to 1."""
+
+    value: float
+    weight: float
+    averaged: float
 
 
 @dataclass(frozen=True)
@@ -88,13 +115,13 @@ class TaskResult:
         """Return a row per metric: the average, and every part, or the average rank of parts that have a value in
         common.
         """
-        is_ranked = TASKS[self.task].people
-        header = ("metric", "average rank" if is_ranked else "average", *self.columns[0])
+        ranked = self.task == RANKED
+        header = ("metric", "average rank" if ranked else "average", *self.columns[0])
         rows = [
             (metric.label, f"{mean:.3f}", *(f"{value:.3f}" for value in columns.values()))
             for metric, mean, columns in zip(self.scored, self.averages, self.columns, strict=True)
         ]
-        title = f"{self.task}, weighted average{' of ranks, the lower the better' * bool(is_ranked)}"
+        title = f"{self.task}, weighted average{' of ranks, the lower the better' * ranked}"
         return {"task": TextTable(title, header, rows)}
 
     def as_text(self, form: str) -> str:
@@ -117,90 +144,86 @@ class TaskResult:
 
 
 def run_task(
-    task: str,
-    study: Study,
-    rated: RatedSegments,
-    options: RunOptions,
-    progress: Progress | None = None,
-    *,
-    divisions: Divisions | None = None,
+    task: str, study: Study, rated: RatedSegments, options: RunOptions, progress: Progress | None = None
 ) -> TaskResult:
     """Score every segment by every metric, and average their agreement as a shared task did.
 
     `task` is a name of `TASKS`; of the study, only data and metrics are read, and trials and seed where ranks are
-    averaged, for which `divisions` tell domains and people apart. Errors and warnings are those of `run_study`; raises
-    InputError, too, where the data have none of the task's language pairs.
+    averaged, for which the data should tell domains and people apart (`read_divisions`). Errors and warnings are those
+    of `run_study`; raises InputError, too, where the data have none of the task's language pairs.
     """
     wanted = TASKS[task]
-    pairs = [pair for pair in wanted.pairs if pair in rated.group]
-    if divided := next((name for name in rated.group if name.partition(" ")[0] in wanted.pairs and " " in name), None):
+    pairs = [pair for pair in wanted if pair in rated.group]
+    if divided := next((name for name in rated.group if name.partition(" ")[0] in wanted and " " in name), None):
         divided = f"these data are divided further, as {divided!r}"
         raise InputError(f"{task} averages over language pairs, and {divided}: leave out group= after the folder.")
     if not pairs:
-        raise InputError(f"{task} ranks metrics on {', '.join(wanted.pairs)}; these data have none of them.")
+        raise InputError(f"{task} ranks metrics on {', '.join(wanted)}; these data have none of them.")
     check_systems(rated, Statistic.PEARSON, "group")
     check_segment_ratings(rated)
     split_parts(rated, Statistic.ACC_EQ, "group")
     expect(progress, len(rated.ratings) * len(study.metrics))
     applied, scored, overlaps = score_side_by_side(study.metrics, rated, study.data, options, progress)
     published = published_systems(applied, rated)
+    scores = [metric.scores for metric in scored]
     fields = {"task": task, "data": f"{study.data}@{study.content}", "metrics": names_of(applied)}
-    missing = [pair for pair in wanted.pairs if pair not in pairs]
+    missing = [pair for pair in wanted if pair not in pairs]
     notes = [f"{task}: no ratings of {', '.join(missing)}; the average is over {', '.join(pairs)}."] if missing else []
-    if wanted.people:
+    if task == RANKED:
         fields |= {"ar": str(study.trials), "seed": str(study.seed)}
-        own_divisions = divisions or Divisions([""] * len(rated.group), [False] * len(rated.group), {})
-        ranked = RankedData([metric.scores for metric in scored], published, rated, own_divisions)
-        parts, columns, said = _measure_ranks(study, pairs, ranked, progress)
-        notes += [f"{task}: {said}"]
+        tasks = list_rank_tasks(pairs, rated)
+        step = len(rated.ratings) * len(scored) // len(tasks)
+        done = (lambda: progress(step)) if progress else (lambda: None)
+        ranked = rank_by_tasks(tasks, scores, published, rated, trials=study.trials, seed=study.seed, done=done)
+        notes.append(f"{task}: {_describe_missing(pairs, tasks, len(ranked[0]), study.trials)}")
+        parts = [{" ".join(map(str, own)): part for own, part in by_task.items()} for by_task in ranked]
+        columns = [average_ranks(by_task) for by_task in ranked]
     else:
         parts, columns = list[dict[str, TaskPart]](), list[dict[str, float]]()
-        for metric, systems in zip(scored, published, strict=True):
-            parts.append(_measure(wanted, pairs, metric.scores, rated, systems))
+        for own, systems in zip(scores, published, strict=True):
+            parts.append(_measure(task, pairs, own, rated, systems))
             columns.append({f"{name} (x {part.weight:g})": part.value for name, part in parts[-1].items()})
             if progress:
                 progress(len(rated.ratings))
     rows = list(zip(scored, [average(own.values()) for own in parts], parts, columns, strict=True))
-    rows.sort(key=lambda row: row[1] if wanted.people else -row[1])  # the best first
+    rows.sort(key=lambda row: row[1] if task == RANKED else -row[1])  # the best first
     return TaskResult(task, write_name("task", fields), (*notes, *overlaps), *zip(*rows, strict=True))
 
 
-def _measure_ranks(
-    study: Study, pairs: Sequence[str], data: RankedData, progress: Progress | None
-) -> tuple[list[dict[str, TaskPart]], list[dict[str, float]], str]:
-    """Return, by metric, the parts of its average rank and its average ranks; and a sentence of what is missing."""
-    tasks = list_rank_tasks(pairs, data)
-    step = len(data.rated.ratings) * len(data.scores) // len(tasks)
-    ranked = rank_by_tasks(
-        tasks, data, trials=study.trials, seed=study.seed, done=lambda: progress(step) if progress else None
-    )
-    parts = [{" ".join(map(str, task)): part for task, part in own.items()} for own in ranked]
-    said = [f"{len(parts[0])} of {PUBLISHED} tasks"]
-    if undefined := len(tasks) - len(parts[0]):
-        said.append(f"{undefined} are left out, in which a metric has no correlation")
+def _describe_missing(pairs: Sequence[str], tasks: Sequence[RankTask], measured: int, trials: int) -> str:
+    """Return a sentence of what is missing of the average of ranks."""
+    missing = [f"{measured} of {PUBLISHED} tasks"]
+    if undefined := len(tasks) - measured:
+        missing.append(f"{undefined} are left out, in which a metric has no correlation")
     if undivided := [pair for pair in pairs if not any(t.pair == pair and t.domain != EVERY_DOMAIN for t in tasks)]:
-        said.append(f"no documents, and so no domains, of {', '.join(undivided)}")
-    alone = [pair for pair in TASKS["wmt22"].people if pair in pairs]
+        missing.append(f"no documents, and so no domains, of {', '.join(undivided)}")
+    alone = [pair for pair in WITH_PEOPLE if pair in pairs]
     if alone := [pair for pair in alone if not any(t.pair == pair and t.people == "with people" for t in tasks)]:
-        said.append(f"no translations by people of {', '.join(alone)} (humans=yes after the folder reads them)")
-    if not study.trials:
-        said.append("ranks are those of the values (--trials 1000 gives ranks of significance, as the task has)")
-    return parts, [average_ranks(own) for own in ranked], f"{'; '.join(said)}."
+        missing.append(f"no translations by people of {', '.join(alone)} (humans=yes after the folder reads them)")
+    if not trials:
+        missing.append("ranks are those of the values (--trials 1000 gives ranks of significance, as the task has)")
+    return f"{'; '.join(missing)}."
+
+
+def average(parts: Iterable[TaskPart]) -> float:
+    """Return the weighted average of parts."""
+    chosen = list(parts)
+    return sum(part.weight * part.averaged for part in chosen) / sum(part.weight for part in chosen)
 
 
 def _measure(
-    task: Task,
+    task: str,
     pairs: Sequence[str],
     scores: Sequence[float],
     rated: RatedSegments,
-    systems: dict[tuple[str, str], float],
+    systems: Mapping[tuple[str, str], float],
 ) -> dict[str, TaskPart]:
-    """Return every part of the average."""
+    """Return every part of a metric's average of values."""
     parts = dict[str, TaskPart]()
-    if task.accuracy:
+    if task in WITH_ACCURACY:
         _, accuracy = system_agreement(Statistic.PEARSON, scores, rated, resamples=0, systems=systems)
         parts["accuracy of systems"] = TaskPart(accuracy.value, float(len(pairs)), accuracy.value)
-    for level, statistic in task.by_pair:
+    for level, statistic in AVERAGED[task]:
         if level == SYSTEM:
             own, _ = system_agreement(statistic, scores, rated, resamples=0, systems=systems)
         else:
@@ -210,3 +233,96 @@ def _measure(
             is_correlation = statistic is Statistic.PEARSON  # from -1; accuracies begin at 0, and are averaged with it
             parts[f"{pair} {level} {statistic}"] = TaskPart(value, 1.0, (1 + value) / 2 if is_correlation else value)
     return parts
+
+
+def list_rank_tasks(pairs: Sequence[str], rated: RatedSegments) -> list[RankTask]:
+    """List the tasks of these language pairs that the data allow."""
+    tasks = [RankTask(EVERY_PAIR, EVERY_DOMAIN, SYSTEM, "without people", "none", Statistic.ACCURACY)]
+    for pair in pairs:
+        own = [i for i, group in enumerate(rated.group) if group == pair]
+        domains = sorted({rated.domain[i] for i in own} - {""}) if rated.domain else []
+        people = ["with people"] * bool(rated.by_person and any(rated.by_person[i] for i in own))
+        for domain, (level, averaging), included, statistic in itertools.product(
+            [EVERY_DOMAIN, *domains], LEVELS, [*people, "without people"], (Statistic.PEARSON, Statistic.KENDALL)
+        ):
+            tasks.append(RankTask(pair, domain, level, included, averaging, statistic))
+    return tasks
+
+
+def share_weight(tasks: Sequence[RankTask], weight: float = 1.0, field: int = 0) -> dict[RankTask, float]:
+    """Share weight equally among the values of a field, and the weight of each value among those of the next field."""
+    if field == len(RankTask._fields):
+        return dict.fromkeys(tasks, weight)
+    values, shares = dict.fromkeys(task[field] for task in tasks), dict[RankTask, float]()
+    for value in values:
+        shares |= share_weight([task for task in tasks if task[field] == value], weight / len(values), field + 1)
+    return shares
+
+
+def rank_by_tasks(
+    tasks: Sequence[RankTask],
+    scores: Sequence[Sequence[float]],
+    published: Published,
+    rated: RatedSegments,
+    *,
+    trials: int,
+    seed: int,
+    done: Callable[[], None],
+) -> tuple[dict[RankTask, TaskPart], ...]:
+    """Rank metrics in every task, by significance (`rank_metrics`) or, without trials, by the statistic alone.
+
+    `scores` are of all segments, shape (metrics, segments). Parts of the data without a correlation are left out of a
+    task's mean, without a warning, and a task in which a metric has none is left out. `done` is called after every
+    task. Returns, by metric, its part of every task.
+    """
+    measured = dict[RankTask, tuple[list[float], list[int]]]()
+    for task in tasks:
+        with collect_warnings(), suppress(InputError):
+            measured[task] = _rank(task, scores, published, rated, trials=trials, seed=seed)
+        done()
+    weights = share_weight(list(measured))
+    return tuple(
+        {task: TaskPart(values[k], weights[task], ranks[k]) for task, (values, ranks) in measured.items()}
+        for k in range(len(scores))
+    )
+
+
+def _rank(
+    task: RankTask,
+    scores: Sequence[Sequence[float]],
+    published: Published,
+    rated: RatedSegments,
+    **test: int,
+) -> tuple[list[float], list[int]]:
+    """Return the value and the rank of every metric."""
+    is_chosen = np.array([task.pair in (EVERY_PAIR, group) for group in rated.group])
+    if task.domain != EVERY_DOMAIN:
+        is_chosen &= np.array(rated.domain) == task.domain
+    if rated.by_person and task.people == "without people":
+        is_chosen &= ~np.array(rated.by_person)
+    rows = np.flatnonzero(is_chosen)
+    own, averaging = select(rated, rows), task.averaging
+    if task.domain != EVERY_DOMAIN:
+        own = own._replace(group=[f"{task.pair} {task.domain}"] * len(rows))
+    compared = [np.asarray(each)[rows] for each in scores]
+    if task.level == SYSTEM:
+        own = own._replace(system_ratings=rated.system_ratings)
+        means = [mean_systems(each, own, "group", by) for each, by in zip(compared, published, strict=True)]
+        compared, own = [each for each, _ in means], means[0][1]
+    if task.statistic is Statistic.ACCURACY:  # a pair of systems is of one language pair, and each system is swapped
+        own, averaging = own._replace(system=own.group), "system"
+    values = [agreement(task.statistic, each, own, averaging=averaging, resamples=0).value for each in compared]
+    if test["trials"]:
+        own_scores = [each.tolist() for each in compared]
+        return values, rank_metrics(own_scores, values, own, task.statistic, averaging=averaging, **test)
+    return values, [1 + sum(other > value for other in values) for value in values]
+
+
+def average_ranks(parts: Mapping[RankTask, TaskPart]) -> dict[str, float]:
+    """Average a metric's ranks over the tasks of every value of a field, by value; values of all tasks are left out."""
+    averages = dict[str, float]()
+    for field in ("pair", "domain", "level", "people", "statistic"):
+        names = dict.fromkeys(getattr(task, field) for task in parts)
+        for name in names if len(names) > 1 else ():
+            averages[str(name)] = average(part for task, part in parts.items() if getattr(task, field) == name)
+    return averages

@@ -1,15 +1,19 @@
-"""`Experiment`: a table or figure of a paper as data, read from ``data/papers/PAPER.toml``."""
+"""`Experiment`: a table or figure of a paper as data, read from ``data/papers/PAPER.toml``, and its rows as metrics."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import SpecError, menu
+from twmd_registry.registry.keys import layers_text
+from twmd_registry.registry.metrics import entry
+from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
 
 AVERAGE = "Avg."
 """The column of an average over all groups and sets."""
@@ -42,7 +46,7 @@ class ExperimentRow(NamedTuple):
 
 
 class ExperimentCell(NamedTuple):
-    """One number of a row: a statistic, of `twmd_registry.papers.measures.MEASURES`, of a named column.
+    """One number of a row: a statistic, of `twmd_registry.papers.run.MEASURES`, of a named column.
 
     It is measured on a `unit`: a group (a language pair), a data set, or `AVERAGE`.
     """
@@ -188,3 +192,86 @@ def _resolve(row: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def _papers() -> dict[str, dict[str, Any]]:
     files = sorted((path for path in _FOLDER.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
     return {path.name.removesuffix(".toml"): tomllib.loads(path.read_text(encoding="utf-8")) for path in files}
+
+
+Metric = MetricSpec | str
+"""A specification, or the name of a metric of SacreBLEU."""
+OWN, _DEEP = "own", "last"
+_NO_KEYS = {"lexical", "member", "against", "half", "optional"}
+
+
+class Setting(NamedTuple):
+    """One way to compute a row, by the paper's name; `varied` has the values of the keys that the experiment varies.
+
+    `against`, `half` and `optional` are as in `Experiment.rows`; without `against`, the metric is correlated with the
+    ratings.
+    """
+
+    row: str
+    metric: Metric
+    varied: Mapping[str, Any]
+    against: Metric | None = None
+    half: str = ""
+    optional: bool = False
+
+    @property
+    def label(self) -> str:
+        """Return the row's name with the varied keys and their values."""
+        return " ".join([self.row, *(f"{key}={value}" for key, value in self.varied.items())])
+
+
+def make_settings(
+    experiment: Experiment, model: str, *, own: Sequence[int], asked: int | None, depth: int
+) -> list[Setting]:
+    """Make the settings of an experiment, row by row, the values of its last axis next to each other.
+
+    `own` are the layers of rows that read ``own``, `asked` is the hidden state that was asked for, `depth` the number
+    of layers.
+    """
+    result = []
+    axes = {key: range(1, depth + 1) if values == EVERY else values for key, values in experiment.vary.items()}
+    for row, keys in experiment.rows.items():
+        other = keys.get("against")
+        against = _metric(other, model, _layers(other, own, asked, depth)[0]) if other else None
+        used = {"preset", *entry(keys["metric"]).keys} if "metric" in keys else ()
+        shared = {key: value for key, value in experiment.keys.items() if key in used}
+        for values in itertools.product(*axes.values()):
+            varied = dict(zip(axes, values, strict=True))
+            applied = shared | keys | varied
+            for layers in _layers(applied, own, asked, depth):
+                metric = _metric(applied, model, layers)
+                result.append(Setting(row, metric, varied, against, keys.get("half", ""), keys.get("optional", False)))
+    return result
+
+
+def _layers(row: Mapping[str, Any], own: Sequence[int], asked: int | None, depth: int) -> list[list[int]]:
+    """Return the layers of every setting of a row, see `Experiment.rows`; none where the model is not deep enough."""
+    wanted = row.get("layer")
+    if wanted is None:
+        return [[]]
+    if wanted == OWN:
+        return [[layer] for layer in own]
+    if isinstance(wanted, int):
+        return [[wanted]]
+    if isinstance(wanted, float):
+        return [[round(depth * wanted) if asked is None else asked]]
+    several, number = wanted[len(_DEEP)] == ":", int(wanted[len(_DEEP) + 1 :])
+    if several:
+        return [list(range(max(1, depth - number + 1), depth + 1)) or [0]]
+    return [[depth - number]] if depth - number >= min(depth, 1) else []
+
+
+def _metric(row: Mapping[str, Any], model: str, layers: Sequence[int]) -> Metric:
+    """Return what a row is computed by, at some layers (none for those of the model's preset or rule)."""
+    if "lexical" in row:
+        return str(row["lexical"])
+    if "member" in row:
+        return spec_with_keys(row["member"])
+    keys = {key: value for key, value in row.items() if key not in {*_NO_KEYS, "metric", "preset"}}
+    if "members" not in row:
+        keys["model"] = model
+    if layers:
+        keys["layer"] = layers_text(layers)
+    if len(layers) == 1 and "aggregation" in keys:
+        keys["aggregation"] = "single"
+    return make_spec(row["metric"], row.get("preset"), **keys)

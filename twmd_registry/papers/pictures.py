@@ -13,8 +13,8 @@ from twmd_registry.align.sinkhorn import sinkhorn_plan
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError
 from twmd_registry.judgments.rated import RatedSegments, select
-from twmd_registry.papers.measures import roc_curve
 from twmd_registry.papers.reproduction import Reproduction, line_name
+from twmd_registry.papers.run import roc_curve
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.report import figures
 from twmd_registry.tensors import AlignmentSettings, PaddedTokens

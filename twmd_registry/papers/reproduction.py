@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 
 from twmd_registry.errors import InputError
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.correlation import LEAST_ROWS, correlate
 from twmd_registry.metaeval.side_by_side import FORMATS, MISSING, TextTable, as_text
-from twmd_registry.papers.experiment import UNNAMED, Experiment, ExperimentRow
-from twmd_registry.papers.row_metrics import Setting
-from twmd_registry.papers.sources import GroupedSegments
+from twmd_registry.papers.experiment import UNNAMED, Experiment, ExperimentRow, Setting
 from twmd_registry.registry.spec import MetricSpec
 
 Place = tuple[str, str]
 """A set and a group of it."""
+GroupedSegments = dict[str, dict[str, RatedSegments]]
+"""By set, then by group (a language pair, a subset), its segments in the order in which they are batched."""
 HERE, AGREEMENT = "here", "rank agreement"
 
 

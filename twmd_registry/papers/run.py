@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+from scipy.integrate import trapezoid
 
 from twmd_registry.engine.scorer import Scorer, make_scorer, score_all
-from twmd_registry.errors import ModelError, SpecError, warn
-from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.errors import FileError, InputError, ModelError, SpecError, warn
+from twmd_registry.judgments.rated import RatedSegments, select
+from twmd_registry.judgments.sets import FORMATS, read_hub
+from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.diagnosis import Diagnosis, diagnose
 from twmd_registry.metaeval.overlap import warn_about_overlap
 from twmd_registry.metaeval.side_by_side import score_lexically
-from twmd_registry.papers.experiment import AVERAGE, EVERY, Experiment, ExperimentCell
-from twmd_registry.papers.measures import measure
-from twmd_registry.papers.reproduction import Place, Reproduction
-from twmd_registry.papers.row_metrics import Metric, Setting, make_settings, own_layers, read_depth
-from twmd_registry.papers.sources import GroupedSegments, pair_lengths, read_sources, split_groups
+from twmd_registry.papers.experiment import (
+    AVERAGE,
+    EVERY,
+    OWN,
+    Experiment,
+    ExperimentCell,
+    Metric,
+    Setting,
+    make_settings,
+)
+from twmd_registry.papers.reproduction import GroupedSegments, Place, Reproduction
 from twmd_registry.progress import Progress, expect
-from twmd_registry.registry.names import EMBEDDED_MODEL
+from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.registry.spec import MetricSpec, make_spec
 
 Scores = Mapping[Metric, Mapping[Place, np.ndarray]]
 """By metric and place, a score per segment."""
@@ -53,10 +62,10 @@ def reproduce(
         _refuse(experiment, model, layer)
     rated = split_groups(experiments[0], read_sources(experiments[0], folder, hub=hub))
     with ExitStack() as stack:
-        depth = read_depth(model, options, stack) if any(map(_needs_depth, experiments)) else 1
+        depth = _read_depth(model, options, stack) if any(map(_needs_depth, experiments)) else 1
         settings = {}
         for experiment in experiments:
-            own = own_layers(experiment, model, layer, options, stack)
+            own = _own_layers(experiment, model, layer, options, stack)
             settings[experiment.name] = make_settings(experiment, model, own=own, asked=layer, depth=depth)
         every = [setting for own in settings.values() for setting in own]
         scorers = _open(every, options, stack)
@@ -90,6 +99,31 @@ def diagnose_words(
     result = diagnose(model, list(dict.fromkeys(rated.references)), options, progress=progress)
     shown = [k for k, centering in enumerate(result.centerings) if centering in experiment.centerings]
     return replace(result, centerings=tuple(result.centerings[k] for k in shown), estimates=result.estimates[shown])
+
+
+def _read_depth(model: str, options: RunOptions, stack: ExitStack) -> int:
+    """Return the number of a model's layers, 0 for word vectors; `stack` keeps the model loaded."""
+    spec = make_spec(MetricName.MOVERSCORE, "wmd", model=model, layer="last:1")
+    return int(stack.enter_context(Scorer(spec, options)).spec.layer or 0)
+
+
+def _own_layers(
+    experiment: Experiment, model: str, layer: int | None, options: RunOptions, stack: ExitStack
+) -> list[int]:
+    """Return the layers of the rows that read the model's ``own`` layer, ascending; none without such rows.
+
+    Without a `layer` that was asked for, they are those of the paper's numbers of this model, else of its preset or
+    rule. Raises SpecError where the preset reads several layers, or the model does not have the layer.
+    """
+    rows = (experiment.keys | keys for keys in experiment.rows.values())
+    if "layer" in experiment.vary or all(row.get("layer") != OWN for row in rows):
+        return []
+    if layer is None and (printed := {int(row.layer): 0 for row in experiment.printed if row.model == model}):
+        return list(printed)
+    read = stack.enter_context(Scorer(make_spec(MetricName.TWMD, model=model, layer=layer), options)).spec.layer
+    if not isinstance(read, int):
+        raise SpecError(f"{experiment.name} reads a single layer, and the preset of {model} reads {read}: set --layer.")
+    return [read + offset for offset in experiment.offsets]
 
 
 def _refuse(experiment: Experiment, model: str, layer: int | None) -> None:
@@ -244,3 +278,156 @@ def _places(cell: ExperimentCell, rated: GroupedSegments) -> GroupedSegments:
 
 def _size(cell: ExperimentCell, rated: GroupedSegments) -> int:
     return sum(len(segments.ratings) for groups in _places(cell, rated).values() for segments in groups.values())
+
+
+def read_sources(experiment: Experiment, folder: Path | None, *, hub: bool = False) -> dict[str, RatedSegments]:
+    """Read the sets of an experiment, each under one of its ``paths`` in the folder, or else from the Hub.
+
+    Raises FileError where there is no such folder, a required set or every set is missing, or a set is damaged.
+    """
+    if folder and not folder.is_dir():
+        places = ", ".join(source["paths"][0] for source in experiment.data.values())
+        raise FileError(f"{folder} is not a folder; expected a folder that holds {places}.")
+    result = {
+        name: next((folder / place for place in source["paths"] if (folder / place).exists()), None) if folder else None
+        for name, source in experiment.data.items()
+    }
+    needed = [name for name in experiment.data if name not in experiment.optional]
+    lacking = [experiment.data[name]["paths"][0] for name in needed if not result[name]]
+    if lacking:
+        raise FileError(f"expected {', '.join(dict.fromkeys(lacking))} in {folder}; not there.")
+    read, missing = {}, []
+    for name, source in experiment.data.items():
+        try:
+            read[name] = _read(source, result[name], hub=hub)
+        except FileError as error:
+            if result[name]:
+                raise
+            places = f" (no {' or '.join(source['paths'])} in {folder})" if folder else ""
+            missing.append(f"{name}{places}{f' ({error})' if hub else ''}")
+    if not read:
+        raise FileError(f"{experiment.name}: no data set can be read: {'; '.join(missing)}.")
+    for name in missing:
+        warn(f"left out: {name}.")
+    return read
+
+
+def _read(source: Mapping[str, object], path: Path | None, *, hub: bool) -> RatedSegments:
+    """Read a set, from the Hub where there is no path; a reference that a row has twice is read once."""
+    if path is None:
+        if not hub:
+            raise FileError("not there")
+        return read_hub(str(source["hub"]))
+    rated = FORMATS[str(source["format"])](path, **source.get("keys", {}))  # type: ignore[arg-type]
+    if source.get("by_length"):
+        rated = select(rated, np.argsort(pair_lengths(rated), kind="stable"))
+    references = [own if isinstance(own, str) else list(dict.fromkeys(own)) for own in rated.references]
+    return rated._replace(references=references)  # the best reference, which counts, is the same
+
+
+def pair_lengths(rated: RatedSegments) -> np.ndarray:
+    """Return the mean number of characters of a pair's two texts; shape (segments,)."""
+    pairs = zip(rated.predictions, rated.references, strict=True)
+    return np.array([(len(text) + len(other)) / 2 for text, other in pairs])
+
+
+def split_groups(experiment: Experiment, sources: Mapping[str, RatedSegments]) -> GroupedSegments:
+    """Select the groups of every set that the experiment names, in ``groups`` or as columns.
+
+    Raises FileError where a group has no row; other groups are left out with a warning.
+    """
+    units = dict.fromkeys(cell.unit for cell in experiment.cells)
+    columns = tuple(unit for unit in units if unit not in {AVERAGE, *experiment.data})
+    return {name: _groups_of(rated, experiment.groups.get(name, columns), name) for name, rated in sources.items()}
+
+
+def _groups_of(rated: RatedSegments, wanted: tuple[str, ...], name: str) -> dict[str, RatedSegments]:
+    if missing := [group for group in wanted if group not in rated.group]:
+        raise FileError(f"{name} has no row of {', '.join(missing)}: the table's groups are {', '.join(wanted)}.")
+    groups = np.array(rated.group)
+    kept = [group for group in dict.fromkeys(rated.group) if not wanted or group in wanted]
+    chosen = {group: np.flatnonzero(groups == group) for group in kept}
+    if others := sorted(set(rated.group) - set(chosen)):
+        rows = len(groups) - sum(map(len, chosen.values()))
+        warn(f"{name}: groups that the table does not have, left out: {', '.join(others)} ({rows} rows).")
+    return {group: select(rated, rows) for group, rows in chosen.items()}
+
+
+Measure = Callable[[np.ndarray, np.ndarray], float]
+"""From scores and ratings, shape (N,) each, to a number; raises InputError where it is undefined."""
+
+
+def roc_curve(scores: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the receiver operating characteristic from (0, 0) to (1, 1); tied scores are one point.
+
+    Returns false and true positive rates, ascending, shape (points,) each; raises InputError where all are of one class
+    or a score is not finite.
+    """
+    positives = int(positive.sum())
+    if not 0 < positives < len(positive):
+        raise InputError(f"a ROC curve needs both classes; {positives} of {len(positive)} are positive.")
+    if not np.isfinite(scores).all():
+        raise InputError("a ROC curve needs finite scores.")
+    order = np.argsort(-scores, kind="stable")
+    last_of_ties = np.flatnonzero(np.r_[np.diff(scores[order]) != 0, True])
+    true = np.cumsum(positive[order])[last_of_ties]
+    return np.r_[0, (last_of_ties + 1 - true) / (len(positive) - positives)], np.r_[0, true / positives]
+
+
+def roc_area(scores: np.ndarray, positive: np.ndarray) -> float:
+    """Return the area under the curve: how often a positive scores higher than a negative, ties counting half."""
+    false, true = roc_curve(scores, positive)
+    return float(trapezoid(true, false))
+
+
+def _of_half(scores: np.ndarray, ratings: np.ndarray, *, upper: bool) -> float:
+    """Correlate within one half of the ratings; segments of one rating are in the data's order."""
+    order, half = np.argsort(ratings, kind="stable"), len(ratings) // 2
+    rows = order[half:] if upper else order[:half]
+    return correlate("pearson", scores[rows], ratings[rows])
+
+
+def _outer_quarters(scores: np.ndarray, ratings: np.ndarray) -> float:
+    """Return the area under the ROC curve of the lowest against the highest quarter of the ratings."""
+    order, quarter = np.argsort(ratings, kind="stable"), len(ratings) // 4
+    rows = np.r_[order[:quarter], order[len(order) - quarter :]]
+    return roc_area(scores[rows], np.arange(2 * quarter) >= quarter)
+
+
+def _moment(scores: np.ndarray, ratings: np.ndarray, *, label: int, deviation: bool) -> float:
+    """Return the mean or the sample standard deviation of the scores of a class."""
+    own = scores[ratings == label]
+    if len(own) < 2:
+        raise InputError(f"2 or more segments of class {label} are needed, there are {len(own)}")
+    return float(own.std(ddof=1) if deviation else own.mean())
+
+
+MEASURES: dict[str, Measure] = {
+    **{name: partial(correlate, name) for name in ("pearson", "spearman", "kendall")},
+    "pearson-lower": partial(_of_half, upper=False),
+    "pearson-upper": partial(_of_half, upper=True),
+    "auc": lambda scores, ratings: roc_area(scores, ratings == 1),
+    "auc-quarters": _outer_quarters,
+    **{f"mean-{label}": partial(_moment, label=label, deviation=False) for label in (0, 1)},
+    **{f"deviation-{label}": partial(_moment, label=label, deviation=True) for label in (0, 1)},
+}
+"""Measures by their names in experiments."""
+
+
+def measure(samples: Sequence[tuple[np.ndarray, np.ndarray]], statistics: Sequence[str], place: str) -> np.ndarray:
+    """Measure several rows' scores on the same segments, called `place` in a warning of undefined numbers (NaN).
+
+    By row, scores and ratings of shape (N,) are given; returns shape (rows, statistics).
+    """
+    result = np.full((len(samples), len(statistics)), np.nan)
+    reasons: dict[int, str] = {}
+    for i, sample in enumerate(samples):
+        for j, statistic in enumerate(statistics):
+            try:
+                result[i, j] = MEASURES[statistic](*sample)
+            except InputError as error:
+                reasons.setdefault(i, str(error))
+    if reasons:
+        first = next(iter(reasons.values()))
+        warn(f"{place}: not every number is defined for {len(reasons)} of {len(samples)} rows; {first}")
+    return result

@@ -21,8 +21,8 @@ import torch
 from twmd_registry.encode.encoder import tokenise
 from twmd_registry.engine.scorer import scorer
 from twmd_registry.errors import InputError, warn
+from twmd_registry.judgments.corpora import HIGHEST, read_stsb
 from twmd_registry.judgments.rated import RatedSegments, join
-from twmd_registry.judgments.sentence_pairs import HIGHEST, read_stsb
 from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_encoder, load_tokenizer

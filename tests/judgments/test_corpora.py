@@ -11,7 +11,7 @@ import pytest
 
 from tests.judgments.test_readers import written
 from twmd_registry.errors import FileError
-from twmd_registry.judgments.generation import (
+from twmd_registry.judgments.corpora import (
     SUMMARY_RATINGS,
     read_data_to_text,
     read_summaries,

@@ -1,0 +1,341 @@
+"""Readers of rated corpora that research uses, each in the form in which it is distributed.
+
+Translations of the WMT metrics task and of MLQE-PE, DEMETR's edits; pairs of sentences rated by similarity or as
+paraphrases; generated texts and summaries.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from pathlib import Path
+
+from twmd_registry.errors import FileError, MissingExtraError, SpecError, menu, warn
+from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, read_json_lines
+from twmd_registry.judgments.reader import (
+    TableRow,
+    decode,
+    read_content,
+    read_csv,
+    read_lines,
+    read_rating,
+    read_rows,
+)
+
+TOO_SHORT = "rows without a rating, or with a text too short"
+SHORTEST = 2
+"""Rows with fewer characters in either text are dropped: the TWMD authors' protocol for WMT."""
+
+
+def read_wmt(path: Path) -> RatedSegments:
+    """Read JSON lines with ``lang, candidate, reference`` and ``score`` or ``rating``; grouped by language pair.
+
+    Rows that are not rated (null, NaN or empty) are dropped, and those with a text of fewer than `SHORTEST` characters.
+    """
+    return read_json_lines(path, _read_segment, TOO_SHORT)
+
+
+def _read_segment(row: TableRow) -> RatedRow:
+    name = "rating" if "score" not in row.values and "rating" in row.values else "score"
+    group, prediction, reference = row.label("lang"), row.text("candidate"), row.text("reference")
+    rating = row.rating(name)
+    if rating is None or len(prediction) < SHORTEST or len(reference) < SHORTEST:
+        return RatedRow(group, place=row.place)
+    return RatedRow(group, prediction, reference, rating)
+
+
+def read_mlqe(path: Path) -> RatedSegments:
+    """Read MLQE-PE as JSON lines with ``lang, candidate, reference, score`` and ``source``; grouped by language pair.
+
+    The reference is the translation as a person corrected it. It is tokenised in these data; Moses' rules of the target
+    language put it together again. Rows are dropped as by `read_wmt`. Raises MissingExtraError without `sacremoses`.
+    """
+    try:
+        from sacremoses import MosesDetokenizer
+    except ImportError as error:
+        raise MissingExtraError("MLQE-PE's references are tokenised: pip install 'twmd-registry[train]'") from error
+    detokenizer = functools.cache(MosesDetokenizer)
+
+    def read(row: TableRow) -> RatedRow:
+        read = _read_segment(row)
+        language, source = str(read.group).rpartition("-")[2], row.values.get("source")
+        source = source if isinstance(source, str) else None
+        return read._replace(source=source, reference=detokenizer(language).detokenize(str(read.reference).split()))
+
+    return read_json_lines(path, read, TOO_SHORT)
+
+
+def read_demetr(path: Path, first: str | None = None, by: str = "edit") -> RatedSegments:
+    """Read DEMETR (Karpinska et al. 2022): JSON lines with ``pert_name, id, mt_sent, pert_sent, eng_sent``.
+
+    A row is an item of two segments, rated 1 (``mt_sent``) and 0 (``pert_sent``), grouped by the kind of edit, or
+    ``by=position`` by the third of the sentence that the edit is in. Of every kind, the first `first` rows are read;
+    rows whose edit has changed nothing are dropped.
+    """
+    if first is not None and (not first.isdecimal() or int(first) < 1):
+        raise SpecError(f"first={first}: expected a whole number from 1.")
+    if by not in EDIT_GROUPS:
+        raise SpecError(f"by={by}: {menu(by, EDIT_GROUPS)}.")
+    most = int(first) if first else None
+
+    def pairs() -> Iterator[RatedRow]:
+        read = Counter[str]()
+        for row in read_rows(path, read_content(path), ".jsonl"):
+            kind, item = row.label("pert_name"), row.label("id")
+            read[kind] += 1
+            if most is None or read[kind] <= most:
+                reference, text, edited = (row.text(name) for name in ("eng_sent", "mt_sent", "pert_sent"))
+                if text.split() == edited.split():
+                    yield RatedRow(kind if by == "edit" else None, place=row.place)
+                    continue
+                group, place = kind, item
+                if by == "position":  # an id is one of a kind
+                    group, place = place_edit(text, edited), f"{kind} {item}"
+                yield RatedRow(group, text, reference, 1.0, place, "unedited", row.place)
+                yield RatedRow(group, edited, reference, 0.0, place, "edited", row.place)
+
+    return gather(pairs(), path, "rows whose edit has changed nothing")
+
+
+EDIT_GROUPS = ("edit", "position")
+"""What the rows of DEMETR are grouped by."""
+
+
+def place_edit(text: str, edited: str) -> str:
+    """Return the third of a text that an edit is in: of the words between those at both ends that have stayed, the
+    middle; ``whole`` for an edit that spans two thirds of the text or more. Tables sort the names.
+
+    >>> place_edit("it rained all day in town", "it rained all night in town")
+    '2nd third'
+    """
+    words, others = text.split(), edited.split()
+    start, kept = (
+        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(own, theirs, strict=False)))
+        for own, theirs in ((words, others), (words[::-1], others[::-1]))
+    )
+    end = len(words) - min(kept, len(words) - start, len(others) - start)
+    if 3 * (end - start) >= 2 * len(words):
+        return "whole"
+    return ("1st third", "2nd third", "3rd third")[min(2, int(3 * (start + end) / 2 / len(words)))]
+
+
+HIGHEST = 5.0
+"""The best rating; the worst is 0."""
+SENTENCES, RATINGS = "STS.input.", "STS.gs."
+
+
+def read_sts(folder: Path) -> RatedSegments:
+    """Read the rated pairs of a year, grouped by subset.
+
+    The folder holds ``STS.input.SUBSET.txt`` (two tab-separated sentences per line) and ``STS.gs.SUBSET.txt`` (a rating
+    per line; empty is unrated). A subset of which only one of the two files is there (STS13's SMT is distributed
+    without its sentences) is left out, named and counted.
+    """
+    sentences, ratings = _find(folder, SENTENCES), _find(folder, RATINGS)
+    rows: list[RatedRow] = []
+    for subset in sorted(sentences.keys() | ratings.keys()):
+        if subset in sentences and subset in ratings:
+            rows += _read_subset(subset, sentences[subset], ratings[subset])
+            continue
+        lines = len(read_lines(sentences.get(subset) or ratings[subset]))
+        missing = f"{RATINGS if subset in sentences else SENTENCES}{subset}.txt"
+        warn(f"{folder}: {subset} has no {missing}; left out with its {lines} lines.")
+        rows += [RatedRow(subset, place=f"{subset}, row {number}") for number in range(1, lines + 1)]
+    return gather(rows, folder)
+
+
+def _find(folder: Path, prefix: str) -> dict[str, Path]:
+    """Find the files of one kind, by subset."""
+    result = {path.name.removeprefix(prefix).removesuffix(".txt"): path for path in folder.glob(f"{prefix}*.txt")}
+    if not result:
+        raise FileError(f"{folder} holds no {prefix}SUBSET.txt; expected the folder of a year of STS.")
+    return result
+
+
+def _read_subset(subset: str, sentences: Path, ratings: Path) -> list[RatedRow]:
+    """Read the pairs of a subset."""
+    pairs, rated = read_lines(sentences), read_lines(ratings)
+    if len(pairs) != len(rated):
+        raise FileError(f"{ratings} has {len(rated)} lines, and {sentences.name} {len(pairs)}; expected as many.")
+    rows: list[RatedRow] = []
+    for number, (pair, rating) in enumerate(zip(pairs, rated, strict=True), 1):
+        first, tab, second = pair.partition("\t")
+        if not tab or "\t" in second:
+            raise FileError(f"{sentences}, row {number}: expected two sentences with a tab between them, got {pair!r}.")
+        value = read_rating(rating, f"{ratings}, row {number}", 0, HIGHEST) if rating.strip() else None
+        rows.append(RatedRow(subset, first, second, value, place=f"{subset}, row {number}"))
+    return rows
+
+
+def read_stsb(path: Path) -> RatedSegments:
+    """Read the STS benchmark: ``sentence1,sentence2,rating`` without a header."""
+    rows = []
+    for number, fields in enumerate(read_csv(path), 1):
+        where = f"{path}, row {number}"
+        if len(fields) != 3:
+            raise FileError(
+                f"{where}: expected sentence1,sentence2,rating, without a header; got {len(fields)} fields."
+            )
+        rows.append(RatedRow("stsb", fields[0], fields[1], read_rating(fields[2], where, 0, HIGHEST)))
+    return gather(rows, path)
+
+
+MRPC_HEADER = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
+QQP_HEADER = ["id", "qid1", "qid2", "question1", "question2", "is_duplicate"]
+CLASSES = {"0": 0.0, "1": 1.0}
+
+
+def read_mrpc(path: Path) -> RatedSegments:
+    """Read the Microsoft Research Paraphrase Corpus as distributed: tab-separated, quotes are letters like others."""
+    header, *lines = [line.split("\t") for line in read_lines(path)] or [[]]
+    _check_header(header, MRPC_HEADER, path)
+    rows = []
+    for number, fields in enumerate(lines, 2):
+        if len(fields) != len(MRPC_HEADER) or fields[0] not in CLASSES:
+            raise FileError(
+                f"{path}, row {number}: expected {', '.join(MRPC_HEADER)} between tabs, the first of them 0 or 1."
+            )
+        rows.append(RatedRow("mrpc", fields[3], fields[4], CLASSES[fields[0]]))
+    return gather(rows, path)
+
+
+def read_qqp(path: Path) -> RatedSegments:
+    """Read the Quora Question Pairs, tab-separated, with their fields in quotes (Quora's file) or without (GLUE's).
+
+    Both files hold rows without a question or of fewer fields; they are dropped.
+    """
+    plain = read_lines(path)
+    # In Quora's file a question may go on over a line's end, between quotes; in GLUE's a quote is a letter.
+    quoted = len(plain) > 1 and plain[1].startswith('"')
+    result = read_csv(path, delimiter="\t") if quoted else [line.split("\t") for line in plain]
+    header, *records = result or [[]]
+    _check_header(header, QQP_HEADER, path)
+    rows = []
+    for number, fields in enumerate(records, 2):
+        if len(fields) != len(QQP_HEADER) or not fields[3].strip() or not fields[4].strip():
+            rows.append(RatedRow(place=f"row {number}"))
+            continue
+        if fields[5] not in CLASSES:
+            raise FileError(f"{path}, row {number}: is_duplicate is 0 or 1, not {fields[5]!r}.")
+        rows.append(RatedRow("qqp", fields[3], fields[4], CLASSES[fields[5]]))
+    return gather(rows, path)
+
+
+def _check_header(fields: list[str], wanted: list[str], path: Path) -> None:
+    if fields != wanted:
+        got = ", ".join(fields) or "nothing"
+        raise FileError(f"{path}, row 1: expected the header {', '.join(wanted)} between tabs; got {got}.")
+
+
+DATA_TO_TEXT_RATINGS = ("informativeness", "naturalness", "quality")
+SUMMARY_RATINGS = ("coherence", "consistency", "fluency", "relevance")
+TAC_RATINGS = ("pyr_score", "responsiveness")
+SHORTEST_SUMMARY = 2
+"""Sentences of a summary of TAC that is read."""
+
+
+def read_data_to_text(path: Path, rating: str = "quality") -> RatedSegments:
+    """Read BAGEL or SFHOTEL (Novikova et al. 2017): lines with ``id, prediction, references`` and three ratings.
+
+    An ``id`` numbers rows, not inputs: the data do not say which rows share an input, so `item` is None.
+    """
+    _check_name(rating, DATA_TO_TEXT_RATINGS, path)
+
+    def read(row: TableRow) -> RatedRow:
+        value = row.rating(rating)
+        if value is None:
+            return RatedRow(place=row.place)
+        return RatedRow(path.stem, row.text("prediction"), row.texts("references"), value)
+
+    return read_json_lines(path, read)
+
+
+def read_summeval(path: Path, rating: str = "relevance") -> RatedSegments:
+    """Read SummEval (Fabbri et al. 2021): ``id, model_id, decoded, references`` and the experts' ratings.
+
+    ``reference``, a text or a list, may stand for ``references``; ``expert_annotations`` is a list of ratings by name,
+    whose mean is taken. Summaries that not every expert has rated are dropped.
+    """
+    _check_name(rating, SUMMARY_RATINGS, path)
+
+    def read(row: TableRow) -> RatedRow:
+        experts = row.take("expert_annotations")
+        if not isinstance(experts, list) or not all(isinstance(expert, dict) for expert in experts):
+            raise FileError(f"{row.where}: expected a list of ratings by name as expert_annotations, not {experts!r}.")
+        rows = [TableRow(f"{row.where}, expert {number}", expert) for number, expert in enumerate(experts, 1)]
+        given = [value for expert in rows if (value := expert.rating(rating)) is not None]
+        if not given or len(given) < len(rows):
+            return RatedRow(place=row.place)
+        references = row.texts("reference" if "reference" in row.values else "references")
+        texts, labels = (row.text("decoded"), references), (row.label("id"), row.label("model_id"), row.place)
+        return RatedRow("summeval", *texts, sum(given) / len(given), *labels)
+
+    return read_json_lines(path, read)
+
+
+def read_summaries(path: Path, rating: str | None = None) -> RatedSegments:
+    """Read rated summaries of several systems, such as REALSumm's (Bhandari et al. 2020).
+
+    Lines have ``doc, system, prediction, references`` and ``ratings``, numbers by name, of which `rating` is taken; it
+    may be left out where there is only one.
+    """
+
+    def read(row: TableRow) -> RatedRow:
+        ratings = row.take("ratings")
+        if not isinstance(ratings, dict) or not ratings:
+            raise FileError(f"{row.where}: expected numbers by name as ratings, not {ratings!r}.")
+        if rating is None and len(ratings) > 1:
+            raise FileError(f"{row.where}: which rating? Add ,rating=NAME; {menu('', ratings)}.")
+        name = rating or next(iter(ratings))
+        _check_name(name, ratings, path)
+        value = TableRow(f"{row.where}, ratings", ratings).rating(name)
+        if value is None:
+            return RatedRow(place=row.place)
+        texts, labels = (row.text("prediction"), row.texts("references")), (row.label("doc"), row.label("system"))
+        return RatedRow(path.name.partition(".")[0], *texts, value, *labels, row.place)
+
+    return read_json_lines(path, read)
+
+
+def read_tac(path: Path, rating: str = TAC_RATINGS[0]) -> RatedSegments:
+    """Read summaries of the Text Analysis Conference, ``tac.09.mds.gen.resp-pyr`` (Peyrard et al. 2017).
+
+    The file is a JSON object: by topic, ``references``, each with a list of sentences as ``text``, and
+    ``annotations``, each with ``summ_id``, ``text``, and the ratings. The topic is group and item, the ``summ_id`` the
+    system. As in MoverScore's code, summaries of a single sentence are dropped.
+    """
+    _check_name(rating, TAC_RATINGS, path)
+    try:
+        topics = json.loads(decode(path, read_content(path)))
+    except json.JSONDecodeError as error:
+        raise FileError(f"{path}: expected a JSON object of topics ({error}): was it cut off?") from error
+    try:
+        rows = list[RatedRow]()
+        for topic, own in topics.items():
+            references = [_join(reference["text"]) for reference in own["references"]]
+            if not references:
+                raise FileError(f"{path}, {topic}: expected references; there is none.")
+            for number, summary in enumerate(own["annotations"], 1):
+                place, texts = f"{topic}, annotation {number}", (_join(summary["text"]), references)
+                is_read = len(summary["text"]) >= SHORTEST_SUMMARY
+                value = read_rating(summary[rating], f"{path}, {place}") if is_read else None
+                rows.append(RatedRow(topic, *texts, value, topic, str(summary["summ_id"]), place))
+    except (AttributeError, KeyError, TypeError) as error:
+        expected = "expected a JSON object of topics with references and annotations, as TAC's .gen.resp-pyr"
+        missing = f"there is no {error}" if isinstance(error, KeyError) else error
+        raise FileError(f"{path}: {expected}; {missing}.") from error
+    return gather(rows, path, "summaries of a single sentence")
+
+
+def _join(sentences: object) -> str:
+    if not isinstance(sentences, list):
+        raise TypeError(f"expected a list of sentences as text, not {sentences!r}")
+    return " ".join(sentences)
+
+
+def _check_name(rating: str, names: Iterable[str], path: Path) -> None:
+    if rating not in names:
+        raise FileError(f"{path}: no rating is called {rating!r}; {menu(rating, names)}.")
