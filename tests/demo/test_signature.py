@@ -9,7 +9,7 @@ import pytest
 
 import twmd_registry
 from twmd_registry.cli import main
-from twmd_registry.demo.signature_tab import explain_signature
+from twmd_registry.demo.answers import explain_signature
 from twmd_registry.errors import SignatureError
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import MetricName

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import twmd_registry
-from twmd_registry.demo import table_scores
-from twmd_registry.demo.table_scores import HEADERS, LARGEST, MOST_ROWS, NOTHING, read_pasted, read_upload, score_file
+from twmd_registry.demo import answers
+from twmd_registry.demo.answers import FILE_HEADERS, LARGEST, MOST_ROWS, NOTHING, read_pasted, read_upload, score_file
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.record.file import parse_record
 
@@ -121,7 +121,7 @@ def scored() -> dict[str, Any]:
 def test_scores_are_those_of_the_scorer(scored: dict[str, Any]) -> None:
     for k, metric in enumerate(("twmd", "stsscore")):
         expected = twmd_registry.scorer(metric).score(PREDICTIONS, REFERENCES)
-        row = dict(zip(HEADERS, scored["rows"][k], strict=True))
+        row = dict(zip(FILE_HEADERS, scored["rows"][k], strict=True))
         numbers = (
             min(expected.scores),
             statistics.median(expected.scores),
@@ -170,7 +170,7 @@ def test_every_metric_has_a_histogram(scored: dict[str, Any]) -> None:
 
 def test_file_that_takes_too_long_is_given_up_and_the_next_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(table_scores, "PATIENCE_S", 0.0)
+        patch.setattr(answers, "PATIENCE_S", 0.0)
         with pytest.raises(InputError, match="takes more than 0 s and was given up: try a smaller file"):
             score_file(read_pasted(CSV), ["sbert"], "embedded")
     assert score_file(read_pasted(CSV), ["sbert"], "embedded")["segment_headers"][-1] == "sbert"

@@ -9,8 +9,8 @@ import pytest
 
 import twmd_registry
 from twmd_registry.demo import tabs
+from twmd_registry.demo.answers import HEADERS, LONGEST, MOST_TOKENS, NOTHING, score_texts
 from twmd_registry.demo.choices import METRICS, PageSettings
-from twmd_registry.demo.texts import HEADERS, LONGEST, MOST_TOKENS, NOTHING, score_texts
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.spec import make_spec
 
@@ -97,7 +97,7 @@ def test_call_with_texts_of_another_type_is_refused(hypothesis: Any, references:
 def test_preset_that_compares_with_the_source_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
     against = twmd_registry.scorer("twmd", against="source").requested
     monkeypatch.setattr(
-        "twmd_registry.demo.texts.spec_of", lambda name, _: against if name == "twmd" else make_spec(name)
+        "twmd_registry.demo.answers.spec_of", lambda name, _: against if name == "twmd" else make_spec(name)
     )
     with pytest.raises(InputError, match="write the source, too"):
         score_texts(HYPOTHESIS, REFERENCES, "twmd", PageSettings())

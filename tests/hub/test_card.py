@@ -17,7 +17,7 @@ import twmd_registry
 from tests.conftest import shared
 from twmd_registry.cli import main
 from twmd_registry.hub import metrics_with_card
-from twmd_registry.hub.card import (
+from twmd_registry.hub.space import (
     CORRELATIONS,
     DATA,
     SDK_VERSION,

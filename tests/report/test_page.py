@@ -22,8 +22,7 @@ from twmd_registry.record.content import Resampling, SystemComparison
 from twmd_registry.record.file import parse_record
 from twmd_registry.registry.names import Statistic
 from twmd_registry.report import html_report
-from twmd_registry.report.histogram import BINS, counts_by_bin
-from twmd_registry.report.html_report import correlations, legible, report_page
+from twmd_registry.report.html_report import BINS, correlations, counts_by_bin, legible, report_page
 
 REFERENCES = ["a cat was sitting on the mat", "it is raining", "the shop opens at nine", "she sold her old red bicycle"]
 GOOD = ["the cat sat on the mat", "it rains", "the shop opens at nine", "she sold the old bicycle"]

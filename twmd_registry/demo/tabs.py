@@ -16,7 +16,8 @@ from typing import Any
 
 import gradio as gr
 
-from twmd_registry.demo import signature_tab, table_scores, texts
+from twmd_registry.demo import answers
+from twmd_registry.demo.answers import LARGEST, MOST_ROWS, SUFFIXES, read_pasted, read_upload
 from twmd_registry.demo.choices import (
     AS_PRESET,
     CENTERINGS,
@@ -26,7 +27,6 @@ from twmd_registry.demo.choices import (
     PageSettings,
     offered_presets,
 )
-from twmd_registry.demo.table_scores import LARGEST, MOST_ROWS, SUFFIXES, read_pasted, read_upload
 from twmd_registry.errors import InputError, TwmdError
 from twmd_registry.report.template import render
 
@@ -87,8 +87,8 @@ def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
         raise InputError("expected a text as hypothesis and a list of texts as references, as in ['the cat', 'a cat'].")
     lines = "\n".join(" ".join(text.split("\n")) for text in references)
     settings = PageSettings(preset, temperature, iterations, centering)
-    rows, _, signature, notices = texts.score_texts(hypothesis, lines, metric, settings, source)
-    return {"scores": _by_header(texts.HEADERS, rows), "signature": signature, "notices": notices}
+    rows, _, signature, notices = answers.score_texts(hypothesis, lines, metric, settings, source)
+    return {"scores": _by_header(answers.HEADERS, rows), "signature": signature, "notices": notices}
 
 
 def answer_texts(
@@ -96,12 +96,12 @@ def answer_texts(
 ) -> tuple[str, str, str, str]:
     """Score two texts: notices or the error, the table, the signature, the plan."""
     try:
-        rows, picture, line, notices = texts.score_texts(
+        rows, picture, line, notices = answers.score_texts(
             hypothesis, references, metric, PageSettings(*settings), source
         )
     except TwmdError as error:
         return _messages(error=error), "", "", ""
-    scores = _table(headers=texts.HEADERS, rows=rows, kind="numbers")
+    scores = _table(headers=answers.HEADERS, rows=rows, kind="numbers")
     return _messages(notices=notices), scores, line, f'<div class="twmd-plan">{picture}</div>'
 
 
@@ -156,7 +156,7 @@ def score_table(table: str, metrics: list[str], preset: str = "embedded") -> dic
         metrics: Names of metrics.
         preset: A preset; metrics that have none of this name take their default.
     """
-    return table_scores.score_file(read_pasted(table), metrics, preset)
+    return answers.score_file(read_pasted(table), metrics, preset)
 
 
 def add_file_tab(metric: str) -> None:
@@ -196,12 +196,12 @@ def answer_file(cache: Path, upload: str | None, pasted: str, metrics: list[str]
         return _show_error("There are an uploaded file and a pasted table: remove the file or the table.")
     try:
         uploaded = read_upload(Path(upload)) if upload else read_pasted(pasted)
-        result = table_scores.score_file(uploaded, metrics, preset)
+        result = answers.score_file(uploaded, metrics, preset)
     except TwmdError as error:
         return _show_error(str(error))
     # The scores of a file may arrive after the visitor has chosen another: they name their file.
     title = _messages(notices=[f"Scores of {uploaded[0].name}:"])
-    whole = title + _table(headers=table_scores.HEADERS, rows=result["rows"], kind="numbers")
+    whole = title + _table(headers=answers.FILE_HEADERS, rows=result["rows"], kind="numbers")
     files, problems = write_downloads(result["tsv"], result["record"], cache)
     scores = len(result["segment_headers"]) - len(ROW_WIDTHS)
     rows = gr.Dataframe(
@@ -241,7 +241,7 @@ def explain_signature(text: str) -> dict[str, Any]:
     Args:
         text: A signature, long or short.
     """
-    fields, command, notices = signature_tab.explain_signature(text)
+    fields, command, notices = answers.explain_signature(text)
     headers = ("key", "value", "meaning", "default")
     return {"fields": _by_header(headers, fields), "command": command, "notices": notices}
 
@@ -249,10 +249,10 @@ def explain_signature(text: str) -> dict[str, Any]:
 def answer_signature(text: str) -> tuple[str, str, str]:
     """Explain a signature: notices or the error, the table of its fields, the command."""
     try:
-        fields, command, notices = signature_tab.explain_signature(text)
+        fields, command, notices = answers.explain_signature(text)
     except TwmdError as error:
         return _messages(error=error), "", ""
-    return _messages(notices=notices), _table(headers=signature_tab.HEADERS, rows=fields, kind="words"), command
+    return _messages(notices=notices), _table(headers=answers.FIELD_HEADERS, rows=fields, kind="words"), command
 
 
 def add_signature_tab() -> None:

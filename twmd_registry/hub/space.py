@@ -1,18 +1,139 @@
-"""A metric's Space: the folder that the Hub shows and that ``evaluate.load`` reads, and its upload."""
+"""A metric's Space: its card with every fact from the registry, the folder that ``evaluate.load`` reads, its upload."""
 
 from __future__ import annotations
 
 import re
 import tempfile
+import tomllib
+from collections.abc import Iterable
+from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from twmd_registry.errors import FileError, SpecError
+from twmd_registry.engine.result import COUNTS
+from twmd_registry.errors import FileError, SpecError, menu
 from twmd_registry.hub import metrics_with_card
-from twmd_registry.hub.card import write_card
+from twmd_registry.papers.experiment import AVERAGE, UNNAMED, read_experiment
 from twmd_registry.plugins.evaluate.hook import path
+from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.metrics import CATALOGUE
+from twmd_registry.registry.names import EMBEDDED_READS, MetricName
 from twmd_registry.registry.paths import read_secret, write_file
+from twmd_registry.registry.presets import PACKAGED, Preset, default_preset, presets_of
+from twmd_registry.registry.signature import canonical
+from twmd_registry.report.citation import bibtex
+from twmd_registry.report.template import render
 from twmd_registry.version import __version__
+
+SDK_VERSION = "6.31.0"
+"""The Gradio that a Space runs."""
+DATA = {"wmt17": "WMT17, mean of 7 language pairs into English", "stsb-test": "STS-B, test set"}
+"""The data sets of ``data/agreement.tsv``, in words."""
+CORRELATIONS = {"pearson": "Pearson r", "spearman": "Spearman rho", "kendall": "Kendall tau-b"}
+"""The correlations there, in words."""
+_PACKAGE = resources.files("twmd_registry")
+
+
+def card_text(metric: str) -> dict[str, Any]:
+    """Read the hand-written part of a metric's card, ``data/cards/METRIC.toml``; texts are Markdown.
+
+    `example` has the texts that every card scores, `scores` the scores of the embedded preset to three digits: of the
+    examples, of `unrelated` texts (every tenth prediction of WMT17 against the reference 1,960 rows further on) and of
+    unrelated `words` (400 pairs of the vocabulary's words of three ASCII letters or more: every tenth of the first
+    4,000 against the word 4,000 further on); `papers` are rows of the papers' tables. Raises SpecError without a card.
+    """
+    if metric not in metrics_with_card():
+        raise SpecError(f"there is no card for {metric!r}; {menu(metric, metrics_with_card())}.")
+    own, shared = (
+        tomllib.loads(_PACKAGE.joinpath(f"data/cards/{name}.toml").read_text(encoding="utf-8"))
+        for name in (metric, "shared")
+    )
+    return own | {"example": shared["example"], "limitations": own["limitations"] + shared["limitations"]}
+
+
+def write_card(metric: str) -> str:
+    """Write a metric's card in Markdown: front matter, and the sections that the Hub's metric cards have.
+
+    Its Python examples are doctests that build on each other. Raises SpecError for a metric without a card.
+    """
+    text, name = card_text(metric), MetricName(metric)
+    facts, default = CATALOGUE[name], default_preset(name, None)
+    sides = ["precision", "recall", "f1"] if facts.two_sided else []
+    card = render(
+        "metric_card.md",
+        "hub",
+        metric=metric,
+        facts=facts,
+        text=text,
+        default=default,
+        presets=[preset for preset in presets_of(name).values() if preset.source == PACKAGED],
+        keys=_keys(default, facts.keys),
+        result_keys=sorted([str(metric), "scores", "signature", *sides, *COUNTS, "letters_Latin"]),
+        signature=replace(canonical(default), nrefs="1"),
+        values=_values(name, text["papers"]),
+        bibtex=bibtex([facts.citation]),
+        sdk_version=SDK_VERSION,
+        embedded_reads=EMBEDDED_READS,
+    )
+    return f"{card}\n"
+
+
+def _keys(preset: Preset, names: Iterable[str]) -> list[list[str]]:
+    """Return a row per key: its name, its value in a preset, its meaning, what it accepts."""
+    values, rows = canonical(preset).spec.values(), []
+    for name in names:
+        key = KEYS[name]
+        value = values.get(name, key.neutral)
+        cells = (f"`{name}`", "-" if value is None else f"`{key.format(value)}`", key.about, key.accepts)
+        rows.append([cell.replace("|", "\\|") for cell in cells])
+    return rows
+
+
+def measured_correlations() -> list[tuple[str, ...]]:
+    """Read ``data/agreement.tsv``, the correlations of the embedded presets as shipped.
+
+    Per row: data set, metric, correlation, group (a language pair, or ``mean``), 100 times the correlation and half the
+    width of its bootstrap 95% interval, both as printed.
+    """
+    _, _, *lines = _PACKAGE.joinpath("data/agreement.tsv").read_text(encoding="utf-8").splitlines()
+    return [tuple(line.split("\t")) for line in lines]
+
+
+def paper_correlations(table: str, row: str) -> list[tuple[str, str, dict[str, str]]]:
+    """Return the correlations that a paper prints in a row of a table of `twmd_registry.papers`.
+
+    Per model: data set, source, and 100 times the correlations by name, as printed.
+    """
+    experiment = read_experiment(table)
+    paper, data = experiment.about.partition(":")[0], "stsb-test" if "STS-B" in experiment.data else "wmt17"
+    decimals = experiment.decimals if experiment.scale == 100 else experiment.decimals - 2
+    entries = []
+    for printed in experiment.printed:
+        if printed.metric == row:
+            values = {
+                cell.statistic: f"{100 * value / experiment.scale:.{decimals}f}"
+                for cell, value in zip(experiment.cells, printed.values, strict=True)
+                if cell.unit in {AVERAGE, "STS-B"}
+            }
+            model = "" if printed.model == UNNAMED else f" on {printed.model}"
+            entries.append((DATA[data], f"{paper}: {row}{model}", values))
+    return entries
+
+
+def _values(metric: MetricName, papers: list[dict[str, str]]) -> list[list[str]]:
+    """Return the table of correlations, ours and the papers', with its two head rows."""
+    own: dict[str, dict[str, str]] = {}
+    for data, name, correlation, group, value, half_width in measured_correlations():
+        if name == metric and group == "mean":
+            own.setdefault(data, {})[correlation] = f"**{value} ±{half_width}**"
+    ours = [(about, "**embedded preset**", own[data]) for data, about in DATA.items() if data in own]
+    entries = [*ours, *(entry for row in papers for entry in paper_correlations(**row))]
+    used = [name for name in CORRELATIONS if any(name in values for *_, values in entries)]
+    head = ["data", "whose", *(f"{CORRELATIONS[name]} x 100" for name in used)]
+    rows = [[data, source, *(values.get(name, "-") for name in used)] for data, source, values in entries]
+    return [head, ["---"] * len(head), *rows]
+
 
 APP = '''\
 """The page of the Space."""

@@ -23,7 +23,6 @@ from twmd_registry.record.content import MetricColumn, Record, SystemComparison
 from twmd_registry.record.file import record_text
 from twmd_registry.registry.names import Statistic
 from twmd_registry.report.alignment_picture import check_drawable, heat_maps, title
-from twmd_registry.report.histogram import histogram, line_style
 from twmd_registry.report.segments import (
     Highlight,
     disagreements,
@@ -44,6 +43,12 @@ FAINT = 0.02
 PAGE_BYTES, PICTURES_BYTES = 4_800_000, 1_000_000
 """Pictures fill a page up to the first, and may take the second where texts leave less; further ones are left out."""
 TOO_LARGE = "the page would be too large with it; 'twmd align' draws it."
+BINS = 30
+ROUNDING = 1e-9
+COLOURS = 6
+"""Systems with a colour of their own, ``--s0`` to ``--s5`` in the page's style; more of them differ by their dashes."""
+WIDTH, HEIGHT, TOP, BOTTOM, SIDE = 360, 150, 8, 18, 8
+"""In the units of the drawing."""
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _UNSAFE = re.compile(f"[<>&\u2028\u2029{_BIDI}\ud800-\udfff]")
 _INVISIBLE = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff{_BIDI}]")
@@ -239,6 +244,41 @@ def _distribution(column: MetricColumn) -> tuple[str, int, list[list[str]]]:
         drawing = histogram(known, f"histogram of the segment scores by {column.name}", _digits(column))
     quartiles = [np.quantile(own, (0, 0.25, 0.5, 0.75, 1)) if len(own) else np.full(5, np.nan) for own in known]
     return drawing, int((~np.isfinite(scores)).sum()), [[_shown(column, value) for value in own] for own in quartiles]
+
+
+def counts_by_bin(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Count finite values by system, shape (N,) each, in `BINS` bins from the lowest to the highest value of all.
+
+    Where all values are equal but for rounding, the bins are from 0.5 below to 0.5 above them. Returns counts, shape
+    (systems, bins), and edges, shape (bins + 1,).
+    """
+    pooled = np.concatenate(values)
+    low, high = float(pooled.min()), float(pooled.max())
+    equal = high - low <= ROUNDING * max(1.0, abs(low), abs(high))
+    edges = np.histogram_bin_edges(pooled, BINS, range=(low - 0.5, high + 0.5) if equal else None)
+    return np.array([np.histogram(own, edges)[0] for own in values]), edges
+
+
+def histogram(values: Sequence[np.ndarray], label: str, digits: int) -> str:
+    """Draw a histogram of finite values by system, at least one, as an SVG element.
+
+    `label` describes it for readers who cannot see it; `digits` are of the numbers at its ends.
+    """
+    counts, edges = counts_by_bin(values)
+    bottom, step = HEIGHT - BOTTOM, (WIDTH - 2 * SIDE) / BINS
+    heights = bottom - (bottom - TOP) * counts / counts.max()
+    outlines = [
+        (line_style(i), "".join(f"V{y:.1f}H{SIDE + step * (k + 1):.1f}" for k, y in enumerate(own)))
+        for i, own in enumerate(heights)
+    ]
+    low, high = (f"{end:.{digits}f}" for end in (edges[0], edges[-1]))
+    size, most = (WIDTH, HEIGHT, bottom, SIDE), int(counts.max())
+    return render("histogram.svg", size=size, label=label, low=low, high=high, most=most, outlines=outlines)
+
+
+def line_style(i: int) -> str:
+    """Return the CSS classes of a system's line: a colour, and dashes that differ without colours."""
+    return f"line c{i % COLOURS} d{i % 4}"
 
 
 def _highlights(report: Report, room: int) -> list[tuple[Highlight, list[dict[str, str]]]]:

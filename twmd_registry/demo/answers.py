@@ -1,0 +1,255 @@
+"""What the page answers: scores of two texts, scores of a table, a signature explained."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from twmd_registry.demo.choices import METRICS, PageSettings, notices_of_preset, spec_of
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.scorer import make_scorer, score_all
+from twmd_registry.errors import FileError, InputError, SpecError, collect_warnings
+from twmd_registry.judgments.reader import USUAL_REFERENCES, TableRow, read_rows
+from twmd_registry.record.content import InputFile, SystemComparison, column_of, make_record
+from twmd_registry.record.file import record_text
+from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.metrics import entry
+from twmd_registry.registry.names import EMBEDDED_MODEL, OUTPUTS
+from twmd_registry.registry.signature import parse_signature
+from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
+from twmd_registry.report.alignment_picture import READING, check_drawable, heat_maps
+from twmd_registry.report.html_report import histogram
+from twmd_registry.report.table import sentence_lines
+from twmd_registry.report.template import render
+
+HEADERS = ("metric", "score", "P", "R", "F1")
+FILE_HEADERS = (*HEADERS, "lowest", "median", "highest")
+"""Corpus score, precision, recall and F1; lowest, median and highest score of a row."""
+FIELD_HEADERS = ("key", "value", "meaning", "default?")
+NOTHING = "-"
+LONGEST = 2_000
+"""Characters of each side that are read; a notice names the rest."""
+MOST_TOKENS = 60
+"""Tokens of a side up to which a plan is drawn while a visitor types."""
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
+LARGEST = 2_000_000
+"""Bytes of the largest file."""
+MOST_ROWS = 2_000
+PREDICTION, REFERENCE = "prediction", "reference"
+"""The column of the predictions, and the prefix of all columns of references."""
+UploadedTable: TypeAlias = tuple[InputFile, list[int], list[str], list[list[str]], list[str] | None]
+"""The file for a record; the number of every row in the file, from 1; predictions; lists of references; the texts of
+the column source, None where a row has none.
+"""
+DIGITS = 6
+PATIENCE_S = 600.0
+"""Seconds after which a file is given up."""
+SHOWN = 200
+"""Characters of a text that the table of rows shows."""
+ABOUT = {
+    "nrefs": "references of every segment; var when their number varies",
+    "bs": "bootstrap resamples behind an interval or a test",
+    "ar": "trials of an approximate randomisation test",
+    "seed": "of the resampling",
+    "version": "of this package, when it was scored",
+}
+"""Fields of a signature beside the keys of a specification."""
+Field: TypeAlias = tuple[str, str, str, str]
+"""Texts for `FIELD_HEADERS`; the last is ``yes``, ``no, VALUE``, or empty without a default of the named model."""
+
+
+def _row(name: str, values: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, ...]:
+    """Return a metric's row of a table: its numbers of these keys, `NOTHING` for what it does not have."""
+    return name, *(f"{values[key]:.4f}" if key in values else NOTHING for key in keys)
+
+
+def score_texts(
+    hypothesis: str, references: str, metric: str, settings: PageSettings, source: str = ""
+) -> tuple[list[tuple[str, ...]], str, str, list[str]]:
+    """Score one text against its references, one per line, by every metric; each side is cut to `LONGEST` characters.
+    Metrics of presets with ``against=source`` compare it with `source`, where it is not blank.
+
+    Returns per metric a row of `HEADERS`, with `NOTHING` for a number that does not exist; the plan of `metric` as
+    HTML, or why there is none; its signature; notices. Raises InputError for a blank side, and SpecError where the
+    settings are not possible for `metric`.
+    """
+    entry(metric)
+    texts = [line.strip() for line in references[:LONGEST].split("\n") if line.strip()]
+    if not hypothesis[:LONGEST].strip() or not texts:
+        raise InputError("write a hypothesis and at least one reference.")
+    notices = [
+        f"{name} cut to the first {LONGEST:,} of {len(text):,} characters: score longer texts in a file."
+        for name, text in (("hypothesis", hypothesis), ("references", references), ("source", source))
+        if len(text) > LONGEST
+    ]
+    with collect_warnings() as warnings:
+        specs = {metric: spec_of(metric, settings)}
+        for name in METRICS:
+            try:
+                specs.setdefault(name, spec_of(name, settings))
+            except SpecError as error:
+                notices.append(f"{name}: {error}")
+        sources = [source[:LONGEST]] if source.strip() else None
+        if specs[metric].against and sources is None:
+            raise InputError(f"{metric} compares the hypothesis with its source here: write the source, too.")
+        for name in [name for name, spec in specs.items() if spec.against and sources is None]:
+            notices.append(f"{name}: it compares the hypothesis with its source, which is not given.")
+            del specs[name]
+        sets = score_all([make_scorer(spec) for spec in specs.values()], [hypothesis[:LONGEST]], [texts], sources)
+        by_metric = dict(zip(specs, sets, strict=True))
+        picture = _draw_plan(by_metric[metric])
+    notices += notices_of_preset(METRICS, settings.preset)
+    rows = [_row(name, by_metric[name].as_dict() if name in by_metric else {}, (name, *OUTPUTS)) for name in METRICS]
+    return rows, picture, str(by_metric[metric].signature), [*notices, *dict.fromkeys(warnings)]
+
+
+def _draw_plan(scores: ScoreSet) -> str:
+    """Draw the plan of one segment and its reference with the highest score as HTML, or explain why there is none."""
+    try:
+        alignment = scores.explain(0)  # a regression model has no plan; an ensemble's members have their own
+        check_drawable(alignment, MOST_TOKENS)
+    except (InputError, SpecError) as error:
+        return f"<p>{escape(str(error))}</p>"
+    return READING + heat_maps(alignment)
+
+
+def read_upload(path: Path) -> UploadedTable:
+    """Read a file of `SUFFIXES` with a column ``prediction`` and columns whose names begin with ``reference``.
+
+    A cell of JSON lines may be a list of references. Where there are several columns, an empty cell is no reference.
+    Raises FileError, which names the file without its folder, and the row.
+    """
+    try:
+        return _read_table(path.name, path.read_bytes(), path.suffix.lower())
+    except FileNotFoundError as error:
+        raise FileError(f"{path.name}: this file was deleted; upload it again.") from error
+
+
+def read_pasted(text: str) -> UploadedTable:
+    """Read a pasted table as `read_upload` reads a file; its first line shows the format: JSON, tabs, or commas."""
+    text = text.rstrip("\n") + "\n"
+    if not text.strip():
+        columns = f"with the columns {PREDICTION} and {REFERENCE}"
+        raise FileError(f"Nothing to score: upload or paste a table {columns}.")
+    first = next(filter(str.strip, text.splitlines()))
+    form = ".jsonl" if first.lstrip().startswith("{") else ".tsv" if "\t" in first else ".csv"
+    try:
+        return _read_table(f"pasted{form}", text.encode(), form)
+    except UnicodeEncodeError as error:
+        raise FileError(f"pasted{form} is not valid Unicode: lone surrogate at character {error.start}.") from error
+
+
+def _read_table(name: str, content: bytes, form: str) -> UploadedTable:
+    if len(content) > LARGEST:
+        raise FileError(f"{name} has more than {LARGEST:,} bytes: 'twmd score' reads files of any size.")
+    # Compressed files are refused: a small file may unpack to more than fits into memory.
+    rows = read_rows(name, content, form)
+    if not rows:
+        raise FileError(f"{name}: there is no row under the header." if content else f"{name} is empty.")
+    if len(rows) > MOST_ROWS:
+        limit = f"this page scores up to {MOST_ROWS:,}; 'twmd score' scores any number"
+        raise FileError(f"{name} has {len(rows):,} rows: {limit}.")
+    source = InputFile("predictions", name, hashlib.sha256(content).hexdigest())
+    texts = [row.text(PREDICTION) for row in rows], [_references(row) for row in rows], _sources(rows)
+    return source, [row.number for row in rows], *texts
+
+
+def _references(row: TableRow) -> list[str]:
+    columns = tuple(name for name in row.values if name.startswith(REFERENCE))
+    if not columns:
+        row.take(REFERENCE)  # raises the error of a missing column
+    return row.references(() if set(USUAL_REFERENCES) <= set(columns) else columns)
+
+
+def _sources(rows: Sequence[TableRow]) -> list[str] | None:
+    texts = [text for row in rows if isinstance(text := row.values.get("source"), str)]
+    return texts if len(texts) == len(rows) else None
+
+
+def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dict[str, Any]:
+    """Score the rows of a file by metrics, each of which counts once, and takes the preset if it has it.
+
+    Returns ``rows`` (per metric a row of `FILE_HEADERS`), ``pictures`` (the distributions of the scores as HTML),
+    ``segment_headers`` and ``segments`` (per row its number, shortened texts and scores), ``signatures`` (a line per
+    metric), ``tsv`` (every row's scores, to six digits), ``record`` (JSON for ``twmd verify``), ``notices``. Raises
+    SpecError for no metric or an unknown one, and InputError for texts that cannot be scored within `PATIENCE_S`.
+    """
+    if not metrics:
+        raise SpecError("choose at least one metric.")
+    started = time.perf_counter()
+    source, numbers, predictions, references, translated = table
+
+    def check_time(_done: int) -> None:
+        if time.perf_counter() - started > PATIENCE_S:
+            limit = f"scoring takes more than {PATIENCE_S:g} s and was given up"
+            raise InputError(f"{limit}: try a smaller file, or 'twmd score'.")
+
+    with collect_warnings() as warnings:
+        scorers = [make_scorer(spec_of(metric, PageSettings(preset))) for metric in dict.fromkeys(metrics)]
+        sets = score_all(scorers, predictions, references, translated, progress=check_time)
+    seconds = time.perf_counter() - started
+    record = make_record([(source.name, sets)], inputs=[source], references=references, seconds=seconds)
+    names = [str(scores.metric) for scores in sets]
+    rows, pictures = [], {}
+    for name, scores in zip(names, sets, strict=True):
+        values = scores.as_dict() | {what.__name__: what(scores.scores) for what in (min, statistics.median, max)}
+        rows.append(_row(name, values, (name, *OUTPUTS, "min", "median", "max")))
+        pictures[name] = histogram([np.asarray(scores.scores)], f"distribution of {name}", 3)
+    shown = [[_shorten(p), _shorten(" / ".join(r))] for p, r in zip(predictions, references, strict=True)]
+    return {
+        "rows": rows,
+        "pictures": render("histograms.html", "demo", pictures=pictures),
+        "segment_headers": ["row", "prediction", "references", *names],
+        "segments": [
+            [number, *shown[i], *(round(scores.scores[i], 4) for scores in sets)] for i, number in enumerate(numbers)
+        ],
+        "signatures": "\n".join(str(scores.signature) for scores in sets),
+        "tsv": sentence_lines(SystemComparison((source.name,), tuple(map(column_of, sets))), DIGITS, header=True)
+        + "\n",
+        "record": record_text(record),
+        "notices": [*notices_of_preset(names, preset), *dict.fromkeys(warnings)],
+    }
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+
+
+def explain_signature(text: str) -> tuple[list[Field], str, list[str]]:
+    """Explain every field of a signature, long or short; raises SignatureError for another text.
+
+    Returns the fields in order, including a key that the signature omits where its default is another than its neutral
+    value; the command that scores by the signature again; notices.
+    """
+    with collect_warnings() as warnings:
+        signature = parse_signature(text)
+        spec = signature.spec
+        fields = [("metric", str(spec.metric), entry(spec.metric).about, "")]
+        for number, (weight, member) in enumerate(member_specs(spec) if spec.members else (), 1):
+            about = f"{entry(member.metric).about} Its weight: {weight:g}."
+            fields.append((str(number), str(member.metric), about, ""))
+            fields += [(f"{number}. {key}", *rest) for key, *rest in _explain_keys(member)]  # type: ignore[misc]
+        fields += [] if spec.members else _explain_keys(spec)
+    values = {name: getattr(signature, name) for name in ABOUT}
+    fields += [(name, value, ABOUT[name], "") for name, value in values.items() if value is not None]
+    return fields, f"twmd score REF.txt -i HYP.txt -m {shlex.quote(str(signature))}", list(dict.fromkeys(warnings))
+
+
+def _explain_keys(spec: MetricSpec) -> Iterator[Field]:
+    values = spec.values()
+    defaults = make_spec(spec.metric, model=spec.model).values() | {"model": EMBEDDED_MODEL}
+    for name, key in KEYS.items():
+        value, default = values.get(name, key.neutral), defaults.get(name, key.neutral)
+        if value is not None and (name in values or name in defaults):
+            comparison = "" if default is None else "yes" if value == default else f"no, {key.format(default)}"
+            yield name, key.format(value), key.about, comparison
+        if name == "model" and spec.fingerprint:
+            yield "content", spec.fingerprint, "sha256 of the model's weights, configuration and vocabulary, cut", ""
