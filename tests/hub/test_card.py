@@ -25,8 +25,8 @@ from twmd_registry.hub.space import (
     measured_correlations,
     paper_correlations,
     write_card,
+    write_cards,
 )
-from twmd_registry.hub.space import write_cards
 from twmd_registry.plugins.evaluate.hook import METRICS
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_READS, MetricName

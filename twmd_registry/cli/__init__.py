@@ -32,7 +32,7 @@ OUT_OF_MEMORY = (
 PANELS = {
     "Score": ("score_commands", "score report align mbr"),
     "Errors": ("span_commands", "spans fit-spans"),
-    "Serve": ("serve_commands", "serve"),
+    "Serve": ("setup_commands", "serve"),
     "Publish": ("publish_commands", "verify diff cite submit"),
     "Agreement with people": ("agreement_commands", "correlate tune diagnose study reproduce"),
     "Training": ("train_commands", "fit-mean fit-idf fit-baseline fit-accuracy train finetune distill average"),

@@ -1,4 +1,4 @@
-"""``twmd list``, ``explain``, ``preset`` and the commands for an installation."""
+"""``twmd list``, ``explain``, ``preset``, ``serve`` and the commands for an installation."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from click.shell_completion import (
 
 from twmd_registry.cli import COMPLETION, MODULES, declare, twmd
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import options_of
+from twmd_registry.cli.inputs import make_scorers, options_of
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import BAD, GOOD, matches, progress_bar, say
-from twmd_registry.errors import FileError, SpecError, TwmdError, menu
+from twmd_registry.errors import FileError, MissingExtraError, SpecError, TwmdError, menu
 from twmd_registry.hub import metrics_with_card
 from twmd_registry.plugins.evaluate import module_cache
 from twmd_registry.registry.keys import KEYS
@@ -231,6 +231,49 @@ def demo_command(arguments: Arguments) -> int:
     from twmd_registry.demo.page import serve
 
     serve(arguments.metric, arguments.port, lambda url: say(f"serving on {url} (this machine only); Ctrl-C ends it"))
+    return 0
+
+
+HOST, PORT = "127.0.0.1", 8080
+NEEDED = ("fastapi", "mcp", "prometheus_client", "uvicorn")
+HTTP_ONLY = ("host", "port", "api_key_file")
+
+
+@command("serve", lexical=(), example="twmd serve -m twmd 'moverscore;layer=5' --port 8080")
+@declare.metrics((), "The metrics to serve, the default first (default: twmd).", default=["twmd"])
+@declare.option("--host", "ADDRESS", f"Default: {HOST}, this machine only; any other needs an API key.")
+@declare.option("--port", "N", f"Default: {PORT}; 0 for one that is free.", type=click.IntRange(0, 65_535))
+@declare.option("--api-key-file", "FILE", "Holds the API key, instead of the variable TWMD_API_KEY.")
+@declare.flag("--mcp", "Serve tools by MCP on standard input and output, in place of HTTP.")
+@declare.option("--max-bytes", "N", "Most bytes of a request (default: 1000000).", default=1_000_000)
+@declare.option("--max-pairs", "N", "Most pairs of a request (default: 1000).", default=1_000)
+@declare.option("--max-letters", "N", "Most letters of a text (default: 20000).", default=20_000)
+@declare.option("--max-waiting", "N", "Most requests that wait; others get 429 (default: 256).", default=256)
+@declare.option("--timeout", "N", "Seconds until a request is given up (default: 60).", default=60)
+@declare.settings
+@declare.parts
+@declare.run_options
+def serve_command(arguments: Arguments) -> int:
+    """Serve scores over HTTP, requests in batches, or by MCP. Stops gracefully on Ctrl-C and SIGTERM."""
+    given = [name for name in HTTP_ONLY if getattr(arguments, name) is not None]
+    if arguments.mcp and given:
+        raise SpecError(f"--{given[0].replace('_', '-')} is for HTTP, and --mcp uses standard input and output.")
+    for name in NEEDED:
+        if importlib.util.find_spec(name) is None:
+            raise MissingExtraError(f"the service needs {name}: pip install 'twmd-registry[serve]'")
+    from twmd_registry.serve.server import read_key, serve_http, serve_mcp
+    from twmd_registry.serve.service import Limits, Service
+
+    names = [metric.name for metric in arguments.asked]
+    scorers = dict(zip(names, make_scorers(arguments.asked, options_of(arguments)), strict=True))
+    limits = arguments.max_bytes, arguments.max_pairs, arguments.max_letters, arguments.max_waiting, arguments.timeout
+    service = Service(scorers, Limits(*limits))
+    if arguments.mcp:
+        serve_mcp(service)
+        return 0
+    host, port = arguments.host or HOST, PORT if arguments.port is None else arguments.port
+    key = read_key(arguments.api_key_file)
+    serve_http(service, host, port, key, lambda url: say(f"serving on {url} (see {url}/docs); Ctrl-C ends it"))
     return 0
 
 

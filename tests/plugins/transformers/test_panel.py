@@ -16,7 +16,7 @@ import twmd_registry
 from tests import tiny
 from twmd_registry.engine.result import COUNTS
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.plugins.transformers.panel import BESIDE, make_panel
+from twmd_registry.plugins.transformers.evaluation import BESIDE, make_panel
 
 PREDICTIONS = ["the cat sat on a mat", "we saw rain", "a dog"]
 REFERENCES = [["the cat sat on the mat"], ["we saw it rain", "it was rain"], ["the dog ran"]]

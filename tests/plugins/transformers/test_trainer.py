@@ -26,7 +26,7 @@ from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.models.pool import claims_model
 from twmd_registry.plugins.transformers import RegistryCallback, make_compute_metrics
-from twmd_registry.plugins.transformers.panel import BESIDE
+from twmd_registry.plugins.transformers.evaluation import BESIDE
 from twmd_registry.registry import paths
 
 ROOT = Path(__file__).resolve().parents[3]

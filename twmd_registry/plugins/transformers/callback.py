@@ -12,9 +12,14 @@ from transformers import TrainerCallback
 
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, SpecError, menu, warn
+from twmd_registry.plugins.transformers.evaluation import (
+    Evaluation,
+    make_panel,
+    write_evidence,
+    write_results,
+    write_signatures,
+)
 from twmd_registry.plugins.transformers.evaluation_rows import EvaluationRows, References, decode_texts
-from twmd_registry.plugins.transformers.outputs import write_evidence, write_results, write_signatures
-from twmd_registry.plugins.transformers.panel import Evaluation, make_panel
 
 KEPT = "256MB"
 """Memory for encoded references: some 6,000 sentences in one layer of 384 dimensions."""
