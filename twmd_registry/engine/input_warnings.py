@@ -199,7 +199,7 @@ def check_scripts(
 ) -> tuple[dict[str, int], list[dict[str, int]]]:
     """Return the letters by script of the texts as often as they occur, and of each different text. Raises an
     `InputError` if more than `FOREIGN_SHARE` of them are in scripts that a requested model with a strict preset does
-    not read; without `strict` this is a warning. `models` have their scripts; `data` is the name of the texts.
+    not read; without `strict` this is a warning. `models` have their scripts; `data` is a name and a colon, or empty.
     """
     by_text = [count_letters(text) for text in pairs.texts]
     times = np.bincount(np.r_[pairs.hyp[pairs.starts], pairs.ref], minlength=len(pairs.texts))
@@ -209,12 +209,22 @@ def check_scripts(
             total[script] += often * number
     letters = dict(total.most_common())
     for spec, scripts in models:
-        other = [script for script in letters if script not in (scripts or letters)]  # without a preset it reads all
-        foreign = sum(letters[script] for script in other)
-        if foreign > FOREIGN_SHARE * total.total():
-            first = name_texts(pairs, np.array([other[0] in own for own in by_text]), rows).partition(",")[0]
-            share = f"{data}: " * bool(data) + f"{100 * foreign / total.total():.3g}%"
-            _refuse_scripts(spec, other[0], share, first, strict=strict)
+        foreign = [script for script in letters if script not in scripts]
+        share = sum(letters[script] for script in foreign) / max(total.total(), 1)
+        if not scripts or share <= FOREIGN_SHARE or not (preset := describe_model(spec.model)):
+            continue  # where nobody says which scripts a model reads, it reads all
+        first = name_texts(pairs, np.array([foreign[0] in own for own in by_text]), rows).partition(",")[0]
+        many = len(preset.languages) > SHOWN_LANGUAGES
+        made_for = f"{len(preset.languages)} other languages" if many else ", ".join(preset.languages)
+        problem = (
+            f"{data}{100 * share:.3g}% of the letters are in scripts that {spec.model} does not read, "
+            f"above all {foreign[0]} (first: {first}); it was made for {made_for}"
+        )
+        fit = sorted({own.name for own in presets_of(spec.metric).values() if foreign[0] in own.scripts})
+        if preset.strict and strict:
+            use = f"use a model that reads {foreign[0]}" + (f" (preset {', '.join(fit)})" if fit else "")
+            raise InputError(f"{problem}: {use}, or score anyway by any_language=True (--any-language).")
+        warn(f"{problem}: these scores say little.")
     return letters, by_text
 
 
@@ -256,24 +266,6 @@ def check_texts(
     if number > 1 and not any(pairs.texts[hypothesis].strip() for hypothesis in np.unique(pairs.hyp)):
         warn(f"all {number} predictions are empty: this is no output of a system.")
     return {"letters": letters, **{name: len(segments) for name, segments in odd.items()}}
-
-
-def _refuse_scripts(spec: MetricSpec, script: str, share: str, first: str, *, strict: bool) -> None:
-    """Refuse a share of foreign letters, or warn of it, with the script of most of them and the first text in it."""
-    preset = describe_model(spec.model)
-    if preset is None:
-        return
-    many = len(preset.languages) > SHOWN_LANGUAGES
-    made_for = f"{len(preset.languages)} other languages" if many else ", ".join(preset.languages)
-    problem = (
-        f"{share} of the letters are in scripts that {spec.model} does not read, above all {script} "
-        f"(first: {first}); it was made for {made_for}"
-    )
-    fit = sorted({other.name for other in presets_of(spec.metric).values() if script in other.scripts})
-    if preset.strict and strict:
-        use = f"use a model that reads {script}" + (f" (preset {', '.join(fit)})" if fit else "")
-        raise InputError(f"{problem}: {use}, or score anyway by any_language=True (--any-language).")
-    warn(f"{problem}: these scores say little.")
 
 
 def warn_about_split_words(name: str | None, model: Any, texts: Sequence[str]) -> None:

@@ -1,17 +1,10 @@
 """``python -m twmd_registry.hub FOLDER``: what ``make cards`` runs."""
 
+import argparse
 from pathlib import Path
-
-import click
 
 from twmd_registry.hub.space import write_cards
 
-
-@click.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-def main(folder: Path) -> None:
-    """Write the card of every metric into FOLDER."""
-    write_cards(folder)
-
-
-main()
+parser = argparse.ArgumentParser(prog="twmd_registry.hub", description="Write the card of every metric into FOLDER.")
+parser.add_argument("folder", metavar="FOLDER", type=Path)
+write_cards(parser.parse_args().folder)

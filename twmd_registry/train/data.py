@@ -87,7 +87,7 @@ def check_readable(data: TrainingData, spec: MetricSpec, *, any_language: bool) 
     """Refuse texts in scripts that the model of a requested metric does not read, or warn of them, as scoring does."""
     segments, preset = segments_of(with_sources(data, spec)), describe_model(spec.model)
     models, rows = [(spec, preset.scripts if preset else ())], range(len(segments.predictions))
-    check_scripts(models, make_pairs(segments), rows, strict=not any_language, data=data.name)
+    check_scripts(models, make_pairs(segments), rows, strict=not any_language, data=f"{data.name}: ")
 
 
 def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData], *, predictions: bool = False) -> None:

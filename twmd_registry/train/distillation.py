@@ -45,14 +45,8 @@ def read_pairs(path: Path, columns: Columns = Columns()) -> RatedSegments:  # no
 
 
 class Distillation(NamedTuple):
-    """Pairs of texts, and the teacher that is to rate them.
-
-    Attributes:
-        teacher: Compares predictions with references.
-        pairs: With NaN for ratings.
-        edits: The `EDITS` that are added to the pairs.
-        margin: Of an edit, in standard deviations of the ratings.
-        bar: Opens a progress bar of the rating.
+    """Pairs of texts, with NaN for ratings, and the teacher that is to rate them; the `EDITS` to be added, with their
+    margin in standard deviations of the ratings; and what opens a progress bar of the rating.
     """
 
     teacher: Scorer
