@@ -32,8 +32,32 @@ def test_evaluate_compares_with_sources(wanted: dict[str, Any]) -> None:
     assert metric.compute(predictions=PREDICTIONS, references=REFERENCES, sources=SOURCES) == wanted["source"]
     both = metric.compute(predictions=PREDICTIONS, references=REFERENCES, sources=SOURCES, against="both")
     assert both == wanted["both"]
-    with pytest.raises(InputError, match="give sources"):
-        metric.compute(predictions=PREDICTIONS, references=REFERENCES)
+    for text in PREDICTIONS:
+        metric.add_batch(predictions=[text])
+    assert metric.compute(sources=SOURCES) == wanted["source"]
+    default = evaluate.load("twmd")
+    same = default.compute(predictions=PREDICTIONS, references=SOURCES, sources=SOURCES)
+    assert same == twmd_registry.score(PREDICTIONS, SOURCES, sources=SOURCES).as_dict()
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ({"references": REFERENCES}, "give sources, one per prediction"),
+        ({}, "there are no references and no sources"),
+        ({"sources": SOURCES[:1]}, "there are 1 sources for 2 predictions"),
+        ({"sources": "ab"}, "sources must be a list of texts, one per segment; got str 'ab'"),
+        ({"sources": [SOURCES[0], None]}, r"sources\[1\] must be a text; got NoneType None"),
+        ({"predictions": [], "sources": []}, "there is nothing to score"),
+    ],
+)
+def test_evaluate_says_which_sources_are_wrong_and_scores_again(
+    texts: dict[str, Any], message: str, wanted: dict[str, Any]
+) -> None:
+    metric = evaluate.load("twmd", against="source")
+    with pytest.raises(InputError, match=message):
+        metric.compute(**{"predictions": PREDICTIONS, **texts})
+    assert metric.compute(predictions=PREDICTIONS, sources=SOURCES) == wanted["source"]
 
 
 def test_evaluations_of_a_trainer_compare_with_sources(wanted: dict[str, Any]) -> None:

@@ -42,11 +42,13 @@ def check_segments(predictions: Any, references: Any, sources: Any = None, *, fi
     """Return checked texts, references always as lists; raise an `InputError` that names the first wrong row, counted
     from `first_row`, or says that the lists do not fit each other. With sources, references may be None.
     """
-    predicted = _check_rows(predictions, "predictions", first_row=first_row)
+    predicted = check_rows(predictions, "predictions", first_row=first_row)
     translated = None if sources is None else check_sources(sources, len(predicted))
     if references is None and translated:
         return Segments(predicted, [[] for _ in predicted], translated)
-    referred = _check_rows(references, "references", first_row=first_row, nested=True)
+    if references is None:
+        raise InputError("there are no references and no sources: give references, or sources with against=source.")
+    referred = check_rows(references, "references", first_row=first_row, nested=True)
     if len(predicted) != len(referred):
         raise InputError(_different_lengths(len(predicted), referred))
     if not predicted:
@@ -73,7 +75,7 @@ def digest_of_texts(segments: Segments, *, sources: bool = False) -> str:
 
 def check_candidates(candidates: Any) -> list[list[str]]:
     """Return checked lists of candidates; raise an `InputError` that names the first wrong row."""
-    rows = _check_rows(candidates, "candidates", nested=True)
+    rows = check_rows(candidates, "candidates", nested=True)
     for row, entry in enumerate(rows):
         if not entry or isinstance(entry, str):
             got = f"the text {_describe(entry)}" if entry else "an empty list"
@@ -85,13 +87,13 @@ def check_candidates(candidates: Any) -> list[list[str]]:
 
 def check_sources(sources: Any, segments: int) -> list[str]:
     """Return the checked sources; raise an `InputError` if they are no list of as many texts as segments."""
-    texts = _check_rows(sources, "sources")
+    texts = check_rows(sources, "sources")
     if len(texts) != segments:
         raise InputError(f"there are {len(texts)} sources for {segments} predictions: give one per prediction.")
     return texts
 
 
-def _check_rows(values: Any, name: str, *, first_row: int = 0, nested: bool = False) -> list[Any]:
+def check_rows(values: Any, name: str, *, first_row: int = 0, nested: bool = False) -> list[Any]:
     """Return checked texts, or lists of texts where `nested` allows them, as plain strings: ``str()`` of a subclass (a
     member of an Enum) may give other characters.
     """
@@ -104,7 +106,7 @@ def _check_rows(values: Any, name: str, *, first_row: int = 0, nested: bool = Fa
     for row, entry in enumerate(values, first_row):
         where = f"{name}[{row}]"
         if nested and not isinstance(entry, str):
-            rows.append(_check_rows(entry, where))
+            rows.append(check_rows(entry, where))
             continue
         if not isinstance(entry, str):
             raise InputError(f"{where} must be a text; got {_describe(entry)}.")

@@ -11,7 +11,7 @@ from typing import Any
 import datasets
 import evaluate
 
-from twmd_registry.engine.pairs import check_segments
+from twmd_registry.engine.pairs import check_rows, check_segments
 from twmd_registry.engine.scorer import Scorer, make_scorer
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.metrics import CATALOGUE
@@ -95,8 +95,18 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         Raises:
             InputError: The texts cannot be scored; names the row.
         """
-        segments = check_segments(predictions, references, first_row=len(self))
-        super().add_batch(predictions=segments.predictions, references=segments.references, **other)
+        texts, targets = self._check(predictions, references)
+        super().add_batch(predictions=texts, references=targets, **other)
+
+    def _check(self, predictions: Any, references: Any) -> tuple[list[str], list[list[str]]]:
+        """Return checked rows; without references, which `compute` does not need for sources, these are empty lists."""
+        if references is None:
+            texts = check_rows(predictions, "predictions", first_row=len(self))
+            if not texts:
+                raise InputError("there is nothing to score: predictions are empty.")
+            return texts, [[] for _ in texts]
+        checked = check_segments(predictions, references, first_row=len(self))
+        return checked.predictions, checked.references
 
     def add(
         self,
@@ -121,8 +131,8 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         """
         text = predictions if prediction is None else prediction
         target = references if reference is None else reference
-        segments = check_segments([text], [target], first_row=len(self))
-        super().add(prediction=segments.predictions[0], reference=segments.references[0], **other)
+        (checked,), (references,) = self._check([text], None if target is None else [target])
+        super().add(prediction=checked, reference=references, **other)
 
     def compute(
         self, *, predictions: Any = None, references: Any = None, sources: Any = None, **keys: Any
@@ -157,10 +167,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         if predictions is None and references is None and self.writer is None:
             raise InputError("there is nothing to score: give predictions and references, or add_batch() them first.")
         if sources is not None:
-            sources = [*sources]
-            keys["sources"] = sources
-        if references is None and predictions is not None:  # `evaluate` requires some: `_compute` takes them out
-            references = sources
+            keys["sources"] = check_rows(sources, "sources")
         result: dict[str, Any] | None = super().compute(predictions=predictions, references=references, **keys)
         return result
 
@@ -168,8 +175,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         self, predictions: list[str], references: list[list[str]], sources: list[str] | None = None, **keys: Any
     ) -> dict[str, Any]:
         scorer = self._make_scorer(self._settings | keys) if keys else self.scorer
-        known = None if references == [[text] for text in sources or ()] else references
-        return scorer.score(predictions, known, sources).as_dict()
+        return scorer.score(predictions, references if any(references) else None, sources).as_dict()
 
     def close(self) -> None:
         """Release the model; the next `compute` loads it again."""
