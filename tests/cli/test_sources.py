@@ -52,6 +52,19 @@ def test_command_scores_records_and_verifies_with_sources(
     )
 
 
+def test_report_shows_scores_against_both_without_alignment(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, lines in (("hyp.txt", PREDICTIONS), ("src.txt", SOURCES), ("ref.txt", REFERENCES)):
+        Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    line = "report ref.txt -i hyp.txt ref.txt --src src.txt -o page.html -m bleu"
+    assert run(line, "twmd;against=both")[0] == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "|against:both|" in page
+    assert "none of the metrics has an alignment to show" in page
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -76,9 +76,10 @@ def test_missing_expectation_is_named() -> None:
         genai_scorer("sbert", reference="answer")(outputs="a", expectations=None)
 
 
-def test_metric_without_an_alignment_gives_no_rationale() -> None:
-    feedback = genai_scorer("ensemble(sbert,wordset_cka)")(outputs="a cat", expectations={"expected_response": "cats"})
-    expected = twmd_registry.score(["a cat"], ["cats"], "ensemble(sbert,wordset_cka)")
+@pytest.mark.parametrize(("metric", "keys"), [("ensemble(sbert,wordset_cka)", {}), ("sbert", {"align": "sentences"})])
+def test_metric_without_an_alignment_gives_no_rationale(metric: str, keys: dict[str, str]) -> None:
+    feedback = genai_scorer(metric, **keys)(outputs="a cat", expectations={"expected_response": "cats"})
+    expected = twmd_registry.score(["a cat"], ["cats"], metric, **keys)
     assert (feedback.value, feedback.rationale) == (pytest.approx(expected.score, abs=1e-6), None)
 
 

@@ -8,7 +8,6 @@ from twmd_registry.engine.batching import Batcher
 from twmd_registry.engine.result import Alignment
 from twmd_registry.engine.scorer import scorer as make_metric_scorer
 from twmd_registry.errors import InputError, MissingExtraError
-from twmd_registry.registry.names import MetricName
 
 try:
     import mlflow
@@ -38,7 +37,6 @@ def genai_scorer(
     """
     batcher = Batcher(make_metric_scorer(metric, preset, **keys))
     name = batcher.scorer.requested.metric
-    aligns = name not in (MetricName.STSSCORE, MetricName.ENSEMBLE)
 
     def score(outputs: Any, expectations: dict[str, Any] | None) -> Feedback:
         if expectations is None or reference not in expectations:
@@ -47,7 +45,7 @@ def genai_scorer(
         scores = batcher.score(outputs, expectations[reference])
         return Feedback(
             value=scores.score,
-            rationale=describe(scores.explain(0)) if aligns else None,
+            rationale=describe(scores.explain(0)) if batcher.scorer.requested.has_plan else None,
             metadata={"signature": str(scores.signature)},
             source=AssessmentSource(source_type="CODE", source_id=str(name)),
         )

@@ -69,6 +69,11 @@ class MetricSpec(KeyValues):
         return self.centering_kind == "corpus" or self.idf in {"corpus", "references"}
 
     @cached_property
+    def has_plan(self) -> bool:
+        """Whether a score is that of a plan between the tokens of two texts, which can be shown."""
+        return entry(self.metric).aligner is not None and self.align is None and self.against != "both"
+
+    @cached_property
     def layers(self) -> tuple[int, ...]:
         """The hidden states that are read; none as long as only the model can say."""
         return () if self.layer is None else layers_of(self.layer)

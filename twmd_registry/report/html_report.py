@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from twmd_registry.align import PLANS
 from twmd_registry.engine.input_warnings import describe_small_samples
 from twmd_registry.engine.result import COUNTS, Alignment, ScoreSet
 from twmd_registry.errors import InputError, SpecError, visible
@@ -84,7 +83,7 @@ def align_highlight(highlight: Highlight, scores: Sequence[Sequence[ScoreSet]]) 
 
     Returns by the system's number the alignment, or the reason why it cannot be drawn.
     """
-    can_align = [own.metric in PLANS and not own.signature.spec.align for own in scores[0]]
+    can_align = [own.signature.spec.has_plan for own in scores[0]]
     first = can_align.index(True) if any(can_align) else None
     if first is None:
         return dict.fromkeys(highlight.systems, "none of the metrics has an alignment to show.")

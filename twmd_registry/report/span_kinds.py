@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from twmd_registry.align import PLANS
 from twmd_registry.engine.error_spans import ErrorSpan, find_span_settings, place_words
 from twmd_registry.engine.result import Alignment, ScoreSet
 from twmd_registry.errors import visible
@@ -50,7 +49,8 @@ def compare_spans(scores: Sequence[Sequence[ScoreSet]], progress: Progress | Non
     metric. A span is gone where a segment has fewer spans of its kind than by the first system, and new where more.
     `progress` is called with the number of segments done since its last call.
     """
-    fitted = [(k, find_span_settings(own.signature.spec)) for k, own in enumerate(scores[0]) if own.metric in PLANS]
+    specs = [own.signature.spec for own in scores[0]]
+    fitted = [(k, find_span_settings(spec)) for k, spec in enumerate(specs) if spec.has_plan]
     first = next((k for k, part in fitted if part), None)
     if first is None:
         return None
