@@ -131,7 +131,7 @@ def test_missing_texts_are_named() -> None:
         score(PREDICTIONS, sources=SOURCES, against="both")
     with pytest.raises(InputError, match="compares predictions with references"):
         score(PREDICTIONS, sources=SOURCES)
-    with pytest.raises(InputError, match="2 sources for 3 predictions"):
+    with pytest.raises(InputError, match="2 sources for 3 segments"):
         score(PREDICTIONS, sources=SOURCES[:2], against="source")
 
 

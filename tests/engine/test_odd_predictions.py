@@ -85,7 +85,7 @@ def test_system_without_text_is_named() -> None:
     [
         ("text", "sources must be a list of texts, one per segment; got"),
         ([GOOD, 1], r"sources\[1\] must be a text"),
-        ([GOOD], "there are 1 sources for 2 predictions"),
+        ([GOOD], "there are 1 sources for 2 segments"),
     ],
 )
 def test_wrong_sources_are_refused(sources: object, message: str) -> None:

@@ -45,7 +45,7 @@ def test_evaluate_compares_with_sources(wanted: dict[str, Any]) -> None:
     [
         ({"references": REFERENCES}, "give sources, one per prediction"),
         ({}, "there are no references and no sources"),
-        ({"sources": SOURCES[:1]}, "there are 1 sources for 2 predictions"),
+        ({"sources": SOURCES[:1]}, "there are 1 sources for 2 segments"),
         ({"sources": "ab"}, "sources must be a list of texts, one per segment; got str 'ab'"),
         ({"sources": [SOURCES[0], None]}, r"sources\[1\] must be a text; got NoneType None"),
         ({"predictions": [], "sources": []}, "there is nothing to score"),

@@ -352,5 +352,5 @@ def test_sources_are_kept_in_the_order_of_positions() -> None:
         ["a dog barked", "it rained"], sources=["dogs make noise", "there was rain"], against="source"
     )
     assert float(theirs.compute()) == pytest.approx(wanted.score, abs=1e-6)
-    with pytest.raises(InputError, match="1 sources for 2 predictions"):
+    with pytest.raises(InputError, match="1 sources for 2 segments"):
         theirs.update(["a", "b"], ["c", "d"], sources=["e"])

@@ -89,7 +89,7 @@ def check_sources(sources: Any, segments: int) -> list[str]:
     """Return the checked sources; raise an `InputError` if they are no list of as many texts as segments."""
     texts = check_rows(sources, "sources")
     if len(texts) != segments:
-        raise InputError(f"there are {len(texts)} sources for {segments} predictions: give one per prediction.")
+        raise InputError(f"there are {len(texts)} sources for {segments} segments: give one per segment.")
     return texts
 
 
