@@ -46,9 +46,12 @@ def members(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     ]
 
 
-def train(tiny: str, output: Path, recipe: Recipe, metric: str = "twmd", **keys: Any) -> Path:
+def train(
+    tiny: str, output: Path, recipe: Recipe, metric: str = "twmd", *, teacher: str | None = None, **keys: Any
+) -> Path:
     spec = make_spec(metric, model=tiny, **{"layer": 2, "centering": "none", **keys})
-    finetune(FinetunePlan(spec, (named_words(32, 1),), recipe=recipe), output, options=CPU)
+    data = named_words(32, 1)._replace(teacher=teacher)
+    finetune(FinetunePlan(spec, (data,), recipe=recipe), output, options=CPU)
     return output
 
 
@@ -134,6 +137,22 @@ def test_command_writes_preset_card_and_signature(
         assert twmd_registry.scorer("twmd", "words-mean").signature == signature
     finally:
         remove_preset("words-mean")
+
+
+def test_card_of_a_mean_or_copy_says_what_it_is_and_how_each_member_was_made(
+    tiny: str, members: list[Path], tmp_path: Path
+) -> None:
+    distilled = train(tiny, tmp_path / "distilled", Recipe(rank=2, epochs=1), teacher="moverscore|of:another")
+    average([members[0], distilled], tmp_path / "mean", rank=2, dtype="float16", options=CPU)
+    average([tmp_path / "mean"], tmp_path / "copy", dtype="bfloat16", options=CPU)
+    mean, copy = ((tmp_path / name / "README.md").read_text(encoding="utf-8") for name in ("mean", "copy"))
+    assert "\n# Tempered Word Mover Distance with the mean of 2 adapters\n" in mean
+    assert ", of rank 2, in float16: the nearest of this rank to the mean of 2 adapters' weights. It is" in mean
+    assert re.search(r"\n- `\./seed1@\w+`: Fine-tuned by .+\n- `\./distilled@\w+`: Distilled by ", mean)
+    assert mean.count("The ratings of words1 are scores of moverscore|of:another.") == 1
+    assert "\n# Tempered Word Mover Distance with a copy of an adapter\n" in copy
+    assert ", of rank 2, in bfloat16: another adapter's weights. It is" in copy
+    assert re.search(r"Made by `twmd average` from:\n\n- `\./mean@\w+`: A LoRA adapter of rank 2, in float16: ", copy)
 
 
 def test_mean_that_cannot_be_written_leaves_no_folder(

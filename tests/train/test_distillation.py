@@ -51,7 +51,10 @@ def test_student_agrees_better_with_its_teacher_on_other_pairs(models: tuple[str
     pairs, output = tmp_path / "pairs.jsonl", tmp_path / "student"
     write_pairs(pairs, 96, 1)
     rated = write_words(tmp_path / "rated.jsonl", 20, 4)
-    assert distill(models, pairs, output, "--train", rated, "--edits", "numbers", "negations") == 0
+    held_out = write_words(tmp_path / "held_out.jsonl", 20, 9)
+    assert (
+        distill(models, pairs, output, "--train", rated, "--holdout", held_out, "--edits", "numbers", "negations") == 0
+    )
     other = rated_words(48, 2)
     teacher, student = models
     asked: list[dict[str, Any]] = [{"model": teacher}, {"model": student}, {"model": student, "adapter": str(output)}]
@@ -64,6 +67,9 @@ def test_student_agrees_better_with_its_teacher_on_other_pairs(models: tuple[str
     signature = twmd_registry.scorer("twmd", model=teacher, **KEYS).signature
     assert f"pairs.jsonl with edits (numbers, negations; margin 1) are scores of {signature}." in card
     assert "distilled from another metric" in card
+    assert "a reference in common with the held-out data: held_out.jsonl@" in card
+    assert "None of the pairs that a teacher rated has any text in common with them, prediction or reference." in card
+    assert '= "Distilled by twmd-registry ' in (output / "preset.toml").read_text(encoding="utf-8")
     assert not (output / "checkpoints").exists()
 
 

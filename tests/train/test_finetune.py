@@ -29,7 +29,7 @@ from twmd_registry.registry.presets import read_presets
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.train.finetune import FinetunePlan, FinetuneResult, _warn_about_population, finetune
 from twmd_registry.train.recipe import Recipe
-from twmd_registry.train.trainer import LOG_STEPS, last_checkpoint
+from twmd_registry.train.trainer import LOG_STEPS, STATE, last_checkpoint
 
 CPU = RunOptions(device="cpu")
 LAYER = 2
@@ -287,6 +287,9 @@ def test_run_killed_in_a_checkpoint_ends_like_an_uninterrupted_run(
     assert reached is not None
     assert reached.name == "checkpoint-12"
     assert not (killed / "signature.txt").exists()
+    state = json.loads((reached / STATE).read_text(encoding="utf-8"))
+    state["log_history"][0]["seconds"] = 3600.0  # as if the killed run had taken an hour
+    (reached / STATE).write_text(json.dumps(state), encoding="utf-8")
     for more, code, message in (
         ([], 2, "holds an interrupted run: go on with it by --resume, or remove the folder"),
         (["--resume", "--seed", "1"], 2, "an interrupted run of another plan: seed was 12345 and is 1."),
@@ -302,6 +305,10 @@ def test_run_killed_in_a_checkpoint_ends_like_an_uninterrupted_run(
     logs = [read_log(output, "loss") for output in (killed, whole)]
     assert len(logs[0]) == len(logs[1]) == 30 // LOG_STEPS
     assert logs[0][::2] == pytest.approx(logs[1][::2], abs=1e-3)
+    took = [
+        float(re.findall(r"minutes \| ([0-9.]+)", (output / "README.md").read_text())[0]) for output in (killed, whole)
+    ]
+    assert 0 <= took[1] < 60 <= took[0]
     assert not (killed / "checkpoints").exists()
 
 

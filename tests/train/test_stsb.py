@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.train.rated_words import RUSSIAN
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, TwmdWarning
 from twmd_registry.judgments.corpora import read_stsb
+from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.train.stsb import SETTINGS, _warn_about_overlap, train_stsb
 
@@ -48,7 +50,9 @@ def test_command_writes_adapter_head_card_and_signature(
     signature = card.partition("Signature: `")[2].partition("`")[0]
     assert f"signature {signature}" in out
     assert (output / "signature.txt").read_text(encoding="utf-8") == f"{signature}\n"
-    assert "on 32 pairs" in card
+    for name, size in (("train", 32), ("dev", 24)):
+        assert f"on STS-B {name}@{content_of(read_stsb(tmp_path / f'{name}.csv'))} ({size} segments)" in card
+    assert re.search(r"\| minutes \| \d+\.\d \|", card)
     assert str(tmp_path) not in card + (output / "adapter_config.json").read_text(encoding="utf-8")
     scorer = twmd_registry.scorer(signature, adapter=str(output))
     dev = read_stsb(tmp_path / "dev.csv")
@@ -86,7 +90,7 @@ def test_teachers_scores_of_other_pairs_are_learned_from(tmp_path: Path, monkeyp
     assert train.predictions[8:] == ["a heron stood"]
     assert train.ratings[8:] == pytest.approx([5 * teacher.score(["a heron stood"], ["the baker sang"]).score])
     card = (output / "README.md").read_text(encoding="utf-8")
-    assert "on 8 pairs" in card
+    assert "(8 segments); the epoch" in card
     assert f"on five times the scores of `{teacher.signature}`" in card
     assert not (output / "checkpoints").exists()
 

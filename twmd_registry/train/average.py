@@ -56,6 +56,7 @@ def average(
     if output.is_dir() and any(output.iterdir()):
         raise FileError(f"{output} is not empty: give a new folder, so that nothing in it is written over.")
     files = find_model(str(specs[0].model), specs[0].revision)
+    cut = rank is not None
     wrapped, rank = _merge(adapters, files, rank)
     with writing(output, whole=True):
         save_adapter(wrapped, files.name, output, dtype)
@@ -63,8 +64,10 @@ def average(
         scorer = Scorer(save_means(spec, backgrounds[0], output), options)
         members = [(own.name, preset.provenance) for own, preset in zip(adapters, presets, strict=True)]
         listed = " ".join(f"{adapter}: {provenance}" for adapter, provenance in members)
-        about = f"The mean of the weights of {len(members)} adapters. {listed}" if len(members) > 1 else listed
-        save_documents(scorer, files, output, "average", name=name, provenance=about, members=members, rank=rank)
+        mean = f"the mean of {len(members)} adapters' weights" if len(members) > 1 else "another adapter's weights"
+        about = f"of rank {rank}, in {dtype}: {'the nearest of this rank to ' if cut else ''}{mean}"
+        provenance = f"A LoRA adapter {about}. {listed}"
+        save_documents(scorer, files, output, "average", name=name, provenance=provenance, members=members, about=about)
         hashes = [read_hashes(own.folder / TRAINING_DATA) for own in adapters]
         write_hashes({data: values for own in hashes for data, values in own.items()}, output / TRAINING_DATA)
     return scorer, rank

@@ -92,6 +92,7 @@ class FinetuneResult(NamedTuple):
         best: Agreement of the saved weights, and their ``epoch``; None without dev.
         loss: Mean squared error of the trained metric on up to `START_ROWS` training segments, without dropout, in
             squared standard deviations of the ratings.
+        minutes: Time of training and of scoring dev; of a resumed run, without the steps that were repeated.
     """
 
     signature: str
@@ -100,6 +101,7 @@ class FinetuneResult(NamedTuple):
     best: dict[str, float] | None
     loss: float
     steps: int
+    minutes: float
 
 
 def finetune(
@@ -143,7 +145,9 @@ def finetune(
         write_atomically(output / LOG, "".join(json.dumps(line) + "\n" for line in log).encode())
         scorer = _save_metric(plan, backend, wrapped, output, options)
         _warn_if_no_better(before, best)
-        done = FinetuneResult(scorer.signature, keys_to_set(scorer.requested), before, best, loss, steps)
+        minutes = sum(line.get("seconds", 0.0) for line in log) / 60
+        keys = keys_to_set(scorer.requested)
+        done = FinetuneResult(scorer.signature, keys, before, best, loss, steps, minutes)
         _save_documents(plan, done, scorer, backend, output, name=name)
         shutil.rmtree(folder)
     return done
@@ -287,20 +291,23 @@ def _save_documents(
     """Write preset, model card, signature, and the hashes of all data that the weights were trained on."""
     files, recipe = backend.files, plan.recipe
     applied = {"weights": "full" if recipe.full else "lora", **dataclasses.asdict(recipe)}
-    applied |= {"learning_rate": recipe.rate, "steps": done.steps}
+    applied |= {"learning_rate": recipe.rate, "steps": done.steps, "minutes": f"{done.minutes:.1f}"}
     unused = {"full", "save_steps", *(["rank"] if recipe.full else [])}
     settings = {key: value for key, value in applied.items() if key not in unused and value is not None}
     train = [(source.label, *(f"{value:.6g}" for value in data.rating_scale(source))) for source in plan.train]
+    scales = ", ".join(f"{label} with ratings of mean {mean} and standard deviation {sd}" for label, mean, sd in train)
+    teachers = [
+        f"The ratings of {source.name} are scores of {source.teacher}." for source in plan.train if source.teacher
+    ]
+    made = "Distilled" if teachers else "Fine-tuned"
+    origin = f"{made} by twmd-registry {__version__} from {files.name}@{files.fingerprint} on {scales}"
+    written = ", ".join(f"{key} {value}" for key, value in settings.items())
     dev, holdout = _describe_dev(plan, done), "No data were named as held out."
     if plan.holdout:
         names = ", ".join(source.label for source in plan.holdout)
         holdout = f"None of these segments has a reference in common with the held-out data: {names}."
-    scales = ", ".join(f"{label} with ratings of mean {mean} and standard deviation {sd}" for label, mean, sd in train)
-    origin = f"Fine-tuned by twmd-registry {__version__} from {files.name}@{files.fingerprint} on {scales}"
-    written = ", ".join(f"{key} {value}" for key, value in settings.items())
-    teachers = [
-        f"The ratings of {source.name} are scores of {source.teacher}." for source in plan.train if source.teacher
-    ]
+    if plan.holdout and teachers:
+        holdout += " None of the pairs that a teacher rated has any text in common with them, prediction or reference."
     provenance = " ".join([f"{origin}: {LOSSES[recipe.loss]} ({written}).", *teachers, dev, holdout])
     shown = {"teachers": teachers, "train": train, "dev": dev, "holdout": holdout, "settings": settings}
     shown |= {"loss": LOSSES[recipe.loss], "lora": not recipe.full}

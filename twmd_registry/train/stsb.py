@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import chain
@@ -51,7 +52,10 @@ SETTINGS: dict[str, Any] = {
     "dataloader_pin_memory": False,
 }
 """Trainer's settings: the epoch with the best Pearson correlation on dev is saved."""
-SHOWN = ("rank", "num_train_epochs", "learning_rate", "per_device_train_batch_size", "warmup_steps", "seed", "bf16")
+SHOWN = (
+    *("rank", "num_train_epochs", "learning_rate", "per_device_train_batch_size", "warmup_steps", "seed", "bf16"),
+    "minutes",
+)
 """Settings in the model card."""
 
 
@@ -90,6 +94,7 @@ def train_stsb(
     tokenizer = load_tokenizer(files)
     set_seed(SEED)
     network = SiameseRegressor(add_lora(load_encoder(files, "float32"), RANK, "all-linear"))
+    start = time.monotonic()
     with writing(output):
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.parent) as run:
@@ -100,7 +105,7 @@ def train_stsb(
             pearson = _train(network, arguments, pairs, tokenizer)
         save_adapter(network.encoder, files.name, output, dtype)
         save_line(network.line, output, files.fingerprint)
-        settings |= {"rank": RANK, "bf16": bf16}
+        settings |= {"rank": RANK, "bf16": bf16, "minutes": f"{(time.monotonic() - start) / 60:.1f}"}
         values = {"pearson": pearson, "settings": {name: settings[name] for name in SHOWN}}
         shutil.rmtree(output / CHECKPOINTS, ignore_errors=True)
         return _save_documents(data, output, model, files.name, values), pearson
@@ -152,8 +157,8 @@ def _save_documents(
     with scorer("stsscore", model=model, adapter=str(output), scale=HIGHEST) as trained:
         signature = trained.signature
     write_hashes(hashes_of(chain.from_iterable(data.values())), output / TRAINING_DATA)
-    sizes = {name: len(sources[0].rated.ratings) for name, sources in data.items()}
-    write_card(output, "stsscore", base, signature, values | sizes | {"distilled": data["train"][1:]})
+    labels = {name: sources[0].label for name, sources in data.items()}
+    write_card(output, "stsscore", base, signature, values | labels | {"distilled": data["train"][1:]})
     return signature
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
     ) -> None:
         """Store our batches and the function that replaces Trainer's evaluation loop."""
         self._batches, self._agreement = batches, agreement
+        self._logged = time.monotonic()
         super().__init__(model=model, data_collator=collate, **settings)
         self.remove_callback(PrinterCallback)  # it prints dictionaries that the log has, too
 
@@ -58,6 +60,12 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def log(self, logs: dict[str, float], *args: Any) -> None:
+        """Log the seconds since the last entry, too: checkpoints keep the log, and a resumed run adds to its sum."""
+        now = time.monotonic()
+        super().log(logs | {"seconds": now - self._logged}, *args)
+        self._logged = now
 
     def training_step(self, *args: Any, **settings: Any) -> Any:
         """Do a training step, and have it saved where a checkpoint is due; ModelError where training diverged."""
