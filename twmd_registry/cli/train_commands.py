@@ -150,7 +150,8 @@ TARGET = "Fit the score, or the mean of precision and recall (default: output)."
 NAME = "Name of the preset (default: the name of DIR, with a number if that name is taken)."
 PAIRS = "Tables of pairs: JSON lines, CSV, TSV or Parquet; a column 'group' names language pairs."
 EDITS_HELP = (
-    "Edit one pair in four, and rate the edit lower than the pair: numbers, units, names, negations (default: none)."
+    "Edit one in four of the pairs that can be edited, and rate the edit lower than the pair: numbers, units, names, "
+    "negations (default: none)."
 )
 BF16 = "Matrix products in bfloat16: up to twice as fast on hardware that supports it."
 DROPOUT = "Dropout probability, at least 0 and below 1 (default: the model's value)."

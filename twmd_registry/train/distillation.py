@@ -25,7 +25,7 @@ from twmd_registry.train.edits import edit_pairs
 from twmd_registry.train.trained_files import writing
 
 EDITED = 4
-"""One pair in four is edited."""
+"""One in four of the pairs that can be edited is edited."""
 CHUNK = 8192
 """Pairs that are rated at once: their ratings are kept when a run is interrupted."""
 
@@ -97,8 +97,8 @@ def add_edits(data: TrainingData, kinds: Sequence[str], margin: float, seed: int
     """Add edited predictions to rated pairs, rated below what they were made from.
 
     A teacher that overlooks a changed number cannot teach it: the rating of an edit is that of its pair less `margin`
-    standard deviations of all ratings, whatever the teacher would say. One pair in `EDITED` is edited, if it can be, in
-    ways that are named by `EDITS`.
+    standard deviations of all ratings, whatever the teacher would say. One in `EDITED` of the pairs that can
+    be edited is, in ways that are named by `EDITS`.
     """
     rated = data.rated
     references = [own if isinstance(own, str) else own[0] for own in rated.references]
