@@ -66,6 +66,26 @@ def test_held_out_references_in_training_data_are_refused() -> None:
         check_held_out([train, dev], [TrainingData("test", tested)])
 
 
+@pytest.mark.parametrize(
+    ("own", "held_out"),
+    [
+        ("caf\u00e9", "cafe\u0301"),
+        ("it\u2019s \u201cover\u201d", 'it\'s "over"'),
+        ("\u00abja\u00bb \u2013 nein", "'ja' - nein"),
+        ("on page 1\u20132", "ON page\u00a01-2"),
+        ("\ufb01ve \uff11\uff12 co\u00adop", "FIVE 12 coop"),
+        ("Stra\u00dfe", "STRASSE"),
+    ],
+)
+def test_held_out_text_is_found_in_another_form_of_unicode(own: str, held_out: str) -> None:
+    rated = rated_words(2, 1)
+    train = TrainingData("train", rated._replace(references=["it ran", own]))
+    test = TrainingData("test", rated._replace(references=["a cat", held_out]))
+    for first, second in ((train, test), (test, train)):
+        with pytest.raises(InputError, match=r"held out .*: \w+ 1 of 2 \(the first: 2\)"):
+            check_held_out([first], [second])
+
+
 def test_dev_segments_in_training_data_are_counted() -> None:
     train, dev = named_words(20, 1), rated_words(6, 2)
     dev.references[0] = train.rated.references[0]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import regex
 from torch.utils.data import BatchSampler
 
 from twmd_registry.engine.input_warnings import check_scripts
@@ -95,9 +97,10 @@ def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]
 
     Two segments are the same if they share a reference, whatever the prediction: a model that was trained on ratings
     of translations of a sentence knows the sentence. With `predictions`, they are the same if they share any text: a
-    student learns what its teacher says of a text. White space is normalised, and case does not count.
+    student learns what its teacher says of a text. White space, case, Unicode's forms and those of quotes and dashes
+    do not count.
     """
-    held_out = _normalised_texts(holdout, predictions=predictions)
+    held_out = _folded_texts(holdout, predictions=predictions)
     shared = [
         f"{source.name} {len(rows)} of {len(source.rated.ratings)} (the first: {rows[0]})"
         for source in data
@@ -112,7 +115,7 @@ def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]
 
 def warn_about_overlap(train: Sequence[TrainingData], dev: Sequence[TrainingData]) -> None:
     """Warn about development segments whose reference is in the training data."""
-    known = _normalised_texts(train)
+    known = _folded_texts(train if dev else ())
     for source in dev:
         if rows := _rows_with(source, known):
             shared = f"{len(rows)} of {len(source.rated.ratings)}; dev flatters the model"
@@ -120,19 +123,27 @@ def warn_about_overlap(train: Sequence[TrainingData], dev: Sequence[TrainingData
 
 
 def _rows_with(source: TrainingData, texts: set[str], *, predictions: bool = False) -> list[int]:
-    """Return the segments, from 1, with one of some normalised texts."""
+    """Return the segments, from 1, with one of some folded texts."""
     segments = zip(*segments_of(source)[:2], strict=True)
     own = ([prediction, *references] if predictions else references for prediction, references in segments)
-    return [row for row, given in enumerate(own, 1) if not texts.isdisjoint(map(normalise, given))]
+    return [row for row, given in enumerate(own, 1) if not texts.isdisjoint(map(_fold, given))]
 
 
-def _normalised_texts(data: Iterable[TrainingData], *, predictions: bool = False) -> set[str]:
-    """Return all references, and with `predictions` all predictions, normalised."""
+def _fold(text: str) -> str:
+    """Write a text as all its copies, those in another form of Unicode or with other quotes and dashes, too: published
+    fingerprints of data are by `normalise` alone.
+    """
+    text = regex.sub(r"[`\p{Quotation_Mark}]", "'", unicodedata.normalize("NFKC", normalise(text)))
+    return normalise(regex.sub(r"\p{Default_Ignorable_Code_Point}", "", regex.sub(r"\p{Dash}", "-", text)))
+
+
+def _folded_texts(data: Iterable[TrainingData], *, predictions: bool = False) -> set[str]:
+    """Return all references, and with `predictions` all predictions, folded."""
     found = set[str]()
     for source in data:
         segments = segments_of(source)
-        found.update(normalise(text) for own in segments.references for text in own)
-        found.update(map(normalise, segments.predictions if predictions else []))
+        found.update(_fold(text) for own in segments.references for text in own)
+        found.update(map(_fold, segments.predictions if predictions else []))
     return found
 
 
