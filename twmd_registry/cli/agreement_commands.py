@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from twmd_registry.cli.terminal import GOOD, HEADER, best, complain, matches, pr
 from twmd_registry.errors import FileError, InputError, MissingExtraError, SpecError, warn
 from twmd_registry.judgments.official import read_divisions, read_official
 from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
-from twmd_registry.metaeval.side_by_side import FORMATS, as_text
+from twmd_registry.metaeval.side_by_side import FORMATS, MISSING, TextTable, as_text
 from twmd_registry.papers.experiment import Experiment, read_experiment
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS, Value, key
@@ -216,31 +216,45 @@ def diagnose_command(arguments: Arguments) -> int:
         require_matplotlib()
     with progress_bar("texts") as progress:
         diagnosis = diagnose(arguments.model, texts, options, seed=arguments.seed, progress=progress)
-    with printed(_format_diagnosis(diagnosis, arguments.format)):
-        if arguments.output:
-            write_diagnosis(diagnosis, arguments.output, "diagnosis")
-    return 0
+    return _report_diagnosis(diagnosis, arguments, "diagnosis", diagnosis.model)
 
 
-def _format_diagnosis(diagnosis: Diagnosis, form: str) -> str:
-    if form == "json":
-        return as_json(diagnosis.as_dict())
+def _report_diagnosis(
+    diagnosis: Diagnosis,
+    arguments: Arguments,
+    stem: str,
+    title: str,
+    paper: Mapping[str, Sequence[str]] | None = None,
+) -> int:
+    """Print a diagnosis, beside a paper's verdicts by centering, and write its numbers (CSV) and figure."""
     from twmd_registry.metaeval.diagnosis import PROPERTIES
 
+    content, form = diagnosis.as_dict(), arguments.format
+    heads, verdicts = ["holds", "centering", "property", "evidence"], content["verdicts"]
+    if paper is not None:
+        heads.insert(3, "paper")
+        printed_words = {
+            centering: dict(zip(PROPERTIES.values(), words, strict=True)) for centering, words in paper.items()
+        }
+        for verdict in verdicts:
+            verdict["paper"] = printed_words.get(verdict["centering"], {}).get(verdict["property"])
     rows = [
-        [centering, layer, *(_format_mean(own["mean"], own["error"]) for own in estimates.values())]
+        (centering, str(layer), *(_format_mean(own["mean"], own["error"]) for own in estimates.values()))
         for centering, layer, estimates in diagnosis.rows
     ]
-    table = format_table(["centering", "layer", *(f"{name} (se)" for name in PROPERTIES)], rows, form)
-    if form != "text":
-        return table
-    lines = [f"{diagnosis.model}: {diagnosis.words} words in {diagnosis.texts} texts", table]
+    about = f"{title}: {diagnosis.texts} texts, {diagnosis.words} words"
     if left_out := diagnosis.estimates["left_out"].max():
-        lines.append(f"pairs with a word of which centering leaves nothing, left out: up to {left_out} of a number")
-    for (centering, similarity), (holds, evidence) in diagnosis.verdicts.items():
-        lines.append(f"{WORDS[holds]:9}  {centering}: {PROPERTIES[similarity]} ({evidence})")
-    lines.insert(-len(diagnosis.verdicts), "")
-    return "\n".join(lines)
+        about += f"; without up to {left_out} pairs of a number with a word of which centering leaves nothing"
+    tables = [TextTable(about, ("centering", "layer", *(f"{name} (se)" for name in PROPERTIES)), rows)]
+    if form != "tsv" or paper:
+        shown = [verdict | {"holds": WORDS[verdict["holds"]]} for verdict in verdicts]
+        lines = [tuple(str(verdict[head] or MISSING) for head in heads) for verdict in shown]
+        tables.append(TextTable("properties", tuple(heads), lines))
+    text = as_json(content) if form == "json" else "\n\n".join(as_text(table, STYLES[form]) for table in tables)
+    with printed(text):
+        if arguments.output:
+            _write_diagnosis(diagnosis, arguments.output, stem)
+    return 0
 
 
 def _format_mean(mean: float, error: float) -> str:
@@ -249,7 +263,7 @@ def _format_mean(mean: float, error: float) -> str:
     return f"{mean:.3f} ({'-' if math.isnan(error) else f'{error:.3f}'})"
 
 
-def write_diagnosis(diagnosis: Diagnosis, folder: Path, stem: str) -> None:
+def _write_diagnosis(diagnosis: Diagnosis, folder: Path, stem: str) -> None:
     """Write the numbers as CSV, and the figure, to files of this stem."""
     import numpy as np
 
@@ -511,38 +525,12 @@ def reproduce_command(arguments: Arguments) -> int:
 
 def _run_diagnosis(experiment: Experiment, arguments: Arguments, options: RunOptions) -> int:
     """Measure how similar words are in every layer, and print the properties beside the paper's."""
-    from twmd_registry.metaeval.diagnosis import PROPERTIES
-    from twmd_registry.metaeval.side_by_side import TextTable, as_text
     from twmd_registry.papers.reproduction import short_name
     from twmd_registry.papers.run import diagnose_words
 
     encoder = {"model": arguments.model, "layer": arguments.layer}
     with progress_bar("texts") as progress:
         diagnosis = diagnose_words(experiment, arguments.data_dir, options, progress=progress, **encoder)
-    if arguments.output:
-        write_diagnosis(replace(diagnosis, model=short_name(diagnosis.model)), arguments.output, experiment.name)
-    printed = {
-        (centering, similarity): word
-        for centering, words in experiment.properties.items()
-        for similarity, word in zip(PROPERTIES, words, strict=True)
-    }
-    if arguments.format == "json":
-        content = diagnosis.as_dict()
-        for verdict, key in zip(content["verdicts"], diagnosis.verdicts, strict=True):
-            verdict["paper"] = printed.get(key)
-        say(as_json(content))
-        return 0
-    cosines = [
-        (str(centering), str(layer), *(f"{own['mean']:.3f}" for own in estimates.values()))
-        for centering, layer, estimates in diagnosis.rows
-    ]
-    counts = f"{diagnosis.texts} texts, {diagnosis.words} words. Here: {short_name(diagnosis.model)}"
-    tables = [TextTable(f"{experiment.about} {counts}.", ("centering", "layer", *PROPERTIES), cosines)]
-    if experiment.properties:
-        rows: list[tuple[str, ...]] = [
-            (str(key[0]), PROPERTIES[key[1]], WORDS[holds], printed.get(key, "-"))
-            for key, (holds, _) in diagnosis.verdicts.items()
-        ]
-        tables.append(TextTable("Properties", ("centering", "property", "here", "paper"), rows))
-    say("\n\n".join(as_text(table, STYLES[arguments.format]) for table in tables))
-    return 0
+    diagnosis = replace(diagnosis, model=short_name(diagnosis.model))
+    title = f"{experiment.about} Here: {diagnosis.model}"
+    return _report_diagnosis(diagnosis, arguments, experiment.name, title, experiment.properties)
