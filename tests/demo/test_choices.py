@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
-from twmd_registry.demo import choices
-from twmd_registry.demo.choices import CENTERINGS, METRICS, SWEEPS, PageSettings, offered_presets, preset_for, spec_of
+from twmd_registry.demo import answers
+from twmd_registry.demo.answers import CENTERINGS, METRICS, SWEEPS, PageSettings, offered_presets, preset_for, spec_of
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL, Centering, MetricName
@@ -41,7 +41,7 @@ def test_multilingual_presets_keep_their_languages_for_every_metric() -> None:
 
 
 def test_multilingual_preset_is_not_offered_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choices, "has_multilingual", lambda: False)
+    monkeypatch.setattr(answers, "has_multilingual", lambda: False)
     offered_presets.cache_clear()
     assert {"multilingual", "multilingual-tuned"}.isdisjoint(offered_presets())
     offered_presets.cache_clear()

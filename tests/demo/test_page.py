@@ -12,8 +12,7 @@ import pytest
 import twmd_registry
 from tests.chromium import chromium
 from tests.demo.browser import Tab, served
-from twmd_registry.demo.answers import LARGEST
-from twmd_registry.demo.choices import METRICS
+from twmd_registry.demo.answers import LARGEST, METRICS
 from twmd_registry.record.file import parse_record
 from twmd_registry.report.template import render
 

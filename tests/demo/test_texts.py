@@ -9,8 +9,7 @@ import pytest
 
 import twmd_registry
 from twmd_registry.demo import tabs
-from twmd_registry.demo.answers import HEADERS, LONGEST, MOST_TOKENS, NOTHING, score_texts
-from twmd_registry.demo.choices import METRICS, PageSettings
+from twmd_registry.demo.answers import HEADERS, LONGEST, METRICS, MOST_TOKENS, NOTHING, PageSettings, score_texts
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.spec import make_spec
 

@@ -10,8 +10,8 @@ import pytest
 
 import twmd_registry
 from twmd_registry.errors import InputError, SpecError
+from twmd_registry.plugins.transformers.callback import EvaluationRows
 from twmd_registry.plugins.transformers.evaluation import make_panel
-from twmd_registry.plugins.transformers.evaluation_rows import EvaluationRows
 
 PREDICTIONS = ["a dog barked at night", "the train to Berlin left at 9:30"]
 SOURCES = ["the hound was loud last night", "at 9:30 the Berlin train departed"]

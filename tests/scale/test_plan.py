@@ -15,8 +15,16 @@ import pytest
 from tests.scale.segments import draw_segments, write_csv, write_jsonl, write_parquet
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.judgments.reader import Columns
-from twmd_registry.scale.plan import InputTable, ScalePlan, align_part_rows, check_same, cut_into_parts, list_tables
-from twmd_registry.scale.storage import OutputFolder, open_table
+from twmd_registry.scale.plan import (
+    InputTable,
+    OutputFolder,
+    ScalePlan,
+    align_part_rows,
+    check_same,
+    cut_into_parts,
+    list_tables,
+    open_table,
+)
 
 
 def ask(*inputs: Path | str, part_rows: int = 4, columns: Columns = Columns()) -> ScalePlan:  # noqa: B008 (frozen)

@@ -26,7 +26,7 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import EnsembleScorer, Scorer, score_all, scorer
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.scale import ScaleOptions, WorkerOptions, score_dataset, score_files
-from twmd_registry.scale.storage import LOCK
+from twmd_registry.scale.plan import LOCK
 
 ray = pytest.importorskip("ray")
 

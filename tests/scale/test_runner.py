@@ -36,11 +36,10 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
 from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, TwmdWarning
 from twmd_registry.registry import paths
-from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset, workers
-from twmd_registry.scale.partitions import MOST_TRIES, PartitionScorer
+from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset, partitions
+from twmd_registry.scale.partitions import MOST_TRIES, PartitionScorer, drop_stderr_lines
+from twmd_registry.scale.plan import LOCK
 from twmd_registry.scale.runner import score_parts
-from twmd_registry.scale.storage import LOCK
-from twmd_registry.scale.workers import drop_stderr_lines
 
 SEGMENTS = draw_segments(23)
 
@@ -377,7 +376,7 @@ def fill_disk(patched: pytest.MonkeyPatch, name: str) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
         paths.write_atomically(path, written)
 
-    patched.setattr("twmd_registry.scale.storage.write_atomically", write_atomically)
+    patched.setattr("twmd_registry.scale.plan.write_atomically", write_atomically)
 
 
 @pytest.mark.filterwarnings("ignore:rows that could not be scored")
@@ -409,10 +408,10 @@ def test_command_prints_scores_even_if_the_record_cannot_be_written(
 ) -> None:
     lines = (data / "a.jsonl").read_text(encoding="utf-8").splitlines()
     (data / "a.jsonl").write_text("\n".join([*lines[:2], "no json", *lines[2:]]) + "\n", encoding="utf-8")
-    monkeypatch.setattr(workers, "import_ray", lambda: None)
-    monkeypatch.setattr(workers, "on_ray", nullcontext)
-    monkeypatch.setattr(workers, "share_resources", lambda *_: (1, 0.0))
-    monkeypatch.setattr(workers, "run_parts", lambda _, *given: here(*given))
+    monkeypatch.setattr(partitions, "import_ray", lambda: None)
+    monkeypatch.setattr(partitions, "on_ray", nullcontext)
+    monkeypatch.setattr(partitions, "share_resources", lambda *_: (1, 0.0))
+    monkeypatch.setattr(partitions, "run_parts", lambda _, *given: here(*given))
     command = ["score", "--engine", "ray", "-i", str(data), "--output", str(tmp_path / "out"), "-m", "twmd"]
     command += ["--set", f"model={model}", "layer=2", "centering=none"]
     with monkeypatch.context() as patched:

@@ -321,9 +321,9 @@ def _render(comparison: SystemComparison, arguments: Arguments) -> str:
 def _score_on_ray(arguments: Arguments) -> int:
     """Score a data set, and print its scores."""
     _check_ray(arguments)
+    from twmd_registry.scale.partitions import WorkerOptions
     from twmd_registry.scale.plan import PART_ROWS
     from twmd_registry.scale.runner import ScaleOptions, score_files
-    from twmd_registry.scale.workers import WorkerOptions
 
     records: list[ScoredDataset] = []
     try:  # scores are printed even if their record cannot be written

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twmd_registry.demo.answers import LARGEST
-from twmd_registry.demo.choices import METRICS, PageSettings, spec_of
+from twmd_registry.demo.answers import LARGEST, METRICS, PageSettings, spec_of
 from twmd_registry.engine.scorer import make_scorer
 from twmd_registry.errors import FileError, MissingExtraError
 from twmd_registry.registry.metrics import entry

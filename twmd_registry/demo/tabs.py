@@ -17,15 +17,19 @@ from typing import Any
 import gradio as gr
 
 from twmd_registry.demo import answers
-from twmd_registry.demo.answers import LARGEST, MOST_ROWS, SUFFIXES, read_pasted, read_upload
-from twmd_registry.demo.choices import (
+from twmd_registry.demo.answers import (
     AS_PRESET,
     CENTERINGS,
+    LARGEST,
     MAX_TEMPERATURE,
     METRICS,
+    MOST_ROWS,
+    SUFFIXES,
     SWEEPS,
     PageSettings,
     offered_presets,
+    read_pasted,
+    read_upload,
 )
 from twmd_registry.errors import InputError, TwmdError
 from twmd_registry.report.template import render

@@ -2,7 +2,7 @@
 
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.scale.dataset import score_dataset
+from twmd_registry.scale.partitions import WorkerOptions
 from twmd_registry.scale.runner import ScaleOptions, ScoredDataset, score_files
-from twmd_registry.scale.workers import WorkerOptions
 
 __all__ = ["Columns", "ScaleOptions", "ScoredDataset", "WorkerOptions", "score_dataset", "score_files"]

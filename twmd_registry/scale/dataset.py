@@ -12,8 +12,7 @@ from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, scorer
 from twmd_registry.errors import InputError, SpecError, TwmdError, no_column
 from twmd_registry.judgments.reader import USUAL_REFERENCES
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.scale.partitions import check_signature, columns_of
-from twmd_registry.scale.workers import WorkerOptions, map_batches, share_resources
+from twmd_registry.scale.partitions import WorkerOptions, check_signature, columns_of, map_batches, share_resources
 
 Metrics = str | MetricSpec | Scorer | Sequence[Scorer]
 """The metrics of a data set."""

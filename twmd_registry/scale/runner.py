@@ -26,11 +26,16 @@ from twmd_registry.record.file import DATASET_FORMAT, digest_of
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale import partitions
-from twmd_registry.scale import workers as ray_workers
-from twmd_registry.scale.partitions import CorpusTotals, PartitionScorer, ReportRows, names_of
-from twmd_registry.scale.plan import PART_ROWS, ScalePlan, align_part_rows, check_same, cut_into_parts, list_tables
-from twmd_registry.scale.storage import OutputFolder
-from twmd_registry.scale.workers import WorkerOptions
+from twmd_registry.scale.partitions import CorpusTotals, PartitionScorer, ReportRows, WorkerOptions, names_of
+from twmd_registry.scale.plan import (
+    PART_ROWS,
+    OutputFolder,
+    ScalePlan,
+    align_part_rows,
+    check_same,
+    cut_into_parts,
+    list_tables,
+)
 
 PLAN, TOTALS, REJECTS, RECORD = "plan.json", "totals.safetensors", "rejects.jsonl", "record.json"
 _FORMAT_VERSION = 1
@@ -179,13 +184,13 @@ def score_files(
     Warns:
         TwmdWarning: Rows were rejected; the warnings of the parts.
     """
-    ray_workers.import_ray()
+    partitions.import_ray()
 
     @contextlib.contextmanager
     def start_workers() -> Iterator[tuple[RunParts, int]]:
-        with ray_workers.on_ray():
-            number, gpus = ray_workers.share_resources(workers or WorkerOptions(), scorers[0].options.device)
-            yield partial(ray_workers.run_parts, WorkerOptions(number, gpus)), number
+        with partitions.on_ray():
+            number, gpus = partitions.share_resources(workers or WorkerOptions(), scorers[0].options.device)
+            yield partial(partitions.run_parts, WorkerOptions(number, gpus)), number
 
     return score_parts(scorers, inputs, output, manner or ScaleOptions(), start_workers)
 

@@ -26,9 +26,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from twmd_registry.errors import FileError, InputError, SpecError, TwmdError
 from twmd_registry.registry.paths import read_secret
-from twmd_registry.serve import app
-from twmd_registry.serve.app import AlignRequest, ScoreRequest, make_app, parse
-from twmd_registry.serve.service import Answer, Service
+from twmd_registry.serve import service as routes
+from twmd_registry.serve.service import AlignRequest, Answer, ScoreRequest, Service, make_app, parse
 from twmd_registry.version import __version__
 
 KEY_VARIABLE = "TWMD_API_KEY"
@@ -164,9 +163,9 @@ def make_mcp_server(service: Service) -> Any:
         return {"result": service.list_metrics()}
 
     tools: dict[str, tuple[type[BaseModel], Callable[..., Coroutine[Any, Any, Answer]], Callable[..., Any]]] = {
-        "score": (ScoreRequest, service.score, app.score),
-        "align": (AlignRequest, service.align, app.align),
-        "list_metrics": (_NoFields, list_metrics, app.metrics),
+        "score": (ScoreRequest, service.score, routes.score),
+        "align": (AlignRequest, service.align, routes.align),
+        "list_metrics": (_NoFields, list_metrics, routes.metrics),
     }
 
     async def list_tools(*_: object) -> Any:

@@ -1,22 +1,36 @@
-"""`Service`: requests that wait, up to a bound, until one thread scores all of a metric in one pass."""
+"""`Service`: requests that wait until one thread scores all of a metric in one pass, and its routes over HTTP."""
 
 from __future__ import annotations
 
 import asyncio
+import hmac
+import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from email.message import Message
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from http import HTTPStatus
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
+
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from twmd_registry.engine.batching import Outcome, PassQueue, score_together
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError, TwmdError, collect_warnings, menu
+from twmd_registry.record.file import refuse_repeated_keys
 from twmd_registry.registry.metrics import entry
+from twmd_registry.report.template import render
+from twmd_registry.version import __version__
 
 Answer: TypeAlias = dict[str, Any]
 MOST_LINKS = 1_000
@@ -177,3 +191,223 @@ class Service:
         self._pairs.labels(metric).inc(sum(map(_count_pairs, tasks)))
         self._seconds.labels(metric).observe(time.perf_counter() - started)
         return outcomes
+
+
+Asked = TypeVar("Asked", bound=BaseModel)
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"description": f"{HTTPStatus(status).phrase}: a JSON object whose `error` is one line."}
+    for status in (400, 401, 408, 413, 415, 422, 429, 500, 503, 504)
+}
+_TEXTS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+_REFERENCES = {"anyOf": [_TEXTS, {"type": "array", "items": _TEXTS, "minItems": 1}]}
+MetricField = Annotated[
+    str | None, Field(description="One of the metrics that are listed; the first, if it is left out.")
+]
+
+
+class ScoreRequest(BaseModel):
+    """Texts to score: each prediction against its reference, its list of references, or the text that it translates."""
+
+    model_config = ConfigDict(extra="forbid")
+    # `check_segments` checks the rows later; its messages name them.
+    predictions: Annotated[list[Any], WithJsonSchema(_TEXTS)]
+    references: Annotated[list[Any] | None, WithJsonSchema(_REFERENCES)] = None
+    sources: Annotated[list[Any] | None, WithJsonSchema(_TEXTS)] = None
+    metric: MetricField = None
+
+
+class AlignRequest(BaseModel):
+    """Two texts to align."""
+
+    model_config = ConfigDict(extra="forbid")
+    prediction: str
+    reference: str
+    metric: MetricField = None
+
+
+def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+_bearer = HTTPBearer(auto_error=False, description="The API key, where the service has one.")
+
+
+async def _check_key(
+    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)] = None
+) -> None:
+    key: str | None = request.app.state.key
+    if key is not None and not (given and hmac.compare_digest(given.credentials.encode(), key.encode())):
+        raise ServiceError(401, "the API key is missing or wrong: send the header 'Authorization: Bearer KEY'.")
+
+
+async def _check_query(request: Request) -> None:
+    known = [parameter.name for parameter in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            where = f"the parameters are {', '.join(known)}" if known else "send it in the body, or leave it out"
+            raise InputError(f"{name[:80]!r} is no query parameter of {request.url.path}: {where}.")
+
+
+with_key = APIRouter(dependencies=[Depends(_check_key), Depends(_check_query)], responses={401: REFUSALS[401]})
+without_key = APIRouter()
+
+
+def _body_of(kind: type[BaseModel]) -> dict[str, Any]:
+    """Return the part of the OpenAPI document about a body, which `_read` reads in place of FastAPI."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": kind.model_json_schema()}}}}
+
+
+@with_key.post("/score", responses=REFUSALS, openapi_extra=_body_of(ScoreRequest))
+async def score(request: Request) -> JSONResponse:
+    """Score predictions against references: one or several per prediction."""
+    return await _answer(request, ScoreRequest, _service(request).score)
+
+
+@with_key.post("/align", responses=REFUSALS, openapi_extra=_body_of(AlignRequest))
+async def align(request: Request) -> JSONResponse:
+    """Show how the score of two texts comes about: which token carries how much to which.
+
+    The similarity of two tokens is their cosine; where the signature has vectors:raw, as sbert's, their inner product.
+    """
+    return await _answer(request, AlignRequest, _service(request).align)
+
+
+@with_key.get("/metrics")
+async def metrics(request: Request) -> JSONResponse:
+    """List the metrics that are served, with their signatures."""
+    return JSONResponse(_service(request).list_metrics())
+
+
+@with_key.get("/signature", responses={422: REFUSALS[422]})
+async def signature(request: Request, metric: str | None = None) -> JSONResponse:
+    """Return the signature of a metric; of the first, if none is named."""
+    return JSONResponse(_service(request).signature(metric))
+
+
+@with_key.get("/prometheus", response_class=PlainTextResponse)
+async def prometheus(request: Request) -> PlainTextResponse:
+    """Return counters and times for Prometheus."""
+    from prometheus_client import generate_latest
+
+    return PlainTextResponse(generate_latest(_service(request).registry))
+
+
+@without_key.get("/docs", include_in_schema=False)
+async def docs(request: Request) -> HTMLResponse:
+    """Return the OpenAPI document as a page that loads nothing from elsewhere."""
+    return HTMLResponse(render("openapi.html", "serve", document=request.app.openapi()))
+
+
+@without_key.get("/health", responses={503: REFUSALS[503]})
+async def health(request: Request) -> JSONResponse:
+    """Tell whether requests are taken; needs no API key."""
+    if _service(request).stopping:
+        raise ServiceError(503, "the service is stopping.")
+    return JSONResponse({"status": "ok", "version": __version__})
+
+
+async def _answer(
+    request: Request, kind: type[BaseModel], call: Callable[..., Coroutine[Any, Any, Answer]]
+) -> JSONResponse:
+    """Read and answer a request, as long as its client is there."""
+    fields = vars(parse(kind, await _read(request)))
+    answering, leaving = asyncio.create_task(call(**fields)), asyncio.create_task(_wait_until_gone(request))
+    try:
+        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            raise ClientDisconnect
+        answer = answering.result()
+    finally:
+        answering.cancel()  # takes the request out of the queue
+        leaving.cancel()
+    request.app.state.answers.labels(200).inc()
+    return JSONResponse(answer)
+
+
+async def _wait_until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _read(request: Request) -> bytes:
+    """Return the body of a request; raises ServiceError if it is not JSON by its headers, too large, or too slow."""
+    limits, kind = _service(request).limits, Message()
+    kind["Content-Type"] = request.headers.get("content-type", "")
+    if kind.get_content_type() != "application/json":
+        raise ServiceError(415, "send JSON, with the header 'Content-Type: application/json'.")
+    if (charset := kind.get_content_charset("utf-8")) not in {"utf-8", "utf8"}:
+        raise ServiceError(415, f"send JSON in UTF-8, not in {charset[:80]!r}.")
+    if (coding := ", ".join(request.headers.getlist("content-encoding"))).lower() not in {"", "identity"}:
+        raise ServiceError(415, f"send the body as it is, without 'Content-Encoding: {coding[:80]}'.")
+    body, length = bytearray(), 0
+    try:
+        async with asyncio.timeout(limits.transfer):
+            async for part in request.stream():
+                length += len(part)
+                if length <= limits.body:  # the rest is read and dropped: many clients read no answer before its end
+                    body += part
+    except TimeoutError as error:
+        raise ServiceError(408, f"the body did not arrive within {limits.transfer} seconds.") from error
+    if length > limits.body:
+        raise ServiceError(413, f"the body is too large: send at most {limits.body:,} bytes at once.")
+    return bytes(body)
+
+
+def parse(kind: type[Asked], body: bytes) -> Asked:
+    """Read a body; raises ServiceError if it is not JSON, and InputError if its fields are not those of the request."""
+    try:
+        fields = kind.model_validate_json(body)
+        json.loads(body, object_pairs_hook=refuse_repeated_keys)  # pydantic takes the last of equal keys
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where, why = ".".join(map(str, first["loc"]))[:80] or "the body", first["msg"]
+        if first["type"] == "json_invalid":
+            raise ServiceError(400, f"the body is not JSON in UTF-8: {why.removeprefix('Invalid JSON: ')}.") from None
+        what = {"missing": " is missing", "extra_forbidden": " is unknown"}.get(first["type"], f": {why}")
+        raise InputError(f"{where}{what}; the fields are {', '.join(kind.model_fields) or 'none'}.") from None
+    except ValueError as error:
+        raise ServiceError(400, f"the body is ambiguous JSON: {error}.") from None
+    return fields
+
+
+async def _refuse(request: Request, error: Exception) -> JSONResponse:
+    """Answer an error in one line."""
+    status, headers, message = 500, dict[str, str](), str(error)
+    if isinstance(error, HTTPException):
+        status, headers, message = error.status_code, dict(error.headers or {}), f"{error.detail}: see /docs."
+    elif isinstance(error, ServiceError):
+        status = error.status
+    elif isinstance(error, ClientDisconnect):
+        status = 499  # which nobody reads; it is counted
+    elif isinstance(error, (InputError, SpecError)):
+        status = 422
+    if status in {429, 503}:
+        headers["Retry-After"] = "1"
+    elif status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    elif status in {408, 413, 415}:  # a rest of the body may not have been read
+        headers["Connection"] = "close"
+    request.app.state.answers.labels(status).inc()
+    return JSONResponse({"error": message}, status, headers)
+
+
+def make_app(service: Service, key: str | None = None) -> FastAPI:
+    """Make the application of a service, which runs it; requests must have the API key, if there is one."""
+    from prometheus_client import Counter
+
+    app = FastAPI(
+        title="twmd-registry",
+        version=__version__,
+        description="Embedding metrics for generated text, with signatures.",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lambda _app: service.running(),
+        exception_handlers=dict.fromkeys((TwmdError, HTTPException, ClientDisconnect), _refuse),
+    )
+    app.state.service, app.state.key = service, key
+    app.state.answers = Counter("twmd_answers", "Scores, alignments, refusals", ["status"], registry=service.registry)
+    app.include_router(with_key)
+    app.include_router(without_key)
+    return app

@@ -11,7 +11,7 @@ import torch
 
 from tests import tiny
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.plugins.transformers.evaluation_rows import decode_texts, padding_of
+from twmd_registry.plugins.transformers.callback import decode_texts, padding_of
 
 TEXTS = ["the cat sat", "", "rain"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.plugins.transformers import evaluation_rows as module
-from twmd_registry.plugins.transformers.evaluation_rows import EvaluationRows
+from twmd_registry.plugins.transformers import callback as module
+from twmd_registry.plugins.transformers.callback import EvaluationRows
 
 LABELS = ["a", "b", "c"]
 
