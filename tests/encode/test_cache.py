@@ -147,7 +147,7 @@ def test_reference_cache_with_a_byte_limit_does_not_exceed_it(model: str, most: 
 
 
 def key(text: str) -> TextKey:
-    return TextKey("model", (1,), None, None, text)
+    return "model", (1,), None, None, text
 
 
 def some_text(tokens: int) -> CachedText:

@@ -16,8 +16,8 @@ from tests.encode import vocabularies
 from tests.oracles import movers
 from twmd_registry.encode.idf import (
     FREQUENCIES,
-    DocumentFrequencies,
     find_idf,
+    idf_weights,
     read_idf,
     vocabulary_hash,
     vocabulary_size,
@@ -60,16 +60,16 @@ def changed(backend: TokenAlignmentBackend, **changes: Any) -> bytes:
 def test_weight_is_the_log_inverse_document_frequency(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)
     found = find_idf(str(path), backend.model.tokenizer)
-    np.testing.assert_allclose(found.content.weights, expected_weights(CORPUS), atol=1e-6)
-    assert found.content.documents == len(CORPUS)
+    np.testing.assert_allclose(idf_weights(found.content), expected_weights(CORPUS), atol=1e-6)
+    assert found.content[-1] == len(CORPUS)
 
 
 def test_empty_text_is_a_text_without_any_token(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     found = find_idf(
         str(save(FREQUENCIES, backend.fit_idf([*CORPUS, "", " "]), tmp_path)), backend.model.tokenizer
     ).content
-    assert found.documents == len(CORPUS) + 2
-    np.testing.assert_allclose(found.weights, expected_weights([*CORPUS, "", " "]), atol=1e-6)
+    assert found[-1] == len(CORPUS) + 2
+    np.testing.assert_allclose(idf_weights(found), expected_weights([*CORPUS, "", " "]), atol=1e-6)
 
 
 def test_frequencies_of_another_tokenizer_are_refused(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_file_of_invalid_frequencies_is_refused(
 def test_ids_beyond_the_vocabulary_are_ignored(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     (tmp_path / "odd.json").write_bytes(changed(backend, counts={"4": 2, "999999999999": 1}))
     found = read_idf(tmp_path / "odd.json", vocabulary_size(backend.model.tokenizer))
-    assert found.content.counts[4] == 2
+    assert found.content[4] == 2
 
 
 def test_corpus_without_text_is_refused(backend: TokenAlignmentBackend) -> None:
@@ -137,5 +137,5 @@ def test_corpus_without_text_is_refused(backend: TokenAlignmentBackend) -> None:
 
 
 def test_weights_are_never_negative() -> None:
-    found = DocumentFrequencies(3, np.array([0, 1, 3])).weights
+    found = idf_weights(np.array([0, 1, 3, 3]))
     assert found.tolist() == pytest.approx([math.log(4), math.log(2), 0.0])

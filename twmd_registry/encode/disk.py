@@ -93,7 +93,7 @@ class DiskCache:
         folders: dict[Path, dict[str, TextKey]] = {}
         for key in keys:
             folder = self._root / _hash(json.dumps([self._made_with, *key[:-1]]))[:16]
-            folders.setdefault(folder, {})[_hash(key.text)] = key
+            folders.setdefault(folder, {})[_hash(key[-1])] = key
         return folders
 
     def _find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:

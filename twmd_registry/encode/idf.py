@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,46 +31,31 @@ _AT_ONCE = 8192
 """Texts that are tokenised at once."""
 
 
-class DocumentFrequencies(NamedTuple):
-    """In how many texts each token occurs.
-
-    Attributes:
-        documents: Number of texts, N.
-        counts: By token id, the texts that hold it; shape (V,), int64.
+def idf_weights(frequencies: np.ndarray, unseen: int | None = None) -> np.ndarray:
+    """Return ``log((N + 1) / (df + 1))`` of every token id (Zhao et al. 2019; BERTScore), from what `count_documents`
+    returned; shape (V,). No text holds the token `unseen`: each unknown token is another string.
     """
-
-    documents: int
-    counts: np.ndarray
-
-    @property
-    def weights(self) -> np.ndarray:
-        """``log((N + 1) / (df + 1))`` of every token id (Zhao et al. 2019; BERTScore); a token that no text holds gets
-        log(N + 1).
-        """
-        return np.asarray(np.log((self.documents + 1) / (self.counts + 1)), dtype=np.float32)
-
-    def unseen(self, token: int | None) -> DocumentFrequencies:
-        """Return the frequencies with 0 for one token (None for no change): each unknown token is another string, so no
-        text holds the same one.
-        """
-        return self._replace(counts=np.where(np.arange(len(self.counts)) == token, 0, self.counts))
+    counts = np.where(np.arange(len(frequencies) - 1) == unseen, 0, frequencies[:-1])
+    return np.asarray(np.log((frequencies[-1] + 1) / (counts + 1)), dtype=np.float32)
 
 
 def count_documents(
     encoder: Encoder, texts: Sequence[str], times: np.ndarray, spec: MetricSpec, progress: Progress | None = None
-) -> DocumentFrequencies:
-    """Count in how many texts each token occurs, special tokens included; `texts` are different, `times` their
-    occurrences, shape (texts,), and `spec` says how long texts are read.
+) -> np.ndarray:
+    """Return in how many texts each token occurs, special tokens included, and last the number of texts; shape
+    (V + 1,), int64. `texts` are different, `times` their occurrences, shape (texts,), and `spec` says how long texts
+    are read.
     """
     expect(progress, len(texts))
-    counts = np.zeros(vocabulary_size(encoder.tokenizer), dtype=np.int64)
+    counts = np.zeros(vocabulary_size(encoder.tokenizer) + 1, dtype=np.int64)
+    counts[-1] = times.sum()
     for start in range(0, len(texts), _AT_ONCE):
         rows = encoder.tokenise(texts[start : start + _AT_ONCE], spec.limit, spec.stride)
         for text, often in zip(rows, times[start : start + _AT_ONCE].tolist(), strict=True):
             counts[np.unique(text.ids)] += often
         if progress is not None:
             progress(len(rows))
-    return DocumentFrequencies(int(times.sum()), counts)
+    return counts
 
 
 def vocabulary_size(tokenizer: PreTrainedTokenizerFast) -> int:
@@ -103,17 +88,17 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: 
     if not any(text.strip() for text in times):
         raise InputError("there is nothing to count: every text is empty.")
     found = count_documents(encoder, list(times), np.array(list(times.values())), spec, progress)
-    counts = {str(i): int(found.counts[i]) for i in np.flatnonzero(found.counts)}
+    counts = {str(i): int(found[i]) for i in np.flatnonzero(found[:-1])}
     about = {
         "tokenizer": vocabulary_hash(encoder.tokenizer),
         "model": encoder.files.name,
-        "documents": found.documents,
+        "documents": int(found[-1]),
         "counts": counts,
     }
     return (json.dumps(about, sort_keys=True, indent=0) + "\n").encode()
 
 
-def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[DocumentFrequencies]:
+def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[np.ndarray]:
     """Find a frequencies file by its hash or path, and read it. Raises `ModelError` for no such file, a damaged one, or
     one of another vocabulary than the tokenizer's.
     """
@@ -128,7 +113,7 @@ def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[Docu
     return found
 
 
-def read_idf(path: Path, size: int) -> FittedPart[DocumentFrequencies]:
+def read_idf(path: Path, size: int) -> FittedPart[np.ndarray]:
     """Read a frequencies file; raise a `ModelError` if it is not one. Token ids from `size` on are left out: they
     belong to another vocabulary, which `find_idf` refuses.
     """
@@ -136,13 +121,13 @@ def read_idf(path: Path, size: int) -> FittedPart[DocumentFrequencies]:
         content = path.read_bytes()
         about = json.loads(content)
         found = {int(token): count for token, count in about["counts"].items() if 0 <= int(token) < size}
-        documents, counts = about["documents"], np.zeros(size, dtype=np.int64)
+        documents, counts = about["documents"], np.zeros(size + 1, dtype=np.int64)
         sound = type(documents) is int and all(
             type(count) is int and 0 <= count <= documents < MOST_DOCUMENTS for count in found.values()
         )
-        counts[list(found)] = list(found.values())
+        counts[[*found, size]] = [*found.values(), documents]
         tokenizer = re.fullmatch(r"[0-9a-f]{12}", about["tokenizer"])[0]  # type: ignore[index]
-        fitted = FittedPart(DocumentFrequencies(documents, counts), hash_of(content), {"tokenizer": tokenizer})
+        fitted = FittedPart(counts, hash_of(content), {"tokenizer": tokenizer})
     except (OSError, KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a file of document frequencies that 'twmd fit-idf' wrote.") from error
     if not sound:

@@ -6,7 +6,7 @@ import bisect
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,24 +18,10 @@ if TYPE_CHECKING:
     from twmd_registry.encode.encoder import Encoder
 
 
-class TextKey(NamedTuple):
-    """Everything that an encoded text depends on.
-
-    Attributes:
-        model: Content of the model, adapter and number format; see `Encoder.identity`.
-        layers: The hidden states, ascending.
-        limit: Most tokens of a text, or of a window.
-        stride: Tokens between the beginnings of two windows; None where texts are cut.
-        text: The text.
-    """
-
-    model: str
-    layers: tuple[int, ...]
-    limit: int | None
-    stride: int | None
-    text: str
-
-
+TextKey = tuple[str, tuple[int, ...], int | None, int | None, str]
+"""Everything that an encoded text depends on: `Encoder.identity`, the hidden states, ascending, limit and stride, and
+last the text.
+"""
 CachedText = tuple[np.ndarray, TextTokens]
 """One encoded text: a matrix per hidden state, shape (layers, t, D), float32, and its t tokens; none if it is empty."""
 
@@ -145,7 +131,7 @@ class TextStore:
             cache.keep({self._key(i): text for i, text in texts.items() if own[i]})
 
     def _key(self, text: int) -> TextKey:
-        return TextKey(self._encoder.identity, tuple(self._layers), *self._reading, self._texts[text])
+        return self._encoder.identity, tuple(self._layers), *self._reading, self._texts[text]
 
     def _load(self, cached: dict[int, CachedText]) -> EncodedTexts:
         """Copy cached texts to the encoder's device, and set their flags."""
@@ -212,7 +198,7 @@ class TextCache:
     def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
         """Keep texts that are not held, as far as there is room or older ones make it."""
         for key, (vectors, tokens) in texts.items():
-            size = sum(map(sys.getsizeof, (vectors, *tokens[:3], key.text, *tokens.missing)))
+            size = sum(map(sys.getsizeof, (vectors, *tokens[:3], key[-1], *tokens.missing)))
             if size <= self.most_bytes and self._make_room(size):
                 self._entries[key] = (vectors, tokens), size, self._turn
                 self.held_bytes += size

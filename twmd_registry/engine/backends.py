@@ -216,7 +216,7 @@ class TokenAlignmentBackend(Backend):
         return None if asked is None else find_signed(find_stop_words, asked, self.parts, STOP_WORDS)
 
     @cached_property
-    def frequencies(self) -> FittedPart[idf.DocumentFrequencies] | None:
+    def frequencies(self) -> FittedPart[np.ndarray] | None:
         """The document frequencies of ``idf=background``; a `ModelError` if the file is missing, damaged, or was fitted
         for another tokenizer.
         """
@@ -274,14 +274,14 @@ class TokenAlignmentBackend(Backend):
         """The settings that decide the vectors, with the fitted parts."""
         view, encoder = make_view(self.spec), self.model
         if self.background is not None:
-            both = [means.content[view.special] for means in (self.background, self.source_background) if means]
+            both = [means.content[str(view.special)] for means in (self.background, self.source_background) if means]
             view = replace(view, means={k: torch.stack([means[k] for means in both]) for k in view.layers})
         if self.stop_words is not None:
             words = as_tokenized(self.stop_words.content, encoder.tokenizer, encoder.pieces)
             view = replace(view, stop_words=words)
         if self.frequencies is not None:
             unseen = encoder.tokenizer.unk_token_id if view.unknown == "apart" else None
-            weights = torch.from_numpy(self.frequencies.content.unseen(unseen).weights)
+            weights = torch.from_numpy(idf.idf_weights(self.frequencies.content, unseen))
             view = replace(view, weights=(weights, weights))
         return view
 

@@ -21,13 +21,12 @@ from twmd_registry.align import ALIGNERS, SYMMETRIC, align, combine_sides, plans
 from twmd_registry.align.exact import invert_cost
 from twmd_registry.encode.disk import DiskCache
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.idf import DocumentFrequencies, count_documents
+from twmd_registry.encode.idf import count_documents, idf_weights
 from twmd_registry.encode.store import TextCache, TextStore
 from twmd_registry.engine.error_spans import word_costs
 from twmd_registry.engine.pairs import Pairs, centering_step, plan_chunks
 from twmd_registry.engine.sentences import SENTENCE_COUNTS, match_documents
 from twmd_registry.engine.token_vectors import (
-    GroupSums,
     TokenItems,
     TokenView,
     make_items,
@@ -65,8 +64,7 @@ STEPS_PER_TEXT = 10
 AllReduce = Callable[[Callable[[], Tensor]], Tensor]
 """Sums a tensor across processes. Takes a callable, so that a cached total skips the local sum.
 
-A run calls it in a fixed order, by which large runs store totals: document frequencies, then by view and layer the sums
-and the counts.
+Large runs store totals in the order of its calls: document frequencies, then the sums by view and layer.
 """
 
 
@@ -117,7 +115,7 @@ class PipelineRun:
             self._fit_idf(view, count) if view.idf in {"corpus", "references"} else view: specs
             for view, specs in self._views.items()
         }
-        self._summed = [view for view in self._views if view.centering == "corpus"]
+        self._summed = [view for view in self._views if view.centering_kind == "corpus"]
         layers = sorted({k for view in self._views for k in view.layers})
         self._most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_FACTOR) // len(layers)
         limit = None if self._spec.stride else self._spec.limit
@@ -231,8 +229,8 @@ class PipelineRun:
         """
         ((view, (spec,)),) = self._views.items()
         chosen = np.array(wanted)
-        if view.centering == "batch":
-            batch = self._pairs.segment // view.size
+        if view.centering_kind == "batch":
+            batch = self._pairs.segment // int(view.centering_size or 1)
             chosen = np.flatnonzero((batch >= batch[chosen[0]]) & (batch <= batch[chosen[-1]]))
         ((chunk, texts, rows, encoded),) = self._encode([slice(int(chosen[0]), int(chosen[-1]) + 1)])
         items = make_items(view, self._pairs, chunk, texts, rows)
@@ -284,53 +282,44 @@ class PipelineRun:
             del encoded
             yield results.pop()  # so that the caller can free the vectors
 
-    def _corpus_sums(self) -> dict[TokenView, list[GroupSums]]:
-        """Return, by view with corpus centering, the sums over the whole corpus in each layer."""
+    def _corpus_sums(self) -> dict[TokenView, list[Tensor]]:
+        """Return, by view with corpus centering, the sums over the whole corpus in each layer, as `sum_groups`."""
         local, device = cache(self._sum_locally), self._encoder.device
 
-        def sum_layer(view: TokenView, k: int) -> GroupSums:
-            sums = self._total(lambda: local()[view][k].sums)
-            return GroupSums(sums.to(device), self._total(lambda: local()[view][k].counts).to(device))
+        def sum_layer(view: TokenView, k: int) -> Tensor:
+            return self._total(lambda: local()[view][k]).to(device)
 
         return {view: [sum_layer(view, k) for k in range(len(view.layers))] for view in self._summed}
 
-    def _sum_locally(self) -> dict[TokenView, list[GroupSums]]:
+    def _sum_locally(self) -> dict[TokenView, list[Tensor]]:
         """Return the sums over these pairs, in a pass of its own before scoring."""
-        device = self._encoder.device
+        device, columns = self._encoder.device, self._encoder.width + 1
         none = {
-            view: torch.zeros(view.groups_per_batch, self._encoder.width, dtype=torch.float64, device=device)
-            for view in self._summed
+            view: torch.zeros(view.groups_per_batch, columns, dtype=torch.float64).to(device) for view in self._summed
         }
-        sums = {view: [GroupSums(none[view], none[view][:, 0]) for _ in view.layers] for view in self._summed}
+        sums = {view: [none[view]] * len(view.layers) for view in self._summed}
         for chunk, texts, rows, encoded in self._encode(self._chunks):
             for view in self._summed:
                 items = make_items(view, self._pairs, chunk, texts, rows)
                 layers, _, _ = select(view, encoded, items, self._encoder)
                 here = [sum_items(tokens, items) for tokens in layers]
-                sums[view] = [total.plus(part) for total, part in zip(sums[view], here, strict=True)]
+                sums[view] = [total + part for total, part in zip(sums[view], here, strict=True)]
         return sums
 
-    def _fit_idf(self, view: TokenView, count: Callable[[bool], DocumentFrequencies]) -> TokenView:
+    def _fit_idf(self, view: TokenView, count: Callable[[bool], np.ndarray]) -> TokenView:
         """Return a view with the idf weights of these texts; `count` is `_count`."""
         unseen = self._encoder.tokenizer.unk_token_id if view.unknown == "apart" else None
-        sides = [
-            count(view.idf == "corpus"),
-            count(False),
-        ]  # of hypotheses (with their own weights), and of references
-        weights = [torch.from_numpy(side.unseen(unseen).weights) for side in sides]
-        return replace(view, weights=(weights[0], weights[1]))
+        # Hypotheses have their own weights with idf=corpus.
+        hyp, ref = (torch.from_numpy(idf_weights(count(own), unseen)) for own in (view.idf == "corpus", False))
+        return replace(view, weights=(hyp, ref))
 
-    def _count(self, hypotheses: bool) -> DocumentFrequencies:
+    def _count(self, hypotheses: bool) -> np.ndarray:
         """Return the document frequencies of all hypotheses, or of all references, each as often as it occurs."""
-
-        @cache
-        def own() -> DocumentFrequencies:
-            texts = self._pairs.hyp[self._pairs.starts] if hypotheses else self._pairs.ref
-            different, times = np.unique(texts, return_counts=True)
-            return count_documents(self._encoder, [self._pairs.texts[i] for i in different], times, self._spec)
-
-        documents = self._total(lambda: torch.tensor([own().documents]))
-        return DocumentFrequencies(int(documents), self._total(lambda: torch.from_numpy(own().counts)).numpy())
+        different, times = np.unique(
+            self._pairs.hyp[self._pairs.starts] if hypotheses else self._pairs.ref, return_counts=True
+        )
+        texts = [self._pairs.texts[i] for i in different]
+        return self._total(lambda: torch.from_numpy(count_documents(self._encoder, texts, times, self._spec))).numpy()
 
 
 def _span_of(offsets: np.ndarray) -> tuple[int, int]:

@@ -20,45 +20,35 @@ from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
 from twmd_registry.encode.words import Phrase, copied_tokens, left_out
 from twmd_registry.engine.aggregation import aggregate
 from twmd_registry.engine.pairs import Pairs
-from twmd_registry.registry.names import SENTENCE, Centering, Punctuation, Subwords, Unknown, Vectors
+from twmd_registry.registry.metrics import TOKEN_KEYS
+from twmd_registry.registry.names import SENTENCE, Centering, MetricName, Vectors
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import EPSILON, ZERO_TOLERANCE, EncodedTexts, TokenVectors, span_indices
 
+VECTOR_KEYS = (*TOKEN_KEYS, "layer", "aggregation", "centering", "centering_size", "centering_side", "against")
+"""Keys that decide token vectors, beside ``vectors``, which has one value where a metric does not use it."""
 
-@dataclass(frozen=True)
-class TokenView:
-    """The settings that decide the vectors; metrics with equal views share all similarities.
 
-    Most are keys of the specification. What was fitted is not compared: its hashes are in other settings.
+@dataclass(frozen=True, kw_only=True)
+class TokenView(MetricSpec):
+    """An applied specification without the keys that token vectors do not depend on, with what was fitted for it.
+
+    Metrics with equal views share all similarities. What was fitted is not compared: its hashes are in keys.
 
     Attributes:
-        size: Segments of a centering batch.
-        groups_per_batch: Means per centering batch (or corpus): 1 for both sides, or 2.
-        from_source: Whether references are the sources of the predictions: what a prediction has copied from its own
-            source matches nothing.
         means: Mean vectors by layer (background centering), of both sides or of each; shape (1, D) or (2, D).
         stop_words: Words that are left out.
         weights: Weights of token ids, for hypotheses and for references; each of shape (V,).
     """
 
-    layers: tuple[int, ...]
-    aggregation: str
-    special: str
-    unknown: Unknown
-    subwords: Subwords
-    punctuation: Punctuation
-    stopwords: str | None
-    ngram: int | str
-    idf: str
-    centering: Centering
-    size: int
-    groups_per_batch: int
-    vectors: Vectors
-    background: str | None
-    from_source: bool
     means: dict[int, Tensor] | None = field(default=None, compare=False)
     stop_words: frozenset[Phrase] = field(default=frozenset(), compare=False)
     weights: tuple[Tensor, Tensor] | None = field(default=None, compare=False)
+
+    @property
+    def groups_per_batch(self) -> int:
+        """Means per centering batch (or corpus): 1 for both sides, or 2."""
+        return 2 if self.centering_side == "separate" or self.source_background else 1
 
 
 class TokenItems(NamedTuple):
@@ -86,34 +76,18 @@ class TokenItems(NamedTuple):
 
 
 def make_view(spec: MetricSpec) -> TokenView:
-    """Return the view of an applied specification, without what was fitted; keys that its centering does not use are
-    set to one value.
-    """
-    return TokenView(
-        layers=spec.layers,
-        aggregation=spec.aggregation or "single",
-        special=spec.special or "none",
-        unknown=spec.unknown or "keep",
-        subwords=spec.subwords or "keep",
-        punctuation=spec.punctuation or "keep",
-        stopwords=spec.stopwords,
-        ngram=spec.ngram or 1,
-        idf=spec.idf or "none",
-        centering=spec.centering_kind,
-        size=spec.centering_size or 1,
-        groups_per_batch=2 if spec.centering_side == "separate" or spec.source_background else 1,
-        vectors=spec.vectors or "unit",
-        background=spec.centering if spec.background else None,
-        from_source=spec.against == "source",
-    )
+    """Return the view of an applied specification, without what was fitted."""
+    keys = {name: getattr(spec, name) for name in VECTOR_KEYS}
+    return TokenView(metric=MetricName.TWMD, vectors="raw" if spec.vectors == "raw" else None, **keys)
 
 
 def make_items(view: TokenView, pairs: Pairs, chunk: slice, ids: np.ndarray, rows: np.ndarray) -> TokenItems:
     """List the (text, group, side) combinations of a chunk and how often each occurs."""
     segment = pairs.segment[chunk]
     batch = np.zeros_like(segment)
-    if view.centering == "batch":
-        batch = segment // view.size - segment[0] // view.size
+    if view.centering_kind == "batch":
+        batch = segment // int(view.centering_size or 1)
+        batch -= batch[0]
     per_batch = view.groups_per_batch
     groups = (int(batch[-1]) + 1) * per_batch
     # An item as one number: ((row * groups + group) * 2 + side) * partners + partner + 1.
@@ -121,7 +95,7 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, ids: np.ndarray, row
     hyp_key = rows[np.searchsorted(ids, pairs.hyp[chunk])] * groups + batch * per_batch
     ref_key = ref_row * groups + batch * per_batch + (per_batch - 1)
     weighed_apart = int(view.idf == "corpus")  # a text has other weights as a hypothesis than as a reference
-    partner, partners = (ref_row + 1, int(rows.max()) + 2) if view.from_source else (0, 1)
+    partner, partners = (ref_row + 1, int(rows.max()) + 2) if view.against == "source" else (0, 1)
     both = np.r_[hyp_key * 2 * partners + partner, (ref_key * 2 + weighed_apart) * partners]
     keys, inverse = np.unique(both, return_inverse=True)
     keys, partner_of = keys // partners, keys % partners - 1
@@ -139,17 +113,17 @@ def select(
     """Return, by layer, the tokens of every item that take part, with their encoder vectors and weights; the items with
     the weight 0 on every token, shape (I,), bool, or None without weights; and the rows of texts that lose all words.
     """
-    keep = encoded.special <= SPECIAL_LEVEL[view.special]  # (T,)
+    keep = encoded.special <= SPECIAL_LEVEL[str(view.special)]  # (T,)
     wordless = np.zeros(0, dtype=np.int64)
-    if view.stopwords is not None or view.subwords == "drop" or view.punctuation != "keep":
+    if view.stopwords or view.subwords or view.punctuation:
         own = (encoded.special == 0).cpu().numpy()
         gone = left_out(
             encoder.pieces,
             encoded.ids.cpu().numpy(),
             own,
             encoded.lengths.cpu().numpy(),
-            subwords=view.subwords,
-            punctuation=view.punctuation,
+            subwords=view.subwords or "keep",
+            punctuation=view.punctuation or "keep",
             stop_words=view.stop_words,
         )
         keep = keep & ~torch.from_numpy(gone).to(keep.device)
@@ -165,7 +139,7 @@ def select(
     positions = kept[span_indices((torch.cumsum(lengths, 0) - lengths)[row], lengths[row])]
     counted = encoded.special[positions] == 0 if view.special == "partners" else None
     marked = positions
-    if view.from_source:
+    if view.against == "source":
         owners = np.repeat(np.arange(len(row)), lengths[row].cpu().numpy())
         copied = copied_tokens(encoder.pieces, encoded, positions.cpu().numpy(), owners, items.partner)
         marked = positions + len(encoded.ids) * torch.from_numpy(copied).to(positions)
@@ -190,38 +164,22 @@ def _weigh(
     return torch.where(weightless[tokens.owners], 1.0, found), weightless
 
 
-class GroupSums(NamedTuple):
-    """Sums per group, from which means follow; a corpus is summed chunk by chunk.
-
-    Attributes:
-        sums: Shape (G, D), float64.
-        counts: Tokens in each group; shape (G,), float64.
+def sum_groups(tokens: TokenVectors, group: Tensor, weight: Tensor, groups: int) -> Tensor:
+    """Sum the token vectors that count over G groups, each token once per occurrence of its text; the last column is
+    the number of tokens; shape (G, D + 1), float64. `group` and `weight` (occurrences in the group) are those of every
+    item, shape (I,).
     """
-
-    sums: Tensor
-    counts: Tensor
-
-    def mean(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Return the means in a dtype; shape (G, D); zero for a group without tokens."""
-        return (self.sums / self.counts.clamp(min=1)[:, None]).to(dtype)
-
-    def plus(self, other: GroupSums) -> GroupSums:
-        """Return the sums of both."""
-        return GroupSums(self.sums + other.sums, self.counts + other.counts)
-
-
-def sum_groups(tokens: TokenVectors, group: Tensor, weight: Tensor, groups: int) -> GroupSums:
-    """Sum the token vectors that count over G groups, each token once per occurrence of its text; `group` and `weight`
-    (occurrences in the group) are those of every item, shape (I,).
-    """
-    shape = (len(tokens.lengths), tokens.vectors.shape[1])
     vectors, lengths = tokens.vectors, tokens.lengths  # (T, D), (I,)
     if tokens.counted is not None:
         vectors, lengths = torch.where(tokens.counted[:, None], vectors, 0.0), tokens.count_true(tokens.counted)
-    texts = vectors.new_zeros(shape).index_add(0, tokens.owners, vectors).to(torch.float64)  # (I, D)
-    weight = weight.to(torch.float64)
-    sums = texts.new_zeros(groups, shape[1]).index_add(0, group, texts * weight[:, None])  # (G, D)
-    return GroupSums(sums, texts.new_zeros(groups).index_add(0, group, lengths * weight))
+    texts = vectors.new_zeros(len(lengths), vectors.shape[1]).index_add(0, tokens.owners, vectors)  # (I, D)
+    rows = torch.cat([texts.to(torch.float64), lengths[:, None]], dim=1) * weight[:, None]
+    return rows.new_zeros(groups, rows.shape[1]).index_add(0, group, rows)
+
+
+def means_of_groups(sums: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Return the means, from what `sum_groups` returned; shape (G, D); zero for a group without tokens."""
+    return (sums[:, :-1] / sums[:, -1:].clamp(min=1)).to(dtype)
 
 
 def center(
@@ -250,7 +208,7 @@ def center(
         centered, mean = tokens.vectors, means[k] if means else None  # (T, D), (I, D)
         if centering == "sentence":
             every = torch.arange(len(tokens.lengths), device=tokens.lengths.device)
-            mean = sum_groups(tokens, every, torch.ones_like(every), len(every)).mean(centered.dtype)
+            mean = means_of_groups(sum_groups(tokens, every, torch.ones_like(every), len(every)), centered.dtype)
         if centering == "dimension":
             centered = centered - centered.mean(dim=1, keepdim=True)
         elif centering != "none":
@@ -273,8 +231,8 @@ def center(
     return found
 
 
-def sum_items(tokens: TokenVectors, items: TokenItems) -> GroupSums:
-    """Return the sums of every centering group."""
+def sum_items(tokens: TokenVectors, items: TokenItems) -> Tensor:
+    """Return the sums of every centering group, as `sum_groups`."""
     device = tokens.vectors.device
     return sum_groups(
         tokens, torch.from_numpy(items.group).to(device), torch.from_numpy(items.weight).to(device), items.groups
@@ -286,7 +244,7 @@ def make_units(
     encoded: EncodedTexts,
     layers: list[TokenVectors],
     items: TokenItems,
-    corpus: list[GroupSums] | None,
+    corpus: list[Tensor] | None,
     *,
     weightless: Tensor | None,
 ) -> tuple[TokenVectors, TokenVectors]:
@@ -303,31 +261,31 @@ def make_units(
     """
     device = encoded.unknown.device
     means = None
-    if view.centering in {"batch", "corpus", "background"}:
+    if view.centering_kind in {"batch", "corpus", "background"}:
         group = torch.from_numpy(items.group).to(device)
-        if view.centering == "batch":
-            means = [sum_items(tokens, items).mean(tokens.vectors.dtype)[group] for tokens in layers]
+        if view.centering_kind == "batch":
+            means = [means_of_groups(sum_items(tokens, items), tokens.vectors.dtype)[group] for tokens in layers]
         elif corpus is not None:
-            means = [sums.mean()[group] for sums in corpus]
+            means = [means_of_groups(sums)[group] for sums in corpus]
         elif view.means is not None:
             means = [view.means[k].to(device)[group] for k in view.layers]
-    centered = center(layers, view.centering, view.vectors, means)
+    centered = center(layers, view.centering_kind, view.vectors or "unit", means)
     tokens = centered[0]
     if len(centered) > 1:
         errors = torch.stack([layer.rounding for layer in centered], dim=1)  # (T, L)
-        vectors = aggregate(torch.stack([layer.vectors for layer in centered], dim=1), view.aggregation)
+        vectors = aggregate(torch.stack([layer.vectors for layer in centered], dim=1), str(view.aggregation))
         tokens = tokens._replace(vectors=vectors, rounding=torch.linalg.vector_norm(errors, dim=1))
-    if view.from_source or (view.unknown == "apart" and bool(encoded.unknown.any())):
+    if view.against == "source" or (view.unknown == "apart" and bool(encoded.unknown.any())):
         tokens = _replace_tokens(view, encoded, tokens)
     units = tokens
     if tokens.counted is not None:  # a token that does not count has no weight
         weights = tokens.counted.to(tokens.vectors.dtype) if tokens.weights is None else tokens.weights
         units = tokens._replace(counted=None, weights=torch.where(tokens.counted, weights, 0.0))
-    if view.ngram != 1:
+    if view.ngram:
         units = form_ngrams(units, view.ngram)
         if units.weights is not None and weightless is not None:
             units = units._replace(weights=torch.where(weightless[units.owners], 1.0, units.weights))
-    as_centered = len(view.layers) == 1 and view.ngram == 1
+    as_centered = len(view.layers) == 1 and not view.ngram
     return tokens, units if as_centered or view.vectors == "raw" else unit(units)
 
 
@@ -336,7 +294,7 @@ def _replace_tokens(view: TokenView, encoded: EncodedTexts, tokens: TokenVectors
     piece; the vector's length stays.
     """
     codes = encoded.unknown if view.unknown == "apart" else torch.zeros_like(encoded.unknown)
-    if view.from_source:  # `select` counts the positions of copied tokens on from the number of all tokens
+    if view.against == "source":  # `select` counts the positions of copied tokens on from the number of all tokens
         codes = torch.cat([codes, -1 - encoded.ids])
     codes = codes[tokens.positions]  # (T,)
     positions = torch.nonzero(codes).squeeze(1)  # (U,)
@@ -399,7 +357,7 @@ def positions_of(view: TokenView, tokens: TokenVectors, units: TokenVectors, ite
     if tokens.positions is None or units.positions is None:
         raise ValueError("these tokens have no positions: select them by `select`.")
     own = units.positions[units.owners == item]
-    if view.ngram == 1:
+    if not view.ngram:
         return [place[None] for place in own]
     width = int(tokens.lengths[item]) if view.ngram == SENTENCE else min(int(view.ngram), int(tokens.lengths[item]))
     return [tokens.positions[first : first + width] for first in own.tolist()]

@@ -18,7 +18,7 @@ from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.engine.pipeline import CHUNK_TOKENS
-from twmd_registry.engine.token_vectors import GroupSums, center, sum_groups
+from twmd_registry.engine.token_vectors import center, means_of_groups, sum_groups
 from twmd_registry.errors import InputError, ModelError, warn
 from twmd_registry.models.inference import exact_arithmetic
 from twmd_registry.progress import Progress, expect
@@ -303,7 +303,7 @@ def _read_layers(
     expect(progress, len(tokens))
     chosen = np.unique(text[sampled])
     parts: list[list[tuple[torch.Tensor, ...]]] = [[] for _ in layers]  # vectors, sentence means, batch means
-    corpus: dict[int, GroupSums] = {}
+    corpus: dict[int, torch.Tensor] = {}
     lengths = np.array([len(text.ids) for text in tokens])
     for start, stop in _pieces(lengths, CHUNK_TOKENS // len(layers)):
         encoded = encoder.encode(tokens[start:stop], layers, batch_tokens=batch_tokens, progress=progress)
@@ -315,11 +315,11 @@ def _read_layers(
         once = torch.ones_like(every)
         for k in layers:
             layer = TokenVectors(encoded.layers[k], encoded.lengths).select(own)
-            sentences = sum_groups(layer, every, once, len(every)).mean().cpu()[texts]
-            batches = sum_groups(layer, every // BATCH_TEXTS, once, -(-len(every) // BATCH_TEXTS)).mean()
+            sentences = means_of_groups(sum_groups(layer, every, once, len(every))).cpu()[texts]
+            batches = means_of_groups(sum_groups(layer, every // BATCH_TEXTS, once, -(-len(every) // BATCH_TEXTS)))
             parts[k].append((layer.vectors.cpu()[places], sentences, batches.cpu()))
             sums = sum_groups(layer, torch.zeros_like(every), once, 1)
-            corpus[k] = corpus[k].plus(sums) if k in corpus else sums
+            corpus[k] = corpus[k] + sums if k in corpus else sums
     groups: dict[Centering, torch.Tensor] = {
         "sentence": torch.from_numpy(np.searchsorted(chosen, text[sampled])),
         "batch": torch.from_numpy(text[sampled] // BATCH_TEXTS),
@@ -329,7 +329,7 @@ def _read_layers(
     for k in layers:
         vectors, *means = (torch.cat(own) for own in zip(*parts[k], strict=True))
         subtracted: dict[Centering, torch.Tensor | None] = {"none": None, "dimension": None}
-        for (centering, group), mean in zip(groups.items(), (*means, corpus[k].mean().cpu()), strict=True):
+        for (centering, group), mean in zip(groups.items(), (*means, means_of_groups(corpus[k]).cpu()), strict=True):
             subtracted[centering] = mean[group]
         states.append((vectors, subtracted))
         parts[k].clear()

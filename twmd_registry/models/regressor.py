@@ -124,7 +124,7 @@ class Regressor(LoadedModel):
         values = np.zeros(len(lengths))
 
         def forward(batch: np.ndarray) -> list[torch.Tensor]:
-            logits = self.network(**{name: rows.to(self.device) for name, rows in inputs(batch).items()}).logits[:, 0]
+            logits = self.network(**{name: rows.to(self.device) for name, rows in inputs(batch).items()})[0][:, 0]
             values[batch] = logits.to("cpu", torch.float64).numpy()
             if progress is not None:
                 progress(len(batch))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,13 +50,6 @@ def stack_pairs(pairs: Sequence[Sequence[Sequence[int] | np.ndarray]], padding: 
     return {"input_ids": torch.from_numpy(padded), "attention_mask": torch.from_numpy(mask)}
 
 
-class Prediction(NamedTuple):
-    """The loss, None without labels, and one number per pair; shape (B, 1)."""
-
-    loss: Tensor | None
-    logits: Tensor
-
-
 class SiameseRegressor(torch.nn.Module):
     """An encoder and a line.
 
@@ -74,8 +67,9 @@ class SiameseRegressor(torch.nn.Module):
             torch.nn.init.constant_(self.line.weight, 5.0)
             torch.nn.init.zeros_(self.line.bias)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor | None = None) -> Prediction:
-        """Predict one number per pair; with ``labels`` (B,), also the mean squared error.
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Return one number per pair, shape (B, 1), as transformers' networks do: after the mean squared error where
+        there are labels.
 
         Args:
             input_ids: Token ids of first and second texts, with their special tokens; shape (B, 2, T).
@@ -87,8 +81,8 @@ class SiameseRegressor(torch.nn.Module):
         weight = mask[..., None].float()
         first, second = ((hidden * weight).sum(1) / weight.sum(1)).chunk(2)  # (B, D) each
         logits = self.line(torch.nn.functional.cosine_similarity(first, second)[:, None])  # (B, 1)
-        loss = None if labels is None else torch.nn.functional.mse_loss(logits[:, 0], labels.float())
-        return Prediction(loss, logits)
+        losses = [] if labels is None else [torch.nn.functional.mse_loss(logits[:, 0], labels.float())]
+        return *losses, logits
 
 
 def save_line(line: torch.nn.Linear, folder: Path, base: str) -> None:

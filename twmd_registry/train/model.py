@@ -68,7 +68,7 @@ class TrainedMetric(nn.Module):
         self._multiref = spec.multiref or "max"
 
     def _run(self, pairs: Pairs, spec: MetricSpec) -> PipelineRun:
-        views = {spec: replace(self._view, size=spec.centering_size or 1)}
+        views = {spec: replace(self._view, centering_size=spec.centering_size)}
         return PipelineRun(self._encoder, views, pairs, batch_tokens=self._batch_tokens)
 
     def similarities(self, segments: Segments) -> Tensor:
