@@ -13,7 +13,7 @@ from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.batching import Batcher, depends_on_neighbours, score_together
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import Scorer, make_scorer, score_segments
+from twmd_registry.engine.scorer import Scorer, score_segments
 from twmd_registry.errors import InputError, NotFiniteError, TwmdError, TwmdWarning, collect_warnings
 from twmd_registry.registry.spec import spec_with_keys
 
@@ -44,7 +44,7 @@ def alone(scorer: Scorer, task: Segments) -> tuple[ScoreSet | TwmdError, list[st
 def test_requests_that_share_a_pass_get_what_they_get_alone(metric: str, tasks: list[Segments]) -> None:
     from twmd_registry import scorer as scorer_of
 
-    with scorer_of(metric) if "(" in metric else make_scorer(spec_with_keys(metric)) as scorer:
+    with scorer_of(metric) if "(" in metric else Scorer(spec_with_keys(metric)) as scorer:
         for (found, notices), task in zip(score_together(scorer, tasks), tasks, strict=True):
             expected, warned = alone(scorer, task)
             assert isinstance(found, ScoreSet)
@@ -56,7 +56,7 @@ def test_requests_that_share_a_pass_get_what_they_get_alone(metric: str, tasks: 
 
 
 def test_refused_texts_do_not_hurt_neighbours(tasks: list[Segments]) -> None:
-    with make_scorer(spec_with_keys("twmd")) as scorer:
+    with Scorer(spec_with_keys("twmd")) as scorer:
         first, refused, last = score_together(scorer, [tasks[0], check_segments([RUSSIAN], [RUSSIAN]), tasks[1]])
     assert isinstance(refused[0], InputError)
     assert isinstance(first[0], ScoreSet)
@@ -76,7 +76,7 @@ def test_pass_that_fails_is_made_again_for_each_request(
         return score_group(backend, group, pairs, *others)  # type: ignore[arg-type]
 
     monkeypatch.setattr(TokenAlignmentBackend, "score_group", fail_together)
-    with make_scorer(spec_with_keys("twmd")) as scorer:
+    with Scorer(spec_with_keys("twmd")) as scorer:
         outcomes = score_together(scorer, tasks[:3])
     assert sizes == [9, 3, 3, 3]
     assert all(isinstance(result, ScoreSet) for result, _ in outcomes)
@@ -87,7 +87,7 @@ def test_other_errors_of_a_pass_are_raised(tasks: list[Segments], monkeypatch: p
         raise RuntimeError("a mistake")
 
     monkeypatch.setattr(TokenAlignmentBackend, "score_group", fail)
-    with make_scorer(spec_with_keys("twmd")) as scorer, pytest.raises(RuntimeError, match="a mistake"):
+    with Scorer(spec_with_keys("twmd")) as scorer, pytest.raises(RuntimeError, match="a mistake"):
         score_together(scorer, tasks)
 
 
@@ -105,7 +105,7 @@ def test_other_errors_of_a_pass_are_raised(tasks: list[Segments], monkeypatch: p
     ],
 )
 def test_metrics_whose_scores_depend_on_neighbours_are_known(metric: str, *, expected: bool) -> None:
-    assert depends_on_neighbours(make_scorer(spec_with_keys(metric))) is expected
+    assert depends_on_neighbours(Scorer(spec_with_keys(metric))) is expected
 
 
 def test_ensemble_depends_on_neighbours_as_its_members_do() -> None:
@@ -117,7 +117,7 @@ def test_ensemble_depends_on_neighbours_as_its_members_do() -> None:
 
 def test_row_that_is_refused_does_not_refuse_the_rows_of_its_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twmd_registry.engine.batching.WAIT", 0.5)
-    own, texts = Batcher(make_scorer(spec_with_keys("sbert"))), ["it rains", "в доме тихо", "it snows"]
+    own, texts = Batcher(Scorer(spec_with_keys("sbert"))), ["it rains", "в доме тихо", "it snows"]
     with ThreadPoolExecutor(len(texts)) as pool:
         futures = [pool.submit(own.score, text, text) for text in texts]
     assert isinstance(futures[1].exception(), InputError)
@@ -125,7 +125,7 @@ def test_row_that_is_refused_does_not_refuse_the_rows_of_its_pass(monkeypatch: p
 
 
 def test_warning_that_is_an_error_reaches_the_row_that_it_is_about() -> None:
-    own = Batcher(make_scorer(spec_with_keys("sbert")))
+    own = Batcher(Scorer(spec_with_keys("sbert")))
     with warnings.catch_warnings():
         warnings.simplefilter("error", TwmdWarning)
         with pytest.raises(TwmdWarning, match="empty"):

@@ -23,7 +23,7 @@ from tests.scale.segments import (
     write_parquet,
 )
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import EnsembleScorer, Scorer, score_all, scorer
+from twmd_registry.engine.scorer import Scorer, score_all, scorer
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.scale import ScaleOptions, WorkerOptions, score_dataset, score_files
 from twmd_registry.scale.plan import LOCK
@@ -103,7 +103,7 @@ def patient(own: Scorer, note: Path) -> Scorer:
     """Return an ensemble that ends a part only when the process that started the run has heard of the part's rows."""
     here = os.getpid()
 
-    class Patient(EnsembleScorer):  # local: Ray sends it whole
+    class Patient(Scorer):  # local: Ray sends it whole
         def combine(self, sets: Sequence[ScoreSet]) -> ScoreSet:
             until = time.monotonic() + 120
             while os.getpid() != here and not note.exists() and time.monotonic() < until:

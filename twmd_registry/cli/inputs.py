@@ -175,9 +175,9 @@ def make_scorers(asked: Iterable[RequestedMetric], options: RunOptions) -> list[
     wanted = [(metric.spec, metric.parts, metric.nrefs) for metric in asked if metric.spec is not None]
     if not wanted:
         return []
-    from twmd_registry.engine.scorer import make_scorer
+    from twmd_registry.engine.scorer import Scorer
 
-    return [make_scorer(spec, options, parts, nrefs) for spec, parts, nrefs in wanted]
+    return [Scorer(spec, options, parts, nrefs) for spec, parts, nrefs in wanted]
 
 
 STDIN = Path("-")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import make_scorer, score_all
+from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import FileError, InputError, SpecError, collect_warnings, menu
 from twmd_registry.judgments.reader import USUAL_REFERENCES, TableRow, read_rows
 from twmd_registry.models.q4 import has_multilingual
@@ -187,7 +187,7 @@ def score_texts(
         for name in [name for name, spec in specs.items() if spec.against and sources is None]:
             notices.append(f"{name}: it compares the hypothesis with its source, which is not given.")
             del specs[name]
-        sets = score_all([make_scorer(spec) for spec in specs.values()], [hypothesis[:LONGEST]], [texts], sources)
+        sets = score_all([Scorer(spec) for spec in specs.values()], [hypothesis[:LONGEST]], [texts], sources)
         by_metric = dict(zip(specs, sets, strict=True))
         picture = _draw_plan(by_metric[metric])
     notices += notices_of_preset(METRICS, settings.preset)
@@ -277,7 +277,7 @@ def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dic
             raise InputError(f"{limit}: try a smaller file, or 'twmd score'.")
 
     with collect_warnings() as warnings:
-        scorers = [make_scorer(spec_of(metric, PageSettings(preset))) for metric in dict.fromkeys(metrics)]
+        scorers = [Scorer(spec_of(metric, PageSettings(preset))) for metric in dict.fromkeys(metrics)]
         sets = score_all(scorers, predictions, references, translated, progress=check_time)
     seconds = time.perf_counter() - started
     record = make_record([(source.name, sets)], inputs=[source], references=references, seconds=seconds)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twmd_registry.demo.answers import LARGEST, METRICS, PageSettings, spec_of
-from twmd_registry.engine.scorer import make_scorer
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, MissingExtraError
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import EMBEDDED_READS
@@ -42,7 +42,7 @@ class Page(gr.Blocks):  # type: ignore[misc]
     def __init__(self) -> None:
         """Make an empty page, and load the models that it needs."""
         super().__init__(title="twmd-registry", analytics_enabled=False, delete_cache=(SWEEP_S, KEPT_S))
-        self.scorers = [make_scorer(spec_of(metric, PageSettings())) for metric in METRICS]
+        self.scorers = [Scorer(spec_of(metric, PageSettings())) for metric in METRICS]
         for scorer in self.scorers:
             _ = scorer.spec  # loads the model, which stays in memory as long as the page
 

@@ -15,7 +15,7 @@ from twmd_registry.engine.backends import Backend, Scored, TokenAlignmentBackend
 from twmd_registry.engine.batching import depends_on_neighbours
 from twmd_registry.engine.pairs import Pairs, Segments, check_candidates, check_sources
 from twmd_registry.engine.pipeline import STEPS_PER_TEXT
-from twmd_registry.engine.scorer import Scorer, make_scorer, score_segments, scorer
+from twmd_registry.engine.scorer import Scorer, score_segments, scorer
 from twmd_registry.errors import SpecError, collect_warnings, warn
 from twmd_registry.progress import Progress, Stage
 from twmd_registry.registry.names import MetricName
@@ -172,7 +172,7 @@ def _choose(
     def remake(given: Scorer) -> Scorer:
         """Return a scorer whose calls share encoded texts, of any number of references."""
         kept = max(given.options.keep_references, KEPT_BYTES if how.prunes else 0)
-        return make_scorer(given.requested, replace(given.options, keep_references=kept), given.parts)
+        return Scorer(given.requested, replace(given.options, keep_references=kept), given.parts)
 
     made, how = remake(made), how._replace(coarse=how.coarse and remake(how.coarse))
     first, whole = np.cumsum([0, *map(len, lists)]), depends_on_neighbours(made)

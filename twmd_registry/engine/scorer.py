@@ -28,7 +28,7 @@ from twmd_registry.progress import Progress, Stage, split_progress
 from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
 from twmd_registry.registry.members import merge_members, write_members
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import OUTPUTS, MetricName, Output
+from twmd_registry.registry.names import OUTPUTS, MetricName
 from twmd_registry.registry.options import RunOptions, split_options
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, make_spec, member_specs
@@ -63,27 +63,33 @@ class Scorer:
             parts: Local paths of its parts, if `spec` comes from a signature; its values are then hashes, not paths.
             nrefs: The number of references in the signature of `spec`; texts with another number cause a warning.
         """
-        self.requested = spec
-        self.options = options or RunOptions()
-        self.parts = parts
-        self.nrefs = nrefs
-        self.backend: Backend = make_backend(spec, self.options, parts)
+        self.requested, self.options, self.parts, self.nrefs = spec, options or RunOptions(), parts, nrefs
+        self.weights, specs = _split_mean(spec)
+        self._members = tuple(Scorer(own, self.options, parts) for own in specs)
+        if not specs:
+            self.backend: Backend = make_backend(spec, self.options, parts)
 
     @property
     def members(self) -> tuple[Scorer, ...]:
-        """The scorers that compute: itself, or the members of an ensemble."""
-        return (self,)
+        """The scorers that compute: those that are averaged (an ensemble, ``against=both``), or itself."""
+        return self._members or (self,)
 
     @property
     def spec(self) -> MetricSpec:
-        """The applied specification, with layer, limit, fingerprint and mean vector filled in. Loads the model.
+        """The applied specification, with layer, limit, fingerprint and mean vector filled in; of an ensemble, those of
+        its members. Loads the models.
 
         Raises:
             ModelError: The model or another part is missing, or its content is not the signed one.
             SpecError: A layer or limit that the model does not have, or a device that this machine does not have.
             MissingExtraError: The embedded model, or `peft` for an adapter, is not installed.
         """
-        return self.backend.spec
+        if not self._members:
+            return self.backend.spec
+        applied = [member.spec for member in self._members]
+        if self.requested.against == "both":
+            return applied[1].replace(against="both", source_weight=self.weights[1])
+        return self.requested.replace(members=write_members(zip(self.weights, applied, strict=True)))
 
     @property
     def signature(self) -> str:
@@ -135,10 +141,15 @@ class Scorer:
 
         Raises:
             InputError: There are fewer than two distinct texts, or `pairs` is below 1.
-            SpecError: The scorer has a baseline already.
+            SpecError: The scorer has a baseline already, or is of an ensemble, whose members have baselines.
             ModelError: Unrelated texts score 1 or more.
             TwmdError: As for `score`.
         """
+        if self.requested.members is not None:
+            raise SpecError(
+                "an ensemble has no baseline of its own: give its members theirs, as in "
+                "ensemble(bertscore_centered;baseline=HASH,sbert)."
+            )
         if self.requested.baseline is not None:
             raise SpecError(f"baseline={self.requested.baseline} is set already: fit with a scorer without it.")
         if self.requested.against is not None:
@@ -146,6 +157,31 @@ class Scorer:
         scores = score_all([self], *random_pairs(texts, pairs, seed), progress=progress)[0]
         sides = [side for side in (scores.precision, scores.recall, scores.f1) if side is not None]
         return write_baseline(self.spec, np.array(sides or [scores.scores]), seed)
+
+    def combine(self, of_members: Sequence[ScoreSet]) -> ScoreSet:
+        """Return the weighted mean of the members' scores, segment by segment: ``sum_k w_k score_k / sum_k w_k``
+        (Herbold 2024, A.2), after each has reduced several references. Of ``against=both``, with the weights 1 - w and
+        w of references and sources (w is ``source_weight``), precision, recall and F1 are averaged, too.
+        """
+
+        def mean(side: str) -> tuple[float, ...] | None:
+            values = [getattr(own, side) for own in of_members]
+            return None if None in values else tuple(np.average(values, axis=0, weights=self.weights).tolist())
+
+        precision, recall, f1 = map(mean, OUTPUTS) if self.requested.against else (None, None, None)
+        nrefs = [own.signature.nrefs for own in of_members]  # 0 of members that compare with sources
+        most = {name: max(getattr(own.counts, name) for own in of_members) for name in COUNTS}
+        return replace(
+            of_members[0],
+            signature=Signature(self.spec, next((number for number in nrefs if number != "0"), "0")),
+            scores=mean("scores") or (),
+            precision=precision,
+            recall=recall,
+            f1=f1,
+            counts=of_members[0].counts._replace(**most),
+            explainer=_explain_no_ensemble,
+            by_reference=None,
+        )
 
     def park(self) -> None:
         """Move the model to the CPU, which frees the device's memory; the next use of the model moves it back."""
@@ -177,113 +213,23 @@ class Scorer:
         return f"{type(self).__name__}({self.requested.metric}: {keys})"
 
 
-class EnsembleScorer(Scorer):
-    """The weighted mean of several scorers' scores, segment by segment: ``sum_k w_k score_k / sum_k w_k`` (Herbold
-    2024, A.2).
-
-    Each member reduces several references (best or mean) before the mean over members. Members that read the same model
-    share its encodings.
+def _split_mean(spec: MetricSpec) -> tuple[Sequence[float], Sequence[MetricSpec]]:
+    """Return the weights and specifications of an ensemble's members, or of the two texts of ``against=both``; none of
+    another metric.
     """
-
-    def __init__(
-        self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None
-    ) -> None:
-        """Make the members' scorers; arguments as for `Scorer`. Raises `SpecError` if a member has an invalid
-        specification.
-        """
-        self.requested, self.options, self.parts, self.nrefs = spec, options or RunOptions(), parts, nrefs
-        self.weights, specs = zip(*member_specs(spec), strict=True)
-        self._members = tuple(Scorer(member_spec, self.options, parts) for member_spec in specs)
-
-    @property
-    def members(self) -> tuple[Scorer, ...]:
-        """The scorers that are averaged."""
-        return self._members
-
-    @property
-    def spec(self) -> MetricSpec:
-        """The applied specification of every member. Loads the models.
-
-        Raises:
-            TwmdError: As for `Scorer.spec`.
-        """
-        return self.requested.replace(
-            members=write_members(zip(self.weights, (member.spec for member in self.members), strict=True))
-        )
-
-    def fit_baseline(
-        self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None
-    ) -> bytes:
-        """Refuse by a `SpecError`: only members have baselines."""
-        del texts, pairs, seed, progress
-        raise SpecError(
-            "an ensemble has no baseline of its own: give its members theirs, as in "
-            "ensemble(bertscore_centered;baseline=HASH,sbert)."
-        )
-
-    def combine(self, of_members: Sequence[ScoreSet]) -> ScoreSet:
-        """Return the mean of the members' scores."""
-        scores = np.average([scores.scores for scores in of_members], axis=0, weights=self.weights)
-        nrefs = [scores.signature.nrefs for scores in of_members]  # 0 of members that compare with sources
-        most = {name: max(getattr(scores.counts, name) for scores in of_members) for name in COUNTS}
-        return replace(
-            of_members[0],
-            signature=Signature(self.spec, next((number for number in nrefs if number != "0"), "0")),
-            scores=tuple(scores.tolist()),
-            precision=None,
-            recall=None,
-            f1=None,
-            counts=of_members[0].counts._replace(**most),
-            explainer=_explain_no_ensemble,
-            by_reference=None,
-        )
-
-
-class BothScorer(EnsembleScorer):
-    """``against=both``: the weighted mean of the scores against references and against sources,
-    ``(1 - w) reference + w source``, where w is ``source_weight``; of precision, recall and F1 likewise.
-    """
-
-    def __init__(
-        self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None
-    ) -> None:
-        """Make the two scorers; arguments as for `Scorer`."""
-        self.requested, self.options, self.parts, self.nrefs = spec, options or RunOptions(), parts, nrefs
-        share = float(spec.source_weight or SOURCE_WEIGHT)
-        self.weights = (1 - share, share)
-        alone = spec.replace(source_weight=None)
-        of_references = alone.replace(against=None)
-        if spec.source_background:
-            of_references = of_references.replace(centering=f"background:{spec.background}")
-        specs = (of_references, alone.replace(against="source"))
-        self._members = tuple(Scorer(own, self.options, parts) for own in specs)
-
-    @property
-    def spec(self) -> MetricSpec:
-        """The applied specification. Loads the model, with the errors of `Scorer.spec`."""
-        return self.members[1].spec.replace(against="both", source_weight=self.weights[1])
-
-    def combine(self, of_members: Sequence[ScoreSet]) -> ScoreSet:
-        """Return the mean of both scores, side by side."""
-
-        def mean(side: Output) -> tuple[float, ...] | None:
-            values = [getattr(own, side) for own in of_members]
-            return None if None in values else tuple(np.average(values, axis=0, weights=self.weights).tolist())
-
-        precision, recall, f1 = map(mean, OUTPUTS)
-        return replace(super().combine(of_members), precision=precision, recall=recall, f1=f1)
+    if spec.metric is MetricName.ENSEMBLE:
+        return tuple(zip(*member_specs(spec), strict=True))  # type: ignore[return-value]
+    if spec.against != "both":
+        return (), ()
+    share, alone = float(spec.source_weight or SOURCE_WEIGHT), spec.replace(source_weight=None)
+    of_references = alone.replace(against=None)
+    if spec.source_background:
+        of_references = of_references.replace(centering=f"background:{spec.background}")
+    return (1 - share, share), (of_references, alone.replace(against="source"))
 
 
 def _explain_no_ensemble(_segments: Sequence[int], _reference: int | None) -> NoReturn:
     raise SpecError("a mean (ensemble, against=both) has no alignment of its own: explain a member's scores.")
-
-
-def make_scorer(
-    spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None
-) -> Scorer:
-    """Return the scorer of a specification; arguments as for `Scorer`."""
-    kind = BothScorer if spec.against == "both" else Scorer
-    return (EnsembleScorer if spec.metric is MetricName.ENSEMBLE else kind)(spec, options, parts, nrefs)
 
 
 def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **keys: Any) -> Scorer:
@@ -312,12 +258,12 @@ def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **ke
             raise SpecError(
                 f"a specification fixes {', '.join(fixed)}: give run options only, or change it with spec.replace()."
             )
-        return make_scorer(metric, options)
+        return Scorer(metric, options)
     if isinstance(metric, Signature) or (isinstance(metric, str) and "|" in metric):
         return _make_scorer_of_signature(metric, preset, keys)
     name, given = merge_members(metric, keys) if isinstance(metric, str) else (metric, keys)
     options, spec_keys = split_options(given, entry(name).keys)
-    return make_scorer(make_spec(name, preset, **spec_keys), options)
+    return Scorer(make_spec(name, preset, **spec_keys), options)
 
 
 def _make_scorer_of_signature(signature: str | Signature, preset: str | None, keys: dict[str, Any]) -> Scorer:
@@ -333,7 +279,7 @@ def _make_scorer_of_signature(signature: str | Signature, preset: str | None, ke
     parsed = parse_signature(signature)
     given: dict[str, Any] = {name: str(path) for name, path in parts.items() if path is not None}
     places = check_parts(Parts(**given), [parsed.spec])
-    return make_scorer(parsed.spec, options, places, parsed.nrefs)
+    return Scorer(parsed.spec, options, places, parsed.nrefs)
 
 
 _LATEST: list[Scorer] = []
@@ -455,9 +401,7 @@ def score_segments(
         for compared, flagged in models.items():
             warn_about_texts(texts_of[compared], flagged, rows)
         sets = [
-            given.combine([results[member] for member in given.members])
-            if isinstance(given, EnsembleScorer)
-            else results[given]
+            given.combine([results[member] for member in given.members]) if given.weights else results[given]
             for given in scorers
         ]
         for given, score_set in zip(scorers, sets, strict=True):

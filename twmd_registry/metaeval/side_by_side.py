@@ -182,10 +182,10 @@ def score_side_by_side(
     ours: Iterator[tuple[Compared, LabelledScores]] = iter(())
     overlaps: tuple[str, ...] = ()
     if specs:  # SacreBLEU's metrics alone need no torch
-        from twmd_registry.engine.scorer import make_scorer, score_all
+        from twmd_registry.engine.scorer import Scorer, score_all
         from twmd_registry.metaeval.overlap import warn_about_overlap
 
-        scorers = [make_scorer(spec, options) for spec in specs]
+        scorers = [Scorer(spec, options) for spec in specs]
         with stage(segments) as report:
             sets = score_all(scorers, rated.predictions, rated.references, sources=rated.source, progress=report)
         labels = labels_of([scores.signature.spec for scores in sets])

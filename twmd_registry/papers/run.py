@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from scipy.integrate import trapezoid
 
-from twmd_registry.engine.scorer import Scorer, make_scorer, score_all
+from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import FileError, InputError, ModelError, SpecError, warn
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.judgments.sets import FORMATS, read_hub
@@ -148,7 +148,7 @@ def _open(settings: Iterable[Setting], options: RunOptions, stack: ExitStack) ->
         for metric in (setting.metric, setting.against):
             if metric is None or isinstance(metric, str) or metric in scorers:
                 continue
-            scorer = stack.enter_context(make_scorer(metric, options))
+            scorer = stack.enter_context(Scorer(metric, options))
             try:
                 _ = scorer.spec
             except ModelError as error:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import make_scorer, score_all
+from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import TwmdError, collect_warnings
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import MetricName
@@ -63,7 +63,7 @@ def add_missing_scores(golden: dict[str, Any]) -> dict[str, Any]:
 
 
 def _score(pairs: list[dict[str, str]], metrics: list[str], options: RunOptions | None) -> list[ScoreSet]:
-    scorers = [make_scorer(make_spec(metric), options) for metric in metrics]
+    scorers = [Scorer(make_spec(metric), options) for metric in metrics]
     with collect_warnings():  # one text is empty and one holds unknown tokens on purpose
         return score_all(scorers, [pair["prediction"] for pair in pairs], [pair["reference"] for pair in pairs])
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from twmd_registry.engine.pairs import Segments, check_segments, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import Scorer, make_scorer, score_segments
+from twmd_registry.engine.scorer import Scorer, score_segments
 from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError, collect_warnings
 from twmd_registry.progress import Progress
 from twmd_registry.record.content import (
@@ -194,7 +194,7 @@ def _rescore(
         try:
             with collect_warnings():
                 signature = parse_signature(result.signature)
-                scorer = make_scorer(signature.spec, options, parts)
+                scorer = Scorer(signature.spec, options, parts)
                 _ = scorer.spec  # finds the model and checks its content
             scorers[place] = signature, scorer
         except (SpecError, ModelError) as error:
@@ -397,7 +397,7 @@ def verify_number(
     parts = check_parts(parts or Parts(), [signed.spec])
     options = replace(options or RunOptions(), any_language=True)
     with reread():
-        (scores,) = score_segments([make_scorer(signed.spec, options, parts)], texts)
+        (scores,) = score_segments([Scorer(signed.spec, options, parts)], texts)
     if signed.nrefs not in {None, scores.signature.nrefs}:
         raise InputError(
             f"the signature was written for nrefs:{signed.nrefs}; these texts have nrefs:{scores.signature.nrefs}."

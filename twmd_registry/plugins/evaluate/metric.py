@@ -12,7 +12,7 @@ import datasets
 import evaluate
 
 from twmd_registry.engine.pairs import check_rows, check_segments
-from twmd_registry.engine.scorer import Scorer, make_scorer
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
@@ -74,7 +74,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
     def _make_scorer(self, settings: dict[str, Any]) -> Scorer:
         metric = MetricName(self.metric)
         options, keys = split_options(settings, CATALOGUE[metric].keys)
-        return make_scorer(make_spec(metric, self._preset, **keys), options)
+        return Scorer(make_spec(metric, self._preset, **keys), options)
 
     def _info(self) -> evaluate.MetricInfo:
         entry, text = CATALOGUE[MetricName(self.metric)], datasets.Value("string")
