@@ -95,25 +95,34 @@ def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[Outcome]:
     return outcomes
 
 
-class PassQueue:
-    """Requests of one scorer: while one pass of the encoder runs, others are `waiting`, and the next takes all of them.
-
-    Queues that share a pool of one thread take turns in the order of arrival. Where the score of a pair depends on its
-    neighbours, or on its source, passes are not `shared`.
+class Batcher:
+    """Scores pairs that a framework or a service gives one by one: while one pass of the model runs, others are
+    `waiting`, and the next takes all of them, where passes are `shared`: no score depends on a pair's neighbours, or on
+    sources, which passes do not hold.
     """
 
     def __init__(
         self,
         scorer: Scorer,
-        pool: ThreadPoolExecutor,
-        score: Callable[[Scorer, Sequence[Segments]], Sequence[Outcome]],
-        wait: float = 0.0,
+        pool: ThreadPoolExecutor | None = None,
+        score: Callable[[Scorer, Sequence[Segments]], Sequence[Outcome]] | None = None,
     ) -> None:
-        """Make it: `score` makes a pass, as `score_together`; its first request waits some seconds for others."""
-        with_sources = any(member.requested.against for member in scorer.members)  # a pass holds references only
+        """Make it. Batchers that share a pool of one thread take turns in the order of arrival; `score` makes a pass,
+        as `score_together`. Without a pool, requests come from threads of a framework, and a pass waits some time for
+        them.
+
+        Raises:
+            SpecError: There is no pool, and passes cannot be shared.
+        """
+        with_sources = any(member.requested.against for member in scorer.members)
         self.scorer, self.shared = scorer, not (depends_on_neighbours(scorer) or with_sources)
+        if pool is None and not self.shared:
+            raise SpecError(
+                "centering=batch and corpus, and idf=corpus and references, need all texts at once, and this framework "
+                "gives them one by one: fit a mean vector or an idf table first, or choose another preset."
+            )
         self.waiting = dict[Future[Any], tuple[Segments, Callable[[ScoreSet], Any]]]()
-        self._pool, self._score, self._wait = pool, score, wait
+        self._pool, self._score, self._wait = pool or ThreadPoolExecutor(1, "scorer"), score, 0.0 if pool else WAIT
 
     def submit(self, segments: Segments, make: Callable[[ScoreSet], Any]) -> Future[Any]:
         """Return the future of what `make` makes of the scores, in the pool's thread, and of the warnings.
@@ -140,7 +149,8 @@ class PassQueue:
                 taken.append((answer, segments, make))
         outcomes: Sequence[tuple[ScoreSet | BaseException, list[str]]]
         try:
-            outcomes = self._score(self.scorer, [segments for _, segments, _ in taken]) if taken else []
+            score = self._score or score_together
+            outcomes = score(self.scorer, [segments for _, segments, _ in taken]) if taken else []
         except BaseException as error:  # noqa: BLE001 (it is the answer to all)
             outcomes = [(error, [])] * len(taken)
         for (answer, _, make), (result, notices) in zip(taken, outcomes, strict=True):
@@ -151,23 +161,6 @@ class PassQueue:
                 answer.set_result((make(result), notices))
             except BaseException as error:  # noqa: BLE001 (it is the answer)
                 answer.set_exception(error)
-
-
-class Batcher(PassQueue):
-    """Scores pairs that a framework gives one by one, in several threads: those that wait share a pass of the model."""
-
-    def __init__(self, own: Scorer) -> None:
-        """Make it.
-
-        Raises:
-            SpecError: A pair's score would depend on the pairs that happen to wait with it.
-        """
-        super().__init__(own, ThreadPoolExecutor(1, "scorer"), score_together, WAIT)
-        if not self.shared:
-            raise SpecError(
-                "centering=batch and corpus, and idf=corpus and references, need all texts at once, and this framework "
-                "gives them one by one: fit a mean vector or an idf table first, or choose another preset."
-            )
 
     def score(self, prediction: str, references: str | Sequence[str]) -> ScoreSet:
         """Score a pair, as it is scored alone.

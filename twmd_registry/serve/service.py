@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from twmd_registry.engine.batching import Outcome, PassQueue, score_together
+from twmd_registry.engine.batching import Batcher, Outcome, score_together
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
@@ -86,7 +86,7 @@ class Service:
         self.scorers, self.limits, self.stopping = dict(scorers), limits or Limits(), False
         self._pool, self.open = ThreadPoolExecutor(1, "scorer"), 0
         self._queues = {
-            name: PassQueue(scorer, self._pool, partial(self._score, name)) for name, scorer in self.scorers.items()
+            name: Batcher(scorer, self._pool, partial(self._score, name)) for name, scorer in self.scorers.items()
         }
         self.registry = registry = CollectorRegistry()
         self._pairs = Counter("twmd_pairs", "Pairs scored", ["metric"], registry=registry)
