@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import weakref
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -26,7 +28,7 @@ from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.fitted import FittedPart, find_signed
 from twmd_registry.models.inference import exact_arithmetic
 from twmd_registry.models.load import pick_device
-from twmd_registry.models.pool import claim_model, claims_model, release_model
+from twmd_registry.models.pool import free_memory, share_model
 from twmd_registry.models.regressor import Regressor
 from twmd_registry.progress import Progress, Stage
 from twmd_registry.registry.artifacts import Parts
@@ -48,9 +50,11 @@ class Backend:
 
     Attributes:
         kind: The class of the loaded model.
+        loaded: The model from its first use until it is released, else None.
     """
 
     kind: type[Encoder] | type[Regressor]
+    loaded: Any = None
 
     def __init__(self, spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> None:
         """Store the specification to compute and its options; nothing is looked up or loaded yet. `parts` are local
@@ -109,7 +113,8 @@ class Backend:
             device = pick_device(self.options.device)
             return self.kind(self.files, self.adapter, str(self.requested.dtype), device)
 
-        return claim_model(self, self.model_key, load)
+        self.loaded = share_model(self.model_key, load)
+        return self.loaded
 
     @cached_property
     def spec(self) -> MetricSpec:
@@ -150,12 +155,20 @@ class Backend:
         return (self.model_key, self.spec.truncation, self.spec.align, self.options.batch_tokens)
 
     def close(self) -> None:
+        """Release the model; the last backend that does so frees its memory."""
+        if self.loaded is not None:
+            left, self.loaded = weakref.ref(self.loaded), None
+            if left() is None:
+                free_memory()
+
+    def __del__(self) -> None:
         """Release the model."""
-        release_model(self)
+        if not sys.is_finalizing():
+            self.close()
 
     def park(self) -> None:
         """Move the model, if it is loaded, to the CPU until its next use."""
-        if claims_model(self):
+        if self.loaded is not None:
             self.model.park()
 
     @cached_property

@@ -11,51 +11,26 @@ from contextlib import suppress
 from typing import Any
 
 _LOCK = threading.RLock()
-_LOADED: dict[Hashable, Any] = {}
-_HOLDERS: dict[Hashable, int] = {}
-_CLAIMS = weakref.WeakKeyDictionary[object, "weakref.finalize[[Hashable], object]"]()
+_LOADED = weakref.WeakValueDictionary[Hashable, Any]()
 
 
-def claim_model(owner: object, key: Hashable, load: Callable[[], Any]) -> Any:
-    """Return a shared model, loaded now if it is not in memory yet; the owner's claim keeps it there.
+def share_model(key: Hashable, load: Callable[[], Any]) -> Any:
+    """Return a shared model, loaded now if it is not in memory yet; it stays there as long as a backend refers to it.
 
-    A claim ends by `release_model`, or when its owner is garbage-collected. Adapters are merged here, so number formats
-    of a surrounding training loop are overridden. transformers draws random weights before it reads the file; the
-    caller's random state is restored. The key identifies the model, device and dtype included.
+    Adapters are merged here, so number formats of a surrounding training loop are overridden. transformers draws random
+    weights before it reads the file; the caller's random state is restored. The key identifies the model, device and
+    dtype included.
     """
     import torch
 
     from twmd_registry.models.inference import exact_arithmetic
 
     with _LOCK:
-        if key not in _LOADED:
+        model = _LOADED.get(key)
+        if model is None:
             with exact_arithmetic(), torch.random.fork_rng(devices=[]):
-                _LOADED[key] = load()
-        if owner not in _CLAIMS:
-            _HOLDERS[key] = _HOLDERS.get(key, 0) + 1
-            _CLAIMS[owner] = weakref.finalize(owner, _give_back, key)
-            _CLAIMS[owner].atexit = False
-        return _LOADED[key]
-
-
-def claims_model(owner: object) -> bool:
-    """Return whether an object has a claim on a model."""
-    return owner in _CLAIMS
-
-
-def release_model(owner: object) -> None:
-    """End a claim, if there is one; the last claim that ends frees the model's memory."""
-    if claim := _CLAIMS.pop(owner, None):
-        claim()
-
-
-def _give_back(key: Hashable) -> None:
-    with _LOCK:
-        _HOLDERS[key] -= 1
-        if _HOLDERS[key] == 0:
-            del _HOLDERS[key]
-            _LOADED.pop(key, None)
-            free_memory()
+                model = _LOADED[key] = load()
+        return model
 
 
 def _after_fork() -> None:
@@ -66,7 +41,7 @@ def _after_fork() -> None:
         if model.lock.acquire(blocking=False):
             model.lock.release()
         else:
-            del _LOADED[key]  # its owner may have been in the middle of a layer, and loads it again
+            del _LOADED[key]  # its backend may have been in the middle of a layer, and loads it again
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -24,7 +24,6 @@ from tests.plugins.transformers.training import SOURCES, TARGETS, Rows, trainer
 from tests.processes import run_beside
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.models.pool import claims_model
 from twmd_registry.plugins.transformers import RegistryCallback, make_compute_metrics
 from twmd_registry.plugins.transformers.evaluation import BESIDE
 from twmd_registry.registry import paths
@@ -264,7 +263,7 @@ def test_offload_moves_or_frees_the_metrics_model(
             wanted, abs=1e-6
         )
         backend = metrics.panel.ours["twmd"].backend
-        assert claims_model(backend) != (offload == "close")
+        assert (backend.loaded is None) == (offload == "close")
         if offload != "close":
             assert backend.model.parked == (offload == "cpu")
 
