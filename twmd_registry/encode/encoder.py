@@ -55,10 +55,8 @@ class Encoder(LoadedModel):
         *,
         trainable: bool = False,
     ) -> None:
-        """Load the model, and merge an adapter; a network that can be trained is always transformers' own.
-
-        Raises:
-            ModelError: It cannot be loaded.
+        """Load the model, and merge an adapter; a network that can be trained is always transformers' own. Raises
+        `ModelError` if it cannot be loaded.
         """
         self.files = files
         self.static = is_static(files)
@@ -280,19 +278,11 @@ def depth_of(network: nn.Module) -> int:
 def hidden_states(
     network: nn.Module, blocks: nn.ModuleList | None, layers: Iterable[int], inputs: dict[str, Any]
 ) -> dict[int, Tensor]:
-    """Run a network up to the highest layer asked for.
+    """Return the hidden states of some numbers, each of shape (B, N, D), in the network's dtype.
 
-    Hidden state k < L is what layer k receives (k = 0: the embeddings); hidden state L is the network's own output.
-    Layers above the highest one asked for are never run, where a network keeps its layers in a list.
-
-    Args:
-        network: The encoder.
-        blocks: Its L transformer layers; None to take the hidden states that the network itself returns.
-        layers: Numbers of hidden states, each from 0 to L.
-        inputs: Arguments of the forward pass.
-
-    Returns:
-        Hidden state number to tensor (B, N, D), in the network's dtype.
+    Hidden state k < L is what layer k of its L transformer layers (`blocks`) receives (k = 0: the embeddings); hidden
+    state L is the network's own output. Layers above the highest one asked for are not run; without `blocks` all are,
+    and the network returns its hidden states itself.
     """
     wanted = sorted(set(layers))
     if blocks is None:
@@ -327,10 +317,8 @@ def check_layer(layer: int, depth: int, model: str) -> int:
 
 
 def last_layers(asked: str, depth: int) -> tuple[int, ...]:
-    """Return the hidden states that ``last:N`` asks for; not the embedding layer.
-
-    Raises:
-        SpecError: The model has fewer than N layers.
+    """Return the hidden states that ``last:N`` asks for, not the embedding layer; raise a `SpecError` if the model has
+    fewer than N layers.
 
     >>> last_layers("last:5", 6)
     (2, 3, 4, 5, 6)

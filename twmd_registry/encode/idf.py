@@ -70,19 +70,8 @@ def vocabulary_hash(tokenizer: PreTrainedTokenizerFast) -> str:
 
 
 def fit_idf(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: Progress | None = None) -> bytes:
-    """Count document frequencies over a corpus; repeated and empty texts count.
-
-    Args:
-        encoder: Its tokenizer is used.
-        texts: The corpus.
-        spec: Says how texts longer than the limit are read.
-        progress: Called with the number of different texts counted.
-
-    Returns:
-        The content of a frequencies file; `twmd_registry.models.fitted.save` writes it.
-
-    Raises:
-        InputError: The corpus has no text.
+    """Return the content of a frequencies file, counted over a corpus, in which repeated and empty texts count. Raises
+    InputError if it has no text.
     """
     times = Counter(texts)
     if not any(text.strip() for text in times):

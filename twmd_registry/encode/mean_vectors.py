@@ -42,29 +42,13 @@ def origin_of(background: MeanVectors) -> str:
 
 
 def fit_background(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: Progress | None = None) -> bytes:
-    """Average every hidden state over every token of a corpus.
-
-    A text that occurs twice counts twice.
-
-    Args:
-        encoder: The encoder of the texts.
-        texts: The corpus.
-        spec: Says how texts longer than the limit are read, and the full name of the encoder's adapter.
-        progress: Called with the number of different texts done.
-
-    Returns:
-        The content of a mean-vector file; `twmd_registry.models.fitted.save` writes it.
-
-    Raises:
-        InputError: The corpus has no text.
+    """Return the content of a mean-vector file: every hidden state averaged over every token of a corpus, in which a
+    text that occurs twice counts twice. Raises InputError if it has no text.
     """
     times = Counter(text for text in texts if text.strip())
     if not times:
         raise InputError("there is nothing to fit a mean on: every text is empty.")
-    distinct, layers = (
-        sorted(times),
-        range(encoder.depth + 1),
-    )  # sorted: the file's hash does not depend on the texts' order
+    distinct, layers = sorted(times), range(encoder.depth + 1)  # sorted: the hash does not depend on the texts' order
     sums = {level: torch.zeros(len(layers), encoder.width, dtype=torch.float64) for level in MEANS}
     counts = dict.fromkeys(MEANS, 0.0)
     expect(progress, len(distinct))

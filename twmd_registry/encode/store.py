@@ -45,17 +45,9 @@ class TextStore:
         flags: TextFlags,
         caches: Sequence[tuple[TextCache | DiskCache, np.ndarray]] = (),
     ) -> None:
-        """Store the arguments; nothing is encoded yet.
-
-        Args:
-            encoder: The encoder.
-            texts: Every different text.
-            layers: The hidden states that are needed.
-            uses: The chunks of every text that several chunks need.
-            limit: Most tokens of a text, or of a window; None for the model's own limit.
-            stride: Tokens between the beginnings of two windows of a longer text; None to cut texts.
-            flags: Receives facts about texts when they are read: empty, truncated, unknown, missing.
-            caches: Caches, the fastest first, each with the texts that it may keep; shape (texts,), bool.
+        """Store the arguments; nothing is encoded yet. `uses` are the chunks of every text that several chunks need;
+        limit and stride are those of `Encoder.encode`; `flags` receives facts about texts when they are read; `caches`
+        are the fastest first, each with the texts that it may keep, shape (texts,), bool.
         """
         self._encoder, self._texts, self._layers, self._reading = encoder, texts, list(layers), (limit, stride)
         self._uses, self._flags, self._caches = uses, flags, caches

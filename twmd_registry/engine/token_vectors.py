@@ -251,13 +251,8 @@ def make_units(
     """Return one vector for every token of every item, centered in every layer, then aggregated; and the units that are
     compared: those tokens or n-grams of them, each with its weight, of length one unless the view asks for raw vectors.
 
-    Args:
-        view: The view, with mean vectors for ``centering=background``.
-        encoded: The texts from which tokens were selected.
-        layers: By layer, the items' tokens, as `select` returns them.
-        items: The items.
-        corpus: By layer, the sums over the whole corpus, for ``centering=corpus``.
-        weightless: As `select` returns them; n-grams of these items have the weight 1, as without idf.
+    `layers` and `weightless` are as `select` returns them (n-grams of weightless items have the weight 1, as without
+    idf); `corpus` are, by layer, the sums over the whole corpus, for ``centering=corpus``.
     """
     device = encoded.unknown.device
     means = None

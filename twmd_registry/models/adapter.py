@@ -44,14 +44,8 @@ def adapter_files(folder: Path) -> list[Path]:
 
 
 def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
-    """Find an adapter's files.
-
-    Args:
-        adapter: A packaged name, a folder or a Hub id, with or without ``@hash``.
-        paths: Whether it may be a folder; not when a signature names it.
-
-    Raises:
-        ModelError: No such adapter, no safetensors, or another content than the hash says.
+    """Find an adapter by a packaged name, a folder (with `paths`; not when a signature names it) or a Hub id, with or
+    without ``@hash``; raise a `ModelError` for none, no safetensors, or another content than the hash says.
     """
     name, _, wanted = adapter.partition("@")
     if not paths and not HUB_ID.fullmatch(name):
@@ -77,11 +71,7 @@ def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
 
 
 def read_adapter_config(adapter: AdapterFiles, name: str) -> Any:
-    """Read an adapter's configuration.
-
-    Raises:
-        ModelError: It is damaged.
-    """
+    """Read an entry of an adapter's configuration; raise a `ModelError` if that is damaged."""
     try:
         return json.loads((adapter.folder / "adapter_config.json").read_text(encoding="utf-8")).get(name)
     except (OSError, ValueError, AttributeError) as error:
@@ -101,11 +91,8 @@ def check_base(adapter: AdapterFiles, files: ModelFiles) -> None:
 
 
 def merge(network: Any, adapter: AdapterFiles, files: ModelFiles) -> Any:
-    """Return a network with an adapter merged into it.
-
-    Raises:
-        ModelError: The adapter was made for another model, or does not fit the network.
-        MissingExtraError: `peft` is not installed.
+    """Return a network with an adapter merged into it; raise a `ModelError` if it was made for another model or does
+    not fit the network, and a `MissingExtraError` without `peft`.
     """
     check_base(adapter, files)
     try:

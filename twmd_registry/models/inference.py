@@ -312,10 +312,8 @@ class LoadedModel:
     static = False
 
     def check_limit(self, asked: int | None) -> int | None:
-        """Settle the length limit that applies: the one asked for, or the model's own.
-
-        Raises:
-            SpecError: More than the model can read, or no room for text.
+        """Return the length limit that applies: the one asked for, or the model's own; raise a `SpecError` for more
+        than the model can read, or no room for text.
         """
         if asked is None:
             return self.limit

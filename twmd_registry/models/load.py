@@ -28,10 +28,8 @@ NO_LIMIT = 1_000_000
 
 
 def pick_device(device: str) -> torch.device:
-    """Turn ``auto`` into the best device there is, and check any other name.
-
-    Raises:
-        SpecError: No such device on this machine.
+    """Return the best device there is for ``auto``, else the device of that name; raise a `SpecError` if it is not
+    here.
     """
     import torch
 
@@ -51,10 +49,8 @@ def pick_device(device: str) -> torch.device:
 
 @contextlib.contextmanager
 def _opened(files: ModelFiles, what: str) -> Iterator[Path]:
-    """Yield a folder with the fingerprinted files only, and turn any error of the library into one line.
-
-    Raises:
-        ModelError: The library cannot load it; the message begins with `what`.
+    """Yield a folder with the fingerprinted files only, and turn any error of the library into a `ModelError` of one
+    line that begins with `what`.
     """
     with isolate(model_files(files.folder)) as folder:
         try:
@@ -112,9 +108,8 @@ def _loading_dtype(dtype: str) -> dict[str, torch.dtype]:
 def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> Any:
     """Load a network of a transformers auto class in evaluation mode on the CPU; ``from_pretrained`` gets the settings.
 
-    Raises:
-        ModelError: The architecture needs remote code or is unknown, the files are broken, or weights of the encoder
-            are missing (transformers would fill them with random numbers).
+    Raises `ModelError` if the architecture needs remote code or is unknown, the files are broken, or weights of the
+    encoder are missing (transformers would fill them with random numbers).
     """
     import torch
 
@@ -139,12 +134,8 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> A
 
 
 def load_encoder(files: ModelFiles, dtype: str) -> Any:
-    """Load the encoder of a model: the whole network, or of one that also decodes the encoder's half.
-
-    A classifier's or language model's checkpoint gives the encoder inside it.
-
-    Raises:
-        ModelError: As for `load_network`.
+    """Load the encoder of a model, as `load_network`: the whole network, or of one that also decodes the encoder's
+    half. A classifier's or language model's checkpoint gives the encoder inside it.
     """
     from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding
 
@@ -189,10 +180,8 @@ def _check_complete(network: Any, missing: set[str], files: ModelFiles) -> None:
 
 
 def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
-    """Load a fast tokenizer.
-
-    Raises:
-        ModelError: There is none, only one that needs remote code, or one without a vocabulary.
+    """Load a fast tokenizer; raise a `ModelError` if there is none, only one that needs remote code, or one without a
+    vocabulary.
     """
     from transformers import AutoTokenizer
 

@@ -267,10 +267,8 @@ def read_tokenizer(files: ModelFiles) -> PackagedTokenizer:
 
 
 def load_bert(files: ModelFiles, adapter: AdapterFiles | None, dtype: str) -> Bert:
-    """Load a packaged model in evaluation mode on the CPU, with a packaged adapter merged into it.
-
-    Raises:
-        ModelError: The adapter was made for another model, or a file is damaged.
+    """Load a packaged model in evaluation mode on the CPU, with a packaged adapter merged into it; raise a `ModelError`
+    if the adapter was made for another model, or a file is damaged.
     """
     path, kind = files.folder / "model.safetensors", getattr(torch, dtype)
     try:

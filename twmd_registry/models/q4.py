@@ -80,9 +80,8 @@ def model_folders() -> Path:
 def multilingual_folder() -> Path:
     """Return the folder of the multilingual encoder, under the user's own data; it is made where it is not complete.
 
-    Raises:
-        MissingExtraError: It must be made, and the package is not installed.
-        ModelError: The package lacks its data file, or holds another one, or the folder cannot be written.
+    Raises `MissingExtraError` if it must be made and the package is not installed, and `ModelError` if the package
+    lacks its data file, or holds another one, or the folder cannot be written.
     """
     folder = model_folders() / MULTILINGUAL_MODEL.replace("/", "--")
     if _is_complete(folder):

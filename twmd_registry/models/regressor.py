@@ -47,10 +47,8 @@ class Regressor(LoadedModel):
 
     def __init__(self, files: ModelFiles, adapter: AdapterFiles | None, dtype: str, device: torch.device) -> None:
         """Load the model, and merge an adapter: of a cross-encoder with the head in its weights, of a siamese model
-        with the head in a file of its own.
-
-        Raises:
-            ModelError: It cannot be loaded, has no trained regression head, or a head with several outputs.
+        with the head in a file of its own. Raises `ModelError` if it cannot be loaded, has no trained regression head,
+        or a head with several outputs.
         """
         if is_static(files):
             raise ModelError(

@@ -92,10 +92,8 @@ def save_line(line: torch.nn.Linear, folder: Path, base: str) -> None:
 
 
 def load_line(path: Path, base: str) -> torch.nn.Linear:
-    """Read a line that was trained on a base model of this content.
-
-    Raises:
-        ModelError: The file is damaged, holds something else, or was trained on another base model.
+    """Read a line that was trained on a base model of this content; raise a `ModelError` if the file is damaged, holds
+    something else, or was trained on another base model.
     """
     line = torch.nn.Linear(1, 1, dtype=torch.float32)
     try:

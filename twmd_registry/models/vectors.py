@@ -42,10 +42,8 @@ def is_static(files: ModelFiles) -> bool:
 
 
 def load_static(files: ModelFiles, dtype: str) -> tuple[Any, PreTrainedTokenizerFast]:
-    """Load a table or a folder of static vectors as a network without layers, and its tokenizer.
-
-    Raises:
-        ModelError: It is damaged; names the line of a table.
+    """Load a table or a folder of static vectors as a network without layers, and its tokenizer; raise a `ModelError`,
+    which names the line of a table, if it is damaged.
     """
     import torch
 
@@ -133,13 +131,9 @@ def _read_folder(folder: Path, label: str) -> tuple[Tokenizer, torch.Tensor]:
 
 
 def read_table(path: Path) -> WordTable:
-    """Read a word-vector table: word2vec text or binary, fastText text, GloVe text.
-
-    A word that comes twice keeps its first vector.
-
-    Raises:
-        ModelError: A pickle, an empty file, a line (or a word of a binary table) with another number of numbers, with
-            something that is no number, with one that is not finite, or without a word; names it.
+    """Read a word-vector table: word2vec text or binary, fastText text, GloVe text; a word that comes twice keeps its
+    first vector. Raises `ModelError` for a pickle, an empty file, or a line (or a word of a binary table), which it
+    names, with another number of numbers, something that is no finite number, or without a word.
     """
     try:
         with path.open("rb") as file:

@@ -136,13 +136,8 @@ def _model_differences(a: MetricSpec, b: MetricSpec) -> Iterator[SignatureDiffer
 
 
 def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
-    """Label metrics by their names, and several settings of one metric also by the keys in which they differ.
-
-    Args:
-        specs: Applied specifications.
-
-    Returns:
-        One label per specification, no two alike: equal specifications are numbered.
+    """Label applied specifications by their metrics, several of one metric also by the keys in which they differ, and
+    equal ones by a number.
 
     >>> from twmd_registry.registry.spec import make_spec
     >>> labels_of([make_spec("twmd"), make_spec("twmd", layer=6), make_spec("sbert", layer=6)])

@@ -212,9 +212,7 @@ def _names(value: Any, where: str) -> tuple[str, ...]:
 @functools.cache
 def presets() -> dict[tuple[MetricName, str], Preset]:
     """Return every preset of every metric, keyed by metric and name: this package's first, in the catalogue's order.
-
-    Warns:
-        TwmdWarning: A preset of another package or of the user cannot be read, or has a name that is taken.
+    Warns where one of another package or of the user cannot be read, or has a name that is taken.
     """
     packaged = read_presets(_text(PACKAGED, _OWN), PACKAGED)
     found = {(preset.metric, preset.name): preset for preset in packaged}
