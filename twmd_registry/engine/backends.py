@@ -37,7 +37,6 @@ from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import First, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
-from twmd_registry.registry.presets import describe_model
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import TextFlags
 
@@ -130,10 +129,9 @@ class Backend:
         """The baseline by which scores are rescaled, None without one; a `ModelError` if the file is missing, damaged,
         or was fitted for other settings.
         """
-        asked = self.requested.baseline
-        if asked is None:
-            return None
-        return find_signed(lambda wanted: find_baseline(wanted, self._settled), asked, self.parts, BASELINE)
+        return find_signed(
+            lambda wanted: find_baseline(wanted, self._settled), self.requested.baseline, self.parts, BASELINE
+        )
 
     def _complete_spec(self) -> MetricSpec:
         """Complete the specification with values that depend on the model: name, fingerprint, length limit."""
@@ -171,18 +169,6 @@ class Backend:
         if self.loaded is not None:
             self.model.park()
 
-    @cached_property
-    def requested_scripts(self) -> tuple[str, ...]:
-        """The scripts that a preset says the requested model reads; none where no preset does."""
-        preset = describe_model(self.requested.model)
-        return preset.scripts if preset else ()
-
-    @cached_property
-    def scripts(self) -> tuple[str, ...]:
-        """The same of the applied specification, whose model may have another name."""
-        preset = describe_model(self.spec.model)
-        return preset.scripts if preset else ()
-
     def score_group(
         self, group: Sequence[Any], pairs: Pairs, stage: Stage, total: AllReduce = single_process
     ) -> Scored:
@@ -216,7 +202,7 @@ class TokenAlignmentBackend(Backend):
         asked = self.requested.source_background
         return None if asked is None else self._find_background(asked)
 
-    def _find_background(self, asked: str | None) -> MeanVectors:
+    def _find_background(self, asked: str | None) -> MeanVectors | None:
         of_model = partial(
             find_background, fingerprint=self.files.fingerprint, adapter=self.adapter.name if self.adapter else None
         )
@@ -225,21 +211,18 @@ class TokenAlignmentBackend(Backend):
     @cached_property
     def stop_words(self) -> FittedPart[frozenset[str]] | None:
         """The stop words that are dropped; a `ModelError` if the file is missing, or is not a list of words."""
-        asked = self.requested.stopwords
-        return None if asked is None else find_signed(find_stop_words, asked, self.parts, STOP_WORDS)
+        return find_signed(find_stop_words, self.requested.stopwords, self.parts, STOP_WORDS)
 
     @cached_property
     def frequencies(self) -> FittedPart[np.ndarray] | None:
         """The document frequencies of ``idf=background``; a `ModelError` if the file is missing, damaged, or was fitted
         for another tokenizer.
         """
-        asked = self.requested.idf_file
-        return (
-            None
-            if asked is None
-            else find_signed(
-                lambda wanted: idf.find_idf(wanted, self.model.tokenizer), asked, self.parts, idf.FREQUENCIES
-            )
+        return find_signed(
+            lambda wanted: idf.find_idf(wanted, self.model.tokenizer),
+            self.requested.idf_file,
+            self.parts,
+            idf.FREQUENCIES,
         )
 
     def _complete_spec(self) -> MetricSpec:

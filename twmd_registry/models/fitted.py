@@ -119,28 +119,22 @@ def find_for_metric(
 
 
 def find_signed(
-    find: Callable[[str], FittedPart[Content]], asked: str, parts: Parts | None, kind: FittedKind
-) -> FittedPart[Content]:
-    """Find a part by its name in the specification (`asked`), or in the place that the user names for a signature.
-
-    Raises:
-        ModelError: It is not here, or does not have the signed content.
+    find: Callable[[str], FittedPart[Content]], asked: str | None, parts: Parts | None, kind: FittedKind
+) -> FittedPart[Content] | None:
+    """Find a part by its name in the specification (None without one), or in the place that the user names for a
+    signature; raise a `ModelError` if it is not here, or does not have the signed content.
     """
     given = getattr(parts, kind.key) if parts else None
-    if given is None:
-        return find(asked)
-    signed = parts.signed - {asked} if parts else frozenset[str]()
+    if parts is None or asked is None or given is None:
+        return None if asked is None else find(asked)
     try:
         found = find(given)
-        content, problem = (
-            found.hash,
-            ModelError(f"{given} holds the {kind.what} {found.hash}, not {asked} as asked for."),
-        )
-        if content == asked:
+        if found.hash == asked:
             return found
+        content = found.hash
+        problem = ModelError(f"{given} holds the {kind.what} {content}, not {asked} as asked for.")
     except ModelError as error:  # it may belong to another specification, with another model
-        path = Path(given)
-        content, problem = hash_of(path.read_bytes()) if path.is_file() else "", error
-    if content in signed:
+        content, problem = hash_of(Path(given).read_bytes()) if Path(given).is_file() else "", error
+    if content in parts.signed - {asked}:
         return find(asked)
     raise problem
