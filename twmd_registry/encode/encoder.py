@@ -34,8 +34,6 @@ class Encoder(LoadedModel):
     Attributes:
         depth: Number of its layers; hidden states run from 0 to `depth`.
         width: Dimensions of a token vector.
-        dtype: Name of its number format.
-        lock: Held while the model is used: hidden states are read by hooks, which threads would share.
         adapter: Name of its adapter; None without one.
         identity: Content of model and adapter, and number format: equal identities give equal vectors.
         references: Cache of encoded references for later calls; empty unless a scorer asks for it.
@@ -78,7 +76,7 @@ class Encoder(LoadedModel):
         self.width = int(network.config.hidden_size)
         self.device = device
         self.dtype = dtype
-        self.lock = RLock()
+        self.lock = RLock()  # hidden states are read by hooks, which threads would share
         self.adapter = adapter.name if adapter else None
         self.identity = f"{files.fingerprint}|{self.adapter}|{dtype}"
         self.references = TextCache()

@@ -332,7 +332,7 @@ class TokenAlignmentBackend(Backend):
     ) -> None:
         """Add the token vectors and document frequencies of these pairs to the sums over the corpus, by `total`."""
         with self.run(group, split_documents(pairs)[0] if self.spec.align else pairs, progress, total) as run:
-            run.sum_up()
+            run.sum_corpus()
 
     def explain(self, pairs: Pairs, wanted: Sequence[int]) -> list[dict[str, Any]]:
         """Return how some of these pairs are aligned, as `PipelineRun.explain`."""
@@ -358,23 +358,22 @@ class RegressionBackend(Backend):
         """Score all pairs; each distinct pair is predicted once, independently of the others."""
         del total
         orders = sorted({first for backend in group for first in backend.orders})
-        with stage(len(pairs.hyp) * len(orders)) as progress, self.model.lock:
-            return self._score_group(group, orders, pairs, progress)
-
-    def _score_group(
-        self, group: Sequence[RegressionBackend], orders: Sequence[First], pairs: Pairs, progress: Progress | None
-    ) -> Scored:
-        tokens = tokenise(self.model.tokenizer, pairs.texts, None)
-        flags = TextFlags._make([*np.zeros((6, len(tokens)), dtype=bool), {}])
-        flags.note(range(len(tokens)), tokens)
-        empty = flags.empty
         different, inverse = np.unique(np.stack([pairs.hyp, pairs.ref]), axis=1, return_inverse=True)
         hyp, ref = different
-        full = np.flatnonzero(~empty[hyp] & ~empty[ref])
         raw: dict[First, np.ndarray] = {}
-        for first in orders if len(full) else ():
-            sides = np.stack((hyp[full], ref[full]) if first == "prediction" else (ref[full], hyp[full]), axis=1)
-            with torch.inference_mode(), exact_arithmetic():
+        with (
+            stage(len(pairs.hyp) * len(orders)) as progress,
+            self.model.lock,
+            torch.inference_mode(),
+            exact_arithmetic(),
+        ):
+            tokens = tokenise(self.model.tokenizer, pairs.texts, None)
+            flags = TextFlags._make([*np.zeros((6, len(tokens)), dtype=bool), {}])
+            flags.note(range(len(tokens)), tokens)
+            empty = flags.empty
+            full = np.flatnonzero(~empty[hyp] & ~empty[ref])
+            for first in orders if len(full) else ():
+                sides = np.stack((hyp[full], ref[full]) if first == "prediction" else (ref[full], hyp[full]), axis=1)
                 raw[first], truncated = self.model.predict(
                     pairs.texts,
                     tokens,
@@ -383,7 +382,7 @@ class RegressionBackend(Backend):
                     batch_tokens=self.options.batch_tokens,
                     progress=progress,
                 )
-            flags.truncated[sides[truncated]] = True
+                flags.truncated[sides[truncated]] = True
         found = []
         for backend in group:
             scores = (empty[hyp] & empty[ref]).astype(np.float64)  # 1 for two empty texts, 0 for one, as `align_pairs`

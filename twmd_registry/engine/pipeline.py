@@ -161,7 +161,7 @@ class PipelineRun:
         Yields for every chunk and view which pairs, and by specification their precision, recall and F1, shape (3, P).
         """
         # First, even without a pair: other processes wait for this one's share.
-        sums = self._corpus_sums() if self._summed else {}
+        sums = self.sum_corpus() if self._summed else {}
         self._cancelled.clear()
         chunks = self._encode(self._chunks)
         if not torch.is_grad_enabled() and len(self._chunks) > 1:  # a thread encodes the next chunk meanwhile
@@ -216,13 +216,6 @@ class PipelineRun:
                     parts[spec].append(normalize(means) if spec.normalize else means)
         return {spec: torch.cat(own).numpy() for spec, own in parts.items()}
 
-    def sum_up(self) -> None:
-        """Add the share of these pairs to the sums over the whole corpus, by `total`; score nothing.
-
-        In this pass the idf weights are those of this share alone: sums of token vectors do not depend on them.
-        """
-        self._corpus_sums()
-
     def explain(self, wanted: Sequence[int]) -> list[dict[str, Any]]:
         """Return how the only specification aligns some pairs that follow each other, centered with their batches (or
         the corpus) as in their scores: all fields of `Alignment` but signature and score, with the plans of both sides.
@@ -235,7 +228,7 @@ class PipelineRun:
         ((chunk, texts, rows, encoded),) = self._encode([slice(int(chosen[0]), int(chosen[-1]) + 1)])
         items = make_items(view, self._pairs, chunk, texts, rows)
         layers, weightless, _ = select(view, encoded, items, self._encoder)
-        tokens, units = make_units(view, encoded, layers, items, self._corpus_sums().get(view), weightless=weightless)
+        tokens, units = make_units(view, encoded, layers, items, self.sum_corpus().get(view), weightless=weightless)
         starts = (torch.cumsum(encoded.lengths, 0) - encoded.lengths).tolist()
         names = ("precision", "recall") if spec.output else ("score",)
         found = []
@@ -282,8 +275,10 @@ class PipelineRun:
             del encoded
             yield results.pop()  # so that the caller can free the vectors
 
-    def _corpus_sums(self) -> dict[TokenView, list[Tensor]]:
-        """Return, by view with corpus centering, the sums over the whole corpus in each layer, as `sum_groups`."""
+    def sum_corpus(self) -> dict[TokenView, list[Tensor]]:
+        """Return, by view with corpus centering, the sums over the whole corpus in each layer, as `sum_groups`: those
+        of these pairs, by `total`. In this pass idf weights may be those of a share: sums do not depend on them.
+        """
         local, device = cache(self._sum_locally), self._encoder.device
 
         def sum_layer(view: TokenView, k: int) -> Tensor:

@@ -290,10 +290,7 @@ class LoadedModel:
     """Base of loaded models: a network and its device.
 
     Attributes:
-        network: The network.
-        device: Its device.
-        lock: To be held while it is used.
-        files: The model's files.
+        lock: To be held while the network is used.
         dtype: Name of the number format.
         limit: Most tokens it can read, special tokens included; None for no limit.
         shortest: The smallest limit that leaves room for text beside special tokens.

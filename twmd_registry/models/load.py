@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +16,6 @@ from twmd_registry.registry.fingerprint import model_files, tokenizer_files
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerFast
-
-    from twmd_registry.models.inference import ProcessSetting
 
 BLANK = regex.compile(r"[\s\p{Default_Ignorable_Code_Point}]*")
 """A text of white space, marks of direction, soft hyphens and the like; a tokenizer may make tokens of it."""
@@ -63,29 +59,18 @@ def _opened(files: ModelFiles, what: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _quiet_library() -> Iterator[None]:
-    """Silence transformers' load reports and progress bars."""
-    verbosity, bars = _library_settings()
-    with verbosity.held(), bars.held():
-        yield
-
-
-@functools.cache
-def _library_settings() -> tuple[ProcessSetting[int], ProcessSetting[bool]]:
-    """Return transformers' verbosity and whether it shows progress bars."""
+    """Silence transformers' load reports and progress bars; models of scorers are loaded one after the other."""
     from transformers.utils import logging as library
 
-    from twmd_registry.models.inference import ProcessSetting
-
-    def show_bars(shown: bool) -> None:
-        (library.enable_progress_bar if shown else library.disable_progress_bar)()
-
-    verbosity = ProcessSetting(
-        library.get_verbosity,
-        library.set_verbosity,
-        lambda: None if library.get_verbosity() == logging.ERROR else logging.ERROR,
-    )
-    shown = library.is_progress_bar_enabled
-    return verbosity, ProcessSetting(shown, show_bars, lambda: False if shown() else None)
+    verbosity, has_bars = library.get_verbosity(), library.is_progress_bar_enabled()
+    try:
+        library.set_verbosity_error()
+        library.disable_progress_bar()
+        yield
+    finally:
+        library.set_verbosity(verbosity)
+        if has_bars:
+            library.enable_progress_bar()
 
 
 def _loading_dtype(dtype: str) -> dict[str, torch.dtype]:

@@ -35,8 +35,6 @@ class Regressor(LoadedModel):
     """A regression model on a device: a cross-encoder, or a siamese one.
 
     Attributes:
-        dtype: Name of the encoder's number format.
-        lock: Held while the model is used: its tokenizer has state.
         reads_apart: Whether it encodes each text alone, so that their order has no effect.
         joints: Special tokens of a pair beyond those of its texts, of which the one that opens both counts once.
     """
@@ -83,7 +81,7 @@ class Regressor(LoadedModel):
         self.limit = length_limit(encoder, self.tokenizer)
         self.device = device
         self.dtype = dtype
-        self.lock = RLock()
+        self.lock = RLock()  # a tokenizer has state
 
     def predict(
         self,
