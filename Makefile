@@ -11,6 +11,7 @@
 # make distilled  train the adapter of embedded-tuned again, by its teacher (after make base-model; OUTPUTS: a folder with the systems' outputs of WMT18-19)
 # make pictures  draw the pictures of agreement again (MTE: a folder with wmt23, as mt-metrics-eval has it): docs/pictures
 # make distilled-multilingual  train the adapter of multilingual-tuned again (after make distilled and tuned-multilingual)
+# make dist    build and check the wheel and the sdist, and list what is installed with the wheel (SBOM, CycloneDX): dist
 # make bench   speed and memory beside other programs, and how they grow (QUICK=1: a short run of at most 3 minutes)
 VENV := .venv
 PYTHON ?= python3
@@ -18,7 +19,7 @@ BIN := $(VENV)/bin
 METRICS := $(notdir $(basename $(wildcard metrics/*/*.py)))
 DEMO := twmd_registry/data/demo
 
-.PHONY: pictures demo test types tests faces faces-mbrs faces-lighteval presets tuned-source tuned-multilingual base-model tuned-base distilled distilled-multilingual cards goldens bench clean
+.PHONY: dist pictures demo test types tests faces faces-mbrs faces-lighteval presets tuned-source tuned-multilingual base-model tuned-base distilled distilled-multilingual cards goldens bench clean
 
 # Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -81,6 +82,16 @@ presets: $(VENV)/.dev
 	$(TUNE) twmd trwmd wordset_cka sbert --try $(ALONE) -o build/presets/most
 	$(TUNE) bertscore_centered --try centering=background -o build/presets/bertscore
 	$(TUNE) moverscore --try $(ALONE) ngram=1,2,3,4 transform=linear,inverse -o build/presets/moverscore
+
+# The list is of a new environment with the wheel, as a user's. Two builds of the same files have the same bytes.
+dist: $(VENV)/.dev
+	rm -rf dist build/released
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv build/released
+	build/released/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(echo dist/*.whl)[embedded]"
+	$(INSTALL) 'cyclonedx-bom>=7'
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o dist/twmd-registry.cdx.json build/released/bin/python
 
 cards: $(VENV)/.demo
 	$(BIN)/python -m twmd_registry.hub hub_cards

@@ -58,10 +58,14 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for needed in ("build", "hatchling"):
         pytest.importorskip(needed, reason="building the package needs the packages build and hatchling (extra dev)")
     folder = tmp_path_factory.mktemp("dist")
+    build(folder)
+    return folder
+
+
+def build(folder: Path) -> None:
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +115,41 @@ def test_wheel_holds_the_package_the_metric_modules_and_nothing_else(wheel: Mapp
 
 def test_sdist_holds_what_the_wheel_is_built_from_and_no_tests(sdist: Mapping[str, bytes]) -> None:
     beside = {"README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "pyproject.toml", "PKG-INFO", ".gitignore"}
-    assert set(sdist) == tracked("twmd_registry") | tracked("metrics") | beside
+    assert set(sdist) == tracked("twmd_registry") | tracked("metrics") | tracked("LICENSES") | beside
+
+
+def rows_of(table: str) -> list[list[str]]:
+    """Return the cells of a table of LICENSES/README.md, without its head."""
+    text = (
+        (ROOT / "LICENSES" / "README.md")
+        .read_text(encoding="utf-8")
+        .partition(f"## {table}\n")[2]
+        .partition("\n## ")[0]
+    )
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_every_packaged_file_has_one_row_of_licences_and_every_source_one_licence() -> None:
+    patterns = {
+        pattern: sources for _, files, sources in rows_of("Parts") for pattern in re.findall("`([^`]+)`", files)
+    }
+    matched = {
+        name: [each for each in patterns if Path(name).match(f"twmd_registry/{each}" if "/" in each else each)]
+        for name in tracked("twmd_registry")
+    }
+    assert {name: found for name, found in matched.items() if len(found) != 1} == {}
+    assert set(patterns) == {each for found in matched.values() for each in found}
+    licences = {name: licence for names, _, licence in rows_of("Sources") for name in names.split(", ")}
+    named = {name for sources in patterns.values() if sources != "-" for name in re.split("[;,] ", sources)}
+    papers = {"Chen et al. 2020", "Zhao et al. 2019", "Herbold 2024"}  # whose printed numbers are facts
+    assert named - papers == set(licences)
+    assert all(licences.values())
+
+
+def test_wheel_holds_the_licences(wheel: Mapping[str, bytes]) -> None:
+    held = {name.partition("/licenses/")[2] for name in wheel if "/licenses/" in name}
+    assert held == {"LICENSE", "LICENSES/README.md"}
 
 
 def test_nothing_in_them_is_large_or_names_a_folder_of_the_machine_it_was_built_on(
@@ -125,6 +163,13 @@ def test_nothing_in_them_is_large_or_names_a_folder_of_the_machine_it_was_built_
     for name, content in [*wheel.items(), *sdist.items()]:
         assert len(content) <= LARGEST.get(Path(name).suffix, 1 << 19), name
         assert not (found := of_a_machine.search(content)), (name, found)
+
+
+def test_a_second_build_gives_the_same_bytes(dist: Path, tmp_path: Path) -> None:
+    build(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        path.name: path.read_bytes() for path in dist.iterdir()
+    }
 
 
 def test_metadata_is_what_pypi_wants(dist: Path) -> None:
