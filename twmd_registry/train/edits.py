@@ -1,7 +1,7 @@
-"""Edits of a text that change its meaning by little text: numbers, units, names and negations, in any language.
+"""Edits of a text that change its meaning by little text: numbers, units, names and negations.
 
-What is edited is in the reference, too, so that the edit is an error. Texts are split by Unicode's properties; the
-only words are those of negations.
+What is edited is in the reference, too, so that the edit is an error. Numbers and names are found by Unicode's
+properties, units by their symbols, negations by words of the languages that `NEGATION` names.
 """
 
 from __future__ import annotations
@@ -11,23 +11,39 @@ from collections.abc import Callable, Sequence
 
 import regex
 
+from twmd_registry.engine.input_warnings import script_of
+
 Edit = Callable[[str, str, Sequence[str], random.Random], str | None]
 """Returns an edited prediction, given its reference, names to choose from and random numbers; None where nothing can be
 edited."""
 
 NUMBER = regex.compile(r"\p{Nd}+")
 NAME = regex.compile(r"(?<=\p{Ll} )\p{Lu}\p{Ll}{2,}\b")
-"""A capitalised word that does not begin a sentence."""
+"""A capitalised word that does not begin a sentence; in German this may be any noun."""
 UNITS = ("km", "m", "cm", "mm"), ("kg", "g", "t"), ("€", "$", "£", "¥"), ("%", "‰"), ("°C", "°F")
-"""Units that stand for one another, in the writing of all languages."""
+"""Symbols that stand for one another; words ("miles") and other scripts ("км") are left as they are."""
 UNIT = regex.compile(rf"(?<=\p{{Nd}} ?)(?:{'|'.join(regex.escape(u) for row in UNITS for u in row)})(?!\w)|[€$£¥]")
-NEGATIONS = (
-    *("not", "never", "no", "nicht", "nie", "kein", "keine", "pas", "jamais", "no", "nunca", "non", "mai", "não"),
-    *("niet", "nooit", "geen", "nie", "nigdy", "не", "никогда", "ne", "nikdy", "ei", "nu", "değil", "नहीं", "না"),
+NEGATION = regex.compile(
+    r"(?<!\b(?:na|o|po|za|przez)) (?:nicht|nie|keine?|niet|nooit|geen|nunca|não(?! só)|değil|नहीं|না|"
+    r"не(?! (?:только|менее|более|раз)\b)|no(?= (?:es|está|hay|puede|tiene|son|era|fue)\b))(?![\w-])|"
+    r"(?<![是会會能在所并])不(?=[是会會能在])"
 )
-NEGATION = regex.compile(rf"\b(?:{'|'.join(map(regex.escape, dict.fromkeys(NEGATIONS)))})\b|[不没]", regex.IGNORECASE)
-AUXILIARY = regex.compile(r"\b(?:is|are|was|were|will|would|can|could|should|must|has|have|had)\b(?! not\b)")
+"""Negations of German, Dutch, Spanish, Portuguese, Polish, Russian, Turkish, Hindi, Bengali and Chinese, which can be
+left out, and mean nothing else in languages that have the same words."""
+ENGLISH = regex.compile(r"\b(?:the|and|that|this|with|from|they|he|she|it|you|who|which|would|could|been|his|their)\b")
+"""Words that are frequent in English, and rare in other languages."""
+VERBS = "is|are|was|were|will|would|can|could|should|must"
+ENGLISH_NEGATION = regex.compile(
+    rf"(?<=\b(?:{VERBS}|has|have|had|do|does|did))(?: not| ?n['\u2019]t)\b(?! yet| only)|"
+    r"(?<=\bcan)(?:not|['\u2019]t)\b|(?<=\b(?:is|are|was|has|had)) no\b(?! longer| one| more| less)| never\b(?! again)"
+)
+AUXILIARY = regex.compile(rf"(?<!\b(?:the|an?|his|her|their|its|nor) )\b(?:{VERBS})(?= \p{{Ll}})(?! no\b)")
 """English verbs after which ``not`` negates a sentence."""
+NEGATIVE = regex.compile(
+    r"(?i)n['\u2019]t\b|[不没沒无無]|\b(?:cannot|never|neither|none|nobody|nothing|no[rt]|ni(?:ch|e|kt|gd)\w*|nic|kein\w*|"
+    r"nooit|geen|nunca|nad(?:a|ie)|n(?:ing|enh)\w+|nem|não|żad\w+|değil|नहीं|না|не|нет|нельзя|ни\w*)\b"
+)
+"""Words of a negative text; with two of them it stays negative when one is left out."""
 
 
 def _replace(pattern: regex.Pattern[str], text: str, reference: str, other: Callable[[str], str | None]) -> str | None:
@@ -57,7 +73,7 @@ def edit_number(text: str, reference: str, _names: Sequence[str], draw: random.R
 
 
 def edit_unit(text: str, reference: str, _names: Sequence[str], draw: random.Random) -> str | None:
-    """Change a unit or a currency.
+    """Change the symbol of a unit or of a currency.
 
     >>> edit_unit("5 km away", "5 km off", (), random.Random(1))
     '5 m away'
@@ -71,27 +87,36 @@ def edit_unit(text: str, reference: str, _names: Sequence[str], draw: random.Ran
 
 
 def edit_name(text: str, reference: str, names: Sequence[str], draw: random.Random) -> str | None:
-    """Change a name to another of `names`; only scripts with capital letters mark names.
+    """Change a name to another of `names` in its script; only scripts with capital letters mark names.
 
     >>> edit_name("he saw Prague", "he saw Prague", ["Prague", "Vienna"], random.Random(1))
     'he saw Vienna'
     """
-    others = sorted(set(names) - set(NAME.findall(reference)))
-    return _replace(NAME, text, reference, lambda _name: draw.choice(others)) if others else None
+    own = set(NAME.findall(reference))
+
+    def change(name: str) -> str | None:
+        others = [other for other in names if other not in own and script_of(other[0]) == script_of(name[0])]
+        return draw.choice(others) if others else None
+
+    return _replace(NAME, text, reference, change)
 
 
 def edit_negation(text: str, reference: str, _names: Sequence[str], _draw: random.Random) -> str | None:
-    """Leave out a negation; in English, add one where there is none.
+    """Take out the only negation of a text; negate one in English that has none. Questions are left as they are.
 
-    >>> edit_negation("it is not late", "it is not late", (), random.Random(1))
+    >>> edit_negation("it isn't late", "it isn't late", (), random.Random(1))
     'it is late'
     >>> edit_negation("it is late", "it is late", (), random.Random(1))
     'it is not late'
     """
-    without = _replace(NEGATION, text, reference, lambda _word: "")
-    if without is not None or NEGATION.search(text):
-        return without and without.replace("  ", " ").strip()
-    return _replace(AUXILIARY, text, reference, lambda verb: f"{verb} not")
+    if regex.search(r"[?\uff1f]$|[әғқңұ]", text):  # in Kazakh, the Russian negation is "or"
+        return None
+    words, hits = (len(regex.findall(pattern, f"{text} {reference}")) for pattern in (r"\w+", ENGLISH))
+    english = hits > max(1, words // 15)
+    new = _replace(ENGLISH_NEGATION if english else NEGATION, text, reference, lambda _word: "")
+    if new is not None or not english:
+        return new if new and not NEGATIVE.search(new) else None
+    return None if NEGATIVE.search(text) else _replace(AUXILIARY, text, reference, lambda verb: f"{verb} not")
 
 
 EDITS: dict[str, Edit] = {
