@@ -37,6 +37,7 @@ from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import First, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
+from twmd_registry.registry.presets import describe_model
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import TextFlags
 
@@ -168,6 +169,18 @@ class Backend:
         """Move the model, if it is loaded, to the CPU until its next use."""
         if self.loaded is not None:
             self.model.park()
+
+    @cached_property
+    def requested_scripts(self) -> tuple[str, ...]:
+        """The scripts that a preset says the requested model reads; none where no preset does."""
+        preset = describe_model(self.requested.model)
+        return preset.scripts if preset else ()
+
+    @cached_property
+    def scripts(self) -> tuple[str, ...]:
+        """The same of the applied specification, whose model may have another name."""
+        preset = describe_model(self.spec.model)
+        return preset.scripts if preset else ()
 
     def score_group(
         self, group: Sequence[Any], pairs: Pairs, stage: Stage, total: AllReduce = single_process

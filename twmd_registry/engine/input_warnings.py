@@ -190,11 +190,16 @@ _NO_LETTERS = dict.fromkeys(code for code in range(128) if not chr(code).isalpha
 
 
 def check_scripts(
-    specs: Sequence[MetricSpec], pairs: Pairs, rows: Sequence[int], *, strict: bool, data: str = ""
+    models: Sequence[tuple[MetricSpec, Sequence[str]]],
+    pairs: Pairs,
+    rows: Sequence[int],
+    *,
+    strict: bool,
+    data: str = "",
 ) -> tuple[dict[str, int], list[dict[str, int]]]:
     """Return the letters by script of the texts as often as they occur, and of each different text. Raises an
     `InputError` if more than `FOREIGN_SHARE` of them are in scripts that a requested model with a strict preset does
-    not read; without `strict` this is a warning. `data` is a name and a colon, or empty.
+    not read; without `strict` this is a warning. `models` have their scripts; `data` is a name and a colon, or empty.
     """
     by_text = [count_letters(text) for text in pairs.texts]
     times = np.bincount(np.r_[pairs.hyp[pairs.starts], pairs.ref], minlength=len(pairs.texts))
@@ -203,13 +208,11 @@ def check_scripts(
         for script, number in own.items():
             total[script] += often * number
     letters = dict(total.most_common())
-    for spec in specs:
-        if (preset := describe_model(spec.model)) is None:
-            continue  # where nobody says which scripts a model reads, it reads all
-        foreign = [script for script in letters if script not in preset.scripts]
+    for spec, scripts in models:
+        foreign = [script for script in letters if script not in scripts]
         share = sum(letters[script] for script in foreign) / max(total.total(), 1)
-        if share <= FOREIGN_SHARE:
-            continue
+        if not scripts or share <= FOREIGN_SHARE or not (preset := describe_model(spec.model)):
+            continue  # where nobody says which scripts a model reads, it reads all
         first = name_texts(pairs, np.array([foreign[0] in own for own in by_text]), rows).partition(",")[0]
         many = len(preset.languages) > SHOWN_LANGUAGES
         made_for = f"{len(preset.languages)} other languages" if many else ", ".join(preset.languages)
@@ -233,10 +236,10 @@ def check_texts(
     script than their references, and that repeat a string. Raises what `check_scripts` raises, unless all backends have
     the option `any_language`.
     """
-    specs, number = [backend.requested for backend in backends], len(pairs.counts)
+    models, number = [(backend.requested, backend.requested_scripts) for backend in backends], len(pairs.counts)
     strict = not all(backend.options.any_language for backend in backends)
-    letters, by_text = check_scripts(specs, pairs, rows, strict=strict)
-    for spec in specs:
+    letters, by_text = check_scripts(models, pairs, rows, strict=strict)
+    for spec, _ in models:
         size = spec.centering_size or number
         if spec.centering_kind in {"batch", "corpus"} and (number % size == 1 or 1 in {size, number}):
             which = "the last segment" if number > 1 and size != 1 else "a segment"

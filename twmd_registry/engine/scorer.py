@@ -30,7 +30,6 @@ from twmd_registry.registry.members import merge_members, write_members
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import OUTPUTS, MetricName
 from twmd_registry.registry.options import RunOptions, split_options
-from twmd_registry.registry.presets import describe_model
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, make_spec, member_specs
 from twmd_registry.tensors import TextFlags
@@ -451,7 +450,7 @@ def _score_set(
     by_side = pairs.over_references(scores, spec.multiref or "max")  # (sides, segments)
     sides = [tuple(side.tolist()) for side in by_side]
     precision, recall, f1 = sides if len(sides) > 1 else (None, None, None)
-    letters, preset = counted["letters"], describe_model(spec.model)
+    letters, scripts = counted["letters"], scorer.backend.scripts
     counts = Counts(
         segments=len(pairs.counts),
         truncated=int(flags.truncated.sum()),
@@ -459,7 +458,7 @@ def _score_set(
         unknown=int(flags.unknown.sum()),
         repeated=len(pairs.counts) + len(pairs.ref) - len(pairs.texts),
         oov=sum(map(len, flags.missing.values())),
-        foreign=sum(letters[script] for script in letters if preset and script not in preset.scripts),
+        foreign=sum(letters[script] for script in letters if scripts and script not in scripts),
         sentences=numbers,
         **counted,
     )

@@ -9,6 +9,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ class TokenView(MetricSpec):
     stop_words: frozenset[Phrase] = field(default=frozenset(), compare=False)
     weights: tuple[Tensor, Tensor] | None = field(default=None, compare=False)
 
-    @property
+    @cached_property
     def groups_per_batch(self) -> int:
         """Means per centering batch (or corpus): 1 for both sides, or 2."""
         return 2 if self.centering_side == "separate" or self.source_background else 1

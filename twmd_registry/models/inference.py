@@ -13,6 +13,7 @@ import os
 import platform
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -267,6 +268,7 @@ def onednn_layout(network: nn.Module) -> Iterator[None]:
             layer.keeps, layer.kept = False, None
 
 
+@cache
 def multiplies(dtype: torch.dtype = torch.float32) -> bool:
     """Return whether this torch has oneDNN for this CPU, and multiplies a number format well by it."""
     built = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]

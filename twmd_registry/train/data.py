@@ -17,6 +17,7 @@ from twmd_registry.errors import InputError, warn
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.overlap import Hashes, hash_references, normalise
+from twmd_registry.registry.presets import describe_model
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.train.recipe import LEAST_CORRELATED, Recipe
 
@@ -86,9 +87,9 @@ def segments_of(data: TrainingData) -> Segments:
 
 def check_readable(data: TrainingData, spec: MetricSpec, *, any_language: bool) -> None:
     """Refuse texts in scripts that the model of a requested metric does not read, or warn of them, as scoring does."""
-    segments = segments_of(with_sources(data, spec))
-    rows = range(len(segments.predictions))
-    check_scripts([spec], make_pairs(segments), rows, strict=not any_language, data=f"{data.name}: ")
+    segments, preset = segments_of(with_sources(data, spec)), describe_model(spec.model)
+    models, rows = [(spec, preset.scripts if preset else ())], range(len(segments.predictions))
+    check_scripts(models, make_pairs(segments), rows, strict=not any_language, data=f"{data.name}: ")
 
 
 def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData], *, predictions: bool = False) -> None:
