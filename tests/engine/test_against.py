@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twmd_registry import score, scorer
+from twmd_registry import mbr, score, scorer
 from twmd_registry.encode.words import copied_tokens
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import score_all
@@ -84,6 +84,23 @@ def test_both_is_the_weighted_mean_of_the_two_scores(weight: float) -> None:
     assert f"|against:both|source_weight:{weight}|" in str(both.signature)
 
 
+def test_member_of_an_ensemble_is_compared_with_references_and_sources() -> None:
+    members = [scorer("twmd", against="both", source_weight=0.3), scorer("twmd", against="source"), scorer("sbert")]
+    alone = [own.score(PREDICTIONS, REFERENCES, SOURCES) for own in members]
+    name = "ensemble(3*twmd;against=both;source_weight=0.3,twmd;against=source,sbert)"
+    found = score(PREDICTIONS, REFERENCES, name, sources=SOURCES)
+    wanted = np.average([own.scores for own in alone], axis=0, weights=[3, 1, 1])
+    np.testing.assert_allclose(found.scores, wanted, atol=1e-6)
+    assert found.texts == alone[0].texts
+    again = scorer(str(found.signature)).score(PREDICTIONS, REFERENCES, SOURCES)
+    assert again.signature == found.signature
+    assert again.scores == pytest.approx(found.scores, abs=1e-6)
+    candidates = [[text, *references] for text, references in zip(PREDICTIONS, REFERENCES, strict=True)]
+    chosen = mbr(candidates, name, sources=SOURCES, utilities=True).choices[0].utilities
+    assert chosen is not None
+    assert chosen[0, 1] == pytest.approx(found.scores[0], abs=1e-6)
+
+
 @pytest.mark.parametrize("keys", [{"against": "source"}, {"against": "both", "source_weight": 0.3}])
 def test_signature_gives_the_scorer_again(keys: dict[str, Any]) -> None:
     found = score(PREDICTIONS, REFERENCES, sources=SOURCES, **keys)
@@ -157,6 +174,12 @@ def test_texts_of_scores_against_sources_are_hashed_with_them() -> None:
     assert one.texts != other.texts
     plain = {score(PREDICTIONS, REFERENCES, sources=texts).texts for texts in (None, SOURCES)}
     assert len(plain) == 1
+
+
+@pytest.mark.parametrize("against", ["source", "both"])
+def test_baseline_against_sources_is_refused(against: str) -> None:
+    with pytest.raises(SpecError, match=f"against={against} has no baseline"):
+        scorer("twmd", against=against).fit_baseline(PREDICTIONS)
 
 
 def test_alignment_shows_copied_words_without_a_partner() -> None:

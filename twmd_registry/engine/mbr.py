@@ -210,7 +210,7 @@ def _score_pairs(made: Scorer, part: dict[int, list[str]], how: _Method, progres
             np.repeat(own.scores, counts) if own.signature.spec.against == "source" else np.asarray(own.by_reference)
             for own in found
         ]
-        left = np.average(each, axis=0, weights=getattr(by, "weights", None))
+        left = np.average(each, axis=0, weights=by.weights)
         for table, own, others in zip(tables, rows, columns, strict=True):
             here, left = np.split(left, [len(own) * (len(others) + how.prunes)])
             table[np.ix_(own, others)] = here.reshape(len(own), -1)[:, : len(others)]

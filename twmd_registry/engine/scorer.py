@@ -64,15 +64,19 @@ class Scorer:
             nrefs: The number of references in the signature of `spec`; texts with another number cause a warning.
         """
         self.requested, self.options, self.parts, self.nrefs = spec, options or RunOptions(), parts, nrefs
-        self.weights, specs = _split_mean(spec)
-        self._members = tuple(Scorer(own, self.options, parts) for own in specs)
-        if not specs:
+        self._averaged = tuple((weight, Scorer(own, self.options, parts)) for weight, own in _split_mean(spec))
+        if not self._averaged:
             self.backend: Backend = make_backend(spec, self.options, parts)
 
     @property
     def members(self) -> tuple[Scorer, ...]:
         """The scorers that compute: those that are averaged (an ensemble, ``against=both``), or itself."""
-        return self._members or (self,)
+        return tuple(member for _, own in self._averaged for member in own.members) or (self,)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weights of the members."""
+        return tuple(weight * share for weight, own in self._averaged for share in own.weights) or (1.0,)
 
     @property
     def spec(self) -> MetricSpec:
@@ -84,12 +88,12 @@ class Scorer:
             SpecError: A layer or limit that the model does not have, or a device that this machine does not have.
             MissingExtraError: The embedded model, or `peft` for an adapter, is not installed.
         """
-        if not self._members:
+        if not self._averaged:
             return self.backend.spec
-        applied = [member.spec for member in self._members]
+        applied = [(weight, own.spec) for weight, own in self._averaged]
         if self.requested.against == "both":
-            return applied[1].replace(against="both", source_weight=self.weights[1])
-        return self.requested.replace(members=write_members(zip(self.weights, applied, strict=True)))
+            return applied[1][1].replace(against="both", source_weight=self.weights[1])
+        return self.requested.replace(members=write_members(applied))
 
     @property
     def signature(self) -> str:
@@ -213,19 +217,19 @@ class Scorer:
         return f"{type(self).__name__}({self.requested.metric}: {keys})"
 
 
-def _split_mean(spec: MetricSpec) -> tuple[Sequence[float], Sequence[MetricSpec]]:
-    """Return the weights and specifications of an ensemble's members, or of the two texts of ``against=both``; none of
+def _split_mean(spec: MetricSpec) -> tuple[tuple[float, MetricSpec], ...]:
+    """Return what is averaged, with its weight: an ensemble's members, or the two texts of ``against=both``; nothing of
     another metric.
     """
     if spec.metric is MetricName.ENSEMBLE:
-        return tuple(zip(*member_specs(spec), strict=True))  # type: ignore[return-value]
+        return member_specs(spec)
     if spec.against != "both":
-        return (), ()
+        return ()
     share, alone = float(spec.source_weight or SOURCE_WEIGHT), spec.replace(source_weight=None)
     of_references = alone.replace(against=None)
     if spec.source_background:
         of_references = of_references.replace(centering=f"background:{spec.background}")
-    return (1 - share, share), (of_references, alone.replace(against="source"))
+    return (1 - share, of_references), (share, alone.replace(against="source"))
 
 
 def _explain_no_ensemble(_segments: Sequence[int], _reference: int | None) -> NoReturn:
@@ -400,10 +404,7 @@ def score_segments(
                 results[member] = _score_set(member, pairs, scores, flags, counted=counted[against], digest=digest)
         for compared, flagged in models.items():
             warn_about_texts(texts_of[compared], flagged, rows)
-        sets = [
-            given.combine([results[member] for member in given.members]) if given.weights else results[given]
-            for given in scorers
-        ]
+        sets = [results.get(given) or given.combine([results[member] for member in given.members]) for given in scorers]
         for given, score_set in zip(scorers, sets, strict=True):
             if given.nrefs not in {None, score_set.signature.nrefs}:
                 warn_about_other_nrefs(given.nrefs, score_set.signature)
