@@ -158,7 +158,7 @@ class TestSentences:
         assert "|nrefs:2|" in found["signature"]
         rows[1]["references"] = ["x"]
         (files / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-        message = "rows.jsonl, row 1: the rows of this document have different numbers of references"
+        message = "rows.jsonl: the rows of document t have different numbers of references"
         assert message in run(f"score -i rows.jsonl {self.COLUMNS}")[2]
 
     def test_report_shows_segments_without_alignment(self, talks: Path, run: Run) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from twmd_registry.cli.declare import Arguments
 from twmd_registry.errors import FileError, ModelError, SpecError, menu, warn
@@ -184,8 +184,8 @@ STDIN = Path("-")
 
 
 class TextFile(NamedTuple):
-    """A file that was read: lines of text, or a table, whose rows are not None; `documents` are those of its segments,
-    where they are known.
+    """A file that was read: lines of text, or a table, whose rows are not None; `documents` are those of its rows, if
+    known, and with `join` a segment is a document, and its rows are lines of one text.
     """
 
     name: str
@@ -193,18 +193,35 @@ class TextFile(NamedTuple):
     lines: list[str]
     rows: list[TableRow] | None
     documents: tuple[str, ...] = ()
+    join: bool = False
 
     @property
     def short_name(self) -> str:
         """Its name without its folder: what is published tells nothing of a user's disk."""
         return Path(self.name).name
 
+    def segments(self, rows: Iterable[list[str]]) -> list[list[str]]:
+        """Return the texts of every segment from those of every row, as many of each."""
+        if not self.join:
+            return [*rows]
+        groups = dict[str, list[list[str]]]()
+        for document, texts in zip(self.documents, rows, strict=True):
+            groups.setdefault(document, []).append(texts)
+        for document, own in groups.items():
+            if len(set(map(len, own))) > 1:
+                raise FileError(f"{self.name}: the rows of document {document} have different numbers of references.")
+        return [["\n".join(texts) for texts in zip(*own, strict=True)] for own in groups.values()]
+
     def originals(self) -> list[str] | None:
         """Return the texts of the column ``source``, empty where a row has none; None if no row has a text there."""
         texts = [row.values.get("source") for row in self.rows or []]
         if not any(isinstance(text, str) for text in texts):
             return None
-        return [text if isinstance(text, str) else "" for text in texts]
+        return _first(self.segments([text] if isinstance(text, str) else [""] for text in texts))
+
+
+def _first(segments: Iterable[list[str]]) -> list[str]:
+    return [texts[0] for texts in segments]
 
 
 class ScoringTask(NamedTuple):
@@ -246,12 +263,12 @@ def read_file(path: Path, columns: Columns) -> TextFile:
 def read_system(file: TextFile, columns: Columns) -> tuple[list[str], list[list[str]] | None]:
     """Return the predictions of a system's output and, if it is a table that has them, its references."""
     if file.rows is None:
-        return file.lines, None
-    predictions = [row.text(columns.prediction) for row in file.rows]
+        return _first(file.segments([line] for line in file.lines)), None
+    predictions = _first(file.segments([row.text(columns.prediction)] for row in file.rows))
     names = columns.references or USUAL_REFERENCES
     if not any(name in row.values for row in file.rows for name in names):
         return predictions, None
-    return predictions, [row.references(columns.references) for row in file.rows]
+    return predictions, file.segments(row.references(columns.references) for row in file.rows)
 
 
 def read_references(files: Sequence[TextFile], columns: Columns) -> list[list[str]]:
@@ -259,7 +276,8 @@ def read_references(files: Sequence[TextFile], columns: Columns) -> list[list[st
     streams: list[list[list[str]]] = []
     for file in files:
         lines = [[line] for line in file.lines]
-        streams.append(lines if file.rows is None else [row.references(columns.references) for row in file.rows])
+        rows = lines if file.rows is None else [row.references(columns.references) for row in file.rows]
+        streams.append(file.segments(rows))
         if len(streams[-1]) != len(streams[0]):
             lengths = f"{file.name} has {len(streams[-1])} lines but {files[0].name} has {len(streams[0])}"
             raise FileError(f"{lengths}: reference files must match line by line.")
@@ -276,7 +294,7 @@ def read_texts(paths: Sequence[Path], columns: Columns) -> list[str]:
 
 def read_sources(file: TextFile) -> list[str]:
     """Return the texts of a file of ``--src``: lines, or the column ``source`` of a table."""
-    if not (texts := file.originals() or file.lines):
+    if not (texts := file.originals() or _first(file.segments([line] for line in file.lines))):
         raise FileError(f"{file.name}: there is no text in a column source.")
     return texts
 
@@ -358,38 +376,13 @@ def _read_with_documents(path: Path, columns: Columns, arguments: Arguments, *, 
         file = file._replace(documents=tuple(document for _, document in read_docs(docs, segments)))
     elif file.rows is not None and any(column in row.values for row in file.rows):
         file = file._replace(documents=tuple(row.label(str(column)) for row in file.rows))
-    return _join_rows(file) if join and file.documents else file
-
-
-def _join_rows(file: TextFile) -> TextFile:
-    """Return a file with a row per document, in which the texts of its rows are lines of one text."""
-    groups = dict[str, list[int]]()
-    for number, document in enumerate(file.documents):
-        groups.setdefault(document, []).append(number)
-    if file.rows is None:
-        lines = ["\n".join(file.lines[i] for i in own) for own in groups.values()]
-        return file._replace(lines=lines, documents=tuple(groups))
-    rows = []
-    for own in ([file.rows[i] for i in numbers] for numbers in groups.values()):
-        names = dict.fromkeys(name for row in own for name in row.values)
-        values = {name: _join_values([row.values.get(name) for row in own], own[0].where) for name in names}
-        rows.append(own[0]._replace(values=values))
-    return file._replace(rows=rows, documents=tuple(groups))
-
-
-def _join_values(values: list[Any], where: str) -> Any:
-    """Return texts as lines of one text, lists of texts one by one; something else as it is."""
-    if all(isinstance(value, list) for value in values):
-        if len(set(map(len, values))) > 1:
-            raise FileError(f"{where}: the rows of this document have different numbers of references.")
-        return [_join_values(list(texts), where) for texts in zip(*values, strict=True)]
-    odd = [value for value in values if not isinstance(value, str)]
-    return odd[0] if odd else "\n".join(values)
+    return file._replace(join=join and bool(file.documents))
 
 
 def _same_documents(arguments: Arguments, files: Sequence[TextFile]) -> tuple[str, ...]:
     """Return the documents of a system's segments; raise FileError where its files name others."""
     column, named = vars(arguments).get("doc_column"), [file.documents for file in files if file.documents]
+    named = [tuple(dict.fromkeys(own)) if files[0].join else own for own in named]
     if column and not named:
         for row in next((file.rows for file in files if file.rows), []):
             row.take(column)  # names the columns that are there
