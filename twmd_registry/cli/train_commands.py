@@ -275,7 +275,8 @@ def _make_distillation(arguments: Arguments) -> Distillation:
     (teacher,) = make_scorers(parse_metrics([arguments.teacher], Arguments(set=(), preset=None)), options)
     pairs = tuple(TrainingData(path.name, read_pairs(path, columns_of(arguments))) for path in arguments.pairs)
     bar = partial(progress_bar, "pairs", sum(len(own.rated.predictions) for own in pairs))
-    return Distillation(teacher, pairs, bar=bar)
+    edits = {name: value for name, value in vars(arguments).items() if name in {"edits", "margin"}}
+    return Distillation(teacher, pairs, bar=bar, **edits)
 
 
 def _finetune(arguments: Arguments) -> int:
@@ -295,10 +296,7 @@ def _finetune(arguments: Arguments) -> int:
         tuple(TrainingData(title_of(source), rated) for source, rated in read_all_rated(sources).items())
         for sources in (arguments.train, arguments.dev, arguments.holdout)
     )
-    distillation = None
-    if "teacher" in vars(arguments):
-        distillation = _make_distillation(arguments)
-        distillation = distillation._replace(edits=tuple(arguments.edits), margin=arguments.margin)
+    distillation = _make_distillation(arguments) if "teacher" in vars(arguments) else None
     plan = FinetunePlan(scorer.requested, train, dev, holdout, recipe, distillation)
     result = finetune(plan, arguments.output, options=options, name=name, resume=arguments.resume)
     scale = "of standardised ratings, whose variance is 1"

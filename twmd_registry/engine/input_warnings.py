@@ -261,8 +261,18 @@ def check_texts(
             odd["other_script"].append(i)
         if repeats_itself(text) and not any(map(repeats_itself, others)):
             odd["repetitive"].append(i)
-    if any(odd.values()):
-        _warn_about_odd_predictions(odd, number, rows)
+    for name, what in (
+        ("copied", "equal their source and no reference"),
+        ("other_script", "are in another script than their references"),
+        ("repetitive", "repeat one string for most of their length"),
+    ):
+        if odd[name]:
+            shown = [f"predictions[{rows[i]}]" for i in odd[name][:SHOWN_TEXTS]]
+            more = ["..."] if len(odd[name]) > SHOWN_TEXTS else []
+            warn(
+                f"predictions that {what}: {len(odd[name])} of {number} "
+                f"({', '.join([*shown, *more])}). Their scores may be high by accident."
+            )
     if number > 1 and not any(pairs.texts[hypothesis].strip() for hypothesis in np.unique(pairs.hyp)):
         warn(f"all {number} predictions are empty: this is no output of a system.")
     return {"letters": letters, **{name: len(segments) for name, segments in odd.items()}}
@@ -291,22 +301,6 @@ def warn_about_split_words(name: str | None, model: Any, texts: Sequence[str]) -
             f"{MOST_SPLIT:.0%} in English news): the texts may not be in a language that {name} was made for "
             f"({', '.join(preset.languages)}). Scores of other languages say little; see the preset multilingual."
         )
-
-
-def _warn_about_odd_predictions(odd: Mapping[str, Sequence[int]], number: int, rows: Sequence[int]) -> None:
-    """Name odd predictions, of `number` in all, in a warning of each kind."""
-    for name, what in (
-        ("copied", "equal their source and no reference"),
-        ("other_script", "are in another script than their references"),
-        ("repetitive", "repeat one string for most of their length"),
-    ):
-        if odd[name]:
-            shown = [f"predictions[{rows[i]}]" for i in odd[name][:SHOWN_TEXTS]]
-            more = ["..."] if len(odd[name]) > SHOWN_TEXTS else []
-            warn(
-                f"predictions that {what}: {len(odd[name])} of {number} "
-                f"({', '.join([*shown, *more])}). Their scores may be high by accident."
-            )
 
 
 def repeats_itself(text: str) -> bool:
