@@ -68,9 +68,7 @@ def offered_presets() -> dict[str, str]:
 
 
 def preset_for(metric: str, name: str) -> str:
-    """Return a preset's name if the metric has it for a packaged model, else that of a preset with the same languages;
-    raises SpecError for an unknown metric.
-    """
+    """Return a preset's name if the metric has it for a packaged model, else one of the same languages."""
     entry(metric)
     default = default_preset(MetricName(metric), None).name
     if name.startswith(MULTILINGUAL) and not has_multilingual():
@@ -162,8 +160,7 @@ def score_texts(
     Metrics of presets with ``against=source`` compare it with `source`, where it is not blank.
 
     Returns per metric a row of `HEADERS`, with `NOTHING` for a number that does not exist; the plan of `metric` as
-    HTML, or why there is none; its signature; notices. Raises InputError for a blank side, and SpecError where the
-    settings are not possible for `metric`.
+    HTML, or why there is none; its signature; notices.
     """
     entry(metric)
     texts = [line.strip() for line in references[:LONGEST].split("\n") if line.strip()]
@@ -209,7 +206,6 @@ def read_upload(path: Path) -> UploadedTable:
     """Read a file of `SUFFIXES` with a column ``prediction`` and columns whose names begin with ``reference``.
 
     A cell of JSON lines may be a list of references. Where there are several columns, an empty cell is no reference.
-    Raises FileError, which names the file without its folder, and the row.
     """
     try:
         return _read_table(path.name, path.read_bytes(), path.suffix.lower())

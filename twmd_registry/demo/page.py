@@ -101,8 +101,7 @@ def build_page(metric: str | None = None) -> Page:
 def serve(metric: str | None, port: int | None, announce: Callable[[str], None]) -> None:
     """Serve the page on 127.0.0.1 until it is interrupted, and announce its address.
 
-    Without a port, take the first free one from 7860. Raises FileError if it is not free, and the errors of
-    `build_page`.
+    Without a port, take the first free one from 7860.
     """
     page = build_page(metric)
     try:

@@ -159,8 +159,7 @@ def build_space(metric: str, folder: Path, *, module: str | None = None) -> Path
     """Build a metric's Space in a new or empty folder: its card, page, requirements and `evaluate` module.
 
     Needs no network, token or model. `module` is the Space's name (default: the metric's), for ``evaluate.load`` of
-    ``ORG/NAME`` looks for ``NAME.py``. Returns the module's file, which ``evaluate.load`` accepts. Raises SpecError for
-    a metric without a card, and FileError if the folder is not empty or cannot be written to.
+    ``ORG/NAME`` looks for ``NAME.py``. Returns the module's file, which ``evaluate.load`` accepts.
     """
     files = card_files(metric)
     script = folder / f"{module or metric}.py"
@@ -183,10 +182,7 @@ def _write(files: dict[str, str], folder: Path) -> None:
 
 
 def read_token(file: Path | None) -> str:
-    """Read the token for writing to the Hub from a file; None for ``HF_TOKEN``, or that of ``hf auth login``.
-
-    Raises FileError where there is none. No message shows it.
-    """
+    """Read the token for writing to the Hub from a file; None for ``HF_TOKEN``, or that of ``hf auth login``."""
     if file is None:
         from huggingface_hub import get_token
 
@@ -202,11 +198,7 @@ def read_token(file: Path | None) -> str:
 
 
 def push_space(metric: str, space: str, *, token: str, private: bool = False) -> str:
-    """Build a metric's Space and upload it to ORG/NAME; an existing Space gets a new commit. Return its address.
-
-    Raises SpecError for a metric without a card or a name that ``evaluate.load`` cannot load, and FileError if the Hub
-    cannot be reached or refuses, or `private` is wanted and the Space is public.
-    """
+    """Build a metric's Space and upload it to ORG/NAME; an existing Space gets a new commit. Return its address."""
     match = SPACE.fullmatch(space)
     if match is None:
         expected = "expected ORG/NAME, NAME of letters, digits and '_' only (it names a module)"

@@ -77,7 +77,6 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
 
     Metrics of the reference that `text` names, ``mte:FOLDER,...``, are read, and those without one. Returns those that
     have a score of every rated segment, by ascending name; warnings name the others, and files of another form of name.
-    Raises SpecError for data in another layout, and FileError where there is no such file, or one is damaged.
     """
     pairs, keys = _parse_layout(text, rated)
     folder, reference = parse_name(text)[1], keys.get("reference", REFERENCE)
@@ -167,10 +166,7 @@ def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[d
 
 
 def read_outputs(folder: Path) -> list[Output]:
-    """Read every output of a test set, with every reference but itself; a reference may be an output, too.
-
-    Raises FileError, which names the file, for a language pair without references or outputs, and damaged files.
-    """
+    """Read every output of a test set, with every reference but itself; a reference may be an output, too."""
     names = sorted(path.name for path in (folder / "system-outputs").glob("*") if path.is_dir())
     if not names:
         raise FileError(f"{folder}/system-outputs holds no folder of a language pair.")

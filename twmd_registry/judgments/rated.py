@@ -75,7 +75,6 @@ def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) 
     """Collect rows; where a row has a list of references, all get lists.
 
     A warning counts the rows that were left out, `unread`, and names the first and the groups that have no other.
-    Raises FileError where no row is rated, or two rows are the same system's version of an item.
     """
     import numpy as np
 

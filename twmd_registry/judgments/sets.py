@@ -44,10 +44,7 @@ with the row, for what has another form.
 
 
 def read_rated(text: str) -> RatedSegments:
-    """Read rated data by a name of `HUB`, or ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...`` with one of `FORMATS`.
-
-    Raises SpecError for a name of another form, with suggestions, and FileError where what is named cannot be read.
-    """
+    """Read rated data by a name of `HUB`, or ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...`` with one of `FORMATS`."""
     if text in HUB:
         return read_hub(text)
     read, path, keys = parse_name(text)
@@ -207,10 +204,7 @@ HUB: dict[str, HubData] = {
 
 
 def read_hub(name: str, split: str | None = None) -> RatedSegments:
-    """Read a data set from the Hub, or from its cache, by a name of `HUB`; rows without text or rating are left out.
-
-    Raises FileError for another name, without network and cache, a column that is needed, or a rated row.
-    """
+    """Read a data set from the Hub, or from its cache, by a name of `HUB`; rows without text or rating are left out."""
     if name not in HUB:
         raise FileError(f"no data set is called {name!r} here; {menu(name, HUB)}.")
     wanted = HUB[name]

@@ -43,8 +43,7 @@ much as every other."""
 def list_comparisons(scores: Sequence[float], rated: RatedSegments, *, seed: int = 0) -> np.ndarray:
     """Compare the systems of every group on samples of the segments that all of them have.
 
-    Returns an array of type `COMPARISON`, shape (comparisons,). Raises InputError where the data do not name items and
-    systems, or no group has `LEAST_SYSTEMS` systems with segments in common.
+    Returns an array of type `COMPARISON`, shape (comparisons,).
     """
     if rated.item is None or rated.system is None:
         raise InputError("comparisons of systems need the item and the system of every segment.")
@@ -102,10 +101,7 @@ def _accuracy(differences: np.ndarray, segments: np.ndarray, s: float, t: float)
 
 
 def fit_delta_accuracy(metric: MetricSpec, scored: Mapping[str, tuple[Sequence[float], RatedSegments]]) -> bytes:
-    """Fit the delta accuracy of a metric, as it was applied, to scores and ratings by data set; return its file.
-
-    Raises InputError, as `list_comparisons`.
-    """
+    """Fit the delta accuracy of a metric, as it was applied, to scores and ratings by data set; return its file."""
     parts, systems = list[np.ndarray](), 0
     for own in scored.values():
         part = list_comparisons(*own)

@@ -124,9 +124,7 @@ def diagnose(
     texts in their order), of the corpus; ``background`` is measured where this package brings a mean vector for the
     model. The similarities are cosines of two words, see `Similarity`. All centerings and layers use the same pairs.
 
-    If there are fewer `pairs` for a similarity, all are used, without random sampling. Raises InputError where fewer
-    than two texts have a word, and ModelError for the model; warns of few texts, of texts that are cut or have no word,
-    and where there is nothing to compare.
+    If there are fewer `pairs` for a similarity, all are used, without random sampling.
     """
     if pairs < 1 or seed < 0:
         raise InputError(f"pairs={pairs}, seed={seed}: expected at least one pair and a seed from 0.")

@@ -5,7 +5,7 @@ Importing it loads no numpy: the command line reads `FORMATS` at its start.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -169,18 +169,13 @@ def score_side_by_side(
 ) -> tuple[tuple[Compared, ...], tuple[LabelledScores, ...], tuple[str, ...]]:
     """Score every segment by every metric, each text encoded once per model.
 
-    Returns:
-        The metrics, specifications as they were applied; the scores of each; and a sentence for each metric that was
-        trained or tuned on these data, whose name is `data`. Raises what `Scorer.score` raises.
-
-    Warns:
-        TwmdWarning: A metric was trained or tuned on some of the references; or predictions may score high by accident.
+    Returns the metrics, specifications as they were applied; the scores of each; and a sentence, which is warned of,
+    for each metric that was trained or tuned on these data, whose name is `data`.
     """
     specs = [metric for metric in metrics if isinstance(metric, MetricSpec)]
     segments = len(rated.predictions)
     stage = split_progress(progress, segments, bool(specs) + sum(isinstance(metric, str) for metric in metrics))
-    ours: Iterator[tuple[Compared, LabelledScores]] = iter(())
-    overlaps: tuple[str, ...] = ()
+    scored, overlaps = dict[Compared, tuple[Compared, LabelledScores]](), tuple[str, ...]()
     if specs:  # SacreBLEU's metrics alone need no torch
         from twmd_registry.engine.scorer import Scorer, score_all
         from twmd_registry.metaeval.overlap import warn_about_overlap
@@ -190,26 +185,21 @@ def score_side_by_side(
             sets = score_all(scorers, rated.predictions, rated.references, sources=rated.source, progress=report)
         labels = labels_of([scores.signature.spec for scores in sets])
         overlaps = warn_about_overlap(labels, scorers, rated.references, data)
-        ours = (
-            (scores.signature.spec, LabelledScores(label, str(scores.signature), scores.scores))
-            for scores, label in zip(sets, labels, strict=True)
-        )
+        for spec, scores, label in zip(specs, sets, labels, strict=True):
+            scored[spec] = scores.signature.spec, LabelledScores(label, str(scores.signature), scores.scores)
     else:
         from twmd_registry.engine.input_warnings import check_texts
         from twmd_registry.engine.pairs import check_segments, make_pairs
 
         check_texts((), make_pairs(check_segments(rated.predictions, rated.references)), rated.source, range(segments))
-    pairs = list[tuple[Compared, LabelledScores]]()
     for metric in metrics:
         if isinstance(metric, str):
             with stage(segments) as report:
-                scores, signature = score_lexically(metric, rated, report)
-            pairs.append((metric, LabelledScores(metric, signature, scores)))
+                own, signature = score_lexically(metric, rated, report)
+            scored[metric] = metric, LabelledScores(metric, signature, own)
         elif isinstance(metric, OfficialScores):
             if len(metric.scores) != segments:
                 raise InputError(f"{metric.name} has {len(metric.scores)} published scores of {segments} segments.")
-            pairs.append((metric, LabelledScores(f"{metric.name}*", _name_of(metric), metric.scores)))
-        else:
-            pairs.append(next(ours))
-    applied, scored = zip(*pairs, strict=True)
-    return applied, scored, overlaps
+            scored[metric] = metric, LabelledScores(f"{metric.name}*", _name_of(metric), metric.scores)
+    applied, results = zip(*(scored[metric] for metric in metrics), strict=True)
+    return applied, results, overlaps

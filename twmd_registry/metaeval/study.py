@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -229,8 +229,6 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
     """Score every segment by every metric, each text encoded once, and correlate.
 
     `progress` is called with the number of segments scored, and of those whose agreement is measured, per metric.
-    Raises InputError for other data than the study's, and what `score_side_by_side`, `agreement` and `permutation`
-    raise, whose warnings it gives.
     """
     if content_of(rated) != study.content:
         raise InputError(
@@ -257,7 +255,7 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
         if study.level == SYSTEM:
             given = intervals | {"systems": published[k]}
             pairs = {name: system_agreement(name, scores, rated, **given) for name in study.statistics}
-            agreements.append({name: ranked for name, (ranked, _) in pairs.items()})
+            agreements.append({name: own for name, (own, _) in pairs.items()})
         else:
             estimated = intervals | {"threshold": study.threshold}
             agreements.append({name: agreement(name, scores, rated, **estimated) for name in study.statistics})
@@ -269,23 +267,11 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
         williams.append(williams_by_part(scores, first, rated, study.averaging) if is_linear else {})
         if progress:
             progress(segments)
-    ranks = _rank(study, scored, agreements, rated, permuted)
-    parts = tuple(agreements), tuple(tests), ranks, tuple(williams), tuple(accuracies)
-    return StudyResult(replace(study, metrics=applied), scored, *parts, rated.dropped, overlaps)
-
-
-def _rank(
-    study: Study,
-    scored: Sequence[LabelledScores],
-    agreements: Sequence[Mapping[Statistic, Agreement]],
-    rated: RatedSegments,
-    permuted: Mapping[str, Any],
-) -> tuple[dict[Statistic, int], ...]:
-    """Return the rank of every metric by every statistic; nothing without trials."""
-    by_metric = tuple(dict[Statistic, int]() for _ in scored)
+    ranks = tuple(dict[Statistic, int]() for _ in scored)
     for statistic in study.statistics if study.trials else ():
         values = [own[statistic].value for own in agreements]
-        ranks = rank_metrics([metric.scores for metric in scored], values, rated, statistic, **permuted)
-        for own, rank in zip(by_metric, ranks, strict=True):
-            own[statistic] = rank
-    return by_metric
+        ranked = rank_metrics([metric.scores for metric in scored], values, rated, statistic, **permuted)
+        for ranks_of_metric, rank in zip(ranks, ranked, strict=True):
+            ranks_of_metric[statistic] = rank
+    parts = tuple(agreements), tuple(tests), ranks, tuple(williams), tuple(accuracies)
+    return StudyResult(replace(study, metrics=applied), scored, *parts, rated.dropped, overlaps)

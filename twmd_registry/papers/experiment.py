@@ -139,10 +139,7 @@ def experiment_names() -> tuple[str, ...]:
 
 
 def read_experiment(name: str, members: Mapping[str, str] | None = None) -> Experiment:
-    """Read an experiment of `experiment_names`; `members` has, by row, what replaces the row's ``member``.
-
-    Raises SpecError, with the names there are, for another name.
-    """
+    """Read an experiment of `experiment_names`; `members` has, by row, what replaces the row's ``member``."""
     if name not in experiment_names():
         raise SpecError(f"no table or figure {name!r} to compute again; {menu(name, experiment_names())}.")
     paper, _, key = name.partition("-")

@@ -91,8 +91,7 @@ def diagnose_words(
 ) -> Diagnosis:
     """Measure how alike a model's words are in every layer, on the different references of the experiment's set.
 
-    Only the experiment's ``centerings`` are kept. Raises SpecError where a layer was asked for, and what
-    `read_sources` and `diagnose` raise.
+    Only the experiment's ``centerings`` are kept.
     """
     _refuse(experiment, model, layer)
     (rated,) = read_sources(experiment, folder).values()
@@ -281,10 +280,7 @@ def _size(cell: ExperimentCell, rated: GroupedSegments) -> int:
 
 
 def read_sources(experiment: Experiment, folder: Path | None, *, hub: bool = False) -> dict[str, RatedSegments]:
-    """Read the sets of an experiment, each under one of its ``paths`` in the folder, or else from the Hub.
-
-    Raises FileError where there is no such folder, a required set or every set is missing, or a set is damaged.
-    """
+    """Read the sets of an experiment, each under one of its ``paths`` in the folder, or else from the Hub."""
     if folder and not folder.is_dir():
         places = ", ".join(source["paths"][0] for source in experiment.data.values())
         raise FileError(f"{folder} is not a folder; expected a folder that holds {places}.")
@@ -332,10 +328,7 @@ def pair_lengths(rated: RatedSegments) -> np.ndarray:
 
 
 def split_groups(experiment: Experiment, sources: Mapping[str, RatedSegments]) -> GroupedSegments:
-    """Select the groups of every set that the experiment names, in ``groups`` or as columns.
-
-    Raises FileError where a group has no row; other groups are left out with a warning.
-    """
+    """Select the groups of every set that the experiment names, in ``groups`` or as columns."""
     units = dict.fromkeys(cell.unit for cell in experiment.cells)
     columns = tuple(unit for unit in units if unit not in {AVERAGE, *experiment.data})
     return {name: _groups_of(rated, experiment.groups.get(name, columns), name) for name, rated in sources.items()}
@@ -360,8 +353,7 @@ Measure = Callable[[np.ndarray, np.ndarray], float]
 def roc_curve(scores: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the receiver operating characteristic from (0, 0) to (1, 1); tied scores are one point.
 
-    Returns false and true positive rates, ascending, shape (points,) each; raises InputError where all are of one class
-    or a score is not finite.
+    Returns false and true positive rates, ascending, shape (points,) each.
     """
     positives = int(positive.sum())
     if not 0 < positives < len(positive):

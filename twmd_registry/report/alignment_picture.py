@@ -59,8 +59,7 @@ def draw(alignment: Alignment, path: Path) -> None:
     """Draw an alignment: per side, hypothesis tokens as rows and reference tokens as columns; darker cells carry more.
 
     The same alignment gives the same bytes, with the same fonts installed. Warns where no installed font has all
-    characters of a ``.png`` or ``.pdf``. Raises what `check_picture_file` and `check_drawable` raise, and FileError if
-    the file cannot be written.
+    characters of a ``.png`` or ``.pdf``.
     """
     check_picture_file(path)
     check_drawable(alignment)

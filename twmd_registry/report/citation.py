@@ -23,7 +23,6 @@ def cite(record: Record, form: str, *, digits: int, task: str, dataset: str | No
     """Write a record's scores in a form of ``twmd cite --format``, to publish them.
 
     `task` and `dataset` are the Hub's names, for ``eval_results``; without a data set, the file of references is named.
-    Raises FileError if the record was edited, contradicts itself, or holds text that is not a signature.
     """
     from twmd_registry.record.verify import contradictions  # loads torch, which a card's BibTeX does not need
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from twmd_registry.registry.names import MetricName
@@ -64,8 +64,8 @@ def arm() -> None:
     loading = sys.modules.get(PATCHED)
     if loading is not None:
         wrap_factory(loading)
-    elif not any(isinstance(finder, _FactoryFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _FactoryFinder())
+    elif not any(finder is _FINDER for finder in sys.meta_path):
+        sys.meta_path.insert(0, _FINDER)
 
 
 def wrap_factory(loading: ModuleType) -> None:
@@ -95,24 +95,25 @@ def wrap_factory(loading: ModuleType) -> None:
             sys.modules[name].evaluation_module_factory = factory  # type: ignore[attr-defined]
 
 
-class _FactoryFinder:
-    """A finder of `PATCHED` that removes itself and wraps the factory when the module is loaded."""
+def _find_spec(name: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
+    """Find `PATCHED` by the other finders, once, so that the factory is wrapped when the module is loaded."""
+    if name != PATCHED:
+        return None
+    with contextlib.suppress(ValueError):
+        sys.meta_path.remove(_FINDER)
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.loader is not None:
+        run = spec.loader.exec_module
 
-    def find_spec(self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
-        """Find `PATCHED` by the other finders; ignore every other module."""
-        if name != PATCHED:
-            return None
-        with contextlib.suppress(ValueError):
-            sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            run = spec.loader.exec_module
+        def run_and_wrap(module: ModuleType) -> None:
+            run(module)
+            # An error in here must not break `import evaluate`.
+            with contextlib.suppress(Exception):
+                wrap_factory(module)
 
-            def run_and_wrap(module: ModuleType) -> None:
-                run(module)
-                # An error in here must not break `import evaluate`.
-                with contextlib.suppress(Exception):
-                    wrap_factory(module)
+        spec.loader.exec_module = run_and_wrap  # type: ignore[method-assign]
+    return spec
 
-            spec.loader.exec_module = run_and_wrap  # type: ignore[method-assign]
-        return spec
+
+_FINDER: Any = SimpleNamespace(find_spec=_find_spec)
+"""A finder of modules, as `sys.meta_path` holds them."""

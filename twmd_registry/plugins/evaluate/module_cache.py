@@ -10,15 +10,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import sysconfig
 from pathlib import Path
 
 from twmd_registry.errors import FileError
 from twmd_registry.plugins.evaluate.hook import METRICS, path
 from twmd_registry.registry.paths import write_atomically
-
-STARTUP_FILE = "twmd_registry_startup.pth"
-"""The file that older versions of `twmd install` wrote into site-packages."""
 
 
 def metrics_cache() -> Path:
@@ -34,36 +30,21 @@ def is_installed() -> bool:
 
 
 def install() -> Path:
-    """Write every metric's module into `evaluate`'s cache, and remove what older versions wrote.
-
-    Returns:
-        The folder of cached metrics.
-
-    Raises:
-        FileError: A file cannot be written or removed.
-    """
+    """Write every metric's module into `evaluate`'s cache, in place of older ones; return the cache's folder."""
     try:
         for metric in METRICS:
             module = _cached_module(metric)
             write_atomically(module, _source(metric).read_bytes())
             _remove_modules(metric, keep=module.parent)
-        _remove_startup_file()
     except OSError as error:
         raise _file_error(error) from error
     return metrics_cache()
 
 
 def uninstall() -> bool:
-    """Remove what `install` wrote, in this version or an older one.
-
-    Returns:
-        Whether there was anything to remove.
-
-    Raises:
-        FileError: A file cannot be removed.
-    """
+    """Remove what `install` wrote, in this version or an older one; return whether there was anything."""
     try:
-        removed = [*(_remove_modules(metric) for metric in METRICS), _remove_startup_file()]
+        removed = [_remove_modules(metric) for metric in METRICS]
     except OSError as error:
         raise _file_error(error) from error
     return any(removed)
@@ -98,11 +79,3 @@ def _remove_modules(metric: str, keep: Path | None = None) -> bool:
     if ours and not any(folder.iterdir()):
         folder.rmdir()
     return bool(ours)
-
-
-def _remove_startup_file() -> bool:
-    file = Path(sysconfig.get_path("purelib"), STARTUP_FILE)
-    if not file.is_file():
-        return False
-    file.unlink()
-    return True
