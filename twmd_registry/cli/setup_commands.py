@@ -30,7 +30,7 @@ from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import BAD, GOOD, matches, progress_bar, say
 from twmd_registry.errors import FileError, MissingExtraError, SpecError, TwmdError, menu
 from twmd_registry.hub import metrics_with_card
-from twmd_registry.plugins.evaluate import module_cache
+from twmd_registry.plugins.evaluate import hook
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import CATALOGUE, entry
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, SHORT_NAMES, MetricName
@@ -70,8 +70,8 @@ def list_command(arguments: Arguments) -> int:
     for metric, own in rows.items():
         print(f"{metric}: {CATALOGUE[metric].title}")
         say(format_table(PRESETS, own, form) + "\n", matches(r"(?<=  )yes \([^()]+\)$", GOOD))
-    is_installed = module_cache.is_installed()
-    state = f"on ({module_cache.metrics_cache()})" if is_installed else "off ('twmd install' switches it on)"
+    is_installed = hook.is_installed()
+    state = f"on ({hook.metrics_cache()})" if is_installed else "off ('twmd install' switches it on)"
     print(f"evaluate.load('twmd') without importing twmd_registry: {state}")
     return 0
 
@@ -322,7 +322,7 @@ hub_command.add_command(push_command)
 @command("install", example="twmd install")
 def install_command(_arguments: Arguments) -> int:
     """Let every script of this user call evaluate.load('twmd') without importing twmd_registry."""
-    print(f"installed in {module_cache.install()}")
+    print(f"installed in {hook.install()}")
     print("evaluate asks the Hub first: set HF_EVALUATE_OFFLINE=1 where there is no network.")
     print("'twmd uninstall' removes the modules.")
     return 0
@@ -331,8 +331,8 @@ def install_command(_arguments: Arguments) -> int:
 @command("uninstall", example="twmd uninstall")
 def uninstall_command(_arguments: Arguments) -> int:
     """Undo 'twmd install'."""
-    removed = module_cache.uninstall()
-    print(f"removed from {module_cache.metrics_cache()}" if removed else "nothing to remove")
+    removed = hook.uninstall()
+    print(f"removed from {hook.metrics_cache()}" if removed else "nothing to remove")
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -18,9 +18,6 @@ from twmd_registry.papers.run import roc_curve
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.report import figures
 from twmd_registry.tensors import AlignmentSettings, PaddedTokens
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 VARIED = ("metric", "centering", "layer", "temperature", "iterations")
 """Keys of the specification that a figure's data have."""
@@ -79,17 +76,9 @@ def _draw_scatter(result: Reproduction, _options: RunOptions) -> Iterator[NamedF
     (place, ratings), *_ = [
         ((name, group), groups[group].ratings) for name, groups in result.rated.items() if group in groups
     ]
-    scores = {row: own[place] for row, own in result.scores.items()}
-
-    def panel(axes: Axes, name: str) -> None:
-        axes.plot(ratings, scores[name], ".", markersize=3, alpha=0.5, color="tab:blue", rasterized=True)
-        axes.set(xlabel="human judgement (bad to good)", ylabel="score")
-
-    yield from _files(
-        result.experiment.name,
-        {"rating": ratings, **scores},
-        partial(figures.draw_panels, list(scores), panel, f"{group}, {result.model}"),
-    )
+    scores, title = {row: own[place] for row, own in result.scores.items()}, f"{group}, {result.model}"
+    draw = partial(figures.scatter, ratings, scores, title, label="human judgement (bad to good)", line=False)
+    yield from _files(result.experiment.name, {"rating": ratings, **scores}, draw)
 
 
 def _draw_matrix(result: Reproduction, _options: RunOptions) -> Iterator[NamedFile]:

@@ -84,9 +84,15 @@ def draw_panels(
 
 
 def scatter(
-    ratings: np.ndarray, scores: Mapping[str, np.ndarray], title: str, suffix: str, *, line: bool = True
+    ratings: np.ndarray,
+    scores: Mapping[str, np.ndarray],
+    title: str,
+    suffix: str,
+    *,
+    label: str = "rating",
+    line: bool = True,
 ) -> bytes:
-    """Draw scores against ratings, and a line from (lowest rating, 0) to (highest rating, 1).
+    """Draw scores against ratings, called `label`, and a line from (lowest rating, 0) to (highest rating, 1).
 
     `ratings` and the scores by measure have shape (N,).
     """
@@ -95,7 +101,7 @@ def scatter(
         axes.plot(ratings, scores[name], ".", markersize=2, alpha=0.4, color="tab:blue", rasterized=True)
         if line:
             axes.plot((ratings.min(), ratings.max()), (0, 1), color="black", linewidth=1)
-        axes.set(xlabel="rating", ylabel="score")
+        axes.set(xlabel=label, ylabel="score")
 
     return draw_panels(list(scores), panel, title, suffix)
 

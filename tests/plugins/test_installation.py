@@ -16,7 +16,7 @@ import pytest
 import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError
-from twmd_registry.plugins.evaluate import module_cache
+from twmd_registry.plugins.evaluate import hook
 from twmd_registry.plugins.evaluate.hook import METRICS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +47,7 @@ def run_python(code: str, folder: Path, **variables: str) -> str:
 def test_install_lets_a_script_without_our_import_load_a_metric_when_the_network_fails(
     cache: Path, tmp_path: Path
 ) -> None:
-    module_cache.install()
+    hook.install()
     code = """
         import sys, time
         import evaluate, socket
@@ -89,17 +89,17 @@ def test_installing_replaces_older_modules_of_ours_and_keeps_others(cache: Path)
     for file, text in ((older, "import twmd_registry"), (other, "import evaluate")):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    module_cache.install()
+    hook.install()
     assert (older.parent.exists(), other.exists()) == (False, True)
-    assert module_cache.is_installed()
-    assert module_cache.uninstall()
+    assert hook.is_installed()
+    assert hook.uninstall()
     assert [file for file in cache.rglob("*") if file.is_file()] == [other]
 
 
 def test_cache_that_cannot_be_written_is_a_clear_error(cache: Path) -> None:
     cache.parents[1].write_text("a file where the folder belongs", encoding="utf-8")
     with pytest.raises(FileError, match=r"cannot change .*modules.* HF_MODULES_CACHE names another folder"):
-        module_cache.install()
+        hook.install()
 
 
 def test_hook_that_fails_does_not_break_evaluate(tmp_path: Path) -> None:
