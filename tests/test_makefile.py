@@ -1,13 +1,19 @@
-"""``make goldens`` publishes what the package holds, and all of it or nothing; training goes on where it ended."""
+"""``make goldens`` publishes what the package holds, and all of it or nothing; training goes on where it ended, and is what
+the cards of packaged adapters say."""
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.cli.parsing import parse
+from twmd_registry.models.adapter import packaged_adapters
 
 MAKEFILE = Path(__file__).resolve().parents[1] / "Makefile"
 KEPT = "the old signatures\n"
@@ -76,3 +82,29 @@ def test_interrupted_training_goes_on_with_the_run_that_is_not_complete(checkout
     done = subprocess.run(command, cwd=checkout, env=ENVIRONMENT, capture_output=True, check=True, text=True)
     runs = ["finetune build/base/seed2 --resume", "average build/base/mean", "train build/base/stsscore"]
     assert done.stdout.splitlines() == runs
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+def test_make_tuned_runs_the_commands_of_the_cards_and_all_are_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".dev").touch()
+    command = ["make", "-n", f"VENV={tmp_path}", "tuned"]
+    done = subprocess.run(command, cwd=MAKEFILE.parent, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    printed = re.sub(r" \$\(test [^)]*\)", "", done.stdout.replace("\\\n", " ").replace("$seed", "1"))
+    run = re.findall(r"/bin/twmd (.+?)(?: \|\| exit 1; +done)?$", printed, flags=re.MULTILINE)
+    made = [shlex.split(line) for line in run]
+    asked, own = [], []
+    for card in packaged_adapters().glob("*/README.md"):
+        score, *training = re.findall(r"^    twmd (.+)$", card.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        asked += [shlex.split(score)]
+        own += [shlex.split(line) for line in training]
+        assert training
+    assert [words for words in own if words not in made] == []
+    monkeypatch.chdir(tmp_path)
+    for words in [*asked, *made]:
+        for path in (Path(word.rpartition(":")[2]) for word in words if "=" not in word):
+            (path.parent if path.suffix else path).mkdir(parents=True, exist_ok=True)
+            if path.suffix:
+                path.touch()
+        assert parse(words)

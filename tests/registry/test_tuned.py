@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import twmd_registry
 from tests.conftest import shared
 from twmd_registry.judgments.corpora import read_wmt
 from twmd_registry.metaeval.correlation import correlate
+from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes
 from twmd_registry.models.adapter import packaged_adapters
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import make_spec
@@ -46,7 +48,11 @@ def test_packaged_adapter_is_small_and_has_card_and_signature_of_its_preset(name
     assert sum(path.stat().st_size for path in folder.iterdir()) <= MOST_BYTES
     signature = Signature(make_spec(*ADAPTERS[name]))
     assert (folder / "signature.txt").read_text(encoding="utf-8") == f"{signature}\n"
-    assert str(signature) in (folder / "README.md").read_text(encoding="utf-8")
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert str(signature) in card
+    assert all(label in card for label in read_hashes(folder / TRAINING_DATA))
+    assert re.search(r"\d minutes|How long it took was not recorded\.", card)
+    assert re.search(r"What was looked at: .+ on 2026-11-\d\d", card, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize(("preset", "row"), [("embedded", "`twmd`"), ("multilingual", "TWMD, preset `multilingual`")])
