@@ -65,7 +65,7 @@ def test_student_agrees_better_with_its_teacher_on_other_pairs(models: tuple[str
     assert agreement[1] > agreement[0] + 0.1
     card = (output / "README.md").read_text(encoding="utf-8")
     signature = twmd_registry.scorer("twmd", model=teacher, **KEYS).signature
-    assert f"pairs.jsonl with edits (numbers, negations; margin 1) are scores of {signature}." in card
+    assert f"pairs.jsonl with edits (numbers, negations; margin 1) are scores of {signature}. They took 0." in card
     assert "distilled from another metric" in card
     assert "a reference in common with the held-out data: held_out.jsonl@" in card
     assert "None of the pairs that a teacher rated has any text in common with them, prediction or reference." in card

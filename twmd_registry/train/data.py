@@ -31,11 +31,14 @@ Example = tuple[str, list[str], float, tuple[str, str]]
 
 
 class TrainingData(NamedTuple):
-    """A rated data set, by its name in a model card; `teacher` is the signature of the metric that rated it, if any."""
+    """A rated data set, by its name in a model card; `teacher` is the signature of the metric that rated it, if any, in
+    some `minutes`.
+    """
 
     name: str
     rated: RatedSegments
     teacher: str | None = None
+    minutes: float = 0.0
 
     @property
     def label(self) -> str:

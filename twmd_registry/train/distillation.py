@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -78,19 +79,24 @@ def _rate(teacher: Scorer, data: TrainingData, folder: Path, progress: Progress 
     """Return pairs with a teacher's scores as ratings, which are read from and written to a folder in chunks."""
     signature, segments, number = teacher.signature, segments_of(data), len(data.rated.predictions)
     digest = hashlib.sha256(f"{signature}|{content_of(data.rated)}".encode()).hexdigest()[:DIGITS]
-    size, ratings = number if depends_on_neighbours(teacher) else CHUNK, []
+    size, ratings, seconds = number if depends_on_neighbours(teacher) else CHUNK, [], 0.0
     for start in range(0, number, size):
         rows = range(start, min(start + size, number))
         kept = folder / f"ratings-{digest}-{start}.safetensors"
         if not kept.is_file():
             own = Segments(segments.predictions[start : rows.stop], segments.references[start : rows.stop])
+            began = time.monotonic()
             (scored,) = score_segments([teacher], own, progress=progress, rows=rows)
+            took = np.array(time.monotonic() - began)
             with writing(folder):
-                write_atomically(kept, save({"ratings": np.array(scored.scores)}))
+                write_atomically(kept, save({"ratings": np.array(scored.scores), "seconds": took}))
         elif progress:
             progress(len(rows))
-        ratings.append(load_file(kept)["ratings"])
-    return data._replace(rated=data.rated._replace(ratings=np.concatenate(ratings)), teacher=signature)
+        content = load_file(kept)
+        ratings.append(content["ratings"])
+        seconds += float(content["seconds"])
+    rated = data.rated._replace(ratings=np.concatenate(ratings))
+    return data._replace(rated=rated, teacher=signature, minutes=seconds / 60)
 
 
 def add_edits(data: TrainingData, kinds: Sequence[str], margin: float, seed: int) -> TrainingData:

@@ -297,7 +297,9 @@ def _save_documents(
     train = [(source.label, *(f"{value:.6g}" for value in data.rating_scale(source))) for source in plan.train]
     scales = ", ".join(f"{label} with ratings of mean {mean} and standard deviation {sd}" for label, mean, sd in train)
     teachers = [
-        f"The ratings of {source.name} are scores of {source.teacher}." for source in plan.train if source.teacher
+        f"The ratings of {source.name} are scores of {source.teacher}. They took {source.minutes:.1f} minutes."
+        for source in plan.train
+        if source.teacher
     ]
     made = "Distilled" if teachers else "Fine-tuned"
     origin = f"{made} by twmd-registry {__version__} from {files.name}@{files.fingerprint} on {scales}"
