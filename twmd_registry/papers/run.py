@@ -62,7 +62,10 @@ def reproduce(
         _refuse(experiment, model, layer)
     rated = split_groups(experiments[0], read_sources(experiments[0], folder, hub=hub))
     with ExitStack() as stack:
-        depth = _read_depth(model, options, stack) if any(map(_needs_depth, experiments)) else 1
+        depth = 1
+        if any(map(_needs_depth, experiments)):  # of word vectors it is 0
+            spec = make_spec(MetricName.MOVERSCORE, "wmd", model=model, layer="last:1")
+            depth = int(stack.enter_context(Scorer(spec, options)).spec.layer or 0)
         settings = {}
         for experiment in experiments:
             own = _own_layers(experiment, model, layer, options, stack)
@@ -98,12 +101,6 @@ def diagnose_words(
     result = diagnose(model, list(dict.fromkeys(rated.references)), options, progress=progress)
     shown = [k for k, centering in enumerate(result.centerings) if centering in experiment.centerings]
     return replace(result, centerings=tuple(result.centerings[k] for k in shown), estimates=result.estimates[shown])
-
-
-def _read_depth(model: str, options: RunOptions, stack: ExitStack) -> int:
-    """Return the number of a model's layers, 0 for word vectors; `stack` keeps the model loaded."""
-    spec = make_spec(MetricName.MOVERSCORE, "wmd", model=model, layer="last:1")
-    return int(stack.enter_context(Scorer(spec, options)).spec.layer or 0)
 
 
 def _own_layers(
@@ -221,15 +218,15 @@ def _tabulate(
             samples = [_sample(setting, scores, (name, group), segments) for setting in settings]
             values = measure(samples, statistics, f"{name}, {group}" if len(groups) > 1 else name)
             measured[name, group] = dict(zip(statistics, experiment.scale * values.T, strict=True))
-    cells = [_cell(cell, experiment, measured, rated, len(settings)) for cell in experiment.cells]
+    averages = [_average(cell, experiment, measured, rated) for cell in experiment.cells]
     return Reproduction(
         experiment=experiment,
         near=near,
         settings=tuple(settings),
         specs=tuple(signed[setting.metric][0] for setting in settings),
         signatures=tuple(signed[setting.metric][1] for setting in settings),
-        segments={cell.column: _size(cell, rated) for cell in experiment.cells},
-        values=np.array(cells).T,
+        segments={cell.column: size for cell, (size, _) in zip(experiment.cells, averages, strict=True)},
+        values=np.array([np.broadcast_to(own, len(settings)) for _, own in averages]).T,
         rated=rated,
         scores={setting.row: scores[setting.metric] for setting in settings},
     )
@@ -247,36 +244,26 @@ def _sample(setting: Setting, scores: Scores, place: Place, segments: RatedSegme
     return own[rows], other[rows]
 
 
-def _cell(
+def _average(
     cell: ExperimentCell,
     experiment: Experiment,
     measured: Mapping[Place, Mapping[str, np.ndarray]],
     rated: GroupedSegments,
-    settings: int,
-) -> np.ndarray:
-    """Return a cell of every setting, averaged over groups, then sets; NaN for a missing set; shape (settings,)."""
+) -> tuple[int, np.ndarray | float]:
+    """Return the segments of a cell, and its number for every setting, averaged over groups, then sets; shape
+    (settings,), NaN without data.
+    """
     sets, weights = [], []
-    for name, groups in _places(cell, rated).items():
-        sizes = [len(segments.ratings) for segments in groups.values()]
-        numbers = [measured[name, group][cell.statistic] for group in groups]
-        by_size = experiment.weights.get("groups") == "size"
-        sets.append(np.average(numbers, axis=0, weights=sizes if by_size else None))
-        weights.append(sum(sizes))
-    if not sets:
-        return np.full(settings, np.nan)
-    return np.average(sets, axis=0, weights=weights if experiment.weights.get("sets") == "size" else None)
-
-
-def _places(cell: ExperimentCell, rated: GroupedSegments) -> GroupedSegments:
-    """Return the groups that a cell is measured on."""
-    chosen = {}
     for name, groups in rated.items():
-        chosen[name] = {group: own for group, own in groups.items() if cell.unit in {AVERAGE, name, group}}
-    return {name: groups for name, groups in chosen.items() if groups}
-
-
-def _size(cell: ExperimentCell, rated: GroupedSegments) -> int:
-    return sum(len(segments.ratings) for groups in _places(cell, rated).values() for segments in groups.values())
+        sizes = {group: len(own.ratings) for group, own in groups.items() if cell.unit in {AVERAGE, name, group}}
+        if sizes:
+            numbers = [measured[name, group][cell.statistic] for group in sizes]
+            by_size = list(sizes.values()) if experiment.weights.get("groups") == "size" else None
+            sets.append(np.average(numbers, axis=0, weights=by_size))
+            weights.append(sum(sizes.values()))
+    if not sets:
+        return 0, np.nan
+    return sum(weights), np.average(sets, axis=0, weights=weights if experiment.weights.get("sets") == "size" else None)
 
 
 def read_sources(experiment: Experiment, folder: Path | None, *, hub: bool = False) -> dict[str, RatedSegments]:
