@@ -56,9 +56,7 @@ class PageSettings(NamedTuple):
 
 @functools.cache
 def offered_presets() -> dict[str, str]:
-    """Return the presets that need only packaged models (a visitor must not cause a download), and their labels, which
-    name the languages.
-    """
+    """Return the presets that need packaged models and no network, with labels of their languages."""
     labels: dict[str, str] = {}
     for (metric, name), preset in presets().items():
         if preset_for(metric, name) == name:
@@ -87,10 +85,7 @@ def notices_of_preset(metrics: Iterable[str], preset: str) -> list[str]:
 
 
 def spec_of(metric: str, settings: PageSettings) -> MetricSpec:
-    """Return the specification of a metric under the page's settings; raises SpecError where that is impossible.
-
-    Programs may send any value, such as a path on this machine or a million sweeps: only the choices are accepted.
-    """
+    """Return a metric's specification under the page's settings; other values than the choices are refused."""
     name, temperature, iterations, centering = settings
     offered = (("preset", name, offered_presets()), ("iterations", iterations, SWEEPS))
     for key, value, choices in (*offered, ("centering", centering, CENTERINGS)):
@@ -156,11 +151,10 @@ def _row(name: str, values: Mapping[str, Any], keys: Sequence[str]) -> tuple[str
 def score_texts(
     hypothesis: str, references: str, metric: str, settings: PageSettings, source: str = ""
 ) -> tuple[list[tuple[str, ...]], str, str, list[str]]:
-    """Score one text against its references, one per line, by every metric; each side is cut to `LONGEST` characters.
-    Metrics of presets with ``against=source`` compare it with `source`, where it is not blank.
+    """Score a text against its references, one per line, by every metric; each side is cut to `LONGEST` characters.
 
-    Returns per metric a row of `HEADERS`, with `NOTHING` for a number that does not exist; the plan of `metric` as
-    HTML, or why there is none; its signature; notices.
+    Metrics of presets with ``against=source`` compare it with `source`, where it is not blank. Returns per metric a row
+    of `HEADERS`; the plan of `metric` as HTML, or why there is none; its signature; notices.
     """
     entry(metric)
     texts = [line.strip() for line in references[:LONGEST].split("\n") if line.strip()]
@@ -304,11 +298,7 @@ def _shorten(text: str) -> str:
 
 
 def explain_signature(text: str) -> tuple[list[Field], str, list[str]]:
-    """Explain every field of a signature, long or short; raises SignatureError for another text.
-
-    Returns the fields in order, including a key that the signature omits where its default is another than its neutral
-    value; the command that scores by the signature again; notices.
-    """
+    """Explain a signature: its fields and keys that it omits, the command that scores by it again, notices."""
     with collect_warnings() as warnings:
         signature = parse_signature(text)
         spec = signature.spec

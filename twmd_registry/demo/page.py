@@ -68,18 +68,7 @@ class Page(gr.Blocks):  # type: ignore[misc]
 
 
 def build_page(metric: str | None = None) -> Page:
-    """Build the page of all metrics.
-
-    Args:
-        metric: The metric that is chosen when the page opens; None for the first.
-
-    Returns:
-        The page; ``.launch()`` serves it.
-
-    Raises:
-        SpecError: There is no such metric.
-        ModelError: The packaged model is not installed.
-    """
+    """Build the page of all metrics, ready to ``launch``; `metric` is chosen when it opens, or the first."""
     chosen = METRICS[0] if metric is None else metric
     facts = entry(chosen)
     page = Page()
@@ -99,10 +88,7 @@ def build_page(metric: str | None = None) -> Page:
 
 
 def serve(metric: str | None, port: int | None, announce: Callable[[str], None]) -> None:
-    """Serve the page on 127.0.0.1 until it is interrupted, and announce its address.
-
-    Without a port, take the first free one from 7860.
-    """
+    """Serve the page on 127.0.0.1 until it is interrupted; by default at the first free port from 7860."""
     page = build_page(metric)
     try:
         _, address, _ = page.launch(server_name="127.0.0.1", server_port=port, prevent_thread_lock=True)

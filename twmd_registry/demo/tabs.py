@@ -224,9 +224,7 @@ def _show_error(error: str) -> tuple[Any, ...]:
 
 
 def write_downloads(scores: str, record: str, cache: Path) -> tuple[list[str] | None, list[str]]:
-    """Write the files to download into a cache that Gradio empties by itself; return them, or None and a notice where
-    they cannot be written: the scores are shown all the same.
-    """
+    """Write the files to download into a cache that Gradio empties; return them, or None and a notice."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=cache))

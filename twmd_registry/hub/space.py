@@ -53,10 +53,7 @@ def card_text(metric: str) -> dict[str, Any]:
 
 
 def write_card(metric: str) -> str:
-    """Write a metric's card in Markdown: front matter, and the sections that the Hub's metric cards have.
-
-    Its Python examples are doctests that build on each other. Raises SpecError for a metric without a card.
-    """
+    """Write a metric's card in Markdown; its Python examples are doctests that build on each other."""
     text, name = card_text(metric), MetricName(metric)
     facts, default = CATALOGUE[name], default_preset(name, None)
     sides = ["precision", "recall", "f1"] if facts.two_sided else []
@@ -93,18 +90,14 @@ def _keys(preset: Preset, names: Iterable[str]) -> list[list[str]]:
 def measured_correlations() -> list[tuple[str, ...]]:
     """Read ``data/agreement.tsv``, the correlations of the embedded presets as shipped.
 
-    Per row: data set, metric, correlation, group (a language pair, or ``mean``), 100 times the correlation and half the
-    width of its bootstrap 95% interval, both as printed.
+    Per row: data set, metric, correlation, group (or ``mean``), 100 times the value and half its 95% interval, as text.
     """
     _, _, *lines = _PACKAGE.joinpath("data/agreement.tsv").read_text(encoding="utf-8").splitlines()
     return [tuple(line.split("\t")) for line in lines]
 
 
 def paper_correlations(table: str, row: str) -> list[tuple[str, str, dict[str, str]]]:
-    """Return the correlations that a paper prints in a row of a table of `twmd_registry.papers`.
-
-    Per model: data set, source, and 100 times the correlations by name, as printed.
-    """
+    """Return a paper's row of a table by model: data set, source, and 100 times the correlations, as printed."""
     experiment = read_experiment(table)
     paper, data = experiment.about.partition(":")[0], "stsb-test" if "STS-B" in experiment.data else "wmt17"
     decimals = experiment.decimals if experiment.scale == 100 else experiment.decimals - 2
@@ -158,8 +151,8 @@ def card_files(metric: str) -> dict[str, str]:
 def build_space(metric: str, folder: Path, *, module: str | None = None) -> Path:
     """Build a metric's Space in a new or empty folder: its card, page, requirements and `evaluate` module.
 
-    Needs no network, token or model. `module` is the Space's name (default: the metric's), for ``evaluate.load`` of
-    ``ORG/NAME`` looks for ``NAME.py``. Returns the module's file, which ``evaluate.load`` accepts.
+    `module` is the Space's name, for ``evaluate.load`` of ``ORG/NAME`` looks for ``NAME.py``. Returns the module's
+    file.
     """
     files = card_files(metric)
     script = folder / f"{module or metric}.py"

@@ -48,9 +48,7 @@ mt-metrics-eval."""
 class LanguagePair:
     """A language pair of a test set; its files are read when they are asked for, and raise FileError.
 
-    Attributes:
-        references: Files by name.
-        outputs: Files by system.
+    `references` has ``references/PAIR.NAME.txt`` by name, `outputs` has ``system-outputs/PAIR/SYSTEM.txt`` by system.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -130,8 +128,7 @@ def read_scores(
 ) -> dict[str, list[float | None]]:
     """Read every system's scores, one per segment (or other unit), in the order of the file; ``None`` where it says so.
 
-    With `domains`, rows begin with one of them (or any, if there is none), and scores are by ``DOMAIN SYSTEM``. Raises
-    FileError, which names the row.
+    With `domains`, rows begin with one of them (or any, if there is none), and scores are by ``DOMAIN SYSTEM``.
     """
     scores: dict[str, list[float | None]] = {}
     numbers: dict[str, list[int]] = {}
@@ -172,31 +169,19 @@ def read_mt_metrics_eval(
     without: str | None = None,
     group: str = "pair",
 ) -> RatedSegments:
-    """Read the rated segments of every system, grouped by language pair.
+    """Read the rated segments of every system, grouped by language pair; items are called ``PAIR:NUMBER``.
 
-    Higher ratings are better (MQM counts errors below 0). Unrated segments, and segments without a reference, are
-    dropped and counted. Warnings name systems that are rated and have no output, systems with output and no rating,
-    systems without ratings of segments that others have, outliers and translations by people that are left out.
+    Higher ratings are better (MQM counts errors below 0). What is left out is counted or named in a warning.
+    ``.sys.score``, ``.domain.score`` or ``.doc.score`` beside the ratings of segments are those of systems.
 
     Args:
-        folder: A year's: ``references/PAIR.REFERENCE.txt`` and ``system-outputs/PAIR/SYSTEM.txt`` (a line per segment),
-            and ``human-scores/PAIR.RATING.seg.score`` (lines ``SYSTEM<TAB>SCORE``, a system's in the order of segments;
-            ``None`` is unrated). ``RATING.sys.score``, ``.domain.score`` (lines begin with the domain) or
-            ``.doc.score`` are the ratings of systems in a pair, domain or document; where there is no other file, a
-            system's rating is that of all its segments. ``sources/PAIR.txt`` are the texts that were translated.
+        folder: A year's, see `LanguagePair`; ratings are ``human-scores/PAIR.RATING.seg.score``.
         pair: A language pair; None for all that have the rating.
         rating: The kind of rating, such as mqm, wmt-z, wmt-raw or da-sqm.
-        reference: Which reference the systems are compared with, several as ``refA.refB``, or ``all``; itself, where
-            it was rated like a system, is left out.
-        humans: ``yes`` reads other references that were rated like systems; by the shared task's rule, ``no``, outputs
-            of people are not ranked with those of systems.
-        without: Systems to leave out, as ``A+B``, or ``none``; by default those of `OUTLIERS`, if the folder is named
-            after a year of it.
-        group: ``domain`` or ``document`` groups segments by it within each pair, as ``en-de news``, from
-            ``documents/PAIR.docs``.
-
-    Returns:
-        Its rated segments; the items are called ``PAIR:NUMBER``, segments numbered from 1.
+        reference: Which reference the systems are compared with, several as ``refA.refB``, or ``all``.
+        humans: ``yes`` reads other references that were rated like systems; the shared task ranks none.
+        without: Systems to leave out, as ``A+B``, or ``none``; by default the year's of `OUTLIERS`.
+        group: ``domain`` or ``document`` groups segments by it within each pair, as ``en-de news``.
     """
     if humans not in {"yes", "no"}:
         raise SpecError(f"humans={humans}: expected yes or no.")

@@ -49,12 +49,7 @@ class RatedSegments(NamedTuple):
 
 
 class RatedRow(NamedTuple):
-    """One row of rated data; a row without a rating is left out.
-
-    Attributes:
-        place: Its position, for messages: ``row 3``; empty where the same item may be rated twice.
-        source: The text that was translated, if known.
-    """
+    """One row of rated data, left out without a rating; `place` is its position, for messages: ``row 3``."""
 
     group: str | None = None
     prediction: str = ""
@@ -72,7 +67,7 @@ def read_json_lines(path: Path, read: Callable[[TableRow], RatedRow], unread: st
 
 
 def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) -> RatedSegments:
-    """Collect rows; where a row has a list of references, all get lists.
+    """Collect rated rows; where a row has a list of references, all get lists.
 
     A warning counts the rows that were left out, `unread`, and names the first and the groups that have no other.
     """
@@ -148,12 +143,10 @@ def read_table(
     system: str | None = None,
     source: str | None = None,
 ) -> RatedSegments:
-    """Read a user's own table; its format is given by the suffix, one of `TABLE_SUFFIXES`, maybe compressed.
+    """Read a user's own table, a file with one of `TABLE_SUFFIXES`; arguments name columns.
 
-    In CSV and TSV a field may be in double quotes, with quotes inside doubled. In JSON lines and Parquet a reference
-    may be a list of texts. Arguments name columns. By default references are in ``reference`` or ``references``, and
-    ``group``, ``item``, ``system`` and ``source`` are read where they are there; a table without groups is one, named
-    after the file. Unrated rows (empty, null or NaN) are dropped.
+    By default references are in ``reference`` or ``references``, and ``group``, ``item``, ``system`` and ``source`` are
+    read where they are there; a table without groups is one, named after the file. Unrated rows are dropped.
     """
     rows = read_table_rows(path)
     present = dict.fromkeys(name for row in rows for name in row.values)

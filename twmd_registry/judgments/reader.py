@@ -53,10 +53,8 @@ def form_of(name: str) -> str:
 
 
 def detect_form(name: str, content: bytes, columns: Sequence[str]) -> str | None:
-    """Return the form of a file, in `TABLE_SUFFIXES`, by its name or else by its content; None for lines of text.
-
-    Unpacked content is a table if it is Parquet, or if its first line is a JSON object or a header with a name in
-    `columns`.
+    """Return the form of a table, in `TABLE_SUFFIXES`, by its name or content (one of `columns`); None for lines of
+    text.
     """
     form = form_of(name)
     if form in TABLE_SUFFIXES:
@@ -134,12 +132,7 @@ def read_csv(path: Path, **form: Any) -> list[list[str]]:
 
 
 class Columns(NamedTuple):
-    """The columns that hold the texts of a row.
-
-    Attributes:
-        prediction: The column of the predictions.
-        references: The columns of the references, each a text or a list of texts; empty for the usual one.
-    """
+    """The columns that hold the texts of a row; no `references` stand for the usual column."""
 
     prediction: str = "prediction"
     references: tuple[str, ...] = ()
@@ -151,13 +144,10 @@ class Columns(NamedTuple):
 
 
 class TableRow(NamedTuple):
-    """A row of a table.
-
-    Methods raise `FileError`, which names the row, where there is no such column or it holds something else.
+    """A row of a table; methods raise a `FileError` that names it where a column is missing or holds something else.
 
     Attributes:
         where: The file and the row, for messages.
-        values: By column.
         number: Its number in the file, from 1; a header is a row, too.
         header: The place of the names of a table with a header, for messages; None where the row has names of its own.
     """
@@ -279,11 +269,7 @@ def _shorten(value: object) -> str:
 def read_rows(name: object, content: bytes, form: str) -> list[TableRow]:
     """Read all rows of a table, its unpacked content in a form of `TABLE_SUFFIXES`; blank lines are passed over.
 
-    Rows are numbered from 1, blank lines and the header of CSV and TSV included; in JSON lines, a row has the number of
-    its line.
-
-    Raises:
-        FileError: It is not of that form; names the file and the row.
+    Rows are numbered from 1, blank lines and the header of CSV and TSV included.
     """
     if form not in PARQUET_SUFFIXES:
         decode(name, content)  # one message for a whole file that is compressed, Parquet or in another encoding
@@ -348,10 +334,10 @@ class OpenTable:
     def records(
         self, offset: int = 0, first: int = 0, number: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[tuple[int, bytes, Values | None]]:
-        """Yield the byte at which every row begins, its bytes (0 and none for Parquet) and its values.
+        """Yield the byte at which every row begins, its bytes (0 and none for Parquet), its values or None if it is
+        blank.
 
-        Values are None for a blank line. Text is read from a byte on; of Parquet, `number` rows from `first` on, and
-        only `columns`. Raises ValueError where it cannot be read any further.
+        Text is read from a byte on; of Parquet, `number` rows from `first` on, and only `columns`.
         """
         if self._parquet:
             stop = self._parquet.metadata.num_rows if number is None else first + number
@@ -378,10 +364,8 @@ class OpenTable:
         return (start for start, _, values in self.records() if values is not None)
 
     def read(self, first: int, number: int, offset: int, columns: Sequence[str]) -> list[tuple[bytes, Values]]:
-        """Read a range of rows, blank lines not counted, from a row (of Parquet) or a byte (of text) on.
-
-        Returns, for every row, its bytes (none for Parquet), and its values or the reason why it has none. Raises
-        ValueError where it cannot be read.
+        """Read a range of rows from a row (of Parquet) or byte (of text) on: its bytes, and values or why there are
+        none.
         """
         records = self.records(offset, first, number, columns)
         return list(itertools.islice(((raw, own) for _, raw, own in records if own is not None), number))

@@ -142,12 +142,10 @@ class HubData(NamedTuple):
     """Where a data set is on the Hub, and what its columns are called.
 
     Attributes:
-        config: Its configuration; None where the repository has a single configuration.
         split: Of GLUE's STS-B and QQP the development set: the ratings of the test sets are not published.
         columns: The prediction, the reference and the rating.
         lowest: Smaller ratings stand for none (GLUE writes -1).
         item: The column that says what a row is a version of.
-        keep: Which rows belong to it.
         several: Whether a row holds a list of predictions and the list of their ratings.
     """
 

@@ -41,10 +41,7 @@ much as every other."""
 
 
 def list_comparisons(scores: Sequence[float], rated: RatedSegments, *, seed: int = 0) -> np.ndarray:
-    """Compare the systems of every group on samples of the segments that all of them have.
-
-    Returns an array of type `COMPARISON`, shape (comparisons,).
-    """
+    """Compare the systems of every group on samples of the segments that all of them have; return `COMPARISON` rows."""
     if rated.item is None or rated.system is None:
         raise InputError("comparisons of systems need the item and the system of every segment.")
     rng, rows, counted = np.random.default_rng(seed), list[tuple[float, ...]](), 0
@@ -124,10 +121,7 @@ def fit_delta_accuracy(metric: MetricSpec, scored: Mapping[str, tuple[Sequence[f
 
 
 def estimate(part: FittedPart[np.ndarray], difference: float, segments: int) -> DeltaAccuracy:
-    """Return how often people prefer the better of two systems, with a 95% interval.
-
-    `part` holds the fitted spreads, shape (1 + resamples, 2), the estimate first.
-    """
+    """Return how often people prefer the better of two systems, with a 95% interval, by fitted spreads."""
     s, t = part.content.T
     share, *resampled = _accuracy(np.abs(difference), np.array(segments), s, t)
     low, high = np.percentile(resampled, LEVEL)
@@ -155,10 +149,7 @@ def find_delta_accuracy(metric: MetricSpec) -> FittedPart[np.ndarray] | None:
 
 
 def add_delta_accuracies(comparison: SystemComparison, references: Sequence[Sequence[str]]) -> SystemComparison:
-    """Add to every system's score the accuracy of its difference to the first system's, for metrics that have one.
-
-    A fitted accuracy is of scores against one reference: with several nothing is added.
-    """
+    """Add the accuracy of every difference to the first system, which is fitted for one reference, to its cell."""
     if max(map(len, references)) > 1:
         return comparison
     columns = []

@@ -122,9 +122,7 @@ def diagnose(
 
     A word is a token that is not special. Means are over every word of the texts: of the sentence, of the batch (32
     texts in their order), of the corpus; ``background`` is measured where this package brings a mean vector for the
-    model. The similarities are cosines of two words, see `Similarity`. All centerings and layers use the same pairs.
-
-    If there are fewer `pairs` for a similarity, all are used, without random sampling.
+    model. All centerings and layers use the same `pairs`, all there are or so many drawn at random.
     """
     if pairs < 1 or seed < 0:
         raise InputError(f"pairs={pairs}, seed={seed}: expected at least one pair and a seed from 0.")
@@ -229,8 +227,7 @@ def pair_words(
 ) -> WordPairs:
     """Pair the words of a corpus: all pairs where there are at most `pairs`, else that many, drawn with replacement.
 
-    `words` are token id and text of every word, texts ascending, shape (W,) each; `unknown` is the token of unknown
-    words, which stands for many words and is no word's partner in ``self``.
+    `words` are token id and text of every word, shape (W,) each; in ``self``, an `unknown` token is no word's partner.
     """
     ids, text = words
     places = np.arange(len(ids))

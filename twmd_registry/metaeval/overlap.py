@@ -73,11 +73,7 @@ def read_hashes(path: Path) -> Hashes:
 
 
 def training_hashes(scorer: Scorer) -> dict[str, Hashes]:
-    """Return, by what was trained or tuned, the hashes of its data by data set; loads the models of all members.
-
-    An adapter and a model bring a file. Settings count as tuned on the data of the closest preset of this model, as far
-    as they have the values that were chosen there. Raises ModelError for a damaged file.
-    """
+    """Return, by what was trained or tuned, the hashes of its data by data set; loads the models of all members."""
     hashes: dict[str, Hashes] = {}
     for member in scorer.members:
         files, adapter = member.backend.files, member.backend.adapter
@@ -108,10 +104,8 @@ def _tuned_settings(spec: MetricSpec) -> dict[str, Hashes]:
 
 
 def describe_overlap(label: str, scorer: Scorer, references: References, data: str) -> str | None:
-    """Describe how much of the data, called `data`, a metric was trained or tuned on; None for nothing.
-
-    A segment is known to the metric where one of its references is a reference of the training data, whatever was
-    predicted. Raises what `training_hashes` raises.
+    """Describe how much of the data, by any of a segment's references, a metric was trained or tuned on; None for
+    nothing.
     """
     training = training_hashes(scorer)
     if not any(training.values()):

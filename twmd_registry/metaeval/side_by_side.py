@@ -49,11 +49,7 @@ class TextTable(NamedTuple):
 
 
 def write_table(header: Sequence[object], rows: Iterable[Sequence[object]], form: str, **settings: Any) -> str:
-    """Write a table in a form of `FORMATS`; no character of a cell can break its row.
-
-    A plain text is at most `WIDTH` characters wide where wrapping its widest columns can do that. `settings` are of
-    `tabulate`.
-    """
+    """Write a table in a form of `FORMATS`, a plain one at most `WIDTH` wide if wrapping columns can do that."""
     cells = [[visible(str(cell)) for cell in row] for row in (header, *rows)]
     if form == FORMATS["tsv"]:
         return "\n".join("\t".join(row) for row in cells)

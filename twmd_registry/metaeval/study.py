@@ -54,9 +54,6 @@ class Study:
     Attributes:
         content: Hash of the data, `twmd_registry.judgments.sets.content_of`.
         metrics: What is compared, ours, SacreBLEU's and published scores; the others are tested against the first.
-        level: What is correlated.
-        resamples: Bootstrap resamples of the intervals; 0 for none.
-        trials: Permutations of the tests against the first metric; 0 for no tests.
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
     """
 
@@ -122,14 +119,11 @@ class StudyResult:
 
     Attributes:
         study: With the specifications as they were applied.
-        scored: By metric, label, signature and scores.
         agreements: By metric, then by statistic.
         tests: Likewise, by permutation against the first metric; empty for that metric, and without trials.
         ranks: By metric, then by statistic, the rank of `rank_metrics`; empty without trials.
         williams: By metric, then by part of the data, Williams' test of the Pearson correlation; otherwise as `tests`.
         accuracies: By metric, then by statistic, the pairwise accuracy of systems; empty at the level of segments.
-        dropped: Rows of the data that were left out.
-        overlaps: A sentence for each metric that was trained or tuned on the data.
     """
 
     study: Study
@@ -226,10 +220,7 @@ class StudyResult:
 
 
 def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress: Progress | None = None) -> StudyResult:
-    """Score every segment by every metric, each text encoded once, and correlate.
-
-    `progress` is called with the number of segments scored, and of those whose agreement is measured, per metric.
-    """
+    """Score every segment by every metric, each text encoded once, and correlate."""
     if content_of(rated) != study.content:
         raise InputError(
             f"these are not the study's data: their content is @{content_of(rated)}, not @{study.content}."

@@ -93,13 +93,11 @@ class TaskResult:
     """The weighted average of every metric.
 
     Attributes:
-        task: A name of `TASKS`.
         name: The canonical name: two results with equal names measure the same.
         notes: What of the task is missing in the data, and a sentence for each metric that was trained on them.
-        scored: By metric, label, signature and scores, the best average first.
-        averages: By metric, of values (higher is better) or of ranks.
-        parts: By metric, the parts of the average by name.
-        columns: By metric, what the table shows beside the average.
+        scored: By metric, the best average first, as all that follows.
+        averages: Of values (higher is better) or of ranks.
+        columns: What the table shows beside the average.
     """
 
     task: str

@@ -115,11 +115,7 @@ def tune(
     progress: Progress | None = None,
     announce: Callable[[float], None] | None = None,
 ) -> list[Trial]:
-    """Measure settings on rated data, best first; each text of a group is encoded once for all of them.
-
-    `announce` is called once at the start with the seconds that it will take, by `estimate_seconds`. Returns the
-    settings as they were applied, with the model as the user named it; raises InputError, as `mean_correlations`.
-    """
+    """Measure settings on rated data, best first, as they were applied; `announce` gets `estimate_seconds`."""
     scorers = [Scorer(spec, options) for spec in specs]  # together, or the model would be loaded again for each
     if announce is not None:
         announce(estimate_seconds(scorers, data))
@@ -132,11 +128,9 @@ def tune(
 
 
 def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress: Progress | None = None) -> np.ndarray:
-    """Correlate every setting's scores with ratings: Pearson's r within each group, and the plain mean over groups.
+    """Return every setting's mean over groups of Pearson's r within each; shape (settings,).
 
-    Groups are scored apart, so that no centering batch spans two of them. A group that has no correlation by any
-    setting (fewer than three rows, constant ratings) is left out with a warning. Returns shape (settings,). Raises
-    InputError where no group has a correlation, or a group has one by some settings only.
+    Groups are scored apart, so that no centering batch spans two of them; one without a correlation is left out.
     """
     names, means = np.array(rated.group), []
     for group in dict.fromkeys(rated.group):
@@ -202,10 +196,7 @@ def varied_keys(trials: Sequence[Trial]) -> list[str]:
 
 
 def write_preset(name: str, trials: Sequence[Trial], data: Sequence[str]) -> str:
-    """Write a TOML table of presets: of every metric the best setting, with its origin.
-
-    `trials` are of one model, best first; `data` are named with content and size, as in the file of their hashes.
-    """
+    """Write a TOML table of presets, of every metric the best of the trials, which are of one model, best first."""
     scored, presets = ", ".join(data), []
     for metric in dict.fromkeys(spec.metric for spec, _ in trials):
         own = [trial for trial in trials if trial[0].metric == metric]

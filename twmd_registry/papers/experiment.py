@@ -26,12 +26,9 @@ _FOLDER = resources.files("twmd_registry").joinpath("data/papers")
 
 
 class ExperimentRow(NamedTuple):
-    """A row of a table, printed or computed here, by the paper's name of the metric.
+    """A row of a table, printed or computed here, by the paper's name of the metric; values are NaN where undefined.
 
-    Attributes:
-        model: The encoder; `UNNAMED` where the paper names none.
-        layer: Its hidden states as text; empty where there are none.
-        values: A number per cell of `Experiment.cells`, NaN where undefined.
+    The encoder is `UNNAMED` where the paper names none; its hidden states are text, empty where there are none.
     """
 
     metric: str
@@ -46,10 +43,7 @@ class ExperimentRow(NamedTuple):
 
 
 class ExperimentCell(NamedTuple):
-    """One number of a row: a statistic, of `twmd_registry.papers.run.MEASURES`, of a named column.
-
-    It is measured on a `unit`: a group (a language pair), a data set, or `AVERAGE`.
-    """
+    """A statistic, of `MEASURES`, in a named column, of a unit: a group (a language pair), a data set, or `AVERAGE`."""
 
     column: str
     unit: str
@@ -198,11 +192,7 @@ _NO_KEYS = {"lexical", "member", "against", "half", "optional"}
 
 
 class Setting(NamedTuple):
-    """One way to compute a row, by the paper's name; `varied` has the values of the keys that the experiment varies.
-
-    `against`, `half` and `optional` are as in `Experiment.rows`; without `against`, the metric is correlated with the
-    ratings.
-    """
+    """One way to compute a row; `varied` has the values of varied keys, the rest is as in `Experiment.rows`."""
 
     row: str
     metric: Metric
@@ -222,8 +212,7 @@ def make_settings(
 ) -> list[Setting]:
     """Make the settings of an experiment, row by row, the values of its last axis next to each other.
 
-    `own` are the layers of rows that read ``own``, `asked` is the hidden state that was asked for, `depth` the number
-    of layers.
+    `own` are the layers of rows that read ``own``; hidden state `asked` was asked for; the model has `depth` layers.
     """
     result = []
     axes = {key: range(1, depth + 1) if values == EVERY else values for key, values in experiment.vary.items()}

@@ -134,10 +134,8 @@ def first_pairs(result: Reproduction) -> tuple[str, RatedSegments]:
 def marginal_errors(result: Reproduction, options: RunOptions) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Measure the marginal error of plans after every number of Sinkhorn sweeps: Figure 4 of the TWMD paper, right.
 
-    After the last sweep the rows of pi are exact. The error is ``sum_j |sum_i pi_ij - 1/n|``, the columns' distance
-    from their marginal in total, averaged over pairs of texts.
-
-    Returns, by temperature as a line's name, numbers of sweeps, and the errors, from 0 to 2.
+    After the last sweep the rows of pi are exact. The error is ``sum_j |sum_i pi_ij - 1/n|``, averaged over pairs of
+    texts. Returns, by temperature as a line's name, numbers of sweeps, and the errors, from 0 to 2.
     """
     _, rated = first_pairs(result)
     first = result.settings[0].metric

@@ -32,9 +32,7 @@ class Reproduction:
 
     Attributes:
         near: The paper's encoder that ours is compared with.
-        settings: What was computed.
         specs: By setting, the specification as it was applied; None for a metric of SacreBLEU.
-        signatures: By setting.
         segments: By column, how many segments our numbers are measured on; 0 where the data are not here.
         values: Our numbers, NaN where undefined; shape (settings, cells).
         scores: By row and place, a score per segment.
@@ -85,10 +83,8 @@ class Reproduction:
         return tuple(result)
 
     def rank_agreement(self) -> dict[str, tuple[int, tuple[float, ...]]]:
-        """Compare the order of the rows here with the paper's.
-
-        Returns, by the paper's layer (empty for a single layer), the number of rows, and per cell Kendall's tau-b of
-        our numbers with the paper's, NaN where fewer than three rows are defined or all are equal.
+        """Return, by the paper's layer (empty for one), the number of rows, and per cell tau-b of our order with the
+        paper's.
         """
         several = len(self.experiment.offsets) > 1
         layers = [theirs.layer if several else "" for _, theirs in self.compared]

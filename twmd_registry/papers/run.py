@@ -54,8 +54,7 @@ def reproduce(
     """Compute experiments of the same data again with any model; each text is encoded once for all their rows.
 
     Without a `layer`, it is the paper's for its models, else that of the model's preset or rule. With `hub`, what the
-    folder of rated data does not hold is read from the Hugging Face Hub. Warns of rows, groups and sets that are left
-    out, of undefined numbers, and of metrics that were trained or tuned on the data.
+    folder of rated data does not hold is read from the Hugging Face Hub.
     """
     options = options or RunOptions()
     for experiment in experiments:
@@ -92,10 +91,7 @@ def diagnose_words(
     layer: int | None = None,
     progress: Progress | None = None,
 ) -> Diagnosis:
-    """Measure how alike a model's words are in every layer, on the different references of the experiment's set.
-
-    Only the experiment's ``centerings`` are kept.
-    """
+    """Diagnose a model's words on the different references of the experiment's set, under its ``centerings``."""
     _refuse(experiment, model, layer)
     (rated,) = read_sources(experiment, folder).values()
     result = diagnose(model, list(dict.fromkeys(rated.references)), options, progress=progress)
@@ -108,8 +104,7 @@ def _own_layers(
 ) -> list[int]:
     """Return the layers of the rows that read the model's ``own`` layer, ascending; none without such rows.
 
-    Without a `layer` that was asked for, they are those of the paper's numbers of this model, else of its preset or
-    rule. Raises SpecError where the preset reads several layers, or the model does not have the layer.
+    Unless a `layer` was asked for, they are the paper's of this model, else of its preset or rule.
     """
     rows = (experiment.keys | keys for keys in experiment.rows.values())
     if "layer" in experiment.vary or all(row.get("layer") != OWN for row in rows):
@@ -338,10 +333,7 @@ Measure = Callable[[np.ndarray, np.ndarray], float]
 
 
 def roc_curve(scores: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the receiver operating characteristic from (0, 0) to (1, 1); tied scores are one point.
-
-    Returns false and true positive rates, ascending, shape (points,) each.
-    """
+    """Return false and true positive rates from (0, 0) to (1, 1), shape (points,) each; tied scores are one point."""
     positives = int(positive.sum())
     if not 0 < positives < len(positive):
         raise InputError(f"a ROC curve needs both classes; {positives} of {len(positive)} are positive.")
@@ -394,10 +386,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def measure(samples: Sequence[tuple[np.ndarray, np.ndarray]], statistics: Sequence[str], place: str) -> np.ndarray:
-    """Measure several rows' scores on the same segments, called `place` in a warning of undefined numbers (NaN).
-
-    By row, scores and ratings of shape (N,) are given; returns shape (rows, statistics).
-    """
+    """Measure rows' scores and ratings, shape (N,) each, at a `place` named in warnings; shape (rows, statistics)."""
     result = np.full((len(samples), len(statistics)), np.nan)
     reasons: dict[int, str] = {}
     for i, sample in enumerate(samples):

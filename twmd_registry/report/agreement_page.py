@@ -29,9 +29,6 @@ def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str
     """Write the page of several data sets, each measured at the level of segments.
 
     Where the data name items and systems, the soft pairwise accuracy of systems is added, and its pictures.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
     """
     sections = []
     for result, rated in measured:
@@ -99,8 +96,8 @@ def _meanings(result: StudyResult) -> Iterator[tuple[str, ...]]:
 def draw_agreement(result: StudyResult, rated: RatedSegments, suffix: str) -> dict[str, bytes]:
     """Draw scores against ratings, or at the level of systems which of them metric and people order alike.
 
-    Returns files by their names without the suffix: ``scatter``, or ``spa-GROUP`` of every group, whose best system is
-    the first; ``_`` stands for what is no letter, digit, dot or hyphen.
+    Returns files by their names without the suffix: ``scatter``, or ``spa-GROUP`` of every group, the best system
+    first.
     """
     data, scores = result.study.data, {metric.label: np.array(metric.scores) for metric in result.scored}
     if result.study.level == SEGMENT:

@@ -58,8 +58,7 @@ NOTO = dict.fromkeys(("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEO
 def draw(alignment: Alignment, path: Path) -> None:
     """Draw an alignment: per side, hypothesis tokens as rows and reference tokens as columns; darker cells carry more.
 
-    The same alignment gives the same bytes, with the same fonts installed. Warns where no installed font has all
-    characters of a ``.png`` or ``.pdf``.
+    The same alignment gives the same bytes, with the same fonts installed.
     """
     check_picture_file(path)
     check_drawable(alignment)
@@ -128,7 +127,7 @@ def _marginals(alignment: Alignment, side: str) -> list[dict[str, np.ndarray]]:
 
 
 def heat_maps(alignment: Alignment, *, level: int = 2, least: float = 0.0) -> str:
-    """Write both texts with their error spans, and a heading of `level`, a key and a table per side of an alignment as
+    """Write both texts with their error spans, and a heat map per side of an alignment below a heading of `level`, as
     HTML.
 
     The page's style needs the templates ``alignment.css`` and ``light.css`` or ``dark.css``. Cells below the share

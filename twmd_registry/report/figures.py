@@ -92,10 +92,7 @@ def scatter(
     label: str = "rating",
     line: bool = True,
 ) -> bytes:
-    """Draw scores against ratings, called `label`, and a line from (lowest rating, 0) to (highest rating, 1).
-
-    `ratings` and the scores by measure have shape (N,).
-    """
+    """Draw scores against ratings, called `label`, shape (N,) each; with a line from (lowest, 0) to (highest, 1)."""
 
     def panel(axes: Axes, name: str) -> None:
         axes.plot(ratings, scores[name], ".", markersize=2, alpha=0.4, color="tab:blue", rasterized=True)
@@ -107,10 +104,7 @@ def scatter(
 
 
 def densities(classes: np.ndarray, scores: Mapping[str, np.ndarray], title: str, suffix: str) -> bytes:
-    """Draw a Gaussian kernel density estimate of the scores of each class, with Scott's bandwidth.
-
-    `classes`, 0 or 1, and the scores by measure have shape (N,).
-    """
+    """Draw a Gaussian kernel density estimate of the scores of each class, 0 or 1, with Scott's bandwidth."""
     from scipy.stats import gaussian_kde
 
     def panel(axes: Axes, name: str) -> None:
@@ -130,10 +124,7 @@ def densities(classes: np.ndarray, scores: Mapping[str, np.ndarray], title: str,
 
 
 def roc(rates: Mapping[str, tuple[np.ndarray, np.ndarray]], title: str, suffix: str) -> bytes:
-    """Draw ROC curves in one panel, each with its area.
-
-    `rates` has, by measure, the false and the true positive rates; shape (points,) each.
-    """
+    """Draw ROC curves, false and true positive rates by measure, in one panel, each with its area."""
     from scipy.integrate import trapezoid
 
     def panel(axes: Axes, _name: str) -> None:
@@ -151,8 +142,7 @@ def curves(
 ) -> bytes:
     """Draw curves by panel and name, with bands of 95% (1.96 standard errors) where errors are known.
 
-    All panels share the range of y. `labels` are those of x and y; `logarithmic` names the axes with a logarithmic
-    scale: ``x``, ``y``, ``xy`` or none.
+    All panels share the range of y. `labels` are those of x and y; `logarithmic` names axes: ``x``, ``y`` or both.
     """
     values = np.concatenate([y for named_curves in panels.values() for _, y, *_ in named_curves.values()])
     known = values[~np.isnan(values)]
@@ -174,10 +164,7 @@ def curves(
 
 
 def surface(points: Sequence[SurfacePoint], title: str, suffix: str) -> bytes:
-    """Draw the best agreement at every layer and temperature, a panel per centering.
-
-    Without temperatures, draw lines over layers.
-    """
+    """Draw the best agreement at every layer and temperature, or lines over layers; a panel per centering."""
     values = [value for *_, value in points]
     low, high = min(values), max(values)
 
@@ -208,10 +195,7 @@ def surface(points: Sequence[SurfacePoint], title: str, suffix: str) -> bytes:
 
 
 def matrices(panels: Mapping[str, np.ndarray], names: Sequence[str], title: str, suffix: str) -> bytes:
-    """Draw the lower triangles of symmetric matrices, a panel each, with every number in its cell.
-
-    Numbers are from -100 to 100, NaN for an empty cell; shape (names, names) each. Numbers below 0 look like 0.
-    """
+    """Draw the lower triangles of symmetric matrices, from -100 to 100, a panel each, every number in its cell."""
 
     def panel(axes: Axes, name: str) -> None:
         shown = np.where(np.tri(len(names), dtype=bool), panels[name], np.nan)

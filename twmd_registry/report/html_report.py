@@ -58,11 +58,8 @@ class Report:
     """The content of a report.
 
     Attributes:
-        comparison: Scores with intervals and tests, of every segment.
         predictions: By system, a text per segment.
-        references: Per segment its references.
         highlights: Segments to look at, each with its alignments by the system's number: see `align_highlight`.
-        record: All scores, to be verified.
         overlaps: Sentences about metrics that were trained or tuned on the references.
         sources: Per segment the text that was translated; None where the files hold none.
         spans: Error spans by kind and system, see `compare_spans`; None where no metric has fitted thresholds.
@@ -79,9 +76,8 @@ class Report:
 
 
 def align_highlight(highlight: Highlight, scores: Sequence[Sequence[ScoreSet]]) -> dict[int, Alignment | str]:
-    """Align a segment again, by the first metric with an alignment; `scores` are by system and metric.
-
-    Returns by the system's number the alignment, or the reason why it cannot be drawn.
+    """Return a segment's alignments by the first metric that has some, or why none can be drawn, by the system's
+    number.
     """
     can_align = [own.signature.spec.has_plan for own in scores[0]]
     first = can_align.index(True) if any(can_align) else None
@@ -155,10 +151,7 @@ def legible(text: str) -> str:
 
 
 def correlations(statistic: Statistic, comparison: SystemComparison) -> np.ndarray:
-    """Correlate every metric with every other, over the segments of all systems together.
-
-    From -1 to 1, NaN where undefined; shape (metrics, metrics), symmetric.
-    """
+    """Correlate every metric with every other over all segments; shape (metrics, metrics), NaN if undefined."""
     scores = [segment_scores(column).ravel() for column in comparison.columns]
     values = np.full((len(scores), len(scores)), np.nan)
     for i, own in enumerate(scores):
@@ -246,10 +239,9 @@ def _distribution(column: MetricColumn) -> tuple[str, int, list[list[str]]]:
 
 
 def counts_by_bin(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Count finite values by system, shape (N,) each, in `BINS` bins from the lowest to the highest value of all.
+    """Count finite values by system, shape (N,) each, in `BINS` bins from the lowest to the highest of all.
 
-    Where all values are equal but for rounding, the bins are from 0.5 below to 0.5 above them. Returns counts, shape
-    (systems, bins), and edges, shape (bins + 1,).
+    Equal values have bins from 0.5 below to 0.5 above. Returns counts, shape (systems, bins), and edges, (bins + 1,).
     """
     pooled = np.concatenate(values)
     low, high = float(pooled.min()), float(pooled.max())
@@ -259,10 +251,7 @@ def counts_by_bin(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]
 
 
 def histogram(values: Sequence[np.ndarray], label: str, digits: int) -> str:
-    """Draw a histogram of finite values by system, at least one, as an SVG element.
-
-    `label` describes it for readers who cannot see it; `digits` are of the numbers at its ends.
-    """
+    """Draw a histogram of finite values by system, at least one, as an SVG element; `label` describes it in words."""
     counts, edges = counts_by_bin(values)
     bottom, step = HEIGHT - BOTTOM, (WIDTH - 2 * SIDE) / BINS
     heights = bottom - (bottom - TOP) * counts / counts.max()

@@ -33,8 +33,7 @@ def segment_scores(column: MetricColumn) -> np.ndarray:
 def percentile_ranks(column: MetricColumn) -> np.ndarray:
     """Return the share of all other scores that a score beats, ties counting half: ``(rank - 1) / (n - 1)``.
 
-    The scores of all systems are ranked together. From 0 (the worst) to 1 (the best), NaN where a score is undefined or
-    the only one; shape (systems, segments).
+    Over all systems, from 0 (the worst) to 1, NaN where a score is undefined or alone; shape (systems, segments).
     """
     from scipy.stats import rankdata
 
@@ -47,10 +46,7 @@ def percentile_ranks(column: MetricColumn) -> np.ndarray:
 
 
 def disagreements(columns: Sequence[MetricColumn]) -> np.ndarray:
-    """Return the highest less the lowest of the metrics' percentile ranks; shape (systems, segments).
-
-    From 0 to 1, NaN where fewer than two metrics have a score.
-    """
+    """Return highest less lowest percentile rank of the metrics, NaN of fewer than two; shape (systems, segments)."""
     ranks = np.array([percentile_ranks(column) for column in columns])
     known = np.isfinite(ranks)
     span = np.where(known, ranks, -np.inf).max(axis=0) - np.where(known, ranks, np.inf).min(axis=0)
@@ -88,10 +84,9 @@ def _greatest(values: np.ndarray) -> list[int]:
 
 
 def group_by(values: np.ndarray) -> list[np.ndarray]:
-    """Split segments into up to `GROUPS` groups of about equal size; equal values stay together.
+    """Split segments into up to `GROUPS` groups of about equal size, by rising value; equal values stay together.
 
-    `values` has a value per segment; segments with NaN are in no group. Returns the segments' indices per group, by
-    rising value; no group is empty.
+    Returns the segments' indices per group; those with NaN are in no group.
     """
     known = np.flatnonzero(np.isfinite(values))
     if not len(known):

@@ -23,9 +23,8 @@ def number(column: MetricColumn, value: float, digits: int | None = None) -> str
 
 
 def text_table(comparison: SystemComparison, digits: int | None) -> str:
-    """Write a table for the terminal: of one system a row per metric, of several a row each, the baseline first.
-
-    Metrics that do not fit into `WIDTH` columns follow in further tables. `digits` as for `number`.
+    """Write a table for the terminal, a row per metric of one system, else a row per system; wide ones in several
+    tables.
     """
     tables = [_one_system(comparison, digits)] if len(comparison.systems) == 1 else []
     rest = comparison.columns if not tables else ()
@@ -41,9 +40,7 @@ def text_table(comparison: SystemComparison, digits: int | None) -> str:
 
 
 def latex_table(comparison: SystemComparison, digits: int | None) -> str:
-    """Write a booktabs table, the meaning of a test's marks and of differences as text, and the signatures as comments;
-    `digits` as for `number`.
-    """
+    """Write a booktabs table, the meaning of a test's marks and of differences as text, and signatures as comments."""
     table = _side_by_side(comparison, comparison.columns, digits, FORMATS["tex"])
     lines = filter(None, [describe_test(comparison), *describe_differences(comparison)])
     signatures = "\n".join(f"% {line}" for line in signature_lines(comparison))
@@ -145,9 +142,7 @@ def signature_lines(comparison: SystemComparison) -> list[str]:
 
 
 def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
-    """Write tab-separated values: a line per system and metric, the signature last; `digits` as for `number`. With
-    documents, their names are the first column, and their lines follow that of the system.
-    """
+    """Write tab-separated values: a line per system and metric, and per document of it; the signature is last."""
     lines = [["system", "metric", "score", *OUTPUTS, "mean", "ci", "p_value", "accuracy", *COUNTS, "signature"]]
     documents = dict.fromkeys(comparison.documents)
     entries = [

@@ -61,12 +61,9 @@ _SHOWN = 500
 
 @dataclass(frozen=True)
 class PartitionScorer:
-    """Does a pass over parts of a plan: a callable class for Ray Data's workers.
-
-    Models are loaded with the first part, so that their errors are results.
+    """Does a pass over parts of a plan: a callable class for Ray Data's workers, which load models with the first part.
 
     Attributes:
-        strict: Whether a row that cannot be scored is an error.
         sums: Whether this is the first pass, which computes `CorpusTotals`; otherwise parts are scored.
         totals: The totals of the corpus; None if no score depends on all rows, and in the first pass.
         report: Called with a part and the number of its rows that are done, while it is scored.
@@ -93,10 +90,7 @@ class PartitionScorer:
         return results
 
     def run(self, part: int) -> bytes:
-        """Return `CorpusTotals`, or the summary (JSON) of a part that is written now or was before.
-
-        A part on which several workers crashed is refused: Ray Data would start new workers forever.
-        """
+        """Return `CorpusTotals`, or the summary (JSON) of a part; refuse a part on which several workers crashed."""
         folder, note = OutputFolder(self.folder), f"{part_name(part)}{TRIES}"
         tries = int(folder.read(note)) if folder.has(note) else 0
         folder.write(note, str(tries + 1).encode())
@@ -277,9 +271,7 @@ def names_of(scorers: Iterable[Scorer]) -> list[str]:
 
 
 def columns_of(scorers: Sequence[Scorer], scores: Sequence[ScoreSet]) -> dict[str, list[float]]:
-    """Return scores as columns, ``NAME``, and ``NAME_SIDE`` for each side of a two-sided metric; without scores, the
-    same columns without rows.
-    """
+    """Return scores as columns, ``NAME``, and ``NAME_SIDE`` of a two-sided metric; without scores, no rows."""
     columns: dict[str, list[float]] = {}
     for i, (name, scorer) in enumerate(zip(names_of(scorers), scorers, strict=True)):
         columns[name] = list(scores[i].scores) if scores else []
@@ -374,8 +366,7 @@ def map_batches(
 ) -> Any:
     """Map a data set of Ray Data lazily, with a pool of actors of a class.
 
-    With `tasks`, the number of batches, all workers are started at once. Without it, they are started as rows arrive:
-    for a data set without a row, Ray would wait forever for the second worker. `workers` come from `share_resources`.
+    With `tasks`, the number of batches, all workers start at once; else as rows arrive: without a row, Ray would wait.
     """
     number = min(workers.number or 1, tasks or workers.number or 1)
     return dataset.map_batches(
@@ -389,10 +380,7 @@ def map_batches(
 
 
 def run_parts(workers: WorkerOptions, scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-    """Score or count parts in workers; yield each part's number and result as soon as it is finished.
-
-    A worker's error is raised here, by its class.
-    """
+    """Score or count parts in workers; yield a part's number and result when it is finished, or raise its error."""
     ray = import_ray()
     blocks = min(len(parts), _MAX_BLOCKS)
     numbers = ray.data.from_items([{"part": part} for part in parts], override_num_blocks=blocks)
@@ -448,10 +436,7 @@ def _send(queue: Any, due: list[float], part: int, rows: int) -> None:
 
 @contextlib.contextmanager
 def on_ray() -> Iterator[None]:
-    """Use the Ray that this process is connected to, or connect to this machine's cluster, or start a cluster.
-
-    At the end, Ray is shut down if it was started or connected by this function. Ray Data prints no progress.
-    """
+    """Use the Ray that this process is connected to, or start one until the end; Ray Data prints no progress."""
     ray = import_ray()
     begun = not ray.is_initialized()
     if begun:

@@ -62,10 +62,7 @@ def _file_errors(task: str, hint: str = "") -> Iterator[None]:
 
 
 def find_files(pattern: str) -> list[FileVersion]:
-    """Return the files of a path, a pattern, or a folder with everything below it, sorted by name.
-
-    In a folder, names that begin with a dot or an underscore are skipped.
-    """
+    """Return the files of a path, a pattern, or all below a folder but ``.*`` and ``_*``, sorted by name."""
     fs, path = _resolve(pattern)
     with _file_errors(f"cannot read {pattern}"):
         if fs.isdir(path):
@@ -91,10 +88,7 @@ def _is_local(fs: Any) -> bool:
 
 @contextlib.contextmanager
 def open_table(url: str, version: FileVersion | None = None) -> Iterator[OpenTable]:
-    """Open a file with columns, decompressed; errors while it is open name the file.
-
-    With a `version`, the file as it was listed when its rows were counted, a file that has changed since is refused.
-    """
+    """Open a file with columns, decompressed; refuse one that has changed since it was listed as `version`."""
     fs, path = _resolve(url)
     with _file_errors(f"cannot read {url}"):
         if version is not None and _describe(fs, path) != version:
@@ -105,10 +99,7 @@ def open_table(url: str, version: FileVersion | None = None) -> Iterator[OpenTab
 
 
 class OutputFolder:
-    """An output folder whose files are never half-written.
-
-    Methods raise `FileError` if it cannot be read or written. Its `url`, or path, must be valid for every worker.
-    """
+    """An output folder, at a URL or path that every worker has, whose files are never half-written."""
 
     def __init__(self, url: str) -> None:
         """Find the file system; nothing is created yet."""
@@ -153,8 +144,8 @@ class OutputFolder:
     def lock(self) -> Iterator[None]:
         """Lock the folder, so that no second run writes into it.
 
-        The lock of a local folder is the operating system's, which ends with the process. In an object store the lock
-        is an object, which a user has to remove if the run was killed.
+        The lock of a local folder ends with the process; in an object store, a user has to remove it if the run was
+        killed.
         """
         with contextlib.ExitStack() as held:
             with _file_errors(f"cannot write {self.url}"):
@@ -204,9 +195,7 @@ class ScalePlan:
     """Data, metrics and parts of a run.
 
     Attributes:
-        signatures: Of the metrics, without the number of references.
         part_rows: Rows of every part but the last: a multiple of every centering batch.
-        tables: The input files, in the order of their rows.
         parts: The slices of every part; empty until the rows are counted.
     """
 
@@ -276,11 +265,7 @@ def align_part_rows(rows: int, step: int) -> int:
 
 
 def cut_into_parts(plan: ScalePlan) -> ScalePlan:
-    """Return a plan with its rows counted and cut into parts.
-
-    Text files are read once; of Parquet files, only the end is read. A file of which none of the first rows can be
-    scored is refused.
-    """
+    """Return a plan with its rows counted and cut into parts; refuse a file of which no first row can be scored."""
     tables: list[InputTable] = []
     parts: list[list[TableSlice]] = []
     total = 0

@@ -72,16 +72,12 @@ class ScaleOptions(NamedTuple):
 
 @dataclass(frozen=True)
 class DatasetScore:
-    """The score of a data set by a metric.
+    """The mean score of a data set by a metric; signature with the number of references, its keys as text.
 
     Attributes:
-        signature: The long form, with the number of references.
-        keys: The keys of the signature, as text.
         column: The column of the parts that holds the scores.
-        score: The mean over all rows that were scored.
         sides: Means of precision, recall and F1 of a two-sided metric; empty for others.
-        counts: As in `twmd_registry.engine.result.Counts`, summed over parts: a text in two parts counts twice among
-            distinct texts.
+        counts: As in `Counts`, summed over parts: a text in two parts counts twice among distinct texts.
     """
 
     signature: str
@@ -100,15 +96,11 @@ class ScoredDataset:
         created: Date and time in UTC, ISO 8601.
         inputs: The files: name without the folder that all have in common, bytes, rows.
         columns: The column of the predictions, and those from which references were read.
-        part_rows: Rows of a part.
-        parts: The number of parts.
         rows: Rows that were scored.
         rejected: Rows that could not be scored.
         texts: sha256 of the parts' digests of their texts, in order.
-        metrics: The score by every metric.
         warnings: Warnings, the most common first, each with the number of parts that gave it.
         environments: The different machines that scored.
-        workers: Workers of the last run.
         seconds: Wall time of the last run.
     """
 

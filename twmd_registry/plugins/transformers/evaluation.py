@@ -41,16 +41,11 @@ class Evaluation(NamedTuple):
     """The scores of one evaluation of one set.
 
     Attributes:
-        values: Finite numbers by key: a metric's name for its score, ``NAME_precision``, ``NAME_truncated`` and the
-            like for what else it gives.
+        values: Finite numbers by key: a metric's name for its score, ``NAME_precision``, ``NAME_truncated`` and so on.
         signatures: By metric, of those that have one.
-        score_sets: Of our metrics.
         lexical: SacreBLEU's metrics, as a record takes them.
         segments: The scored texts; None if they were not kept.
-        seconds: Wall time.
         name: The prefix of its scores in `Trainer`: ``eval``, ``eval_news``, ``test``.
-        split: The split that the data set names, if it does.
-        dataset: The data set's own name, if it has one.
         step: Training steps that its weights had.
     """
 
@@ -67,9 +62,7 @@ class Evaluation(NamedTuple):
 
 
 class MetricPanel(NamedTuple):
-    """Metrics by the names of their scores: scorers, SacreBLEU's by the names of its command line, and `evaluate`
-    modules or anything with such a ``compute``.
-    """
+    """Metrics by names: scorers, SacreBLEU's, and what has a ``compute`` as `evaluate` modules have."""
 
     ours: dict[str, Scorer]
     lexical: dict[str, str]
@@ -78,10 +71,8 @@ class MetricPanel(NamedTuple):
     def score(self, predictions: Sequence[str], references: Any, sources: Any = None) -> Evaluation:
         """Score one evaluation, every text encoded once per model.
 
-        `Trainer` calls every process with all texts, and each needs the same numbers: to choose the best checkpoint, or
-        to stop. Each process scores its share by our metrics. The other metrics cannot be shared: the first process
-        computes them. Ours are up to 1, SacreBLEU's to 100, others on their own scale; a number that is not finite is
-        left out with a warning.
+        `Trainer` calls every process with all texts, and each needs the same numbers: each scores its share by our
+        metrics, and the first computes the others. A number that is not finite is left out with a warning.
         """
         started, segments = time.perf_counter(), check_segments(predictions, references, sources)
         sets = tuple(score_over_ranks(list(self.ours.values()), *segments)) if self.ours else ()
