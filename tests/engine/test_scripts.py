@@ -45,10 +45,7 @@ def test_character_that_is_no_letter_has_no_script() -> None:
 @pytest.mark.parametrize(
     ("metric", "presets"),
     [
-        (
-            MetricName.TWMD,
-            "multilingual, multilingual-e5-small, multilingual-source, multilingual-source-tuned, multilingual-tuned",
-        ),
+        (MetricName.TWMD, "multilingual, multilingual-e5-small, multilingual-tuned"),
         (MetricName.STSSCORE, "multilingual"),
         (MetricName.ENSEMBLE, "multilingual"),
     ],
@@ -62,6 +59,11 @@ def test_text_in_another_script_is_refused_with_script_row_and_way_out(metric: M
     )
     with pytest.raises(InputError, match=message):
         twmd_registry.score(texts, [*ENGLISH, "A cat sleeps"], metric)
+
+
+def test_presets_against_sources_are_named_where_sources_are_in_another_script() -> None:
+    with pytest.raises(InputError, match=r"\(preset multilingual-source, multilingual-source-tuned\), or score anyway"):
+        twmd_registry.score(ENGLISH, sources=[HAN * 8, HAN], against="source")
 
 
 def test_share_of_a_tenth_is_scored_and_counted() -> None:

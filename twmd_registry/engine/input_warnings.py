@@ -220,7 +220,8 @@ def check_scripts(
             f"{data}{100 * share:.3g}% of the letters are in scripts that {spec.model} does not read, "
             f"above all {foreign[0]} (first: {first}); it was made for {made_for}"
         )
-        fit = sorted({own.name for own in presets_of(spec.metric).values() if foreign[0] in own.scripts})
+        others = [own for own in presets_of(spec.metric).values() if own.keys.get("against") == spec.against]
+        fit = sorted(own.name for own in others if foreign[0] in own.scripts)
         if preset.strict and strict:
             use = f"use a model that reads {foreign[0]}" + (f" (preset {', '.join(fit)})" if fit else "")
             raise InputError(f"{problem}: {use}, or score anyway by any_language=True (--any-language).")
