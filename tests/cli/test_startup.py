@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 CODE = """
 import contextlib, io, json, sys
@@ -116,3 +119,19 @@ def test_sacrebleus_metrics_alone_import_no_torch(tmp_path: Path) -> None:
     assert [one[1:] for one in started(tmp_path, LEXICAL)] == [(0, ["numpy"])] * 2
     (correlated,) = started(tmp_path, "correlate table:rated.jsonl -m bleu chrf --resamples 0")
     assert (correlated[1], "torch" in correlated[2]) == (0, False)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other libraries have no such setting")
+def test_threads_of_a_command_allocate_in_one_area() -> None:
+    program = (
+        "import ctypes, threading\nfrom twmd_registry.cli import main\n"
+        "{}libc = ctypes.CDLL(None)\n"
+        "thread = threading.Thread(target=libc.malloc, args=(1000,))\nthread.start()\nthread.join()\nlibc.malloc_stats()"
+    )
+    areas = {}
+    for command in ("", "main(['cite', '--help'])\n"):
+        done = subprocess.run(
+            [sys.executable, "-c", program.format(command)], capture_output=True, text=True, check=True
+        )
+        areas[command] = done.stderr.count("Arena ")
+    assert list(areas.values()) == [2, 1]
