@@ -278,8 +278,10 @@ def load_bert(files: ModelFiles, adapter: AdapterFiles | None, dtype: str) -> Be
         with torch.device("meta"):
             network = Bert(config, words)
         with safe_open(path, framework="pt") as file:
-            # Copies: tensors are mapped from the file, and a file may be written again.
-            weights = {name: file.get_tensor(name).to(kind, copy=True) for name in network.state_dict()}
+            # Tensors are mapped from the file. Another file may be written again, and an adapter changes them; without
+            # a copy, layers above the one that is read take no memory.
+            copy = words is None or adapter is not None
+            weights = {name: file.get_tensor(name).to(kind, copy=copy) for name in network.state_dict()}
         if adapter is not None:
             _merge(weights, adapter, files)
         network.load_state_dict(weights, assign=True)
