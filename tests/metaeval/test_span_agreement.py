@@ -33,9 +33,9 @@ def wmt23(people: list[str], ours: list[str]) -> float:
 def test_f1_counts_characters_and_half_of_those_with_another_severity() -> None:
     people = [marked(ErrorSpan(0, 4, "minor"), ErrorSpan(6, 8, "major")), marked()]
     ours = [[ErrorSpan(2, 7, "major")], [ErrorSpan(9, 10, "minor")]]
-    found = span_f1(zip(people, ours, strict=True))
-    assert found.f1 == pytest.approx(wmt23(["mmmm--MM--", "-" * 10], ["--MMMMM---", "---------m"]))
-    assert (found.precision, found.recall) == pytest.approx((2 / 6, 2 / 6))
+    f1, precision, recall = span_f1(zip(people, ours, strict=True))
+    assert f1 == pytest.approx(wmt23(["mmmm--MM--", "-" * 10], ["--MMMMM---", "---------m"]))
+    assert (precision, recall) == pytest.approx((2 / 6, 2 / 6))
     assert span_f1([(marked(), [])]) == (0, 0, 0)
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import ScoringTask, make_scorers, options_of, read_tasks
+from twmd_registry.cli.inputs import make_scorers, options_of, read_tasks
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.errors import SpecError, menu, visible
 from twmd_registry.registry.names import MetricName
 
 if TYPE_CHECKING:
-    from twmd_registry.engine.error_spans import SpanSettings
-    from twmd_registry.engine.result import Alignment
     from twmd_registry.judgments.span_files import MarkedSegment
-    from twmd_registry.models.fitted import FittedPart
 
 ALIGNING = tuple(name for name in MetricName if name not in {MetricName.STSSCORE, MetricName.ENSEMBLE})
 FORMATS = ("text", "json", "mqm", "esa", "contentquo")
@@ -43,7 +41,7 @@ def spans_command(arguments: Arguments) -> int:
     """
     tasks = read_tasks(arguments)
     from twmd_registry.engine.error_spans import require_span_settings
-    from twmd_registry.judgments.span_files import WRITERS
+    from twmd_registry.judgments.span_files import WRITERS, MarkedSegment
 
     (scorer,) = make_scorers(arguments.asked, options_of(arguments))
     part = require_span_settings(scorer.spec)
@@ -51,10 +49,11 @@ def spans_command(arguments: Arguments) -> int:
     with progress_bar(total=sum(len(task.predictions) for task in tasks)) as progress:
         for task in tasks:
             scores = scorer.score(task.predictions, task.references, task.originals)
-            for i, alignment in enumerate(scores.explain_all()):
-                segments.append(mark_segment(task, i, alignment, part))
-                if progress:
-                    progress(1)
+            alignments = zip(task.originals or repeat(""), scores.explain_all(progress), strict=False)
+            segments += [
+                MarkedSegment(task.name, "", str(i), source, *own.texts, *own.error_spans(part), own.score)
+                for i, (source, own) in enumerate(alignments, 1)
+            ]
     rater = f"{scores.signature} spans:{part.hash}"
     if arguments.format in WRITERS:
         shown = WRITERS[arguments.format](segments, rater)
@@ -64,15 +63,6 @@ def spans_command(arguments: Arguments) -> int:
         shown = f"{format_table(HEADERS, [row for one in segments for row in list_spans(one)], 'text')}\n{rater}"
     say(shown)
     return 0
-
-
-def mark_segment(task: ScoringTask, i: int, alignment: Alignment, part: FittedPart[SpanSettings]) -> MarkedSegment:
-    """Return segment i of a system with the spans of its alignment."""
-    from twmd_registry.judgments.span_files import MarkedSegment
-
-    document, source = (own[i] if own else "" for own in (task.documents, task.originals))
-    place, found = (task.name, document, str(i + 1), source), alignment.error_spans(part)
-    return MarkedSegment(*place, alignment.texts[0], alignment.texts[1], found[0], found[1], alignment.score)
 
 
 def list_spans(segment: MarkedSegment) -> list[tuple[object, ...]]:
@@ -100,9 +90,8 @@ def fit_spans_command(arguments: Arguments) -> int:
 
     (scorer,) = make_scorers(arguments.asked, options_of(arguments))
     check_has_spans(scorer.requested)
-    files = {path: read_mqm(path) for path in arguments.data}
-    segments = [segment for own in files.values() for segment in own]
-    documents = [f"{path.stem}:{segment.document}" for path, own in files.items() for segment in own]
+    data = [(path.stem, segment) for path in arguments.data for segment in read_mqm(path)]
+    documents, segments = [f"{stem}:{own.document}" for stem, own in data], [own for _, own in data]
     if unknown := set(arguments.held_out) - set(documents):
         raise SpecError(f"--held-out: no document {min(unknown)!r}; {menu(min(unknown), sorted(set(documents)))}.")
     from twmd_registry.metaeval.span_agreement import differing_words, fit_spans, second_raters, span_f1
@@ -110,20 +99,15 @@ def fit_spans_command(arguments: Arguments) -> int:
 
     with progress_bar(total=len(segments)) as progress:
         scores = scorer.score(*zip(*((segment.prediction, segment.reference) for segment in segments), strict=True))
-        words = []
-        for alignment in scores.explain_all():
-            words.append(alignment.words[0])
-            if progress:
-                progress(1)
-    held = [document in arguments.held_out for document in documents]
-    used = [i for i, left_out in enumerate(held) if not left_out]
+        words = [alignment.words[0] for alignment in scores.explain_all(progress)]
+    used = [i for i, document in enumerate(documents) if document not in arguments.held_out]
     names = sorted({documents[i] for i in used})
     content = fit_spans(scorer.spec, [segments[i] for i in used], [words[i] for i in used], names)
     path = save(SPANS, content, arguments.output or SPANS.home)
     settings, rows = read_span_settings(path).content, list[tuple[object, ...]]()
-    for about, group in (("fitted on", used), ("held out", [i for i, left_out in enumerate(held) if left_out])):
-        for stem in [file.stem for file in files if group]:
-            own = [i for i in group if documents[i].startswith(f"{stem}:")]
+    for about, group in (("fitted on", used), ("held out", sorted({*range(len(data))} - {*used}))):
+        for stem in dict.fromkeys(data[i][0] for i in group):
+            own = [i for i in group if data[i][0] == stem]
             rated = [segments[i] for i in own]
             for name, pairs in (
                 (str(scorer.spec.metric), [(segments[i], find_error_spans(words[i], settings)) for i in own]),

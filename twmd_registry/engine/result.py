@@ -11,6 +11,7 @@ import numpy as np
 from twmd_registry.engine.error_spans import ErrorSpan, SpanSettings, Word, find_error_spans, require_span_settings
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.models.fitted import FittedPart
+from twmd_registry.progress import Progress
 from twmd_registry.registry.names import OUTPUTS, MetricName
 from twmd_registry.registry.signature import Signature
 
@@ -64,7 +65,7 @@ class Alignment:
     reference_shares: np.ndarray
     similarities: np.ndarray
     plans: dict[str, np.ndarray]
-    texts: tuple[str, ...] = ("", "")
+    texts: tuple[str, str] = ("", "")
     words: tuple[tuple[Word, ...], ...] = ((), ())
 
     @property
@@ -89,7 +90,7 @@ class Alignment:
         ]
         return sorted(found, key=lambda link: (-link.amount, link.hypothesis, link.reference))
 
-    def error_spans(self, part: FittedPart[SpanSettings] | None = None) -> tuple[tuple[ErrorSpan, ...], ...]:
+    def error_spans(self, part: FittedPart[SpanSettings] | None = None) -> tuple[tuple[ErrorSpan, ...], tuple[ErrorSpan, ...]]:
         """Return where an error is: spans of the hypothesis, and spans of the reference that it does not say.
 
         Args:
@@ -324,10 +325,15 @@ class ScoreSet:
         """
         return self._explain([segment], reference)[0]
 
-    def explain_all(self) -> Iterator[Alignment]:
-        """Yield the alignments of all segments in their order, as `explain` gives them, `EXPLAINED` at a time."""
+    def explain_all(self, progress: Progress | None = None) -> Iterator[Alignment]:
+        """Yield the alignments of all segments in their order, as `explain` gives them, `EXPLAINED` at a time; call
+        `progress` with 1 after each.
+        """
         for first in range(0, len(self.scores), EXPLAINED):
-            yield from self._explain(range(len(self.scores))[first : first + EXPLAINED], None)
+            for alignment in self._explain(range(len(self.scores))[first : first + EXPLAINED], None):
+                yield alignment
+                if progress:
+                    progress(1)
 
     def _explain(self, segments: Sequence[int], reference: int | None) -> list[Alignment]:
         if self.explainer is None:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from itertools import permutations
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,14 +24,6 @@ LEVELS = 60
 SMOOTHINGS = (0, 1, 2, 3)
 
 
-class SpanAgreement(NamedTuple):
-    """Agreement of marked characters with people's; each from 0 to 1."""
-
-    f1: float
-    precision: float
-    recall: float
-
-
 def mark_characters(text: str, spans: Iterable[ErrorSpan]) -> np.ndarray:
     """Return 0, 1 (minor) or 2 (major) for every character of a text; of two spans the more severe counts."""
     marks = np.zeros(len(text), dtype=np.int64)
@@ -42,15 +33,15 @@ def mark_characters(text: str, spans: Iterable[ErrorSpan]) -> np.ndarray:
     return marks
 
 
-def span_f1(pairs: Iterable[tuple[MarkedSegment, Iterable[ErrorSpan]]]) -> SpanAgreement:
-    """Compare other spans with those of every segment."""
+def span_f1(pairs: Iterable[tuple[MarkedSegment, Iterable[ErrorSpan]]]) -> tuple[float, float, float]:
+    """Return F1, precision and recall, from 0 to 1, of other spans than those of every segment."""
     right = marked = rated = 0.0
     for segment, spans in pairs:
         people, ours = mark_characters(segment.prediction, segment.spans), mark_characters(segment.prediction, spans)
         both = (people > 0) & (ours > 0)
         right += both.sum() - 0.5 * (both & (people != ours)).sum()
         marked, rated = marked + (ours > 0).sum(), rated + (people > 0).sum()
-    return SpanAgreement(2 * right / max(marked + rated, 1), right / max(marked, 1), right / max(rated, 1))
+    return 2 * right / max(marked + rated, 1), right / max(marked, 1), right / max(rated, 1)
 
 
 def second_raters(segments: Sequence[MarkedSegment]) -> list[tuple[MarkedSegment, tuple[ErrorSpan, ...]]]:

@@ -50,17 +50,13 @@ def compare_spans(scores: Sequence[Sequence[ScoreSet]], progress: Progress | Non
     `progress` is called with the number of segments done since its last call.
     """
     specs = [own.signature.spec for own in scores[0]]
-    fitted = [(k, find_span_settings(spec)) for k, spec in enumerate(specs) if spec.has_plan]
-    first = next((k for k, part in fitted if part), None)
-    if first is None:
+    fitted = ((k, find_span_settings(spec)) for k, spec in enumerate(specs) if spec.has_plan)
+    first, part = next(((k, part) for k, part in fitted if part), (0, None))
+    if part is None:
         return None
-    part = dict(fitted)[first]
-    counted: list[list[Counter[str]]] = [[] for _ in scores]
-    for own, system in zip(counted, scores, strict=True):
-        for alignment in system[first].explain_all():
-            own.append(count_kinds(alignment, alignment.error_spans(part)))
-            if progress:
-                progress(1)
+    counted = [
+        [count_kinds(own, own.error_spans(part)) for own in system[first].explain_all(progress)] for system in scores
+    ]
     rows = []
     for kind in KINDS:
         cells = [f"{sum(segment[kind] for segment in counted[0])}"]
@@ -69,7 +65,7 @@ def compare_spans(scores: Sequence[Sequence[ScoreSet]], progress: Progress | Non
             gone, new = (sum(max(0, sign * change) for change in changes) for sign in (-1, 1))
             cells.append(f"{sum(segment[kind] for segment in other)}\n{gone} gone, {new} new")
         rows.append((kind, cells))
-    return {"rows": rows, "by": f"{scores[0][first].signature} spans:{part and part.hash}"}
+    return {"rows": rows, "by": f"{scores[0][first].signature} spans:{part.hash}"}
 
 
 def mark_texts(alignment: Alignment) -> list[tuple[str, list[tuple[str, str, str]]]]:
