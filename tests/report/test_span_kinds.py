@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import re
+
 import pytest
 
 import twmd_registry
@@ -39,11 +42,13 @@ def test_errors_of_the_first_system_that_another_does_not_make_are_gone() -> Non
         assert compare_spans([scores[0][:1]]) is None
 
 
-def test_marked_parts_of_a_text_joined_are_the_text() -> None:
-    alignment = twmd_registry.score([FIRST[0]], [REFERENCES[0]]).explain(0)
-    (name, parts), (other, _) = mark_texts(alignment)
-    assert ((name, other), "".join(text for text, *_ in parts)) == (("hypothesis", "reference"), FIRST[0])
-    assert [text for text, severity, _ in parts if severity] == ["night"]
+def test_spans_are_marked_in_the_texts_of_a_page() -> None:
+    alignment = twmd_registry.score([f"<b>{FIRST[0]}\u202e"], [REFERENCES[0]]).explain(0)
+    (name, text, spans), (other, *_) = mark_texts(alignment)
+    assert ((name, other), text) == (("hypothesis", "reference"), alignment.texts[0])
+    assert "night" in [text[span.start : span.end] for span in spans]
     page = heat_maps(alignment)
-    assert "error span, badness" in page
+    assert "error span, badness 0." in page
     assert ">night</span>" in page
+    (shown,) = re.findall('<p class="marked">hypothesis: <span dir="auto">(.*?)</span></p>', page)
+    assert html.unescape(re.sub("<[^>]*>", "", shown)) == text.replace("\u202e", "\\u202e")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import regex
@@ -60,6 +60,10 @@ class ErrorSpan(NamedTuple):
     badness: float | None = None
 
 
+ErrorSpans: TypeAlias = tuple[ErrorSpan, ...]
+"""Those of a text, in its order."""
+
+
 class SpanSettings(NamedTuple):
     """Fitted settings of spans.
 
@@ -99,6 +103,7 @@ def word_costs(text: str, offsets: np.ndarray, losses: np.ndarray) -> tuple[Word
 
     `offsets` are where tokens begin and end in the text, shape (U, 2), and `losses` what they lose, shape (U,).
     """
+    offsets, losses = (values[offsets[:, 1] > offsets[:, 0]] for values in (offsets, losses))  # not the special ones
     words = np.array(list(place_words(text)), dtype=np.int64).reshape(-1, 2)
     first = np.searchsorted(words[:, 1], offsets[:, 0], side="right")
     last = np.searchsorted(words[:, 0], offsets[:, 1], side="left")
@@ -122,7 +127,7 @@ def smooth(words: Sequence[Word], radius: int) -> np.ndarray:
     return np.where(known, sums / np.where(known, weights, 1.0), np.nan)
 
 
-def find_error_spans(words: Sequence[Word], settings: SpanSettings) -> tuple[ErrorSpan, ...]:
+def find_error_spans(words: Sequence[Word], settings: SpanSettings) -> ErrorSpans:
     """Return the runs of words that are at least as bad as `settings` say, in the order of the text; a run with a major
     word is major as a whole.
     """

@@ -241,8 +241,8 @@ class PipelineRun:
                 places = [own % len(encoded.ids) for own in positions_of(view, tokens, units, item)]
                 read.append(tuple(" ".join(self._encoder.decode_tokens(encoded.ids[own].tolist())) for own in places))
                 offsets = self._encoder.offsets(text, spec.limit, spec.stride)
-                spans = [_span_of(offsets[(own - starts[items.row[item]]).tolist()]) for own in places]
-                words.append(word_costs(text, np.array(spans, dtype=np.int64).reshape(-1, 2), loss))
+                at = [place - starts[items.row[item]] for own in places for place in own.tolist()]
+                words.append(word_costs(text, offsets[at], np.repeat(loss, list(map(len, places)))))
             found.append(
                 {
                     "hypothesis": read[0],
@@ -315,12 +315,6 @@ class PipelineRun:
         )
         texts = [self._pairs.texts[i] for i in different]
         return self._total(lambda: torch.from_numpy(count_documents(self._encoder, texts, times, self._spec))).numpy()
-
-
-def _span_of(offsets: np.ndarray) -> tuple[int, int]:
-    """Return where some tokens begin and end together, (0, 0) for special tokens; from a shape (n, 2)."""
-    offsets = offsets[offsets[:, 1] > offsets[:, 0]]
-    return (int(offsets[:, 0].min()), int(offsets[:, 1].max())) if len(offsets) else (0, 0)
 
 
 def _align_items(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.engine.error_spans import ErrorSpan, SpanSettings, Word, find_error_spans, require_span_settings
+from twmd_registry.engine.error_spans import ErrorSpans, SpanSettings, Word, find_error_spans, require_span_settings
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.models.fitted import FittedPart
 from twmd_registry.progress import Progress
@@ -90,7 +90,7 @@ class Alignment:
         ]
         return sorted(found, key=lambda link: (-link.amount, link.hypothesis, link.reference))
 
-    def error_spans(self, part: FittedPart[SpanSettings] | None = None) -> tuple[tuple[ErrorSpan, ...], tuple[ErrorSpan, ...]]:
+    def error_spans(self, part: FittedPart[SpanSettings] | None = None) -> tuple[ErrorSpans, ErrorSpans]:
         """Return where an error is: spans of the hypothesis, and spans of the reference that it does not say.
 
         Args:

@@ -54,14 +54,11 @@ def flags_of_documents(flags: TextFlags, sentences: list[list[int]]) -> TextFlag
 
 
 def match_sentences(hyp: np.ndarray, ref: np.ndarray) -> list[Link]:
-    """Return the links, in order, with the largest sum of ``cos - b``, by dynamic programming in O(nm).
+    """Return the links, in order, with the largest sum of ``cos - b``, by dynamic programming in O(nm), from the summed
+    token vectors of every sentence, shapes (n, D) and (m, D).
 
     Links are monotone and share no sentence. ``cos`` is that of the summed vectors of both sides; b is the mean cosine
     of two sentences neither of which is the other's best match, so that unrelated sentences stay unmatched.
-
-    Args:
-        hyp: The sum of the token vectors of each sentence of the prediction; shape (n, D).
-        ref: The same of the reference; shape (m, D).
     """
     n, m, cosines = len(hyp), len(ref), _cosines(hyp, ref)
     unrelated = (cosines < cosines.max(axis=1, keepdims=True)) & (cosines < cosines.max(axis=0, keepdims=True))

@@ -12,7 +12,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twmd_registry.engine.error_spans import ErrorSpan, Severity
+from twmd_registry.engine.error_spans import ErrorSpan, ErrorSpans, Severity
 from twmd_registry.errors import FileError, no_column
 from twmd_registry.judgments.reader import read_csv
 
@@ -43,8 +43,8 @@ class MarkedSegment(NamedTuple):
     source: str
     prediction: str
     reference: str
-    spans: tuple[ErrorSpan, ...]
-    missing: tuple[ErrorSpan, ...] = ()
+    spans: ErrorSpans
+    missing: ErrorSpans = ()
     score: float | None = None
     rater: str = ""
 

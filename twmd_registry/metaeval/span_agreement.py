@@ -13,7 +13,15 @@ from itertools import permutations
 
 import numpy as np
 
-from twmd_registry.engine.error_spans import ErrorSpan, SpanSettings, Word, find_error_spans, place_words, smooth
+from twmd_registry.engine.error_spans import (
+    ErrorSpan,
+    ErrorSpans,
+    SpanSettings,
+    Word,
+    find_error_spans,
+    place_words,
+    smooth,
+)
 from twmd_registry.errors import InputError
 from twmd_registry.judgments.span_files import MarkedSegment
 from twmd_registry.registry.members import write_members
@@ -44,7 +52,7 @@ def span_f1(pairs: Iterable[tuple[MarkedSegment, Iterable[ErrorSpan]]]) -> tuple
     return 2 * right / max(marked + rated, 1), right / max(marked, 1), right / max(rated, 1)
 
 
-def second_raters(segments: Sequence[MarkedSegment]) -> list[tuple[MarkedSegment, tuple[ErrorSpan, ...]]]:
+def second_raters(segments: Sequence[MarkedSegment]) -> list[tuple[MarkedSegment, ErrorSpans]]:
     """Pair every segment with the spans of each other person who rated the same translation, maybe of another system's
     output: their `span_f1` is what people reach.
     """
@@ -55,7 +63,7 @@ def second_raters(segments: Sequence[MarkedSegment]) -> list[tuple[MarkedSegment
     return [(segment, other.spans) for segment, other in pairs if segment.rater != other.rater]
 
 
-def differing_words(prediction: str, reference: str) -> tuple[ErrorSpan, ...]:
+def differing_words(prediction: str, reference: str) -> ErrorSpans:
     """Mark the words of a prediction that `difflib` aligns with none of the reference's, as major: the baseline."""
     own, theirs = ([text[slice(*place)] for place in place_words(text)] for text in (prediction, reference))
     matched = np.zeros(len(own), dtype=bool)

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from twmd_registry.engine.error_spans import ErrorSpan, find_span_settings, place_words
+from twmd_registry.engine.error_spans import ErrorSpan, ErrorSpans, find_span_settings, place_words
 from twmd_registry.engine.result import Alignment, ScoreSet
-from twmd_registry.errors import visible
 from twmd_registry.progress import Progress
 
 PHRASE = 4
@@ -68,18 +67,8 @@ def compare_spans(scores: Sequence[Sequence[ScoreSet]], progress: Progress | Non
     return {"rows": rows, "by": f"{scores[0][first].signature} spans:{part.hash}"}
 
 
-def mark_texts(alignment: Alignment) -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """Return the name of both texts and their parts in order: text, severity (empty outside spans) and badness; nothing
-    where no thresholds were fitted for the metric.
-    """
+def mark_texts(alignment: Alignment) -> list[tuple[str, str, ErrorSpans]]:
+    """Return the name of both texts, the text and its spans; nothing where no thresholds were fitted for the metric."""
     part = find_span_settings(alignment.signature.spec)
-    sides = zip(("hypothesis", "reference"), alignment.texts, alignment.error_spans(part), strict=True) if part else ()
-    marked = []
-    for name, text, spans in sides:
-        parts, place = [], 0
-        for span in spans:
-            parts.append((visible(text[place : span.start]), "", ""))
-            parts.append((visible(text[span.start : span.end]), str(span.severity), f"{span.badness:.3f}"))
-            place = span.end
-        marked.append((name, [*parts, (visible(text[place:]), "", "")]))
-    return marked
+    names = ("hypothesis", "reference")
+    return list(zip(names, alignment.texts, alignment.error_spans(part), strict=True)) if part else []
