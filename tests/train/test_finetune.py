@@ -63,6 +63,8 @@ def test_metric_against_the_source_is_trained_as_it_scores(tiny: str, tmp_path: 
         found = finetune(plan, tmp_path / "adapter", options=CPU)
     assert found.best is not None
     assert "|against:source|" in found.signature
+    card = (tmp_path / "adapter" / "README.md").read_text(encoding="utf-8")
+    assert "    twmd score -i out.txt --src source.txt -m twmd --set " in card
     dev = data[1].rated
     scores = np.array(twmd_registry.scorer("twmd", **found.keys).score(dev.predictions, sources=dev.source).scores)
     groups = np.array(dev.group)

@@ -111,7 +111,8 @@ def save_documents(
     if requested.adapter and "model" in keys:
         keys |= {"model": files.name}
     shown = " ".join(f"{key}={value}" for key, value in keys.items()).replace(str(folder.resolve()), "FOLDER")
-    values |= {"metric": requested.metric, "title": CATALOGUE[requested.metric].title, "keys": shown}
+    texts = "-i out.txt --src source.txt" if requested.against == "source" else "ref.txt -i out.txt"
+    values |= {"metric": requested.metric, "title": CATALOGUE[requested.metric].title, "keys": shown, "texts": texts}
     library = "peft" if requested.adapter else "transformers"
     write_card(folder, template, f"{files.name}@{files.fingerprint}", scorer.signature, values, library=library)
 
