@@ -90,26 +90,25 @@ def test_data_set_is_read_with_its_own_columns(name: str, hub: list[tuple[str, s
 
 
 @pytest.mark.parametrize(
-    ("asked", "row", "words"),
+    ("name", "row", "words"),
     [
-        (("mteb/summeval/fluency",), ROWS["mteb/summeval None"][0] | {"fluency": [1.0]}, "of 2 texts and 1 ratings"),
-        (("glue/stsb", "test"), ROWS["nyu-mll/glue stsb"][1], "glue/stsb, split test holds no rated segment"),
-        (("glue/stsb",), {"text1": "a", "label": 1.0}, "glue/stsb on the Hub has no column 'sentence1'"),
+        ("mteb/summeval/fluency", ROWS["mteb/summeval None"][0] | {"fluency": [1.0]}, "of 2 texts and 1 ratings"),
+        ("glue/stsb", ROWS["nyu-mll/glue stsb"][1], "glue/stsb, split validation holds no rated segment"),
+        ("glue/stsb", {"text1": "a", "label": 1.0}, "glue/stsb on the Hub has no column 'sentence1'"),
     ],
 )
 def test_damaged_data_set_is_refused(
-    asked: tuple[str, ...],
+    name: str,
     row: dict[str, Any],
     words: str,
     hub: list[tuple[str, str | None, str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    name, *split = asked
-    repo, config, usual = HUB[name][:3]
+    repo, config, split = HUB[name][:3]
     monkeypatch.setitem(ROWS, f"{repo} {config}", [row])
     with pytest.raises(FileError, match=words):
-        read_hub(*asked)
-    assert hub == [(repo, config, *(split or [usual]))]
+        read_hub(name)
+    assert hub == [(repo, config, split)]
 
 
 def test_every_data_set_of_the_study_is_on_the_hub() -> None:

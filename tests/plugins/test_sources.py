@@ -64,13 +64,13 @@ def test_evaluations_of_a_trainer_compare_with_sources(wanted: dict[str, Any]) -
     panel = make_panel([twmd_registry.scorer("twmd", against="both")])
     rows = EvaluationRows(REFERENCES, lambda _data: SOURCES)
     rows.dataset = PREDICTIONS
-    found = panel.score(PREDICTIONS, rows.references_of(REFERENCES), rows.sources_of(REFERENCES))
+    found = panel.score(PREDICTIONS, rows.texts_of("references", REFERENCES), rows.texts_of("sources", REFERENCES))
     assert found.values["twmd"] == pytest.approx(wanted["both"]["twmd"], abs=1e-6)
-    assert EvaluationRows(None).sources_of(REFERENCES) is None
+    assert EvaluationRows(None).texts_of("sources", REFERENCES) is None
     with pytest.raises(SpecError, match="sources must be a list"):
         EvaluationRows(None, "text")
     with pytest.raises(InputError, match="1 sources for an evaluation set of 2 rows"):
-        EvaluationRows(None, SOURCES[:1]).sources_of(REFERENCES)
+        EvaluationRows(None, SOURCES[:1]).texts_of("sources", REFERENCES)
 
 
 def test_service_compares_with_sources(wanted: dict[str, Any]) -> None:

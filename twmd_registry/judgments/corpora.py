@@ -134,7 +134,13 @@ def read_sts(folder: Path) -> RatedSegments:
     per line; empty is unrated). A subset of which only one of the two files is there (STS13's SMT is distributed
     without its sentences) is left out, named and counted.
     """
-    sentences, ratings = _find(folder, SENTENCES), _find(folder, RATINGS)
+    sentences, ratings = (
+        {path.name.removeprefix(prefix).removesuffix(".txt"): path for path in folder.glob(f"{prefix}*.txt")}
+        for prefix in (SENTENCES, RATINGS)
+    )
+    for prefix, files in ((SENTENCES, sentences), (RATINGS, ratings)):
+        if not files:
+            raise FileError(f"{folder} holds no {prefix}SUBSET.txt; expected the folder of a year of STS.")
     rows: list[RatedRow] = []
     for subset in sorted(sentences.keys() | ratings.keys()):
         if subset in sentences and subset in ratings:
@@ -145,14 +151,6 @@ def read_sts(folder: Path) -> RatedSegments:
         warn(f"{folder}: {subset} has no {missing}; left out with its {lines} lines.")
         rows += [RatedRow(subset, place=f"{subset}, row {number}") for number in range(1, lines + 1)]
     return gather(rows, folder)
-
-
-def _find(folder: Path, prefix: str) -> dict[str, Path]:
-    """Find the files of one kind, by subset."""
-    result = {path.name.removeprefix(prefix).removesuffix(".txt"): path for path in folder.glob(f"{prefix}*.txt")}
-    if not result:
-        raise FileError(f"{folder} holds no {prefix}SUBSET.txt; expected the folder of a year of STS.")
-    return result
 
 
 def _read_subset(subset: str, sentences: Path, ratings: Path) -> list[RatedRow]:

@@ -9,7 +9,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -201,28 +201,33 @@ HUB: dict[str, HubData] = {
 """What can be read by name."""
 
 
-def read_hub(name: str, split: str | None = None) -> RatedSegments:
+def read_hub(name: str) -> RatedSegments:
     """Read a data set from the Hub, or from its cache, by a name of `HUB`; rows without text or rating are left out."""
     if name not in HUB:
         raise FileError(f"no data set is called {name!r} here; {menu(name, HUB)}.")
     wanted = HUB[name]
-    rows = (row for row in _load(name, wanted, split or wanted.split) if wanted.keep(row))
+    prediction, _, rating = wanted.columns
+    rows = list[Mapping[str, Any]]()
     try:
-        single = (row for whole in rows for row in _unfold(whole, wanted, name))
-        read = [_read(row, number, wanted, name) for number, row in enumerate(single, 1)]
+        for row in filter(wanted.keep, _load(name, wanted)):
+            texts, ratings = (row[column] if wanted.several else [row[column]] for column in (prediction, rating))
+            if len(texts) != len(ratings):
+                raise FileError(f"{name} on the Hub has a row of {len(texts)} texts and {len(ratings)} ratings.")
+            rows += [row | {prediction: text, rating: own} for text, own in zip(texts, ratings, strict=True)]
+        read = [_read(row, number, wanted, name) for number, row in enumerate(rows, 1)]
     except KeyError as error:
         raise FileError(f"{name} on the Hub has no column {error}; its form has changed.") from error
-    return gather(read, f"{name}, split {split or wanted.split}")
+    return gather(read, f"{name}, split {wanted.split}")
 
 
-def _load(name: str, wanted: HubData, split: str) -> Any:
+def _load(name: str, wanted: HubData) -> Any:
     import datasets
 
     client = logging.getLogger("huggingface_hub")
     before = client.level
     client.setLevel(logging.ERROR)  # or every try without a network is a line
     try:
-        return datasets.load_dataset(wanted.repo, wanted.config, split=split)
+        return datasets.load_dataset(wanted.repo, wanted.config, split=wanted.split)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:  # no network, or a damaged cache
         first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise FileError(
@@ -231,18 +236,6 @@ def _load(name: str, wanted: HubData, split: str) -> Any:
         ) from error
     finally:
         client.setLevel(before)
-
-
-def _unfold(row: Mapping[str, Any], wanted: HubData, name: str) -> Iterator[Mapping[str, Any]]:
-    """Yield a row per prediction."""
-    if not wanted.several:
-        yield row
-        return
-    prediction, _, rating = wanted.columns
-    if len(row[prediction]) != len(row[rating]):
-        raise FileError(f"{name} on the Hub has a row of {len(row[prediction])} texts and {len(row[rating])} ratings.")
-    for text, value in zip(row[prediction], row[rating], strict=True):
-        yield {**row, prediction: text, rating: value}
 
 
 def _read(row: Mapping[str, Any], number: int, wanted: HubData, name: str) -> RatedRow:

@@ -103,7 +103,11 @@ class Reproduction:
     def text(self, suffix: str) -> str:
         """Write the table in a form of `FORMATS`; ``tsv`` has a line per number, ours in full."""
         if suffix == "tsv" and not self.experiment.vary:
-            return as_text(self._numbers(), FORMATS[suffix])
+            lines = [
+                tuple(_in_full(own) if isinstance(own, float) else str(own) for own in line.values())
+                for line in self._lines()
+            ]
+            return as_text(TextTable(self.title, tuple(next(self._lines())), lines), FORMATS[suffix])
         return as_text(self.table(), FORMATS[suffix])
 
     def as_dict(self) -> dict[str, Any]:
@@ -125,7 +129,7 @@ class Reproduction:
                 "paper": [row._asdict() for row in self.experiment.printed],
             }
         else:
-            own = {"rows": [dict(zip(self._header, line, strict=True)) for line in self._lines()]}
+            own = {"rows": list(self._lines())}
         signatures = {
             setting.label: signature for setting, signature in zip(self.settings, self.signatures, strict=True)
         }
@@ -154,25 +158,11 @@ class Reproduction:
             for _, *statistics in self.experiment.columns.values()
         ]
 
-    def _numbers(self) -> TextTable:
-        """Lay out a line per number, empty where there is none."""
-        lines = [
-            tuple(_in_full(cell) if isinstance(cell, float) else str(cell) for cell in line) for line in self._lines()
-        ]
-        return TextTable(self.title, self._header, lines)
-
-    @property
-    def _models(self) -> list[str]:
-        return list(dict.fromkeys(row.model for row in self.experiment.printed))
-
-    @property
-    def _header(self) -> tuple[str, ...]:
-        return ("metric", "layer", "column", "segments", "statistic", HERE, *self._models, "difference")
-
-    def _lines(self) -> Iterator[tuple[str | int | float, ...]]:
-        """Yield a line per number, by `_header`; NaN where there is none."""
-        undefined = (math.nan,) * len(self.experiment.cells)
-        printed, models = self.experiment.printed, self._models
+    def _lines(self) -> Iterator[dict[str, str | int | float]]:
+        """Yield a line per number, by head; NaN where there is none."""
+        undefined, printed = (math.nan,) * len(self.experiment.cells), self.experiment.printed
+        models = list(dict.fromkeys(row.model for row in printed))
+        heads = ("metric", "layer", "column", "segments", "statistic", HERE, *models, "difference")
         for metric in dict.fromkeys(row.metric for row in (*printed, *self.rows)):
             ours = [row for row in self.rows if row.metric == metric] or [ExperimentRow(metric, HERE, "", undefined)]
             for i, row in enumerate(ours):
@@ -184,11 +174,12 @@ class Reproduction:
                 difference = _difference(row, paper) if paper else undefined
                 for c, cell in enumerate(self.experiment.cells):
                     numbers = (row.values[c], *(values[c] for (values,) in theirs), difference[c])
-                    yield (metric, row.layer, cell.column, self.segments[cell.column], cell.statistic, *numbers)
+                    place = (row.layer, cell.column, self.segments[cell.column], cell.statistic)
+                    yield dict(zip(heads, (metric, *place, *numbers), strict=True))
         for layer, (_, taus) in self.rank_agreement().items():
             for cell, tau in zip(self.experiment.cells, taus, strict=True):
-                place = (cell.column, self.segments[cell.column], cell.statistic)
-                yield (AGREEMENT, layer, *place, tau, *[math.nan] * (len(models) + 1))
+                place = (layer, cell.column, self.segments[cell.column], cell.statistic)
+                yield dict(zip(heads, (AGREEMENT, *place, tau, *[math.nan] * (len(models) + 1)), strict=True))
 
     def _by_axis(self) -> TextTable:
         *others, _ = self.experiment.vary

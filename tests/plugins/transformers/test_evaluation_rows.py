@@ -51,41 +51,41 @@ class TestCount:
 
 class TestReferences:
     def test_references_default_to_the_labels(self) -> None:
-        assert EvaluationRows(None).references_of(LABELS) == LABELS
+        assert EvaluationRows(None).texts_of("references", LABELS) == LABELS
 
     def test_list_of_references_is_refused_for_a_second_evaluation_set(self) -> None:
         rows = EvaluationRows(["x", "y", "z"])
-        assert rows.references_of(LABELS) == ["x", "y", "z"]
-        assert rows.references_of(LABELS) == ["x", "y", "z"]
+        assert rows.texts_of("references", LABELS) == ["x", "y", "z"]
+        assert rows.texts_of("references", LABELS) == ["x", "y", "z"]
         with pytest.raises(InputError, match=r"other labels before: two evaluation sets\?.*dict \{split: references\}"):
-            rows.references_of(["a", "b", "d"])
+            rows.texts_of("references", ["a", "b", "d"])
         with pytest.raises(InputError, match="3 references for an evaluation set of 2 rows"):
-            rows.references_of(["a", "b"])
+            rows.texts_of("references", ["a", "b"])
 
     def test_dict_of_references_is_selected_by_split(self) -> None:
         rows = EvaluationRows({"news": [["x"], ["y", "y2"], ["z"]], "talk": ["u", "v", "w"]})
         with pytest.raises(SpecError, match="give the compute_metrics object in callbacks"):
-            rows.references_of(LABELS)
+            rows.texts_of("references", LABELS)
         for split, wanted in (("news", [["x"], ["y", "y2"], ["z"]]), ("talk", ["u", "v", "w"])):
             rows.watch(SplitDataset(split), in_order=True)
-            assert rows.references_of([f"{label} {split}" for label in LABELS]) == wanted
+            assert rows.texts_of("references", [f"{label} {split}" for label in LABELS]) == wanted
         with pytest.raises(InputError, match="references of 'talk' were used for rows with other labels"):
-            rows.references_of(LABELS)
+            rows.texts_of("references", LABELS)
         rows.watch(SplitDataset("tal"), in_order=True)
         with pytest.raises(SpecError, match="did you mean 'talk'"):
-            rows.references_of(LABELS)
+            rows.texts_of("references", LABELS)
         rows.watch(SplitDataset(None), in_order=True)
         with pytest.raises(SpecError, match="does not say which split it is: give a function"):
-            rows.references_of(LABELS)
+            rows.texts_of("references", LABELS)
 
     def test_reference_function_receives_the_data_set(self) -> None:
         rows = watched_rows(lambda dataset: dataset.own, SimpleNamespace(own=["x", "y", "z"]))
-        assert rows.references_of(LABELS) == ["x", "y", "z"]
+        assert rows.texts_of("references", LABELS) == ["x", "y", "z"]
         with pytest.raises(SpecError, match="give the compute_metrics object in callbacks"):
-            EvaluationRows(lambda dataset: dataset.own).references_of(LABELS)
+            EvaluationRows(lambda dataset: dataset.own).texts_of("references", LABELS)
 
     def test_references_of_missing_rows_are_left_out(self) -> None:
-        assert watched_rows(["x", "y", "z"], SplitDataset("x")).references_of(LABELS[:2]) == ["x", "y"]
+        assert watched_rows(["x", "y", "z"], SplitDataset("x")).texts_of("references", LABELS[:2]) == ["x", "y"]
 
     def test_reordered_rows_are_refused_with_a_list_of_references(self) -> None:
         EvaluationRows(None).watch(SplitDataset("x"), in_order=False)

@@ -37,19 +37,19 @@ class EvaluationRows:
 
     def __init__(self, references: References, sources: References = None) -> None:
         """Keep the references and sources, as for `RegistryCallback`; refuse other types."""
-        for what, texts in (("references", references), ("sources", sources)):
+        self._given: dict[str, Any] = {"references": references, "sources": sources}
+        for what, texts in self._given.items():
             if isinstance(texts, (str, bytes)) or not (texts is None or callable(texts) or hasattr(texts, "__len__")):
                 raise SpecError(
                     f"{what} must be a list, a dict of lists by split, a function of the data set, or None; got "
                     f"{texts!r:.60}."
                 )
-        self._references, self._sources = references, sources
         self._labels_of: dict[str, str] = {}
         self.dataset: Any = None
 
     def watch(self, dataset: Any, *, in_order: bool) -> None:
         """Set the data set that is evaluated; refuse rows in another order than its own, where references go by it."""
-        if not in_order and (self._references is not None or self._sources is not None):
+        if not in_order and any(texts is not None for texts in self._given.values()):
             raise SpecError(
                 "grouping by length evaluates rows in another order than the data set's: turn it off, or give "
                 "references=None, which takes the labels as references."
@@ -83,55 +83,43 @@ class EvaluationRows:
             )
         return min(received, size)
 
-    def references_of(self, labels: Sequence[str]) -> Rows:
-        """Return the references of the rows, of which there are as many as decoded labels; refuse those of an unknown
-        evaluation set, of another number of rows, or of a split with other labels before.
+    def texts_of(self, what: str, labels: Sequence[str]) -> Rows | None:
+        """Return the ``references``, by default the decoded labels, or the ``sources`` of the rows.
+
+        Refuses an unknown evaluation set, one of another number of rows, or a split with other labels before.
         """
-        return labels if self._references is None else self._texts_of("references", self._references, labels)
-
-    def sources_of(self, labels: Sequence[str]) -> Rows | None:
-        """Return the sources of the rows likewise, None where there are none."""
-        return None if self._sources is None else self._texts_of("sources", self._sources, labels)
-
-    def _texts_of(self, what: str, given: Any, labels: Sequence[str]) -> Rows:
-        name, references = "", given
-        if callable(references):
-            references = references(self._known_dataset())
-        elif isinstance(references, Mapping):
-            name = self._split(references)
-            references = references[name]
+        given = self._given[what]
+        name, texts = "", given
+        if self.dataset is None and (callable(given) or isinstance(given, Mapping)):
+            raise SpecError(
+                "references by split or function need the data set: give the compute_metrics object in callbacks, too."
+            )
+        if given is None:
+            return labels if what == "references" else None
+        if callable(given):
+            texts = given(self.dataset)
+        elif isinstance(given, Mapping):
+            split = getattr(self.dataset, "split", None)
+            if split is None:
+                raise SpecError(
+                    "references are given by split, but the evaluation set does not say which split it is: give a "
+                    "function of the data set."
+                )
+            name = str(split)
+            if name not in given:
+                raise SpecError(f"there are no references of the split {name!r}; {menu(name, given)}.")
+            texts = given[name]
         size = len(self.dataset) if hasattr(self.dataset, "__len__") else len(labels)
         of_name = name and f" of {name!r}"
-        if len(references) != size:
-            raise InputError(
-                f"there are {len(references)} {what}{of_name} for an evaluation set of {size} rows. {_SEVERAL}"
-            )
+        if len(texts) != size:
+            raise InputError(f"there are {len(texts)} {what}{of_name} for an evaluation set of {size} rows. {_SEVERAL}")
         digest = hashlib.sha256(json.dumps(list(labels)).encode()).hexdigest()
         if not callable(given) and self._labels_of.setdefault(name, digest) != digest:
             raise InputError(
                 f"the {what}{of_name} were used for rows with other labels before: two evaluation sets? {_SEVERAL}"
             )
-        rows: Rows = references[: len(labels)]
+        rows: Rows = texts[: len(labels)]
         return rows
-
-    def _known_dataset(self) -> Any:
-        if self.dataset is None:
-            raise SpecError(
-                "references by split or function need the data set: give the compute_metrics object in callbacks, too."
-            )
-        return self.dataset
-
-    def _split(self, references: Mapping[str, Rows]) -> str:
-        """Return the name of the data set's split."""
-        split = getattr(self._known_dataset(), "split", None)
-        if split is None:
-            raise SpecError(
-                "references are given by split, but the evaluation set does not say which split it is: give a "
-                "function of the data set."
-            )
-        if str(split) not in references:
-            raise SpecError(f"there are no references of the split {str(split)!r}; {menu(str(split), references)}.")
-        return str(split)
 
 
 def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
@@ -263,7 +251,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             return {}
         number = self._rows.count(len(predictions))
         try:
-            references, sources = self._rows.references_of(labels[:number]), self._rows.sources_of(labels[:number])
+            references, sources = (self._rows.texts_of(what, labels[:number]) for what in ("references", "sources"))
             self._latest = self.panel.score(predictions[:number], references, sources)
         finally:
             if self._offload is not None:
