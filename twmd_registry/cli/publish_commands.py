@@ -90,9 +90,7 @@ def verify_command(arguments: Arguments) -> int:
 
 
 def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
-    """Find the references, the systems' files and the sources that a record names, in the working folder or beside
-    the record.
-    """
+    """Find the references, systems' files and sources that a record names, here or beside the record."""
     roles = {"references": "--refs", "sources": "--src"}
     wanted = [(roles[file.role], file.name, {file.sha256}) for file in record.inputs if file.role in roles]
     predictions = [file for file in record.inputs if file.role == "predictions"]

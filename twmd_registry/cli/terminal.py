@@ -153,10 +153,7 @@ class ProgressBar:
 def progress_bar(
     unit: str = "segments", total: int | None = None, first: str = "loading the model"
 ) -> Iterator[ProgressBar | None]:
-    """Show a bar when stderr is a terminal and the work takes long.
-
-    ``first`` is shown until the first unit is done. Without a total, `ProgressBar.expect` adds it later.
-    """
+    """Show a bar, with ``first`` until the first unit is done, when stderr is a terminal and the work takes long."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -201,9 +201,8 @@ def read_mrpc(path: Path) -> RatedSegments:
 
 
 def read_qqp(path: Path) -> RatedSegments:
-    """Read the Quora Question Pairs, tab-separated, with their fields in quotes (Quora's file) or without (GLUE's).
-
-    Both files hold rows without a question or of fewer fields; they are dropped.
+    """Read the Quora Question Pairs, tab-separated, with fields in quotes (Quora's) or without (GLUE's); drop broken
+    rows.
     """
     plain = read_lines(path)
     # In Quora's file a question may go on over a line's end, between quotes; in GLUE's a quote is a letter.

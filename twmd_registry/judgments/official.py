@@ -32,10 +32,9 @@ Output = tuple[LanguagePair, str, str, list[str], list[str]]
 
 
 class OfficialScores(NamedTuple):
-    """A metric's published scores of rated segments, and the hash of their files.
+    """A metric's published scores of rated segments, the hash of their files, and its published scores of systems.
 
-    `systems` has a score per group (a language pair, or a domain or document of it) and system, where it is published;
-    these need not be means.
+    Those are by group (a language pair, or a domain or document of it) and system, and need not be means.
     """
 
     name: str
@@ -144,10 +143,7 @@ def _systems_of(files: dict[str, Path], pairs: dict[str, LanguagePair]) -> froze
 
 
 def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[dict[tuple[str, str], float]]:
-    """Return the published scores of every metric's systems by group and system; none for a metric of ours.
-
-    A warning names systems without a published score, for which means of their segments stand.
-    """
+    """Return every metric's published scores of systems by group and system; warn of those that only have means."""
     derived, result = defaultdict[tuple[tuple[str, str], ...], list[str]](list), list[dict[tuple[str, str], float]]()
     for metric in metrics:
         scores = dict[tuple[str, str], float]()
@@ -191,12 +187,11 @@ def read_outputs(folder: Path) -> list[Output]:
 def submission_files(
     name: str, year: str, outputs: Sequence[Output], scores: Sequence[tuple[float, Sequence[float]]]
 ) -> dict[str, str]:
-    """Return the files of a submission, by path.
+    """Return the files of a submission, by path; `scores` has, by output, the score of all segments and of each.
 
     ``NAME.sys.score`` and ``NAME.seg.score`` are tables of the shared task: metric, language pair, test set, domain,
     (document,) reference, system, (segment number,) score; a domain's score of a system is the mean of its segments.
-    ``metric-scores/PAIR/NAME-REFERENCE.{sys,domain,seg}.score`` are what mt-metrics-eval reads. `scores` has, by
-    output, the score of all segments and of each. Without documents, all segments are of the domain `ALL`.
+    ``metric-scores/PAIR/NAME-REFERENCE.{sys,domain,seg}.score`` are what mt-metrics-eval reads.
     """
     files: dict[str, list[tuple[object, ...]]] = {f"{name}.sys.score": [], f"{name}.seg.score": []}
     for (pair, reference, system, *_), (score, segments) in zip(outputs, scores, strict=True):

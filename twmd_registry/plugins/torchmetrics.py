@@ -204,9 +204,7 @@ def make_rows(
     positions: torch.Tensor | Sequence[int] | int | None,
     sources: object = None,
 ) -> list[Row]:
-    """Return checked segments with their positions: a whole number from 0 each, a number alone for a single segment, or
-    None. An error names the row.
-    """
+    """Return checked segments with their positions: whole numbers from 0, one alone for a single segment, or None."""
     segments = check_segments(predictions, references, sources)
     originals: Sequence[str | None] = segments.sources or [None] * len(segments.predictions)
     if positions is None:
@@ -226,9 +224,7 @@ def make_rows(
 
 
 def write_rows(rows: Sequence[Row], device: torch.device) -> torch.Tensor:
-    """Return segments as lines of JSON in UTF-8, which can be cut and joined anywhere between lines; shape (bytes,),
-    uint8.
-    """
+    """Return segments as lines of JSON in UTF-8, which can be joined and cut between lines; shape (bytes,), uint8."""
     lines = "".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows)
     return torch.from_numpy(np.array(bytearray(lines.encode()), dtype=np.uint8)).to(device)
 

@@ -235,9 +235,7 @@ def _close_on_signals(lines: Any, loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def run_on_stdio(server: Any, limit: float) -> None:
-    """Serve on standard input and output, until a signal or the end of input; what was read before is answered first,
-    for `limit` seconds. Ends at once if the client has closed the output.
-    """
+    """Serve on standard input and output until its end or a signal; what was read is answered, for `limit` seconds."""
     from mcp import types
     from mcp.server.stdio import stdio_server
     from mcp.shared.message import SessionMessage

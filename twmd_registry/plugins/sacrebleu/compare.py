@@ -62,11 +62,9 @@ def compare_systems(
     """Compare systems (names and predictions, the baseline first) that were scored against the same references.
 
     `metrics` are, in the order of the columns, ours with their scores of these systems (on their own scale, to 1) and
-    names of SacreBLEU's (to 100), of `LEXICAL_NAMES`. With `segments` SacreBLEU's score every segment, too, which takes
-    as long as the corpus; with `documents`, one per segment, they score each as a small corpus. `keep_resamples` fills
-    `SystemScore.resampled`. `progress` is called twice for every metric: when it has scored, and when it is tested.
-    Raises what `check_resampling` does, and InputError if SacreBLEU cannot score the texts, or there is another number
-    of documents than of segments.
+    names of SacreBLEU's (to 100), of `LEXICAL_NAMES`. With `segments` SacreBLEU's score every segment, too; with
+    `documents`, one per segment, they score each as a small corpus. `keep_resamples` fills `SystemScore.resampled`.
+    `progress` is called twice for every metric: when it has scored, and when it is tested.
     """
     resampling = resampling or Resampling()
     check_resampling(resampling, len(systems), len(references))

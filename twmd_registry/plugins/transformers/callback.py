@@ -57,10 +57,7 @@ class EvaluationRows:
         self.dataset = dataset
 
     def count(self, received: int) -> int:
-        """Return how many received rows belong to the data set; the others are repeats that fill the last batches.
-
-        Several processes need the data set for that. Missing rows bring a warning.
-        """
+        """Return how many received rows belong to the data set; the others are repeats that fill the last batches."""
         several = world_size() > 1
         if self.dataset is None and several:
             raise SpecError(
@@ -168,9 +165,7 @@ OFFLOAD: dict[str, Callable[[Scorer], None]] = {"cpu": Scorer.park, "close": Sco
 
 @contextlib.contextmanager
 def _training_goes_on(lost: str) -> Iterator[None]:
-    """Turn the error of a file that cannot be written or read into a warning, which begins with what is lost: a full
-    disk does not end hours of training.
-    """
+    """Turn the error of a file into a warning, which begins with what is lost: a full disk does not end a training."""
     try:
         yield
     except FileError as error:
@@ -331,9 +326,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
                 write_evidence(folder, found, next((our.options.device for our in self.panel.ours.values()), "auto"))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Write the results of the final weights into the model card; warn if the best checkpoint was taken back and
-        its evaluation was not in this run.
-        """
+        """Write the results of the final weights, maybe of the best checkpoint, into the model card."""
         del control
         if not state.is_world_process_zero:
             return

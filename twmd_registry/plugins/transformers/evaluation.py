@@ -93,9 +93,7 @@ class MetricPanel(NamedTuple):
 
 
 def _on_first_process(work: Callable[[], T]) -> T:
-    """Call a function in the first process and return its result in every process; if it fails there, every other
-    process raises an `InputError`.
-    """
+    """Call a function in the first process and return its result, or raise its error, in every process."""
     if world_size() == 1:
         return work()
     answer: list[Any] = [None, None]
@@ -193,10 +191,7 @@ def _of_module(name: str, module: Any, segments: Segments) -> Iterator[tuple[str
 
 
 def _references_for(name: str, module: Any, segments: Segments) -> list[Any]:
-    """Return references in the form that a module takes: a text per row, or a list of texts.
-
-    A module without declared features gets texts if every row has one reference.
-    """
+    """Return references in the form that a module takes: a text per row if there is one, or a list of texts."""
     single = all(len(texts) == 1 for texts in segments.references)
     forms = getattr(module, "features", None) or []
     kinds = [form["references"] for form in (forms if isinstance(forms, list) else [forms]) if "references" in form]
@@ -264,10 +259,7 @@ def _json_lines(segments: Segments) -> str:
 
 
 def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
-    """Write scores and signatures into a model card's metadata (``model-index``); they replace those of the same sets.
-
-    A card is made where the folder has none; a `FileError` says that it cannot be read or written.
-    """
+    """Write scores and signatures into a model card's ``model-index``, in place of those of the same sets."""
     from huggingface_hub import ModelCard, ModelCardData
 
     path, new = folder / CARD, [result for evaluation in evaluations for result in _results(evaluation)]
