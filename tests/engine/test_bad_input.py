@@ -17,7 +17,7 @@ import twmd_registry
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.models.pool import _LOADED
+from twmd_registry.models.inference import _LOADED
 from twmd_registry.registry.names import CENTERINGS, MetricName
 from twmd_registry.registry.signature import Signature
 

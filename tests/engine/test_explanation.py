@@ -10,7 +10,7 @@ import pytest
 
 import twmd_registry
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.models.pool import _LOADED
+from twmd_registry.models.inference import _LOADED
 
 PREDICTIONS = ["the cats sat quietly on the mat", "it rained", "a dog barked at night", "nobody answered"]
 REFERENCES = [

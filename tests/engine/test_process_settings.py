@@ -168,10 +168,6 @@ def test_precision_is_changed_for_a_moment_only_with_the_lock_held(monkeypatch: 
         return own(*operator)
 
     monkeypatch.setattr(inference, "_own", look)
-    setting = inference.ProcessSetting(
-        inference._read_precisions, inference._write_precisions, inference._want_precisions
-    )
-    monkeypatch.setattr(inference, "_PRODUCTS", setting)
     BACKENDS.fp32_precision = "tf32"
     with exact_arithmetic():
         pass

@@ -20,7 +20,7 @@ from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import HEAD_FILE, packaged_adapters
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_tokenizer
-from twmd_registry.models.siamese import SiameseRegressor, fit_pair, load_line, save_line, stack_pairs
+from twmd_registry.models.regressor import SiameseRegressor, fit_pair, load_line, save_line, stack_pairs
 
 PACKAGED = packaged_adapters() / "stsb-siamese"
 EMBEDDED = "0336012e2308"

@@ -26,9 +26,8 @@ from twmd_registry.errors import ModelError, SpecError, warn
 from twmd_registry.models.adapter import AdapterFiles, find_adapter
 from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.fitted import FittedPart, find_signed
-from twmd_registry.models.inference import exact_arithmetic
+from twmd_registry.models.inference import exact_arithmetic, free_memory, share_model
 from twmd_registry.models.load import pick_device
-from twmd_registry.models.pool import free_memory, share_model
 from twmd_registry.models.regressor import Regressor
 from twmd_registry.progress import Progress, Stage
 from twmd_registry.registry.artifacts import Parts

@@ -17,7 +17,7 @@ from twmd_registry.registry.fingerprint import digest, sha256_of
 
 _FILES = ("adapter_config.json", "adapter_model.safetensors")
 HEAD_FILE = "head.safetensors"
-"""The head of a siamese regression model, beside the adapter of its encoder; see `twmd_registry.models.siamese`."""
+"""The head of a siamese regression model, beside the adapter of its encoder; see `twmd_registry.models.regressor`."""
 
 
 class AdapterFiles(NamedTuple):

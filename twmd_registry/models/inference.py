@@ -2,19 +2,21 @@
 
 While scoring, float32 is computed as such, without a lasting change of the caller's process: autocast and default dtype
 are overridden in the scoring thread only. The precision of float32 products is a setting of the whole process;
-`ProcessSetting` changes it and puts it back.
+`ProductPrecision` changes it and puts it back.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import platform
 import threading
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Hashable, Iterator
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,9 +26,6 @@ from torch.overrides import TorchFunctionMode
 
 from twmd_registry.errors import ModelError, NotFiniteError, SpecError, is_out_of_memory
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.pool import free_memory
-
-Value = TypeVar("Value")
 
 CPU_TOKENS, ACCELERATOR_TOKENS = 1024, 16384
 """Padded tokens per batch that keep a device busy without filling its memory."""
@@ -35,73 +34,11 @@ MANY_BATCHES = 32
 X86 = ("x86_64", "amd64")
 OPERATORS = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
 
-_LOCK = threading.RLock()
+_LOCK, _LOADING = threading.RLock(), threading.RLock()
+"""Held while the precision of products is changed, and while a model is loaded."""
+_LOADED = weakref.WeakValueDictionary[Hashable, Any]()
+"""Loaded models: one per process and setting, shared by all scorers that use it."""
 
-
-class ProcessSetting(Generic[Value]):
-    """A process-wide setting that several threads may need at another value at once.
-
-    The first thread stores the caller's value, the last thread restores it. If the caller changes the setting in
-    between, `renew` stores the new value as the one to restore. In a forked process only the forking thread continues,
-    so the loans of other threads end there.
-    """
-
-    def __init__(
-        self, read: Callable[[], Value], write: Callable[[Value], object], want: Callable[[], Value | None]
-    ) -> None:
-        """Define the setting by functions that read the present value, set a value, and return the value to hold; they
-        return None where the present value can stay, in about a microsecond. Nothing is changed yet.
-        """
-        self._read, self._write, self._want = read, write, want
-        self._loans: dict[object, int] = {}
-        self._settled: Value | None = None  # what `want` returns once the value is set
-        self._before: tuple[Value, Value] | None = None
-        os.register_at_fork(after_in_child=self._release_other_threads)
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the setting at the wanted value."""
-        loan = object()
-        try:
-            with _LOCK:
-                self._loans[loan] = threading.get_ident()
-                self.renew()
-            yield
-        finally:
-            with _LOCK:
-                self._loans.pop(loan, None)
-                if self._before and not self._loans:
-                    self._put_back(*self._before)
-
-    def renew(self) -> None:
-        """Set the value again where the caller has changed it while a thread holds it; the caller's new value is put
-        back at the end.
-        """
-        if self._loans and self._want() not in {None, self._settled}:
-            with _LOCK:
-                if (wanted := self._want()) is not None:
-                    present = self._read()
-                    self._write(wanted)
-                    self._before, self._settled = (present, self._read()), self._want()
-
-    def _put_back(self, before: Value, ours: Value) -> None:
-        if self._read() == ours:  # else the caller has changed it in between
-            self._write(before)
-        self._before = self._settled = None
-
-    def _release_other_threads(self) -> None:
-        here = threading.get_ident()
-        self._loans = {loan: thread for loan, thread in self._loans.items() if thread == here}
-        if self._before and not self._loans:
-            self._put_back(*self._before)
-
-
-def _renew_lock() -> None:
-    global _LOCK  # noqa: PLW0603 (a thread that does not exist after a fork may have held it)
-    _LOCK = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)
 
 Precisions = tuple[str | None, ...]
 """torch's setting for all float32 products (None where torch refuses to name it), then each operator's own."""
@@ -193,7 +130,75 @@ class _Float32Default(TorchFunctionMode):
         return result
 
 
-_PRODUCTS = ProcessSetting(_read_precisions, _write_precisions, _want_precisions)
+class ProductPrecision:
+    """The process-wide precision of float32 products, which several threads may need exact at once.
+
+    The first thread stores the caller's precision, the last thread restores it. If the caller changes it in between,
+    `renew` stores the new one as the one to restore. In a forked process only the forking thread continues, so the
+    loans of other threads end there.
+    """
+
+    def __init__(self) -> None:
+        """Change nothing yet."""
+        self._loans: dict[object, int] = {}
+        self._settled: Precisions | None = None  # what `_want_precisions` returns once products are exact
+        self._before: tuple[Precisions, Precisions] | None = None
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold products exact."""
+        loan = object()
+        try:
+            with _LOCK:
+                self._loans[loan] = threading.get_ident()
+                self.renew()
+            yield
+        finally:
+            with _LOCK:
+                self._loans.pop(loan, None)
+                if self._before and not self._loans:
+                    self._put_back(*self._before)
+
+    def renew(self) -> None:
+        """Make products exact again where the caller has changed them while a thread holds them, in about a microsecond
+        where it has not; the caller's new precision is put back at the end.
+        """
+        if self._loans and _want_precisions() not in {None, self._settled}:
+            with _LOCK:
+                if (wanted := _want_precisions()) is not None:
+                    present = _read_precisions()
+                    _write_precisions(wanted)
+                    self._before, self._settled = (present, _read_precisions()), _want_precisions()
+
+    def _put_back(self, before: Precisions, ours: Precisions) -> None:
+        if _read_precisions() == ours:  # else the caller has changed it in between
+            _write_precisions(before)
+        self._before = self._settled = None
+
+    def release_other_threads(self) -> None:
+        """End the loans of threads that a forked process does not have."""
+        here = threading.get_ident()
+        self._loans = {loan: thread for loan, thread in self._loans.items() if thread == here}
+        if self._before and not self._loans:
+            self._put_back(*self._before)
+
+
+_PRODUCTS = ProductPrecision()
+
+
+def _after_fork() -> None:
+    """In a forked process, renew the locks, and drop models that other threads were using."""
+    global _LOCK, _LOADING
+    _LOCK, _LOADING = threading.RLock(), threading.RLock()
+    _PRODUCTS.release_other_threads()
+    for key, model in list(_LOADED.items()):
+        if model.lock.acquire(blocking=False):
+            model.lock.release()
+        else:
+            del _LOADED[key]  # its backend may have been in the middle of a layer, and loads it again
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 @contextlib.contextmanager
@@ -213,6 +218,31 @@ keep_exact = _PRODUCTS.renew
 """Sets the precision of products again where another thread has changed it since `exact_arithmetic` began; before a
 product. Only a product that is under way when the change is made can be less exact.
 """
+
+
+def share_model(key: Hashable, load: Callable[[], Any]) -> Any:
+    """Return a shared model, loaded now if it is not in memory yet; it stays there as long as a backend refers to it.
+
+    Adapters are merged here, so number formats of a surrounding training loop are overridden. transformers draws random
+    weights before it reads the file; the caller's random state is restored. The key identifies the model, device and
+    dtype included.
+    """
+    with _LOADING:
+        model = _LOADED.get(key)
+        if model is None:
+            with exact_arithmetic(), torch.random.fork_rng(devices=[]):
+                model = _LOADED[key] = load()
+        return model
+
+
+def free_memory() -> None:
+    """Free cached device memory that no tensor uses, and return free main memory to the system where C's library is
+    glibc, which keeps what is free between used parts.
+    """
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class OneDnnLinear(nn.Linear):

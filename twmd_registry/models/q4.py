@@ -19,6 +19,7 @@ the first 16 numbers and whose high halves are those of the others; a number is 
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 import shutil
@@ -65,11 +66,7 @@ PLACEHOLDER = "\uf8ff"
 
 def has_multilingual() -> bool:
     """Return whether the package of the multilingual encoder is installed."""
-    try:
-        metadata.distribution(DISTRIBUTION)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
+    return importlib.util.find_spec(DISTRIBUTION) is not None
 
 
 def model_folders() -> Path:

@@ -1,7 +1,7 @@
 """A regression model on the STS benchmark, as a small adapter of an encoder.
 
 The packaged adapters of STSScore were made by this module: LoRA on every linear layer of the encoder, and a line on the
-cosine of the two texts' mean vectors (`twmd_registry.models.siamese`), trained by the mean squared error on ratings
+cosine of the two texts' mean vectors (`twmd_registry.models.regressor`), trained by the mean squared error on ratings
 from 0 to 5. Herbold (2024) fine-tunes RoBERTa-base, as a cross-encoder, on the same data.
 """
 
@@ -27,7 +27,7 @@ from twmd_registry.judgments.rated import RatedSegments, join
 from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_encoder, load_tokenizer
-from twmd_registry.models.siamese import SiameseRegressor, fit_pair, save_line, stack_pairs
+from twmd_registry.models.regressor import SiameseRegressor, fit_pair, save_line, stack_pairs
 from twmd_registry.registry.names import EMBEDDED_MODEL, Dtype, MetricName
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.train.data import TrainingData, check_readable, hashes_of
