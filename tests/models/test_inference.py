@@ -13,10 +13,18 @@ from torch import nn
 
 from tests import tiny
 from twmd_registry.encode.encoder import Encoder
+from twmd_registry.models import inference
 from twmd_registry.models.files import find_model
-from twmd_registry.models.inference import LoadedModel, OneDnnLinear, multiplies, onednn_layout, quicken
+from twmd_registry.models.inference import LoadedModel, OneDnnLinear, onednn_layout, quicken
 
+multiplies = inference.multiplies.__wrapped__
 needs_onednn = pytest.mark.skipif(not multiplies(), reason="this torch has no oneDNN for this CPU")
+
+
+@pytest.fixture(autouse=True)
+def _without_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask what torch multiplies by oneDNN again in every call: tests change it."""
+    monkeypatch.setattr(inference, "multiplies", multiplies)
 
 
 def quick(layer: nn.Linear) -> nn.Linear:
