@@ -74,3 +74,9 @@ def test_parking_frees_the_devices_memory(folder: Path) -> None:
     assert torch.cuda.memory_allocated() < used
     assert one.score(*TEXTS).scores == pytest.approx(before.scores, abs=1e-5)
     assert torch.cuda.memory_allocated() >= used
+
+
+def test_scorer_that_is_left_at_the_end_of_python_is_released_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = twmd_registry.scorer("sbert").backend
+    monkeypatch.setattr("twmd_registry.engine.backends.sys", None)  # as the interpreter does then
+    backend.__del__()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
@@ -159,9 +159,9 @@ class Backend:
             if left() is None:
                 free_memory()
 
-    def __del__(self) -> None:
-        """Release the model."""
-        if not sys.is_finalizing():
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Release the model; bound here, for at the end of Python this module's names may be gone."""
+        if not is_finalizing():
             self.close()
 
     def park(self) -> None:
