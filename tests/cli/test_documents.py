@@ -84,6 +84,9 @@ def test_column_names_the_same_documents_as_a_file(documents: Path, run: Run) ->
         ("news d1\nchat\nnews d1\n", "--docs my.docs", "my.docs, row 2: expected a domain and a document, got 'chat'"),
         ("", "--doc-column talk", "--doc-column talk is for tables, and no file is one: name a file by --docs"),
         ("", "--docs my.docs --doc-column x", "--docs and --doc-column both name documents: give one of them"),
+        ("", "--docs my.docs --record my.docs", "it is one of the files"),
+        ("", "--src good.txt --record good.txt", "it is one of the files"),
+        ("", "--fail-under 0 --junit good.txt", "it is one of the files"),
         ("", "--docs my.docs -b", "--docs prints scores of documents: leave out -b and -sl, or add --format json"),
     ],
 )

@@ -88,6 +88,7 @@ def test_sources_are_a_column_or_a_file(candidates: Path, run: Run) -> None:
         ("c.jsonl --num-samples 3", 2, "c.jsonl is a table"),
         ("c.jsonl --utilities", 2, "--utilities needs --format json"),
         ("c.jsonl -o c.jsonl", 1, "it is one of the files"),
+        ("c.jsonl --src other.jsonl -o other.jsonl", 1, "it is one of the files"),
         ("c.jsonl -o no/chosen.txt", 1, "there is no folder no"),
         ("c.jsonl -m bleu", 2, "there is no metric 'bleu'"),
         ("c.jsonl -m twmd --prune-coarse twmd", 2, "twmd is named twice"),

@@ -114,9 +114,19 @@ def test_fitted_thresholds_are_the_ones_that_are_used(
     assert "night" in capsys.readouterr().out.partition("error spans of the hypothesis:")[2]
 
 
-def test_unknown_held_out_document_is_refused_with_those_that_there_are(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("twmd --data mqm.tsv --held-out talk.7", "no document 'talk.7'"),
+        ("twmd --data mqm.tsv --held-out mqm:doc", "--held-out names every document"),
+        ("twmd --data mqm.tsv ./mqm.tsv", "--data: two files are called mqm"),
+        ("stsscore --data mqm.tsv", "stsscore aligns no words, and has no error spans"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(
+    line: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "mqm.tsv").write_text(table(rating("a", "<v>x</v>"), rating("ref", "y")), encoding="utf-8")
-    assert main(["fit-spans", "twmd", "--data", str(tmp_path / "mqm.tsv"), "--held-out", "talk.7"]) == 2
-    assert "no document 'talk.7'" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    Path("mqm.tsv").write_text(table(rating("a", "<v>x</v>"), rating("ref", "y")), encoding="utf-8")
+    assert main(["fit-spans", *line.split()]) == 2
+    assert message in capsys.readouterr().err

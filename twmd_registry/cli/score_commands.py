@@ -122,6 +122,8 @@ def score_command(arguments: Arguments) -> int:
     if arguments.engine == "ray":
         return _score_on_ray(arguments)
     _check_local(arguments)
+    for path in filter(None, (arguments.record, arguments.junit)):
+        _check_output(path, arguments)
     baseline = read_record(arguments.fail_if_worse) if arguments.fail_if_worse else None
     specs = [own for metric in arguments.asked if metric.spec for own in members_or_self(metric.spec)]
     tasks = read_tasks(arguments, join=any(spec.align for spec in specs))
@@ -193,20 +195,19 @@ def _check_local(arguments: Arguments) -> None:
         raise SpecError(f"--alpha {arguments.alpha:g}: expected a number between 0 and 1.")
     if arguments.fail_if_worse and not any(metric.spec for metric in arguments.asked):
         raise SpecError("--fail-if-worse compares this package's metrics: name one of them in -m.")
-    if arguments.record:
-        if not any(metric.spec for metric in arguments.asked):
-            names = " ".join(metric.name for metric in arguments.asked)
-            raise SpecError(
-                "--record keeps the scores of this package's metrics, and SacreBLEU's beside them; got SacreBLEU's "
-                f"alone. Add one of ours, as in -m {names} twmd, or leave out --record: SacreBLEU's signatures are "
-                "printed with the scores."
-            )
-        _check_output(arguments.record, arguments)
+    if arguments.record and not any(metric.spec for metric in arguments.asked):
+        names = " ".join(metric.name for metric in arguments.asked)
+        raise SpecError(
+            "--record keeps the scores of this package's metrics, and SacreBLEU's beside them; got SacreBLEU's "
+            f"alone. Add one of ours, as in -m {names} twmd, or leave out --record: SacreBLEU's signatures are "
+            "printed with the scores."
+        )
 
 
 def _check_output(path: Path, arguments: Arguments) -> None:
     """Refuse an output file that is an input or no regular file; warn at a terminal that a file cannot be written."""
-    check_target(path, [*arguments.references, *arguments.input])
+    beside = (arguments.src, vars(arguments).get("docs"))
+    check_target(path, [*arguments.references, *arguments.input, *filter(None, beside)])
     if sys.stderr.isatty():  # a user can stop the work; scores are printed in any case
         try:
             check_writable(path)
@@ -457,7 +458,7 @@ def mbr_command(arguments: Arguments) -> int:
     if arguments.utilities and arguments.format != "json":
         raise SpecError("--utilities needs --format json.")
     if arguments.output:
-        check_target(arguments.output, [arguments.candidates])
+        check_target(arguments.output, [arguments.candidates, *filter(None, [arguments.src])])
         check_writable(arguments.output)
     lists, sources = read_candidates(arguments)
     if arguments.format == "text" and any("\n" in text for texts in lists for text in texts):

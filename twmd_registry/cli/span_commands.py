@@ -90,10 +90,15 @@ def fit_spans_command(arguments: Arguments) -> int:
 
     (scorer,) = make_scorers(arguments.asked, options_of(arguments))
     check_has_spans(scorer.requested)
+    stems = [path.stem for path in arguments.data]
+    if same := next((stem for stem in stems if stems.count(stem) > 1), None):
+        raise SpecError(f"--data: two files are called {same}: name a file once, and rename another.")
     data = [(path.stem, segment) for path in arguments.data for segment in read_mqm(path)]
     documents, segments = [f"{stem}:{own.document}" for stem, own in data], [own for _, own in data]
     if unknown := set(arguments.held_out) - set(documents):
         raise SpecError(f"--held-out: no document {min(unknown)!r}; {menu(min(unknown), sorted(set(documents)))}.")
+    if set(documents) <= set(arguments.held_out):
+        raise SpecError("--held-out names every document: leave some to fit on.")
     from twmd_registry.metaeval.span_agreement import differing_words, fit_spans, second_raters, span_f1
     from twmd_registry.models.fitted import save
 

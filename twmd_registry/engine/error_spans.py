@@ -14,6 +14,7 @@ import regex
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.fitted import FittedKind, FittedPart, find_for_metric, hash_of
 from twmd_registry.registry.members import write_members
+from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.spec import MetricSpec
 
 _BLANK, _MARK = r"[\s\x1c-\x1f]", r"[\p{M}\p{Cf}]"
@@ -164,6 +165,8 @@ def find_span_settings(metric: MetricSpec) -> FittedPart[SpanSettings] | None:
 
 def check_has_spans(metric: MetricSpec) -> None:
     """Raise SpecError for settings that cannot have error spans: they align no prediction with its reference."""
+    if entry(metric.metric).aligner is None:
+        raise SpecError(f"{metric.metric} aligns no words, and has no error spans: take another metric, such as twmd.")
     for key, why in (
         ("align", "matches sentences of documents: leave it out, and give pairs of sentences"),
         ("against", "compares with sources: leave it out, and give references"),
