@@ -187,10 +187,12 @@ _PRODUCTS = ProductPrecision()
 
 
 def _after_fork() -> None:
-    """In a forked process, renew the locks, and drop models that other threads were using."""
+    """In a forked process, renew the locks, drop models that other threads were using, and compute by one thread."""
     global _LOCK, _LOADING
     _LOCK, _LOADING = threading.RLock(), threading.RLock()
     _PRODUCTS.release_other_threads()
+    if _LOADED:
+        torch.set_num_threads(1)  # OpenMP's threads are gone, and the first parallel operator would wait for them
     for key, model in list(_LOADED.items()):
         if model.lock.acquire(blocking=False):
             model.lock.release()

@@ -1,0 +1,140 @@
+"""Whatever order scorers are opened, used, parked, closed, copied and robbed of their disk cache in, a score is the
+score of a new scorer."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from tests.tiny import WORDS, save_encoder
+from twmd_registry.encode.disk import cache_folder
+from twmd_registry.engine.scorer import Scorer, score_all, scorer
+
+TEXTS = [" ".join(WORDS[start : start + length]) for start, length in ((0, 5), (3, 2), (7, 9), (12, 4), (1, 1), (6, 6))]
+PAIRS = [(TEXTS[i], TEXTS[j]) for i in range(len(TEXTS)) for j in range(len(TEXTS)) if i != j]
+METRICS = ("twmd", "bertscore_centered", "sbert")
+OPTIONS: tuple[dict[str, Any], ...] = ({}, {"keep_references": "1MB"}, {"disk_cache": "1MB"}, {"batch_tokens": 16})
+
+
+class Scorers(RuleBasedStateMachine):
+    """Open, score, copy, park and close scorers of one model, with and without caches."""
+
+    opened = Bundle("opened")
+
+    @initialize()
+    def make_model(self) -> None:
+        """Save a model, and score all pairs once by new scorers."""
+        self.folder = tempfile.mkdtemp()
+        self.model = str(save_encoder("bert", Path(self.folder, "model")))
+        self.expected = {}
+        for metric in METRICS:
+            scores = self.new(metric, {}).score(*map(list, zip(*PAIRS, strict=True))).scores
+            self.expected[metric] = dict(zip(PAIRS, scores, strict=True))
+
+    def new(self, metric: str, options: dict[str, Any]) -> Scorer:
+        """Return a scorer of a metric without a neighbour's influence."""
+        return scorer(metric, model=self.model, layer=2, centering="none", **options)
+
+    def check(self, given: Scorer, pairs: list[tuple[str, str]]) -> None:
+        """Compare the scores of some pairs with those of new scorers."""
+        scores = given.score(*map(list, zip(*pairs, strict=True))).scores
+        assert scores == pytest.approx([self.expected[given.spec.metric][pair] for pair in pairs], abs=1e-6)
+
+    @rule(target=opened, metric=st.sampled_from(METRICS), options=st.sampled_from(OPTIONS))
+    def open(self, metric: str, options: dict[str, Any]) -> Scorer:
+        """Open one more."""
+        return self.new(metric, options)
+
+    @rule(target=opened, given=opened)
+    def copy(self, given: Scorer) -> Scorer:
+        """Pickle one, as a worker of another process gets it."""
+        copied: Scorer = pickle.loads(pickle.dumps(given))
+        return copied
+
+    @rule(given=opened, pairs=st.lists(st.sampled_from(PAIRS), min_size=1, max_size=12))
+    def score(self, given: Scorer, pairs: list[tuple[str, str]]) -> None:
+        """Score by one, closed and parked ones included."""
+        self.check(given, pairs)
+
+    @rule(first=opened, second=opened, pairs=st.lists(st.sampled_from(PAIRS), min_size=1, max_size=12))
+    def score_together(self, first: Scorer, second: Scorer, pairs: list[tuple[str, str]]) -> None:
+        """Score by two from one encoding, and by both at once in two threads."""
+        found = score_all([first, second], *map(list, zip(*pairs, strict=True)))
+        for given, scores in zip((first, second), found, strict=True):
+            expected = [self.expected[given.spec.metric][pair] for pair in pairs]
+            assert scores.scores == pytest.approx(expected, abs=1e-6)
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(self.check, (first, second), (pairs, pairs[::-1])))
+
+    @rule(given=opened, end=st.sampled_from([Scorer.park, Scorer.close]))
+    def leave(self, given: Scorer, end: Callable[[Scorer], None]) -> None:
+        """Park or close one, for the second time, too."""
+        end(given)
+
+    @rule(choice=st.integers(0, 99), size=st.integers(0, 400))
+    def damage(self, choice: int, size: int) -> None:
+        """Cut a file of the disk cache off, or remove the folder."""
+        files = sorted(path for path in cache_folder().rglob("*") if path.is_file())
+        if choice == 0:
+            shutil.rmtree(cache_folder(), ignore_errors=True)
+        elif files:
+            os.truncate(files[choice % len(files)], size)
+
+    def teardown(self) -> None:
+        """Remove the model and the cache."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(cache_folder(), ignore_errors=True)
+
+
+@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
+def test_any_order_of_uses_gives_the_scores_of_new_scorers() -> None:
+    run_state_machine_as_test(Scorers, settings=settings(max_examples=15, stateful_step_count=15, deadline=None))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_forked_process_scores_as_its_parent_that_has_scored_by_several_threads(
+    tiny_encoder: Callable[[str], Path],
+) -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        given = scorer("twmd", model=str(tiny_encoder("bert")), layer=2, centering="none")
+        texts = [TEXTS[:3] * 20, TEXTS[3:] * 20]  # enough for operators to run in parallel
+        expected = pytest.approx(given.score(*texts).scores, abs=1e-6)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks beside threads
+            child = os.fork()
+        if child == 0:
+            os._exit(0 if given.score(*texts).scores == expected else 1)
+        assert wait_for(child) == 0
+        assert given.score(*texts).scores == expected
+    finally:
+        torch.set_num_threads(threads)
+
+
+def wait_for(child: int, seconds: float = 60) -> int | None:
+    """Return a process's exit status; kill it after some time, and return None."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
