@@ -13,6 +13,7 @@
 # make distilled  train the adapter of embedded-tuned again, by its teacher (after make base-model; OUTPUTS: a folder with the systems' outputs of WMT18-19)
 # make pictures  draw the pictures of agreement again (MTE: a folder with wmt23, as mt-metrics-eval has it): docs/pictures
 # make distilled-multilingual  train the adapter of multilingual-tuned again (after make distilled and tuned-multilingual)
+# make fuzz    give every reader of files and strings 100,000 broken ones, not a hundred as the tests
 # make dist    build and check the wheel and the sdist, and list what is installed with the wheel (SBOM, CycloneDX): dist
 # make bench   speed and memory beside other programs, and how they grow (QUICK=1: a short run of at most 3 minutes)
 VENV := .venv
@@ -21,7 +22,7 @@ BIN := $(VENV)/bin
 METRICS := $(notdir $(basename $(wildcard metrics/*/*.py)))
 DEMO := twmd_registry/data/demo
 
-.PHONY: dist pictures demo test types tests faces faces-mbrs faces-lighteval presets tuned tuned-stsb tuned-source tuned-multilingual base-model tuned-base distilled distilled-multilingual cards goldens bench clean
+.PHONY: fuzz dist pictures demo test types tests faces faces-mbrs faces-lighteval presets tuned tuned-stsb tuned-source tuned-multilingual base-model tuned-base distilled distilled-multilingual cards goldens bench clean
 
 # Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -58,6 +59,9 @@ types: $(VENV)/.dev
 
 tests: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+fuzz: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --hypothesis-profile=fuzz tests/test_fuzz.py
 
 # mbrs needs numpy 1 (by COMET, which imports pkg_resources), lighteval needs numpy 2, and deepeval an older click than others.
 FACES_mbrs := mbrs deepeval 'setuptools<81'

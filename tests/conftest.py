@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import settings
 
 import twmd_registry
 from twmd_registry.registry import versions
@@ -22,6 +23,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 _HOME = tempfile.TemporaryDirectory()
 os.environ["TWMD_HOME"] = _HOME.name
 """Whatever a test makes this package keep is not kept among the user's own."""
+
+settings.register_profile("fuzz", max_examples=100_000)
 
 collect_ignore = ["bench"]
 """Programs that import other people's libraries, and neither tests nor examples."""

@@ -1,0 +1,159 @@
+"""Whatever bytes come, readers of files and strings return a value or raise one of this package's errors.
+
+A hundred cases of each run with the tests; ``make fuzz`` runs 100,000.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import twmd_registry
+from tests.tiny import WORDS
+from twmd_registry.errors import TwmdError
+from twmd_registry.judgments.reader import detect_form, form_of, read_content, read_rows
+from twmd_registry.models.files import find_model
+from twmd_registry.models.vectors import load_static, read_table
+from twmd_registry.record.content import make_record
+from twmd_registry.record.file import parse_record, record_text
+from twmd_registry.registry.own_presets import read_preset_file
+from twmd_registry.registry.signature import parse_signature
+
+OFTEN = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SIGNATURE = str(twmd_registry.scorer("twmd").signature)
+TABLE = (
+    b'{"prediction": "a cat", "reference": "the cat", "score": 0.5}\n{"prediction": "b", "references": ["c", "d"]}\n'
+)
+PRESET = (
+    b'[mine.shared]\nmodel = "embedded"\nlayer = 3\n[mine.metrics.twmd]\ntemperature = 0.1\nprovenance = "a test"\n'
+)
+VECTORS = b"3 2\nthe 0.5 1\ncat -1 2e-3\nsat 3 4\n"
+
+
+@st.composite
+def spoilt(draw: st.DrawFn, seed: bytes) -> bytes:
+    """Return bytes of which some pieces are removed, repeated, exchanged or made up."""
+    content = seed
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(content)))
+        end = draw(st.integers(start, min(len(content), start + 40)))
+        other = draw(st.integers(0, len(seed)))
+        made_up = st.binary(max_size=8) | st.sampled_from(
+            [b"\x00", b"\xff", b"NaN", b"1e999", b"-1", b'"', b"[", b"\n"]
+        )
+        piece = draw(made_up | st.just(seed[other : other + 40]))
+        content = content[:start] + piece + content[end:]
+    return content
+
+
+def refuses_or_reads(read: Callable[[], object]) -> None:
+    """Fail on every exception but this package's own."""
+    with suppress(TwmdError):
+        read()
+
+
+@OFTEN
+@given(spoilt(SIGNATURE.encode()).map(lambda content: content.decode("utf-8", "surrogateescape")) | st.text())
+def test_any_string_is_a_signature_that_is_written_alike_or_an_error(text: str) -> None:
+    with suppress(TwmdError):
+        signature = parse_signature(text)
+        assert parse_signature(str(signature)) == signature
+
+
+@pytest.fixture(scope="module")
+def record() -> bytes:
+    """Return a record as it is written."""
+    scores = twmd_registry.score(["a cat", "it rains"], ["the cat", "rain fell"])
+    return record_text(
+        make_record([("system", [scores])], references=[["the cat"], ["rain fell"]], seconds=1.0)
+    ).encode()
+
+
+@OFTEN
+@given(st.data())
+def test_any_text_is_a_record_or_an_error(record: bytes, data: st.DataObject) -> None:
+    content = data.draw(spoilt(record)).decode("utf-8", "replace")
+    refuses_or_reads(lambda: parse_record(content))
+
+
+@OFTEN
+@given(st.data())
+def test_a_record_with_any_value_replaced_is_a_record_or_an_error(record: bytes, data: st.DataObject) -> None:
+    content = json.loads(record)
+    place = content
+    while isinstance(place, dict | list) and place:
+        keys = list(place) if isinstance(place, dict) else range(len(place))
+        parent, key = place, data.draw(st.sampled_from(keys))
+        place = place[key]
+        if data.draw(st.booleans()):
+            break
+    parent[key] = data.draw(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just([]) | st.just({})
+    )
+    refuses_or_reads(lambda: parse_record(json.dumps(content)))
+
+
+@OFTEN
+@given(spoilt(PRESET))
+def test_any_file_is_a_preset_or_an_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "preset.toml"
+    path.write_bytes(content)
+    refuses_or_reads(lambda: read_preset_file(path))
+
+
+@OFTEN
+@given(spoilt(VECTORS) | st.binary(max_size=200))
+@example(b"3 2\nthe \x00\x00\x80\x7f\x00\x00\x00\x00\n")  # an infinite number, in word2vec's binary form
+def test_any_file_is_word_vectors_or_an_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "vectors.txt"
+    path.write_bytes(content)
+    refuses_or_reads(lambda: read_table(path))
+
+
+@pytest.fixture(scope="module")
+def saved_vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("static")
+    table = tmp_path_factory.mktemp("table") / "vectors.txt"
+    table.write_text("".join(f"{word} {i} 1\n" for i, word in enumerate(WORDS)), encoding="utf-8")
+    return twmd_registry.save_vectors(table, folder / "model")
+
+
+@OFTEN
+@given(st.data())
+def test_any_safetensors_file_is_a_model_or_an_error(saved_vectors: Path, data: st.DataObject) -> None:
+    path = saved_vectors / "model.safetensors"
+    whole = path.read_bytes()
+    size = struct.unpack("<Q", whole[:8])[0]
+    header = data.draw(spoilt(whole[8 : 8 + size]))
+    announced = data.draw(st.just(len(header)) | st.integers(0, 2**64 - 1))
+    try:
+        path.write_bytes(
+            struct.pack("<Q", announced) + header + data.draw(st.just(whole[8 + size :]) | st.binary(max_size=9))
+        )
+        refuses_or_reads(lambda: load_static(find_model(str(saved_vectors)), "float32"))
+    finally:
+        path.write_bytes(whole)
+
+
+@OFTEN
+@given(
+    spoilt(TABLE) | st.binary(max_size=200), st.sampled_from(["t.jsonl", "t.csv", "t.tsv", "t.parquet", "t.txt", "t"])
+)
+def test_any_upload_is_rows_or_an_error(content: bytes, name: str) -> None:
+    refuses_or_reads(lambda: read_rows(name, content, detect_form(name, content, ["prediction"]) or form_of(name)))
+
+
+@OFTEN
+@given(spoilt(gzip.compress(TABLE)))
+def test_any_packed_file_is_read_or_an_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "table.jsonl.gz"
+    path.write_bytes(content)
+    refuses_or_reads(lambda: read_content(path))
