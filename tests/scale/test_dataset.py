@@ -91,6 +91,12 @@ def test_metrics_of_a_wrong_type_are_refused(rows: datasets.Dataset, metrics: ob
         score_dataset(rows, metrics)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("metric", ["ensemble(twmd;against=source)", "ensemble(twmd;against=both,sbert)"])
+def test_metrics_that_compare_with_sources_are_refused(rows: datasets.Dataset, metric: str) -> None:
+    with pytest.raises(SpecError, match="rows of a data set are compared with references only"):
+        score_dataset(rows, scorer(metric))
+
+
 def test_data_set_of_a_wrong_type_or_with_wrong_columns_is_refused(model: Path, rows: datasets.Dataset) -> None:
     own = scorers(model, "none")
     for dataset, message in [
@@ -128,6 +134,7 @@ RAY = "--engine ray -i a.jsonl --output o"
     ("arguments", "message"),
     [
         (f"{RAY} ref.txt", "a reference file cannot be used with --engine ray: references are a column"),
+        (f"{RAY} --src a.txt", "--src cannot be used with --engine ray"),
         (f"{RAY} --record r.json", "--record cannot be used with --engine ray"),
         (f"{RAY} --format latex", "--format latex cannot be used with --engine ray"),
         (f"{RAY} -m bleu", "--engine ray scores by this package's metrics: bleu is SacreBLEU's"),

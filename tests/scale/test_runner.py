@@ -519,6 +519,7 @@ def test_workers_are_started_after_all_checks(model: Path, data: Path, tmp_path:
     refused("the metrics are not those", scorers(model, "batch"), data, done, part_rows=5, resume=True)
     refused("the input files are not those", own, data / "a.jsonl", done, part_rows=5, resume=True)
     refused("the list of scorers is empty", [], data, tmp_path / "out")
+    refused("compared with references only", [scorer("twmd", against="source")], data, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]
     assert score_parts(own, [str(data)], str(done), ScaleOptions(part_rows=5, resume=True), nobody).rows == 23
 

@@ -350,7 +350,7 @@ def _score_on_ray(arguments: Arguments) -> int:
 def _check_ray(arguments: Arguments) -> None:
     """Refuse options of the local engine, metrics of SacreBLEU and missing files, before Ray is imported."""
     instead = "references are a column, and scores and the record go to --output"
-    local = ["references", "record", "score_only", "short", "sentence_level", "docs", "doc_column"]
+    local = ["references", "src", "record", "score_only", "short", "sentence_level", "docs", "doc_column"]
     _refuse([TESTS, CHECKS], local, f"cannot be used with --engine ray: {instead}")
     if arguments.format not in {"text", "json"}:
         raise SpecError(f"--format {arguments.format} cannot be used with --engine ray: give text or json.")

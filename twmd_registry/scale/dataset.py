@@ -8,11 +8,18 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, scorer
+from twmd_registry.engine.scorer import Scorer, score_all, scorer
 from twmd_registry.errors import InputError, SpecError, TwmdError, no_column
 from twmd_registry.judgments.reader import USUAL_REFERENCES
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.scale.partitions import WorkerOptions, check_signature, columns_of, map_batches, share_resources
+from twmd_registry.scale.partitions import (
+    WorkerOptions,
+    check_compared,
+    check_signature,
+    columns_of,
+    map_batches,
+    share_resources,
+)
 
 Metrics = str | MetricSpec | Scorer | Sequence[Scorer]
 """The metrics of a data set."""
@@ -74,9 +81,9 @@ def score_dataset(
 
 def _scorers(metrics: Metrics) -> list[Scorer]:
     if isinstance(metrics, str | MetricSpec):
-        return [scorer(metrics)]
+        metrics = scorer(metrics)
     scorers = list(metrics) if isinstance(metrics, Iterable) else [metrics]
-    check_scorers(scorers)
+    check_compared(scorers)
     return scorers
 
 

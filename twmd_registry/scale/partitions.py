@@ -24,7 +24,7 @@ from twmd_registry.engine.backends import Backend, Scored
 from twmd_registry.engine.pairs import Pairs, Segments, make_pairs
 from twmd_registry.engine.pipeline import STEPS_PER_TEXT, AllReduce, single_process
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import Scorer, score_segments
+from twmd_registry.engine.scorer import Scorer, check_scorers, score_segments
 from twmd_registry.errors import (
     FileError,
     InputError,
@@ -206,6 +206,17 @@ class PartitionScorer:
         """Number segments by their rows: a rejected row leaves its place in a centering batch empty."""
         numbers = np.array([place[0] for place in places], dtype=np.int64) - part * self.plan.part_rows
         return pairs._replace(segment=np.repeat(numbers, pairs.counts))
+
+
+def check_compared(scorers: Sequence[Scorer]) -> None:
+    """Refuse what are no scorers, and a metric that compares with sources: rows hold references alone."""
+    check_scorers(scorers)
+    for spec in (member.requested for scorer in scorers for member in scorer.members):
+        if spec.against:
+            raise SpecError(
+                f"{spec.metric} compares predictions with sources (against={spec.against}), and rows of a data set are "
+                "compared with references only: score files without Ray."
+            )
 
 
 def check_signature(scorer: Scorer, wanted: object) -> None:

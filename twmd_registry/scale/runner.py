@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from twmd_registry.engine.pairs import centering_step
-from twmd_registry.engine.scorer import Scorer, check_scorers
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, warn
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.progress import Progress, expect, split_progress
@@ -191,7 +191,7 @@ def score_parts(
     scorers: Sequence[Scorer], inputs: Sequence[str], output: str, manner: ScaleOptions, start_workers: StartWorkers
 ) -> ScoredDataset:
     """Score files as `score_files` does, by any workers; they are started after all checks."""
-    check_scorers(scorers)
+    partitions.check_compared(scorers)
     started = time.perf_counter()
     specs = [member.requested for scorer in scorers for member in scorer.members]
     part_rows = align_part_rows(manner.part_rows, centering_step(specs))
