@@ -232,8 +232,9 @@ def _read_table(name: str, content: bytes, form: str) -> UploadedTable:
         limit = f"this page scores up to {MOST_ROWS:,}; 'twmd score' scores any number"
         raise FileError(f"{name} has {len(rows):,} rows: {limit}.")
     source = InputFile("predictions", name, hashlib.sha256(content).hexdigest())
-    texts = [row.text(PREDICTION) for row in rows], [_references(row) for row in rows], _sources(rows)
-    return source, [row.number for row in rows], *texts
+    texts = [text for row in rows if isinstance(text := row.values.get("source"), str)]
+    pairs = [row.text(PREDICTION) for row in rows], [_references(row) for row in rows]
+    return source, [row.number for row in rows], *pairs, texts if len(texts) == len(rows) else None
 
 
 def _references(row: TableRow) -> list[str]:
@@ -241,11 +242,6 @@ def _references(row: TableRow) -> list[str]:
     if not columns:
         row.take(REFERENCE)  # raises the error of a missing column
     return row.references(() if set(USUAL_REFERENCES) <= set(columns) else columns)
-
-
-def _sources(rows: Sequence[TableRow]) -> list[str] | None:
-    texts = [text for row in rows if isinstance(text := row.values.get("source"), str)]
-    return texts if len(texts) == len(rows) else None
 
 
 def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dict[str, Any]:

@@ -130,7 +130,8 @@ def diagnose(
     encoder: Encoder = backend.model
     with encoder.lock, torch.inference_mode(), exact_arithmetic():
         tokens = _tokenise(encoder, texts)
-        words = ids, text = _words_of(tokens)
+        own = [text.ids[text.special == 0] for text in tokens]
+        words = ids, text = np.concatenate(own), np.repeat(np.arange(len(own)), [len(ids) for ids in own])  # (W,) each
         rng, unknown = np.random.default_rng(seed), encoder.tokenizer.unk_token_id
         drawn = {similarity: pair_words(similarity, words, unknown, pairs, rng) for similarity in get_args(Similarity)}
         if undefined := ", ".join(similarity for similarity, (first, *_) in drawn.items() if len(first) == 0):
@@ -210,12 +211,6 @@ def judge(similarity: Similarity, means: np.ndarray) -> Verdict:
     expected = f"expected a change beyond {sign * NEGLIGIBLE} and {sign * TREND}"
     holds = sign * change > NEGLIGIBLE and sign * trend >= TREND
     return holds, f"{ends}; rank correlation with the layer {trend:.2f}; {expected}"
-
-
-def _words_of(tokens: Sequence[TextTokens]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the token id of every word of the corpus, and the text that it is in; shape (W,) each."""
-    own = [text.ids[text.special == 0] for text in tokens]
-    return np.concatenate(own), np.repeat(np.arange(len(own)), [len(ids) for ids in own])
 
 
 def pair_words(

@@ -104,7 +104,7 @@ class Reproduction:
         """Write the table in a form of `FORMATS`; ``tsv`` has a line per number, ours in full."""
         if suffix == "tsv" and not self.experiment.vary:
             lines = [
-                tuple(_in_full(own) if isinstance(own, float) else str(own) for own in line.values())
+                tuple("" if own != own else str(own) for own in line.values())  # noqa: PLR0124 (NaN)
                 for line in self._lines()
             ]
             return as_text(TextTable(self.title, tuple(next(self._lines())), lines), FORMATS[suffix])
@@ -240,8 +240,3 @@ def _tau(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 def _rounded(value: float, decimals: int, sign: str = "") -> str:
     return MISSING if math.isnan(value) else f"{value:{sign}z.{decimals}f}"
-
-
-def _in_full(value: float) -> str:
-    """Write a number for other programs; empty where it is undefined."""
-    return "" if math.isnan(value) else repr(value)

@@ -68,7 +68,8 @@ def compare_systems(
     """
     resampling = resampling or Resampling()
     check_resampling(resampling, len(systems), len(references))
-    streams = _streams(references)
+    numbers = range(max(1, *map(len, references)))  # SacreBLEU's orientation: None where a segment has fewer
+    streams = [[own[k] if k < len(own) else None for own in references] for k in numbers]
     report = progress or (lambda _done: None)
     expect(progress, 2 * len(metrics))
     scored = []
@@ -120,12 +121,6 @@ def _score(
     for hypotheses, scores in zip(predictions, sets, strict=True):
         ours.remember(scores, hypotheses)
     return ours, [cell_of(scores) for scores in sets]
-
-
-def _streams(references: Sequence[Sequence[str]]) -> Streams:
-    """Return references in SacreBLEU's orientation: a stream per reference number, None where a segment has fewer."""
-    most = max(1, *map(len, references))
-    return [[own[k] if k < len(own) else None for own in references] for k in range(most)]
 
 
 def _lexical(name: str, streams: Streams, **settings: bool) -> Metric:

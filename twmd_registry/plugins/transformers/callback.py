@@ -22,8 +22,8 @@ from twmd_registry.plugins.transformers.evaluation import (
     make_panel,
     write_evidence,
     write_results,
-    write_signatures,
 )
+from twmd_registry.registry.paths import write_file
 
 Rows = Sequence[str] | Sequence[Sequence[str]]
 """References, one entry per row of a data set: a text, or a list of texts."""
@@ -151,6 +151,8 @@ def padding_of(tokenizer: Any) -> int:
 
 KEPT = "256MB"
 """Memory for encoded references: some 6,000 sentences in one layer of 384 dimensions."""
+SIGNATURES = "metric_signatures.json"
+"""The file beside the checkpoints with the signature of every score."""
 TIMED = "_runtime"
 """The suffix that `Trainer` adds to the name of every evaluation."""
 BY_LENGTH = "group_by_length"
@@ -312,7 +314,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             )
         if self._unwritten:
             with _training_goes_on("metric signatures are not written"):
-                write_signatures(folder, self._signatures)
+                signatures = json.dumps(self._signatures, indent=1, ensure_ascii=False)
+                write_file(folder / SIGNATURES, f"{signatures}\n".encode())
                 self._unwritten = False
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:

@@ -29,8 +29,6 @@ from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS, MetricName
 from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.signature import Signature
 
-SIGNATURES = "metric_signatures.json"
-"""The file beside the checkpoints with the signature of every score."""
 CARD = "README.md"
 BESIDE = (*OUTPUTS, *COUNTS)
 """Results of our metrics beside the score."""
@@ -79,7 +77,10 @@ class MetricPanel(NamedTuple):
         columns, others = _on_first_process(lambda: self._score_others(segments))
         ours = dict(zip(self.ours, sets, strict=True))
         lexical = dict(zip(self.lexical, columns, strict=True))
-        pairs = [*_ours(ours), *((name, column.cells[0].score) for name, column in lexical.items()), *others]
+        pairs = [(name, column.cells[0].score) for name, column in lexical.items()] + others
+        for name, scores in ours.items():
+            whole = scores.as_dict()
+            pairs += [(name, scores.score), *((f"{name}_{key}", float(whole[key])) for key in BESIDE if key in whole)]
         signatures = {name: str(scores.signature) for name, scores in ours.items()}
         signatures |= {name: column.signature for name, column in lexical.items()}
         return Evaluation(_finite(pairs), signatures, sets, columns, segments, time.perf_counter() - started)
@@ -163,14 +164,6 @@ def _load(name: str) -> Any:
         ) from error
 
 
-def _ours(sets: Mapping[str, ScoreSet]) -> Iterator[tuple[str, float]]:
-    """Return the score of every metric, its sides, and the counts of its texts."""
-    for name, scores in sets.items():
-        yield name, scores.score
-        whole = scores.as_dict()
-        yield from ((f"{name}_{key}", float(whole[key])) for key in BESIDE if key in whole)
-
-
 def _of_module(name: str, module: Any, segments: Segments) -> Iterator[tuple[str, float]]:
     """Return every single number that a module gives."""
     try:
@@ -221,11 +214,6 @@ def _finite(found: Iterable[tuple[str, float]]) -> dict[str, float]:
     return values
 
 
-def write_signatures(folder: Path, signatures: Mapping[str, Mapping[str, str]]) -> None:
-    """Write the signatures of every evaluation set's metrics."""
-    write_file(folder / SIGNATURES, f"{json.dumps(signatures, indent=1, ensure_ascii=False)}\n".encode())
-
-
 def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
     """Write the record of our metrics' and SacreBLEU's scores, and their texts, into a checkpoint's folder.
 
@@ -233,29 +221,24 @@ def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
     """
     if evaluation.segments is None or not evaluation.score_sets:
         return
-    name, texts = quote(evaluation.name, safe=""), _json_lines(evaluation.segments)
-    source = InputFile("predictions", f"{name}_texts.jsonl", hashlib.sha256(texts.encode()).hexdigest())
-    columns = (*map(column_of, evaluation.score_sets), *evaluation.lexical)
+    name, columns = quote(evaluation.name, safe=""), ("prediction", "references", "source")
+    rows = (dict(zip(columns, row, strict=False)) for row in zip(*filter(None, evaluation.segments), strict=True))
+    texts = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+    source = InputFile("predictions", f"{name}_texts.jsonl", hashlib.sha256(texts).hexdigest())
     record = make_record(
         [(source.name, evaluation.score_sets)],
         inputs=[source],
         references=evaluation.segments.references,
         seconds=evaluation.seconds,
         device=device,
-        comparison=SystemComparison((source.name,), columns),
+        comparison=SystemComparison((source.name,), (*map(column_of, evaluation.score_sets), *evaluation.lexical)),
     )
     write_record(record, folder / f"{name}_record.json")
     try:
-        write_file(folder / source.name, texts.encode())
+        write_file(folder / source.name, texts)
     except FileError:
         (folder / f"{name}_record.json").unlink()
         raise
-
-
-def _json_lines(segments: Segments) -> str:
-    names = ("prediction", "references", "source")
-    rows = (dict(zip(names, row, strict=False)) for row in zip(*filter(None, segments), strict=True))
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
