@@ -177,7 +177,7 @@ def test_file_that_takes_too_long_is_given_up_and_the_next_is_scored(monkeypatch
 
 
 def test_downloads_on_a_full_disk_become_a_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tabs = pytest.importorskip("twmd_registry.demo.tabs", reason="the page needs gradio (extra demo)")
+    tabs = pytest.importorskip("twmd_registry.demo.page", reason="the page needs gradio (extra demo)")
     paths, notices = tabs.write_downloads("a\n", "{}", tmp_path / "cache")
     assert ([Path(path).read_text(encoding="utf-8") for path in paths], notices) == (["a\n", "{}"], [])
 

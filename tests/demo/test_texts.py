@@ -8,7 +8,7 @@ import gradio as gr
 import pytest
 
 import twmd_registry
-from twmd_registry.demo import tabs
+from twmd_registry.demo import page
 from twmd_registry.demo.answers import HEADERS, LONGEST, METRICS, MOST_TOKENS, NOTHING, PageSettings, score_texts
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.spec import make_spec
@@ -90,7 +90,7 @@ def test_warnings_and_missing_presets_are_notices() -> None:
 @pytest.mark.parametrize(("hypothesis", "references"), [("a", "the cat"), (None, ["a"]), ("a", None)])
 def test_call_with_texts_of_another_type_is_refused(hypothesis: Any, references: Any) -> None:
     with pytest.raises(gr.Error, match="expected a text as hypothesis and a list of texts as references"):
-        tabs.score_texts(hypothesis, references)
+        page.score_texts(hypothesis, references)
 
 
 def test_preset_that_compares_with_the_source_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ def test_average_of_wmt24_is_of_spa_and_acc_eq() -> None:
     own = [i for i, name in enumerate(rated.group) if name == "en-de"]
     items, systems = ([labels[i] for i in own] for labels in (rated.item or [], rated.system or []))
     spa = correlate("spa", np.array(metrics[1].scores)[own], rated.ratings[own], items, systems=systems)
-    assert parts["en-de system spa"][0] == pytest.approx(spa, abs=1e-12)
+    assert parts["en-de system spa"]["value"] == pytest.approx(spa, abs=1e-12)
 
 
 def test_data_of_other_pairs_are_refused() -> None:
@@ -169,10 +169,10 @@ def test_ranks_are_those_of_correlations_computed_one_by_one() -> None:
             each = [functions[task.statistic](*part).statistic for part in parts if np.ptp(part, axis=1).all()]
             values.append(np.mean(each))
         found = [own[task] for own in measured]
-        assert [part.value for part in found] == pytest.approx(values)
-        assert [part.averaged for part in found] == stats.rankdata(np.negative(values), method="min").tolist()
+        assert [part["value"] for part in found] == pytest.approx(values)
+        assert [part["averaged"] for part in found] == stats.rankdata(np.negative(values), method="min").tolist()
     own = [part for task, part in measured[1].items() if task.level == "system"]
-    expected = np.average([part.averaged for part in own], weights=[part.weight for part in own])
+    expected = np.average([part["averaged"] for part in own], weights=[part["weight"] for part in own])
     assert average_ranks(measured[1])["system"] == pytest.approx(expected)
 
 
@@ -182,7 +182,7 @@ def test_metrics_that_no_test_tells_apart_share_a_rank() -> None:
     every, *others = list_rank_tasks(PAIRS, rated)
     tasks = [every, *(task for task in others if task.domain == EVERY_DOMAIN and task.pair == "en-de")]
     for task in tasks:
-        best, worse, same = (own[task].averaged for own in measure(scores, rated, [task], trials=50))
+        best, worse, same = (own[task]["averaged"] for own in measure(scores, rated, [task], trials=50))
         assert best == same == 1
         assert worse == 2 or task.level == "system", task  # a test of six systems may tell nothing apart
 

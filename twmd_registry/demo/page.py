@@ -1,24 +1,44 @@
-"""The page itself: three tabs of Gradio around pure functions.
+"""The page itself: three tabs of Gradio around pure functions, and an endpoint each.
 
-A Space's whole program is ``from twmd_registry.demo.page import build_page; build_page("twmd").launch()``.
+A Space's whole program is ``from twmd_registry.demo.page import build_page; build_page("twmd").launch()``. An error is
+an answer like any other: a line above the results, and no results. Names and docstrings of the endpoints are the
+documentation under "Use via API".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from twmd_registry.demo.answers import LARGEST, METRICS, PageSettings, spec_of
+from twmd_registry.demo import answers
+from twmd_registry.demo.answers import (
+    AS_PRESET,
+    CENTERINGS,
+    LARGEST,
+    MAX_TEMPERATURE,
+    METRICS,
+    MOST_ROWS,
+    SUFFIXES,
+    SWEEPS,
+    PageSettings,
+    offered_presets,
+    read_pasted,
+    read_upload,
+    spec_of,
+)
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import FileError, MissingExtraError
+from twmd_registry.errors import FileError, InputError, MissingExtraError, TwmdError
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import EMBEDDED_READS
 from twmd_registry.report.template import render
 
 try:
     import gradio as gr
-
-    from twmd_registry.demo.tabs import add_file_tab, add_signature_tab, add_texts_tab
 except ImportError as error:
     raise MissingExtraError("the page needs Gradio: pip install 'twmd-registry[demo]'") from error
 
@@ -97,3 +117,237 @@ def serve(metric: str | None, port: int | None, announce: Callable[[str], None])
         raise FileError(f"{taken}: choose another by --port.") from error
     announce(address)
     page.block_thread()
+
+
+HYPOTHESIS = "A small boat drifts past the old lighthouse."
+REFERENCES = "The little boat floats by an old lighthouse.\nA boat is passing the lighthouse."
+AT_ONCE = 4
+"""Visitors whose texts are scored at the same time."""
+FILES = "files"
+"""The queue of files, of the page and of programs: they are scored one after another."""
+ROW_WIDTHS, SCORE_WIDTH = (60, 340, 340), 130
+"""In pixels, of a row's number and texts, and of a score."""
+PRIVATE: dict[str, Any] = {"api_visibility": "private"}
+QUIET = PRIVATE | {"show_progress": "hidden"}
+HIDE = "() => ['', '', '', {__type__: 'update', visible: false}]"
+_Output = partial(gr.Textbox, buttons=["copy"], interactive=False, lines=2, max_lines=8)
+_messages = partial(render, "messages.html", "demo")
+_table = partial(render, "table.html", "demo")
+
+
+@contextmanager
+def _as_gradio_error() -> Iterator[None]:
+    try:
+        yield
+    except TwmdError as error:
+        raise gr.Error(str(error), print_exception=False) from error
+
+
+def _by_header(headers: tuple[str, ...], rows: Any) -> list[dict[str, str]]:
+    return [dict(zip(headers, row, strict=True)) for row in rows]
+
+
+@_as_gradio_error()
+def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
+    hypothesis: str,
+    references: list[str],
+    metric: str = METRICS[0],
+    preset: str = "embedded",
+    temperature: float = 0.0,
+    iterations: str = AS_PRESET,
+    centering: str = AS_PRESET,
+    source: str = "",
+) -> dict[str, Any]:
+    """Score a text against its references by every metric. Returns the scores, one metric's signature, and notices.
+
+    Args:
+        hypothesis: The text; its first 2,000 characters are read.
+        references: One or more texts; line breaks in them count as blanks, and their first 2,000 characters together
+            are read.
+        metric: The metric whose signature is given.
+        preset: A preset; metrics that have none of this name take their default.
+        temperature: T of twmd and trwmd; 0 for the preset's.
+        iterations: Sinkhorn sweeps of twmd: preset, 1, 2, 5, 10 or converged.
+        centering: What is subtracted from token vectors: preset, none, dimension, sentence, batch, corpus or
+            background.
+        source: The text that was translated, for presets that compare with it; its first 2,000 characters are read.
+    """
+    if not isinstance(hypothesis, str) or not isinstance(references, list):
+        raise InputError("expected a text as hypothesis and a list of texts as references, as in ['the cat', 'a cat'].")
+    lines = "\n".join(" ".join(text.split("\n")) for text in references)
+    settings = PageSettings(preset, temperature, iterations, centering)
+    rows, _, signature, notices = answers.score_texts(hypothesis, lines, metric, settings, source)
+    return {"scores": _by_header(answers.HEADERS, rows), "signature": signature, "notices": notices}
+
+
+def answer_texts(
+    hypothesis: str, references: str, source: str, metric: str, *settings: Any
+) -> tuple[str, str, str, str]:
+    """Score two texts: notices or the error, the table, the signature, the plan."""
+    try:
+        rows, picture, line, notices = answers.score_texts(
+            hypothesis, references, metric, PageSettings(*settings), source
+        )
+    except TwmdError as error:
+        return _messages(error=error), "", "", ""
+    scores = _table(headers=answers.HEADERS, rows=rows, kind="numbers")
+    return _messages(notices=notices), scores, line, f'<div class="twmd-plan">{picture}</div>'
+
+
+def _choose_preset(elem_id: str, **options: Any) -> gr.Dropdown:
+    choices = [(label, name) for name, label in offered_presets().items()]
+    return gr.Dropdown(choices, label="Preset", elem_id=elem_id, **options)
+
+
+def add_texts_tab(page: gr.Blocks, metric: str) -> None:
+    """Add the tab for two texts, whose example is scored when the page opens; `metric` is chosen first."""
+    with gr.Row():
+        with gr.Column(min_width=320):
+            hypothesis = gr.Textbox(HYPOTHESIS, label="Hypothesis", lines=2, max_lines=6, elem_id="hypothesis")
+            about = "References, one per line"
+            references = gr.Textbox(REFERENCES, label=about, lines=3, max_lines=8, elem_id="references")
+            about = "Source (for presets that compare with it)"
+            source = gr.Textbox("", label=about, lines=1, max_lines=4, elem_id="source")
+            with gr.Row():
+                chosen = gr.Dropdown(METRICS, value=metric, label="Plan of", elem_id="metric", min_width=140)
+                preset = _choose_preset("preset", min_width=140)
+            about = "Temperature (0: preset)"
+            temperature = gr.Slider(0, MAX_TEMPERATURE, value=0, step=0.01, label=about, elem_id="temperature")
+            # Gradio's own check leaves the old scores and, of an empty field, a traceback in the terminal;
+            # `PageSettings` are checked anyway.
+            temperature.preprocess = lambda value: math.nan if value is None else value
+            iterations = gr.Radio(SWEEPS, value=AS_PRESET, label="Sinkhorn sweeps", elem_id="iterations")
+            centering = gr.Dropdown(CENTERINGS, value=AS_PRESET, label="Centering", elem_id="centering")
+        with gr.Column(min_width=320):
+            outputs = [gr.HTML(elem_id="notices"), gr.HTML(elem_id="scores")]
+            outputs.append(_Output(label="Signature", elem_id="signature"))
+    outputs.append(gr.HTML(elem_id="plan"))
+    inputs = [hypothesis, references, source, chosen, preset, temperature, iterations, centering]
+    options = QUIET | {"inputs": inputs, "outputs": outputs, "concurrency_limit": AT_ONCE}
+    # To Gradio, a pasted text is a change but no input, as is a temperature out of range that it corrects when its
+    # field is left. While a visitor types, only the last of the waiting requests is scored.
+    triggers = [field.change for field in (hypothesis, references, source, temperature)]
+    triggers += [field.input for field in (chosen, preset, iterations, centering)]
+    scored = gr.on(triggers, answer_texts, trigger_mode="always_last", **options)
+    refused = _messages(error="Nothing was scored: choose from the lists, and try again."), "", "", ""
+    scored.failure(lambda: refused, None, outputs, **QUIET)  # Gradio refuses an input by itself
+    page.load(answer_texts, **options)
+    gr.api(score_texts, api_name="score_texts", concurrency_limit=AT_ONCE)
+
+
+@_as_gradio_error()
+def score_table(table: str, metrics: list[str], preset: str = "embedded") -> dict[str, Any]:
+    """Score a table of predictions and references. Returns the scores of the whole and of every row, signatures, and
+    the record.
+
+    Args:
+        table: CSV, TSV or JSON lines with a column prediction and columns whose names begin with reference.
+        metrics: Names of metrics.
+        preset: A preset; metrics that have none of this name take their default.
+    """
+    return answers.score_file(read_pasted(table), metrics, preset)
+
+
+def add_file_tab(metric: str) -> None:
+    """Add the tab for a file; `metric` is chosen first."""
+    gr.Markdown(
+        "A table with a header and the columns `prediction` and `reference` (more references: `reference_2`, ...), as "
+        f"{', '.join(SUFFIXES)}, up to {LARGEST // 10**6} MB and {MOST_ROWS:,} rows. JSON lines may have a list as "
+        "`references`. A column `source` is read for presets that compare with the text that was translated."
+    )
+    example = "prediction,reference\nIt rains.,It is raining."
+    with gr.Row():
+        upload = gr.File(label="Upload a table", file_types=list(SUFFIXES), height=180, elem_id="upload")
+        pasted = gr.Textbox(label="or paste a table", lines=5, max_lines=5, placeholder=example, elem_id="pasted")
+    chosen = gr.CheckboxGroup(METRICS, value=[metric], label="Metrics", elem_id="metrics")
+    preset = _choose_preset("file-preset")
+    button = gr.Button("Score", variant="primary", elem_id="score-file")
+    shown = [gr.HTML(elem_id=name) for name in ("file-notices", "file-scores", "distribution")]
+    with gr.Column(visible=False) as results:
+        rows = gr.Dataframe(type="array", interactive=False, wrap=True, label="Scores of its rows", elem_id="rows")
+        about = "Scores of the rows (TSV), record for 'twmd verify' (JSON)"
+        downloads = gr.File(label=about, interactive=False, elem_id="downloads")
+        signatures = _Output(label="Signatures", max_lines=12, elem_id="signatures")
+    shown.append(results)
+    inputs, outputs = [upload, pasted, chosen, preset], [*shown, rows, downloads, signatures]
+    answer = partial(answer_file, Path(downloads.GRADIO_CACHE))
+    scored = button.click(answer, inputs, outputs, concurrency_limit=1, concurrency_id=FILES, **PRIVATE)
+    problem = "Nothing was scored: this file cannot be read here. Upload another file."
+    scored.failure(lambda: _show_error(problem), None, outputs, **QUIET)
+    # In the browser: a change that waits in the server's queue could clear the scores of a later request.
+    gr.on([field.change for field in inputs], None, None, shown, js=HIDE, **QUIET)
+    gr.api(score_table, api_name="score_table", concurrency_limit=1, concurrency_id=FILES)
+
+
+def answer_file(cache: Path, upload: str | None, pasted: str, metrics: list[str], preset: str) -> tuple[Any, ...]:
+    """Score a file: notices or the error, the table, the distributions, and what is shown only with them."""
+    if upload and pasted.strip():
+        return _show_error("There are an uploaded file and a pasted table: remove the file or the table.")
+    try:
+        uploaded = read_upload(Path(upload)) if upload else read_pasted(pasted)
+        result = answers.score_file(uploaded, metrics, preset)
+    except TwmdError as error:
+        return _show_error(str(error))
+    # The scores of a file may arrive after the visitor has chosen another: they name their file.
+    title = _messages(notices=[f"Scores of {uploaded[0].name}:"])
+    whole = title + _table(headers=answers.FILE_HEADERS, rows=result["rows"], kind="numbers")
+    files, problems = write_downloads(result["tsv"], result["record"], cache)
+    scores = len(result["segment_headers"]) - len(ROW_WIDTHS)
+    rows = gr.Dataframe(
+        value=result["segments"],
+        headers=result["segment_headers"],
+        datatype=["number", "str", "str", *["number"] * scores],  # nothing is read as Markdown or HTML
+        column_widths=[*ROW_WIDTHS, *[SCORE_WIDTH] * scores],
+    )
+    notices = _messages(notices=[*result["notices"], *problems])
+    return notices, whole, result["pictures"], gr.Column(visible=True), rows, files, result["signatures"]
+
+
+def _show_error(error: str) -> tuple[Any, ...]:
+    """Return an error and empty outputs, which clear the scores of an earlier file."""
+    return _messages(error=error), "", "", gr.Column(visible=False), None, None, ""
+
+
+def write_downloads(scores: str, record: str, cache: Path) -> tuple[list[str] | None, list[str]]:
+    """Write the files to download into a cache that Gradio empties; return them, or None and a notice."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=cache))
+        for name, text in (("scores.tsv", scores), ("record.json", record)):
+            (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        return None, [f"scores and record cannot be written for download: {error.strerror}."]
+    return [str(folder / "scores.tsv"), str(folder / "record.json")], []
+
+
+@_as_gradio_error()
+def explain_signature(text: str) -> dict[str, Any]:
+    """Explain a signature. Returns its fields (key, value, meaning, default), the command that scores by it again, and
+    notices.
+
+    Args:
+        text: A signature, long or short.
+    """
+    fields, command, notices = answers.explain_signature(text)
+    headers = ("key", "value", "meaning", "default")
+    return {"fields": _by_header(headers, fields), "command": command, "notices": notices}
+
+
+def answer_signature(text: str) -> tuple[str, str, str]:
+    """Explain a signature: notices or the error, the table of its fields, the command."""
+    try:
+        fields, command, notices = answers.explain_signature(text)
+    except TwmdError as error:
+        return _messages(error=error), "", ""
+    return _messages(notices=notices), _table(headers=answers.FIELD_HEADERS, rows=fields, kind="words"), command
+
+
+def add_signature_tab() -> None:
+    """Add the tab that explains a signature."""
+    example = "twmd|output:f1|model:...|version:..."
+    text = gr.Textbox(label="Signature", lines=3, max_lines=8, placeholder=example, elem_id="asked")
+    button = gr.Button("Explain", variant="primary", elem_id="explain")
+    outputs = [gr.HTML(elem_id="signature-notices"), gr.HTML(elem_id="fields")]
+    outputs.append(_Output(label="The command that scores by it again", elem_id="command"))
+    gr.on([button.click, text.submit], answer_signature, text, outputs, concurrency_limit=AT_ONCE, **PRIVATE)
+    gr.api(explain_signature, api_name="explain_signature", concurrency_limit=AT_ONCE)

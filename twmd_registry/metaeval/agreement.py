@@ -297,7 +297,10 @@ def mean_systems(
     groups, means = list[str](), list[tuple[float, float]]()
     for name, rows, _ in split_parts(rated, Statistic.PEARSON, averaging):
         systems_here, code = np.unique(np.asarray(rated.system)[rows], return_inverse=True)
-        _warn_about_fewer_segments(name, systems_here, np.bincount(code))
+        counts = np.bincount(code)
+        if fewer := [f"{own} ({n})" for own, n in zip(systems_here, counts, strict=True) if n < counts.max()]:
+            which = f"{len(fewer)} of {len(systems_here)} systems have fewer than {counts.max()} segments"
+            warn(f"{name}: {which}, so means of different segments are compared: {', '.join(fewer)}.")
         own = [rows[code == system] for system in range(len(systems_here))]
         groups += [name] * len(systems_here)
         for system, each in zip(systems_here, own, strict=True):
@@ -319,13 +322,6 @@ def check_systems(rated: RatedSegments, statistic: str, averaging: str) -> Stati
         missing = "ranking systems needs the system of every segment, which these data do not name"
         raise InputError(f"{missing}: give the column that does (system=).")
     return wanted
-
-
-def _warn_about_fewer_segments(group: str, systems: np.ndarray, counts: np.ndarray) -> None:
-    fewer = [f"{name} ({n})" for name, n in zip(systems, counts, strict=True) if n < counts.max()]
-    if fewer:
-        which = f"{len(fewer)} of {len(systems)} systems have fewer than {counts.max()} segments"
-        warn(f"{group}: {which}, so means of different segments are compared: {', '.join(fewer)}.")
 
 
 def _system_accuracy(scores: np.ndarray, rated: RatedSegments, averaging: str, resamples: int, seed: int) -> Agreement:

@@ -57,6 +57,8 @@ PUBLISHED = 201
 EVERY_PAIR, EVERY_DOMAIN = "all pairs", "all domains"
 LEVELS: tuple[tuple[str, Averaging], ...] = ((SYSTEM, "none"), *((SEGMENT, own) for own in ("none", "system", "item")))
 """What is correlated, and over what correlations are averaged."""
+TaskPart = dict[str, float]
+"""A metric's ``value`` in a task, the task's ``weight``, and what is ``averaged``: a rank, or a value from 0 to 1."""
 Published = Sequence[Mapping[tuple[str, str], float]]
 """By metric, published scores of systems by group and system."""
 
@@ -78,14 +80,6 @@ class RankTask(NamedTuple):
     people: str
     averaging: Averaging
     statistic: Statistic
-
-
-class TaskPart(NamedTuple):
-    """A metric's statistic in a task, the task's weight, and what of it is averaged: a rank, or a value from 0 to 1."""
-
-    value: float
-    weight: float
-    averaged: float
 
 
 @dataclass(frozen=True)
@@ -130,12 +124,7 @@ class TaskResult:
     def as_dict(self) -> dict[str, Any]:
         """Return every number, ready for JSON."""
         metrics = [
-            {
-                "label": metric.label,
-                "signature": metric.signature,
-                "average": mean,
-                "parts": {name: part._asdict() for name, part in parts.items()},
-            }
+            {"label": metric.label, "signature": metric.signature, "average": mean, "parts": parts}
             for metric, mean, parts in zip(self.scored, self.averages, self.parts, strict=True)
         ]
         return {"study": self.name, "notes": list(self.notes), "metrics": metrics}
@@ -180,7 +169,7 @@ def run_task(
         parts, columns = list[dict[str, TaskPart]](), list[dict[str, float]]()
         for own, systems in zip(scores, published, strict=True):
             parts.append(_measure(task, pairs, own, rated, systems))
-            columns.append({f"{name} (x {part.weight:g})": part.value for name, part in parts[-1].items()})
+            columns.append({f"{name} (x {part['weight']:g})": part["value"] for name, part in parts[-1].items()})
             if progress:
                 progress(len(rated.ratings))
     rows = list(zip(scored, [average(own.values()) for own in parts], parts, columns, strict=True))
@@ -206,7 +195,7 @@ def _describe_missing(pairs: Sequence[str], tasks: Sequence[RankTask], measured:
 def average(parts: Iterable[TaskPart]) -> float:
     """Return the weighted average of parts."""
     chosen = list(parts)
-    return sum(part.weight * part.averaged for part in chosen) / sum(part.weight for part in chosen)
+    return sum(part["weight"] * part["averaged"] for part in chosen) / sum(part["weight"] for part in chosen)
 
 
 def _measure(
@@ -220,7 +209,8 @@ def _measure(
     parts = dict[str, TaskPart]()
     if task in WITH_ACCURACY:
         _, accuracy = system_agreement(Statistic.PEARSON, scores, rated, resamples=0, systems=systems)
-        parts["accuracy of systems"] = TaskPart(accuracy.value, float(len(pairs)), accuracy.value)
+        weight = float(len(pairs))
+        parts["accuracy of systems"] = {"value": accuracy.value, "weight": weight, "averaged": accuracy.value}
     for level, statistic in AVERAGED[task]:
         if level == SYSTEM:
             own, _ = system_agreement(statistic, scores, rated, resamples=0, systems=systems)
@@ -229,7 +219,8 @@ def _measure(
         for pair in pairs:
             value = own.groups[pair].value
             is_correlation = statistic is Statistic.PEARSON  # from -1; accuracies begin at 0, and are averaged with it
-            parts[f"{pair} {level} {statistic}"] = TaskPart(value, 1.0, (1 + value) / 2 if is_correlation else value)
+            averaged = (1 + value) / 2 if is_correlation else value
+            parts[f"{pair} {level} {statistic}"] = {"value": value, "weight": 1.0, "averaged": averaged}
     return parts
 
 
@@ -280,7 +271,10 @@ def rank_by_tasks(
         done()
     weights = share_weight(list(measured))
     return tuple(
-        {task: TaskPart(values[k], weights[task], ranks[k]) for task, (values, ranks) in measured.items()}
+        {
+            task: {"value": values[k], "weight": weights[task], "averaged": ranks[k]}
+            for task, (values, ranks) in measured.items()
+        }
         for k in range(len(scores))
     )
 
