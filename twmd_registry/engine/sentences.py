@@ -12,6 +12,7 @@ from torch import Tensor
 
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.token_vectors import TokenItems
+from twmd_registry.errors import warn
 from twmd_registry.tensors import TextFlags, TokenVectors, span_indices
 
 Link = tuple[slice, slice]
@@ -34,6 +35,8 @@ def split_documents(pairs: Pairs) -> tuple[Pairs, list[list[int]]]:
     ]
     sides = [[sentences[i] for i in side.tolist()] for side in (pairs.hyp, pairs.ref)]
     counts = np.array([max(map(len, both)) for both in zip(*sides, strict=True)], dtype=np.int64)
+    if counts.max(initial=0) < 2:
+        warn("align=sentences: no text has two lines, which are its sentences (--docs or --doc-column join rows).")
     hyp, ref = (
         np.array([i for own, n in zip(side, counts, strict=True) for i in own + [0] * (n - len(own))], dtype=np.int64)
         for side in sides
