@@ -56,12 +56,9 @@ METRICS = f"One or more of {', '.join(MetricName)}, a signature, or SacreBLEU's 
 OWN_RESAMPLES = "Resamples of the intervals (default: 1000; --paired-bs uses its own resamples)."
 GPUS = "GPUs of each worker, 0.5 to share one (default: 1 where there are any)."
 FAIL_IF_WORSE = "No system is worse than in RECORD, an earlier --record: lower, with p < alpha by paired randomisation."
+PATH_OR_URL = declare.CheckedPath(lambda value: value if "://" in value else Path(value))
+"""A URL stays text: a path would lose one of its slashes."""
 SEED = "Seed of the resampling (default: $SACREBLEU_SEED, else 12345)."
-
-
-def _path_or_url(value: str) -> Path | str:
-    """Return a URL as text: a path would lose one of its slashes."""
-    return value if "://" in value else Path(value)
 
 
 def _default_seed() -> int:
@@ -81,7 +78,7 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=_default_seed)
     "twmd score -i rows.csv.gz --reference-column gold",
 )
 @declare.argument("references", nargs=-1, type=declare.FILE, metavar="[REF]...")
-@declare.many("-i --input", "HYP", SYSTEMS, type=declare.CheckedPath(_path_or_url))
+@declare.many("-i --input", "HYP", SYSTEMS, type=PATH_OR_URL)
 @declare.source
 @declare.metrics(LEXICAL_NAMES, METRICS, default=[str(MetricName.TWMD)])
 @declare.settings

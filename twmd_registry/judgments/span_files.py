@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +18,6 @@ from twmd_registry.judgments.reader import read_csv
 MQM_COLUMNS = ("system", "doc", "doc_id", "seg_id", "rater", "source", "target", "category", "severity")
 OPEN, CLOSE, NO_ERROR = "<v>", "</v>", "No-error"
 OMISSION = "Accuracy/Omission"
-LITERAL = {OPEN: "&lt;v&gt;", CLOSE: "&lt;/v&gt;"}
-"""How a table of MQM writes a text's own characters that would be a mark."""
 SEVERITIES: dict[str, Severity] = {"minor": "minor", "major": "major", "critical": "major"}
 REFERENCE_SYSTEMS = ("ref", "refA", "refB")
 """Names of human translations; the first that a segment has is its reference."""
@@ -107,11 +104,11 @@ def write_mqm(segments: Iterable[MarkedSegment], rater: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return reduce(lambda own, mark: own.replace(mark, LITERAL[mark]), LITERAL, text)
+    return text.replace(OPEN, "&lt;v&gt;").replace(CLOSE, "&lt;/v&gt;")
 
 
 def _unescape(text: str) -> str:
-    return reduce(lambda own, mark: own.replace(LITERAL[mark], mark), LITERAL, text)
+    return text.replace("&lt;v&gt;", OPEN).replace("&lt;/v&gt;", CLOSE)
 
 
 _BLANKS = dict.fromkeys(map(ord, "\t\n\r"), " ")
@@ -128,7 +125,7 @@ def write_esa(segments: Iterable[MarkedSegment], rater: str) -> str:
         row["esa_score"] = None if segment.score is None else round(100 * segment.score, 2)
         keys = ("start_i", "end_i", "severity", "error_type")
         row["esa_spans"] = [dict(zip(keys, (*place, None), strict=True)) for place in places]
-        lines.append(_json(row))
+        lines.append(json.dumps(row, ensure_ascii=False))
     return "\n".join(lines)
 
 
@@ -150,11 +147,7 @@ def write_issues(segments: Iterable[MarkedSegment], rater: str) -> str:
         own = segment._asdict()
         kept = {name: own[name] for name in ("system", "document", "source", "reference", "score")}
         listed.append({"id": segment.number, "target": segment.prediction, **kept, "issues": issues})
-    return _json({"reviewer": rater, "segments": listed})
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps({"reviewer": rater, "segments": listed}, ensure_ascii=False)
 
 
 WRITERS: dict[str, Callable[[Sequence[MarkedSegment], str], str]] = {
