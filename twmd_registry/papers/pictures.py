@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -31,8 +31,10 @@ def draw_pictures(result: Reproduction, options: RunOptions) -> Iterator[NamedFi
         yield from _PICTURES[result.experiment.picture["kind"]](result, options)
 
 
-def _files(stem: str, csv: Mapping[str, np.ndarray], draw: Callable[[str], bytes]) -> Iterator[NamedFile]:
-    yield f"{stem}.csv", figures.as_csv(csv, zip(*(column.tolist() for column in csv.values()), strict=True))
+def _files(
+    stem: str, header: Iterable[str], rows: Iterable[Iterable[object]], draw: Callable[[str], bytes]
+) -> Iterator[NamedFile]:
+    yield f"{stem}.csv", figures.as_csv(header, rows)
     for suffix in figures.SUFFIXES:
         yield f"{stem}{suffix}", draw(suffix)
 
@@ -40,34 +42,27 @@ def _files(stem: str, csv: Mapping[str, np.ndarray], draw: Callable[[str], bytes
 def _draw_curves(result: Reproduction, options: RunOptions) -> Iterator[NamedFile]:
     """Draw numbers against the values of the last axis, and the marginal errors of ``plans``."""
     experiment, picture = result.experiment, result.experiment.picture
+    statistic, x = experiment.cells[0].statistic, "x" * picture.get("logarithmic", False)
     rows = [
-        (cell.column, spec, result.values[i, c], signature)
-        for c, cell in enumerate(experiment.cells)
+        (cell.column, *(getattr(spec, key) for key in VARIED), value, signature)
+        for cell, values in zip(experiment.cells, result.values.T.tolist(), strict=True)
         if result.segments[cell.column]
-        for i, (spec, signature) in enumerate(zip(result.specs, result.signatures, strict=True))
+        for spec, value, signature in zip(result.specs, values, result.signatures, strict=True)
     ]
-    varied = {key: [getattr(spec, key) for _, spec, *_ in rows] for key in VARIED}
-    csv = {
-        "data": np.array([column for column, *_ in rows]),
-        **{key: np.array(["" if own is None else str(own) for own in values]) for key, values in varied.items()},
-        experiment.cells[0].statistic: np.array([value for _, _, value, _ in rows]),
-        "signature": np.array([signature for *_, signature in rows]),
+    parts: dict[str, tuple[Any, ...]] = {
+        "": (("data", *VARIED, statistic, "signature"), rows, result.curves(), statistic, x)
     }
-    x, title = "x" * picture.get("logarithmic", False), f"{result.model}\n{experiment.about}"
-    parts = {"": (csv, result.curves(), experiment.cells[0].statistic, x)}
     if experiment.plans:
         errors = marginal_errors(result, options)
         group, pairs = first_pairs(result)
-        points = [(name, sweeps, error) for name, line in errors.items() for sweeps, error in zip(*line, strict=True)]
-        data = {
-            key: np.array(values)
-            for key, values in zip(("line", "iterations", "marginal_error"), zip(*points, strict=True), strict=True)
-        }
+        points = [(name, *point) for name, line in errors.items() for point in np.array(line).T.tolist()]
         panels = {f"{group}, {len(pairs.ratings)} pairs": errors}
-        parts = {"-left": parts[""], "-right": (data, panels, "marginal error", x + "y")}
-    for part, (data, panels, y, logarithmic) in parts.items():
+        right = ("line", "iterations", "marginal_error"), points, panels, "marginal error", x + "y"
+        parts = {"-left": parts[""], "-right": right}
+    for part, (header, lines, panels, y, logarithmic) in parts.items():
+        title = f"{result.model}\n{experiment.about}"
         draw = partial(figures.curves, panels, (picture["x"], y), title, logarithmic=logarithmic)
-        yield from _files(f"{experiment.name}{part}", data, draw)
+        yield from _files(f"{experiment.name}{part}", header, lines, draw)
 
 
 def _draw_scatter(result: Reproduction, _options: RunOptions) -> Iterator[NamedFile]:
@@ -78,7 +73,8 @@ def _draw_scatter(result: Reproduction, _options: RunOptions) -> Iterator[NamedF
     ]
     scores, title = {row: own[place] for row, own in result.scores.items()}, f"{group}, {result.model}"
     draw = partial(figures.scatter, ratings, scores, title, label="human judgement (bad to good)", line=False)
-    yield from _files(result.experiment.name, {"rating": ratings, **scores}, draw)
+    rows = np.array([ratings, *scores.values()]).T.tolist()
+    yield from _files(result.experiment.name, ["rating", *scores], rows, draw)
 
 
 def _draw_matrix(result: Reproduction, _options: RunOptions) -> Iterator[NamedFile]:
@@ -93,13 +89,9 @@ def _draw_matrix(result: Reproduction, _options: RunOptions) -> Iterator[NamedFi
             matrix[i, j] = matrix[j, i] = value
         panels[cell.column] = matrix
     cells = [(column, i, j) for column in panels for i in range(len(names)) for j in range(i + 1)]
-    csv = {
-        "language pair": np.array([column for column, _, _ in cells]),
-        "row": np.array([names[i] for _, i, _ in cells]),
-        "column": np.array([names[j] for _, _, j in cells]),
-        "pearson": np.array([panels[column][i, j] for column, i, j in cells]),
-    }
-    yield from _files(result.experiment.name, csv, partial(figures.matrices, panels, names, result.model))
+    rows = [(column, names[i], names[j], panels[column][i, j]) for column, i, j in cells]
+    draw = partial(figures.matrices, panels, names, result.model)
+    yield from _files(result.experiment.name, ("language pair", "row", "column", "pearson"), rows, draw)
 
 
 _PICTURES: dict[str, Callable[[Reproduction, RunOptions], Iterator[NamedFile]]] = {
@@ -118,7 +110,8 @@ def draw_data_sets(result: Mapping[str, Reproduction]) -> Iterator[NamedFile]:
         (group, rated), *_ = groups.items()
         own, stem = {measure: places[name, group] for measure, places in scores.items()}, name.lower()
         draw = figures.densities if name in classes else figures.scatter
-        yield from _files(stem, {"rating": rated.ratings, **own}, partial(draw, rated.ratings, own, name))
+        rows = np.array([rated.ratings, *own.values()]).T.tolist()
+        yield from _files(stem, ["rating", *own], rows, partial(draw, rated.ratings, own, name))
         if name in classes and 0 < rated.ratings.sum() < len(rated.ratings):
             curves = {measure: roc_curve(values, rated.ratings == 1) for measure, values in own.items()}
             for suffix in figures.SUFFIXES:
