@@ -44,10 +44,7 @@ class OfficialScores(NamedTuple):
 
 
 def read_divisions(text: str, rated: RatedSegments) -> RatedSegments:
-    """Add the domains of segments, the translations by people, and the ratings of systems in a domain to rated data.
-
-    Arguments and errors are those of `read_official`.
-    """
+    """Add domains of segments, who is a person, and ratings of systems in domains to rated data."""
     pairs, keys = _parse_layout(text, rated)
     domains, ratings = dict[str, list[str]](), dict(rated.system_ratings or {})
     for name, pair in pairs.items():

@@ -151,11 +151,7 @@ def _estimate_parts(
 def split_parts(
     rated: RatedSegments, statistic: Statistic, averaging: str, *, threshold: float = THRESHOLD
 ) -> list[Part]:
-    """Split the data into the parts that a statistic is averaged over, by ascending name.
-
-    Raises SpecError for an averaging that does not exist or go with the statistic, and InputError where the data do not
-    name what is needed, or a rating is not finite.
-    """
+    """Split the data into the parts that a statistic is averaged over, by ascending name; check what they must have."""
     if averaging not in get_args(Averaging):
         raise SpecError(f"there is no averaging {averaging!r}; {menu(str(averaging), get_args(Averaging))}.")
     if statistic is Statistic.SPA and averaging not in {"none", "group"}:
@@ -184,10 +180,7 @@ def split_parts(
 
 
 def bootstrap(estimate: CorrelationEstimate, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Compute a statistic of resamples, drawn with replacement; shape (resamples,).
-
-    NaN where a resample leaves the statistic undefined, and everywhere with a single unit.
-    """
+    """Compute a statistic of resamples, drawn with replacement; shape (resamples,), NaN where undefined."""
     if resamples < 0:
         raise SpecError(f"expected resamples of 0 or more, not {resamples}.")
     if estimate.units < 2:
@@ -289,10 +282,10 @@ def check_segment_ratings(rated: RatedSegments) -> None:
 def mean_systems(
     scores: np.ndarray, rated: RatedSegments, averaging: str, systems: Mapping[tuple[str, str], float] | None = None
 ) -> tuple[np.ndarray, RatedSegments]:
-    """Return the score of every system, shape (systems,), and its rating and group as rated data.
+    """Return every system's score, shape (systems,), and its rating and group as rated data: means, unless they are
+    known.
 
-    They are means over the system's segments in a group, unless `systems` has its score, or
-    `RatedSegments.system_ratings` its rating. Warns of a system with fewer segments than others of its group.
+    Known ones are in `systems` and `RatedSegments.system_ratings`. Warns of a system with fewer segments than others.
     """
     groups, means = list[str](), list[tuple[float, float]]()
     for name, rows, _ in split_parts(rated, Statistic.PEARSON, averaging):

@@ -57,11 +57,9 @@ _SUM_ROUNDING = 1e-9
 
 
 class CorrelationEstimate(NamedTuple):
-    """The statistic of one metric's scores.
+    """The statistic of one metric's scores of n segments.
 
     Attributes:
-        value: The statistic.
-        n: Segments that took part.
         units: How many rows, or items, a resample draws.
         resampled: From weights, shape (units, B), to the statistic of every resample, shape (B,); NaN where undefined.
         epsilon: Of ``acc_eq``, the greatest difference of two scores that is a tie; None for other statistics.
@@ -384,9 +382,7 @@ def order_p_values(scores: np.ndarray) -> np.ndarray:
 
 
 def place_systems(items: Items, systems: Items) -> tuple[np.ndarray, np.ndarray]:
-    """Return the names of the systems, ascending, and the rows of their segments, of the items that all of them have;
-    shape (systems, items).
-    """
+    """Return the systems, ascending, and the rows of the items that all of them have; shape (systems, items)."""
     (names, row), (_, column) = (np.unique(np.asarray(labels), return_inverse=True) for labels in (systems, items))
     place = np.full((len(names), column.max() + 1), -1)
     place[row, column] = np.arange(len(row))
@@ -424,10 +420,7 @@ def make_estimator(
     threshold: float = THRESHOLD,
     systems: Items | None = None,
 ) -> Estimator:
-    """Prepare ratings, shape (N,), for a statistic of many metrics' scores; arguments as for `correlate`.
-
-    Raises InputError, with the reason alone, where the statistic needs items or systems.
-    """
+    """Prepare ratings, shape (N,), for a statistic of many metrics' scores; arguments as for `correlate`."""
     if statistic in _CORRELATIONS:
         return _make_correlation(statistic, ratings)
     if items is None:
@@ -450,10 +443,7 @@ def statistic_named(name: str) -> Statistic:
 
 
 def check_numbers(name: str, values: Sequence[float] | np.ndarray, rows: int) -> np.ndarray:
-    """Return scores or ratings, called `name` in messages, as float64, shape (rows,).
-
-    Raises InputError for another number of them, or one that is not finite; names the row.
-    """
+    """Return finite scores or ratings, called `name` in messages, as float64; shape (rows,)."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

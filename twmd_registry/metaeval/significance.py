@@ -84,10 +84,7 @@ def williams_by_part(
     rated: RatedSegments,
     averaging: str = "group",
 ) -> dict[str, AgreementTest | None]:
-    """Test by Williams within every part of the data whether A's Pearson correlation is higher.
-
-    Returns the tests by ascending name, None where a correlation is undefined; warns of small parts.
-    """
+    """Test by Williams in every part of the data whether A has the higher Pearson correlation; None if undefined."""
     a, b = _check_both(scores_a, scores_b, rated)
     tests, sizes = dict[str, AgreementTest | None](), dict[str, int]()
     for name, rows, _ in split_parts(rated, Statistic.PEARSON, averaging):

@@ -136,8 +136,7 @@ def run_task(
     """Score every segment by every metric, and average their agreement as a shared task did.
 
     `task` is a name of `TASKS`; of the study, only data and metrics are read, and trials and seed where ranks are
-    averaged, for which the data should tell domains and people apart (`read_divisions`). Errors and warnings are those
-    of `run_study`; raises InputError, too, where the data have none of the task's language pairs.
+    averaged, for which the data should tell domains and people apart (`read_divisions`).
     """
     wanted = TASKS[task]
     pairs = [pair for pair in wanted if pair in rated.group]
@@ -260,9 +259,8 @@ def rank_by_tasks(
 ) -> tuple[dict[RankTask, TaskPart], ...]:
     """Rank metrics in every task, by significance (`rank_metrics`) or, without trials, by the statistic alone.
 
-    `scores` are of all segments, shape (metrics, segments). Parts of the data without a correlation are left out of a
-    task's mean, without a warning, and a task in which a metric has none is left out. `done` is called after every
-    task. Returns, by metric, its part of every task.
+    `scores` have shape (metrics, segments). A task in which a metric has no correlation is left out. `done` is called
+    after every task. Returns, by metric, its part of every task.
     """
     measured = dict[RankTask, tuple[list[float], list[int]]]()
     for task in tasks:
