@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from twmd_registry.encode.pieces import Vocabulary, pieces_of
 from twmd_registry.encode.store import TextCache
 from twmd_registry.errors import ModelError, SpecError
-from twmd_registry.models.adapter import AdapterFiles, merge
+from twmd_registry.models.adapter import merge
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.inference import LoadedModel
 from twmd_registry.models.load import BLANK, check_vocabulary, length_limit, load_encoder, load_tokenizer
@@ -47,7 +47,7 @@ class Encoder(LoadedModel):
     def __init__(
         self,
         files: ModelFiles,
-        adapter: AdapterFiles | None,
+        adapter: ModelFiles | None,
         dtype: str,
         device: torch.device,
         *,

@@ -23,7 +23,7 @@ from twmd_registry.engine.pipeline import STEPS_PER_TEXT, AllReduce, PipelineRun
 from twmd_registry.engine.sentences import flags_of_documents, split_documents
 from twmd_registry.engine.token_vectors import TokenView, make_view
 from twmd_registry.errors import ModelError, SpecError, warn
-from twmd_registry.models.adapter import AdapterFiles, find_adapter
+from twmd_registry.models.adapter import find_adapter
 from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.fitted import FittedPart, find_signed
 from twmd_registry.models.inference import exact_arithmetic, free_memory, share_model
@@ -64,34 +64,36 @@ class Backend:
     @cached_property
     def files(self) -> ModelFiles:
         """The model's files; a `ModelError` if it is not on this machine, or its content is not the signed one."""
-        name, wanted, given = str(self.requested.model), self.requested.fingerprint, self.parts and self.parts.model
-        with reread() if given else nullcontext():  # a signed part: no remembered hash stands in for its content
-            files = find_model(given) if given else find_model(name, self.requested.revision, paths=self.parts is None)
-        if given and self.parts and files.fingerprint != wanted and files.fingerprint in self.parts.signed:
-            # The folder holds the model of another specification of the same record.
-            files = find_model(name, self.requested.revision, paths=False)
-        if wanted and wanted != files.fingerprint:
-            raise ModelError(
-                f"model {files.label} has the content @{files.fingerprint} here, not @{wanted} as asked for."
-            )
+        name, wanted = str(self.requested.model), self.requested.fingerprint
+        found = self._find_files("model", partial(find_model, name, self.requested.revision), find_model, wanted)
         # If one content has two names, the published name is kept.
-        return files._replace(name=name) if wanted and self.parts else files
+        return found._replace(name=name) if wanted and self.parts else found
 
     @cached_property
-    def adapter(self) -> AdapterFiles | None:
+    def adapter(self) -> ModelFiles | None:
         """The adapter's files, None without one; a `ModelError` if it is not available, or its content differs."""
-        asked = self.requested.adapter
-        if asked is None:
+        if (asked := self.requested.adapter) is None:
             return None
-        if self.parts is None or self.parts.adapter is None:
-            return find_adapter(asked, paths=self.parts is None)
-        found, (_, _, wanted) = find_adapter(self.parts.adapter), asked.partition("@")
-        content = found.name.rpartition("@")[2]
-        if wanted and content != wanted:
-            if content in self.parts.signed:  # of another specification of the same record
-                return find_adapter(asked, paths=False)
-            raise ModelError(f"adapter {self.parts.adapter} has the content {content}, not {wanted} as asked for.")
+        wanted = asked.rpartition("@")[2] if self.parts and "@" in asked else None
+        found = self._find_files("adapter", partial(find_adapter, asked), find_adapter, wanted)
         return found._replace(name=asked) if wanted else found
+
+    def _find_files(
+        self, kind: str, by_name: Callable[..., ModelFiles], at: Callable[[str], ModelFiles], wanted: str | None
+    ) -> ModelFiles:
+        """Find files by the specification's name, or `at` the place that the user names for a signature, and check that
+        they have the signed content.
+        """
+        given = getattr(self.parts, kind) if self.parts else None
+        with reread() if given else nullcontext():  # a signed part: no remembered hash stands in for its content
+            found = at(given) if given else by_name(paths=self.parts is None)
+        if given and self.parts and found.fingerprint in self.parts.signed - {wanted}:
+            found = by_name(paths=False)  # the place holds a part of another specification of the same record
+        if wanted and wanted != found.fingerprint:
+            raise ModelError(
+                f"{kind} {found.label} has the content @{found.fingerprint} here, not @{wanted} as asked for."
+            )
+        return found
 
     @cached_property
     def model_key(self) -> Hashable:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from twmd_registry.errors import MissingExtraError, ModelError
 from twmd_registry.models.files import HUB_ID, ModelFiles, from_hub, isolate
@@ -18,19 +18,6 @@ from twmd_registry.registry.fingerprint import digest, sha256_of
 _FILES = ("adapter_config.json", "adapter_model.safetensors")
 HEAD_FILE = "head.safetensors"
 """The head of a siamese regression model, beside the adapter of its encoder; see `twmd_registry.models.regressor`."""
-
-
-class AdapterFiles(NamedTuple):
-    """An adapter's full name, ``name@hash``, and its folder here."""
-
-    name: str
-    folder: Path
-
-    @property
-    def head(self) -> Path | None:
-        """The head of a siamese regression model, None for an adapter without one."""
-        path = self.folder / HEAD_FILE
-        return path if path.is_file() else None
 
 
 def packaged_adapters() -> Path:
@@ -43,9 +30,10 @@ def adapter_files(folder: Path) -> list[Path]:
     return [path for name in (*_FILES, HEAD_FILE) if (path := folder / name).is_file()]
 
 
-def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
-    """Find an adapter by a packaged name, a folder (with `paths`; not when a signature names it) or a Hub id, with or
-    without ``@hash``; raise a `ModelError` for none, no safetensors, or another content than the hash says.
+def find_adapter(adapter: str, *, paths: bool = True) -> ModelFiles:
+    """Find an adapter, whose name is ``name@hash``, by a packaged name, a folder (with `paths`; not when a signature
+    names it) or a Hub id, with or without ``@hash``; raise a `ModelError` for none, no safetensors, or another content
+    than the hash says.
     """
     name, _, wanted = adapter.partition("@")
     if not paths and not HUB_ID.fullmatch(name):
@@ -67,10 +55,10 @@ def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
     if wanted and wanted != found:
         raise ModelError(f"adapter {name!r} has the content {found}, not {wanted} as asked for.")
     public = f"./{folder.resolve().name}" if own and folder == own else name
-    return AdapterFiles(f"{public}@{found}", folder)
+    return ModelFiles(f"{public}@{found}", folder, found, repr(name))
 
 
-def read_adapter_config(adapter: AdapterFiles, name: str) -> Any:
+def read_adapter_config(adapter: ModelFiles, name: str) -> Any:
     """Read an entry of an adapter's configuration; raise a `ModelError` if that is damaged."""
     try:
         return json.loads((adapter.folder / "adapter_config.json").read_text(encoding="utf-8")).get(name)
@@ -78,7 +66,7 @@ def read_adapter_config(adapter: AdapterFiles, name: str) -> Any:
         raise ModelError(f"adapter {adapter.name}: its adapter_config.json is damaged ({error}).") from error
 
 
-def check_base(adapter: AdapterFiles, files: ModelFiles) -> None:
+def check_base(adapter: ModelFiles, files: ModelFiles) -> None:
     """Refuse an adapter that says it was made for a model of another name; a folder here may be a copy of any."""
     base = read_adapter_config(adapter, "base_model_name_or_path")
     known = (
@@ -90,7 +78,7 @@ def check_base(adapter: AdapterFiles, files: ModelFiles) -> None:
         )
 
 
-def merge(network: Any, adapter: AdapterFiles, files: ModelFiles) -> Any:
+def merge(network: Any, adapter: ModelFiles, files: ModelFiles) -> Any:
     """Return a network with an adapter merged into it; raise a `ModelError` if it was made for another model or does
     not fit the network, and a `MissingExtraError` without `peft`.
     """
@@ -104,7 +92,7 @@ def merge(network: Any, adapter: AdapterFiles, files: ModelFiles) -> Any:
 
 
 @contextmanager
-def one_line_errors(adapter: AdapterFiles) -> Iterator[None]:
+def one_line_errors(adapter: ModelFiles) -> Iterator[None]:
     """Raise a `ModelError` that names the adapter in place of any error of peft while it is loaded."""
     try:
         with warnings.catch_warnings():

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twmd_registry.errors import ModelError
-from twmd_registry.models.adapter import AdapterFiles, check_base, packaged_adapters, read_adapter_config
+from twmd_registry.models.adapter import check_base, packaged_adapters, read_adapter_config
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.inference import OneDnnLinear
 from twmd_registry.models.q4 import model_folders
@@ -255,7 +255,7 @@ class UnigramTokenizer(PackagedTokenizer):
         return [self._text[self._starts[number] : self._starts[number + 1]] for number in ids]
 
 
-def is_packaged(files: ModelFiles, adapter: AdapterFiles | None) -> bool:
+def is_packaged(files: ModelFiles, adapter: ModelFiles | None) -> bool:
     """Return whether a model has the content of a packaged one, and its adapter, if any, comes with this package."""
     own = adapter is None or adapter.folder.parent == packaged_adapters()
     return own and (files.name, files.fingerprint) in KNOWN
@@ -266,7 +266,7 @@ def read_tokenizer(files: ModelFiles) -> PackagedTokenizer:
     return (UnigramTokenizer if files.name == MULTILINGUAL_MODEL else PackagedTokenizer)(files.folder)
 
 
-def load_bert(files: ModelFiles, adapter: AdapterFiles | None, dtype: str) -> Bert:
+def load_bert(files: ModelFiles, adapter: ModelFiles | None, dtype: str) -> Bert:
     """Load a packaged model in evaluation mode on the CPU, with a packaged adapter merged into it; raise a `ModelError`
     if the adapter was made for another model, or a file is damaged.
     """
@@ -292,7 +292,7 @@ def load_bert(files: ModelFiles, adapter: AdapterFiles | None, dtype: str) -> Be
     return network.eval().requires_grad_(False)  # noqa: FBT003 (torch's own signature)
 
 
-def _merge(weights: dict[str, Tensor], adapter: AdapterFiles, files: ModelFiles) -> None:
+def _merge(weights: dict[str, Tensor], adapter: ModelFiles, files: ModelFiles) -> None:
     """Replace every weight W that a LoRA adapter changes by ``W + alpha / r B A`` (Hu et al. 2022)."""
     check_base(adapter, files)
     scale = read_adapter_config(adapter, "lora_alpha") / read_adapter_config(adapter, "r")

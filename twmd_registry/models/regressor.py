@@ -20,7 +20,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from twmd_registry.errors import ModelError
-from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, read_adapter_config
+from twmd_registry.models.adapter import HEAD_FILE, merge, read_adapter_config
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.inference import LoadedModel
 from twmd_registry.models.load import (
@@ -140,7 +140,7 @@ class Regressor(LoadedModel):
     joints = 0
     tokenizer: Any
 
-    def __init__(self, files: ModelFiles, adapter: AdapterFiles | None, dtype: str, device: torch.device) -> None:
+    def __init__(self, files: ModelFiles, adapter: ModelFiles | None, dtype: str, device: torch.device) -> None:
         """Load the model, and merge an adapter: of a cross-encoder with the head in its weights, of a siamese model
         with the head in a file of its own. Raises `ModelError` if it cannot be loaded, has no trained regression head,
         or a head with several outputs.
@@ -151,13 +151,14 @@ class Regressor(LoadedModel):
                 "both texts."
             )
         network: Any
-        if adapter and adapter.head:
+        head = adapter.folder / HEAD_FILE if adapter else None
+        if adapter and head and head.is_file():
             if is_packaged(files, adapter):
                 encoder, self.tokenizer = load_bert(files, adapter, dtype), read_tokenizer(files)
             else:
                 encoder, self.tokenizer = merge(load_encoder(files, dtype), adapter, files), load_tokenizer(files)
                 check_vocabulary(self.tokenizer, encoder, files.label)
-            network = SiameseRegressor(encoder, load_line(adapter.head, files.fingerprint))
+            network = SiameseRegressor(encoder, load_line(head, files.fingerprint))
         elif adapter and read_adapter_config(adapter, "task_type") == "FEATURE_EXTRACTION":
             raise ModelError(
                 f"adapter {adapter.name} is one of an encoder and has no {HEAD_FILE}: stsscore needs what makes "
@@ -227,7 +228,7 @@ class Regressor(LoadedModel):
         return values, np.array([[text.truncated for text in pair] for pair in fitted])
 
 
-def _cross_encoder(files: ModelFiles, adapter: AdapterFiles | None, dtype: str) -> Any:
+def _cross_encoder(files: ModelFiles, adapter: ModelFiles | None, dtype: str) -> Any:
     from transformers import AutoModelForSequenceClassification
 
     if adapter:

@@ -16,7 +16,7 @@ from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
-from twmd_registry.models.adapter import AdapterFiles, find_adapter, one_line_errors
+from twmd_registry.models.adapter import find_adapter, one_line_errors
 from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.load import load_encoder
 from twmd_registry.registry.names import Dtype
@@ -91,7 +91,7 @@ def _read(folder: Path) -> tuple[MetricSpec, Preset]:
 def _check_alike(
     folders: Sequence[Path],
     specs: Sequence[MetricSpec],
-    adapters: Sequence[AdapterFiles],
+    adapters: Sequence[ModelFiles],
     origins: Sequence[str | None],
 ) -> None:
     """Refuse metrics that differ in more than their weights, and adapters that are given twice."""
@@ -113,7 +113,7 @@ def _check_alike(
             raise SpecError(f"{folder} and {other} hold the same adapter: {hint}.")
 
 
-def _merge(adapters: Sequence[AdapterFiles], files: ModelFiles, rank: int | None) -> tuple[Any, int]:
+def _merge(adapters: Sequence[ModelFiles], files: ModelFiles, rank: int | None) -> tuple[Any, int]:
     """Return the base model with the mean adapter, and its rank."""
     from peft import PeftModel
 
