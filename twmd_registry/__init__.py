@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from twmd_registry.record.content import make_record as make_record
     from twmd_registry.record.file import read_record as read_record
     from twmd_registry.record.file import write_record as write_record
-    from twmd_registry.registry.artifacts import Parts as Parts
     from twmd_registry.registry.diff import compare as compare
     from twmd_registry.registry.names import MetricName as MetricName
+    from twmd_registry.registry.options import Parts as Parts
     from twmd_registry.registry.options import RunOptions as RunOptions
     from twmd_registry.registry.signature import Signature as Signature
     from twmd_registry.registry.signature import parse_signature as parse_signature
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "MbrResult": "engine.mbr",
     "MetricName": "registry.names",
-    "Parts": "registry.artifacts",
+    "Parts": "registry.options",
     "Record": "record.content",
     "MetricSpec": "registry.spec",
     "RunOptions": "registry.options",

@@ -28,8 +28,8 @@ from twmd_registry.models.adapter import packaged_adapters
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.record.content import Record, Resampling, SystemScore, make_record
 from twmd_registry.record.verify import TOLERANCES, verify_number
-from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.options import Parts
 
 PREDICTIONS = ["the cat sat on the mat", "it rains again", "we saw a dog"]
 REFERENCES = [["a cat sat on a mat"], ["it is raining", "rain"], ["we saw the dog today"]]

@@ -60,8 +60,8 @@ class Command(click.RichCommand):
 
     def _explain_key(self, option: str, ctx: click.Context) -> str:
         """Explain an unknown option whose name is that of an argument or a key."""
-        from twmd_registry.registry.artifacts import PART_NAMES
         from twmd_registry.registry.keys import KEYS
+        from twmd_registry.registry.options import PART_NAMES
 
         key = option.lstrip("-").partition("=")[0].replace("-", "_")
         names = [param.name for param in self.params]

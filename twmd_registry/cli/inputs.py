@@ -18,12 +18,11 @@ from twmd_registry.cli.declare import Arguments
 from twmd_registry.errors import FileError, ModelError, SpecError, menu, warn
 from twmd_registry.judgments.reader import USUAL_REFERENCES, Columns, TableRow, decode, detect_form, read_rows, unpack
 from twmd_registry.record.content import InputFile
-from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import merge_members, split_name, write_members
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import MetricName
-from twmd_registry.registry.options import OPTION_NAMES, RunOptions
+from twmd_registry.registry.options import OPTION_NAMES, PART_NAMES, Parts, RunOptions, check_parts
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
 

@@ -307,13 +307,6 @@ def hidden_states(
     return {k: read[k] for k in wanted}
 
 
-def check_layer(layer: int, depth: int, model: str) -> int:
-    """Return a layer; raise a `SpecError` if the model does not have it."""
-    if layer > depth:
-        raise SpecError(f"layer={layer} is out of range: {model} has hidden states 0 to {depth}.")
-    return layer
-
-
 def last_layers(asked: str, depth: int) -> tuple[int, ...]:
     """Return the hidden states that ``last:N`` asks for, not the embedding layer; raise a `SpecError` if the model has
     fewer than N layers.

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from twmd_registry.encode import idf
-from twmd_registry.encode.encoder import Encoder, check_layer, last_layers, rule_layer, tokenise
+from twmd_registry.encode.encoder import Encoder, last_layers, rule_layer, tokenise
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, find_background, fit_background
 from twmd_registry.encode.words import STOP_WORDS, as_tokenized, find_stop_words
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
@@ -30,11 +30,10 @@ from twmd_registry.models.inference import exact_arithmetic, free_memory, share_
 from twmd_registry.models.load import pick_device
 from twmd_registry.models.regressor import Regressor
 from twmd_registry.progress import Progress, Stage
-from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.fingerprint import reread
 from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import First, MetricName
-from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.options import Parts, RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
 from twmd_registry.registry.presets import describe_model
 from twmd_registry.registry.spec import MetricSpec
@@ -267,9 +266,12 @@ class TokenAlignmentBackend(Backend):
                 f"untuned: no settings of {self.files.name} were measured against human ratings. By rule, "
                 f"layer={layer} (5/6 of its depth) and centering={self.requested.centering}."
             )
-            return check_layer(layer, encoder.depth, self.files.name)
+            return layer
         layers = self.requested.layers or last_layers(str(asked), encoder.depth)
-        check_layer(max(layers), encoder.depth, self.files.name)
+        if (highest := max(layers)) > encoder.depth:
+            raise SpecError(
+                f"layer={highest} is out of range: {self.files.name} has hidden states 0 to {encoder.depth}."
+            )
         return layers_text(layers)  # type: ignore[return-value]
 
     def _truncation(self, limit: int | None) -> str:

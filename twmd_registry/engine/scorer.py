@@ -25,11 +25,10 @@ from twmd_registry.engine.result import COUNTS, SIDE, Alignment, Counts, ScoreSe
 from twmd_registry.engine.sentences import SENTENCE_COUNTS
 from twmd_registry.errors import InputError, ModelError, SpecError, collect_warnings, warn
 from twmd_registry.progress import Progress, Stage, split_progress
-from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
 from twmd_registry.registry.members import merge_members, write_members
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import OUTPUTS, MetricName
-from twmd_registry.registry.options import RunOptions, split_options
+from twmd_registry.registry.options import PART_NAMES, Parts, RunOptions, check_parts, split_options
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, make_spec, member_specs
 from twmd_registry.tensors import TextFlags

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from twmd_registry.errors import ModelError, warn
-from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.fingerprint import LENGTH
-from twmd_registry.registry.paths import home, write_atomically
+from twmd_registry.registry.options import Parts
+from twmd_registry.registry.paths import home, write_file
 
 
 class FittedKind(NamedTuple):
@@ -53,12 +53,9 @@ def hash_of(content: bytes) -> str:
 
 
 def save(kind: FittedKind, content: bytes, folder: Path) -> Path:
-    """Write a file whole under the name of its content's hash; raise a `ModelError` if the folder cannot be written."""
+    """Write a file whole under the name of its content's hash; raise a `FileError` if it cannot be written."""
     path = folder / kind.name(hash_of(content))
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise ModelError(f"cannot write {path}: {error.strerror}.") from error
+    write_file(path, content)
     return path
 
 

@@ -26,10 +26,9 @@ from twmd_registry.record.content import (
     environment,
     spec_keys,
 )
-from twmd_registry.registry.artifacts import Parts, check_parts
 from twmd_registry.registry.fingerprint import reread
 from twmd_registry.registry.names import LEXICAL_NAMES
-from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.options import Parts, RunOptions, check_parts
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import dtypes, members_or_self
 from twmd_registry.registry.versions import describe_changes

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from twmd_registry.errors import FileError, SpecError, menu, not_utf8, warn
-from twmd_registry.registry.paths import home, write_atomically
+from twmd_registry.registry.paths import home, write_file
 from twmd_registry.registry.presets import HASHES, Preset, check_name, presets, read_presets, write_presets
 from twmd_registry.registry.spec import MetricSpec, apply_preset
 
@@ -50,12 +50,9 @@ def add_preset(path: Path, name: str | None = None) -> list[Preset]:
         raise SpecError(f"there is a preset {taken!r} already: add this one under another name by --name NAME{own}.")
     for preset in added:
         _check(preset, path)
-    try:
-        if hashes.is_file():
-            write_atomically(kept.with_suffix(HASHES), hashes.read_bytes())
-        write_atomically(kept, content)
-    except OSError as error:
-        raise FileError(f"cannot write {kept}: {error.strerror}.") from error
+    if hashes.is_file():
+        write_file(kept.with_suffix(HASHES), hashes.read_bytes())
+    write_file(kept, content)
     presets.cache_clear()
     return added
 

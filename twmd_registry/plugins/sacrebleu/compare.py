@@ -28,10 +28,9 @@ from twmd_registry.record.content import (
     SystemScore,
     cell_of,
 )
-from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.names import LEXICAL_NAMES
-from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.options import Parts, RunOptions
 
 if TYPE_CHECKING:  # SacreBLEU's own metrics, which are compared in the same table, need no torch
     from twmd_registry.engine.pairs import Segments
