@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.parsing import parse
-from twmd_registry.models.adapter import packaged_adapters
+from twmd_registry.models.files import packaged_adapters
 
 MAKEFILE = Path(__file__).resolve().parents[1] / "Makefile"
 KEPT = "the old signatures\n"

@@ -23,7 +23,7 @@ from twmd_registry.encode.disk import list_models
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import TwmdWarning
-from twmd_registry.models.adapter import packaged_adapters
+from twmd_registry.models.files import packaged_adapters
 
 OTHERS = ["a cat sat on the mat today", "a dog ran", "it rains"]
 

@@ -15,7 +15,7 @@ from twmd_registry.cli import main
 from twmd_registry.engine.baseline import BASELINE
 from twmd_registry.engine.scorer import score_all
 from twmd_registry.errors import ModelError, SpecError
-from twmd_registry.models.adapter import packaged_adapters
+from twmd_registry.models.files import packaged_adapters
 from twmd_registry.models.fitted import save
 
 PREDICTIONS = ["the cat sat on the mat", "it rains", "nobody answered the door"]

@@ -25,7 +25,7 @@ from twmd_registry.metaeval.overlap import (
     training_hashes,
     write_hashes,
 )
-from twmd_registry.models.adapter import packaged_adapters
+from twmd_registry.models.files import packaged_adapters
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import PACKAGED, presets
 from twmd_registry.train.data import TrainingData, hashes_of

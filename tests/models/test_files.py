@@ -11,8 +11,7 @@ import twmd_registry
 from tests import tiny
 from twmd_registry.errors import MissingExtraError, ModelError, SpecError
 from twmd_registry.models import files as files_module
-from twmd_registry.models.adapter import find_adapter
-from twmd_registry.models.files import find_model
+from twmd_registry.models.files import find_adapter, find_model
 from twmd_registry.models.inference import _LOADED
 from twmd_registry.models.load import pick_device
 from twmd_registry.registry.fingerprint import fingerprint

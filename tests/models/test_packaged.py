@@ -14,8 +14,7 @@ from safetensors.torch import load_file, save_file
 from tests.conftest import Texts
 from twmd_registry.encode.encoder import Encoder, find_blocks, hidden_states
 from twmd_registry.errors import ModelError
-from twmd_registry.models.adapter import find_adapter
-from twmd_registry.models.files import find_model
+from twmd_registry.models.files import find_adapter, find_model
 from twmd_registry.models.inference import exact_arithmetic
 from twmd_registry.models.packaged import WORDS, Bert, FileEmbedding, load_bert
 from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL

@@ -17,8 +17,7 @@ import twmd_registry
 from tests import tiny
 from twmd_registry.encode.encoder import tokenise
 from twmd_registry.errors import ModelError
-from twmd_registry.models.adapter import HEAD_FILE, packaged_adapters
-from twmd_registry.models.files import find_model
+from twmd_registry.models.files import HEAD_FILE, find_model, packaged_adapters
 from twmd_registry.models.load import load_tokenizer
 from twmd_registry.models.regressor import SiameseRegressor, fit_pair, load_line, save_line, stack_pairs
 

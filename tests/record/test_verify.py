@@ -24,7 +24,7 @@ from tests.conftest import Texts
 from twmd_registry.cli import main
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.errors import InputError, ModelError, SpecError
-from twmd_registry.models.adapter import packaged_adapters
+from twmd_registry.models.files import packaged_adapters
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.record.content import Record, Resampling, SystemScore, make_record
 from twmd_registry.record.verify import TOLERANCES, verify_number

@@ -13,7 +13,7 @@ from tests.conftest import shared
 from twmd_registry.judgments.corpora import read_wmt
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes
-from twmd_registry.models.adapter import packaged_adapters
+from twmd_registry.models.files import packaged_adapters
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import make_spec
 

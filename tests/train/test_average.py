@@ -17,8 +17,7 @@ from tests.processes import limit_files
 from tests.train.rated_words import named_words
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.models.adapter import find_adapter, merge, read_adapter_config
-from twmd_registry.models.files import find_model
+from twmd_registry.models.files import find_adapter, find_model, merge, read_adapter_config
 from twmd_registry.models.load import load_encoder
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import add_preset, remove_preset

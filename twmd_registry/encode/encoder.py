@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from twmd_registry.encode.pieces import Vocabulary, pieces_of
 from twmd_registry.encode.store import TextCache
 from twmd_registry.errors import ModelError, SpecError
-from twmd_registry.models.adapter import merge
-from twmd_registry.models.files import ModelFiles
+from twmd_registry.models.files import ModelFiles, merge
 from twmd_registry.models.inference import LoadedModel
 from twmd_registry.models.load import BLANK, check_vocabulary, length_limit, load_encoder, load_tokenizer
 from twmd_registry.models.packaged import PackagedTokenizer, UnigramTokenizer, is_packaged, load_bert, read_tokenizer

@@ -23,8 +23,7 @@ from twmd_registry.engine.pipeline import STEPS_PER_TEXT, AllReduce, PipelineRun
 from twmd_registry.engine.sentences import flags_of_documents, split_documents
 from twmd_registry.engine.token_vectors import TokenView, make_view
 from twmd_registry.errors import ModelError, SpecError, warn
-from twmd_registry.models.adapter import find_adapter
-from twmd_registry.models.files import ModelFiles, find_model
+from twmd_registry.models.files import ModelFiles, find_adapter, find_model
 from twmd_registry.models.fitted import FittedPart, find_signed
 from twmd_registry.models.inference import exact_arithmetic, free_memory, share_model
 from twmd_registry.models.load import pick_device

@@ -1,4 +1,4 @@
-"""From a model's name to a folder of files on this machine."""
+"""From the name of a model, or of a PEFT adapter on it, to a folder of files on this machine."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import json
 import re
 import shutil
 import tempfile
+import textwrap
+import warnings
 from collections.abc import Callable, Iterable, Iterator
+from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from twmd_registry.errors import MissingExtraError, ModelError
 from twmd_registry.models.q4 import DISTRIBUTION, multilingual_folder
@@ -28,6 +31,9 @@ STATIC_TENSORS = (
     {"embeddings", "mapping", "weights"},
 )
 """The tensors in a ``StaticEmbedding`` of sentence-transformers, and in a model2vec model of any version."""
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+HEAD_FILE = "head.safetensors"
+"""The head of a siamese regression model, beside the adapter of its encoder; see `twmd_registry.models.regressor`."""
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _UNWANTED = ["onnx/*", "openvino/*", "*/onnx/*", "original/*"]
 
@@ -84,12 +90,7 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
     packaged = PACKAGED[model][1]() if model in PACKAGED and revision is None else None
     if packaged is not None:
         return ModelFiles(model, packaged, fingerprint(packaged), repr(model))
-    if not paths and not HUB_ID.fullmatch(model):
-        raise ModelError(
-            f"the signature names a folder of its author's, {model!r}: name your copy of the model by model=FOLDER "
-            "(--part model=FOLDER)."
-        )
-    own = Path(model).expanduser() if paths else None
+    own = _own_place(model, "model", paths=paths)
     if own and own.exists() and revision is not None:
         raise ModelError(
             f"model {model!r} is a folder or file on this machine and has no revision {revision!r}: revisions are "
@@ -105,6 +106,18 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
     folder = _transformer_inside(folder)
     _check_safe(folder, model)
     return ModelFiles(name, folder, fingerprint(folder), repr(model))
+
+
+def _own_place(name: str, what: str, *, paths: bool) -> Path | None:
+    """Return the user's own place that a name may be, None where a signature gives the name; raise a `ModelError` if
+    that is no Hub id.
+    """
+    if not paths and not HUB_ID.fullmatch(name.partition("@")[0]):
+        raise ModelError(
+            f"the signature names a folder of its author's, {name!r}: name your copy of the {what} by {what}=FOLDER "
+            f"(--part {what}=FOLDER)."
+        )
+    return Path(name).expanduser() if paths else None
 
 
 @contextlib.contextmanager
@@ -201,3 +214,88 @@ def _check_safe(folder: Path, model: str) -> None:
         )
         only = f" (only pickled weights: {', '.join(pickled)}, which are never loaded)" if pickled else ""
         raise ModelError(f"model {model!r} has no safetensors weights{only}: convert it with save_pretrained().")
+
+
+def packaged_adapters() -> Path:
+    """Return the folder of the adapters that come with this package."""
+    return Path(str(resources.files("twmd_registry"))) / "data" / "adapters"
+
+
+def adapter_files(folder: Path) -> list[Path]:
+    """List the files of an adapter's folder that decide its output: the hash in its name is over these."""
+    return [path for name in (*ADAPTER_FILES, HEAD_FILE) if (path := folder / name).is_file()]
+
+
+def find_adapter(adapter: str, *, paths: bool = True) -> ModelFiles:
+    """Find an adapter, whose name is ``name@hash``, by a packaged name, a folder (with `paths`; not when a signature
+    names it) or a Hub id, with or without ``@hash``; raise a `ModelError` for none, no safetensors, or another content
+    than the hash says.
+    """
+    name, _, wanted = adapter.partition("@")
+    own = _own_place(adapter, "adapter", paths=paths)
+    if own and own.is_dir():
+        name, wanted, folder = adapter, "", own
+    elif HUB_ID.fullmatch(name) and (packaged_adapters() / name).is_dir():
+        folder = packaged_adapters() / name
+    else:
+        folder = from_hub(name, what="adapter")
+    for file in ADAPTER_FILES:
+        if not (folder / file).is_file():
+            raise ModelError(f"adapter {name!r} has no {file}: only PEFT adapters saved as safetensors are loaded.")
+    found = digest({path.name: sha256_of(path) for path in adapter_files(folder)})
+    if wanted and wanted != found:
+        raise ModelError(f"adapter {name!r} has the content {found}, not {wanted} as asked for.")
+    public = f"./{folder.resolve().name}" if own and folder == own else name
+    return ModelFiles(f"{public}@{found}", folder, found, repr(name))
+
+
+def read_adapter_config(adapter: ModelFiles, name: str) -> Any:
+    """Read an entry of an adapter's configuration; raise a `ModelError` if that is damaged."""
+    try:
+        return json.loads((adapter.folder / "adapter_config.json").read_text(encoding="utf-8")).get(name)
+    except (OSError, ValueError, AttributeError) as error:
+        raise ModelError(f"adapter {adapter.name}: its adapter_config.json is damaged ({error}).") from error
+
+
+def check_base(adapter: ModelFiles, files: ModelFiles) -> None:
+    """Refuse an adapter that says it was made for a model of another name; a folder here may be a copy of any."""
+    base = read_adapter_config(adapter, "base_model_name_or_path")
+    known = (
+        isinstance(base, str) and HUB_ID.fullmatch(base) and HUB_ID.fullmatch(files.name) and not Path(base).exists()
+    )
+    if known and base.rpartition("/")[2] != files.name.rpartition("/")[2]:
+        raise ModelError(
+            f"adapter {adapter.name} was made for {base}, not for {files.name}: it does not fit this model."
+        )
+
+
+def merge(network: Any, adapter: ModelFiles, files: ModelFiles) -> Any:
+    """Return a network with an adapter merged into it; raise a `ModelError` if it was made for another model or does
+    not fit the network, and a `MissingExtraError` without `peft`.
+    """
+    check_base(adapter, files)
+    try:
+        from peft import PeftModel
+    except ImportError as error:
+        raise MissingExtraError("adapters need peft: pip install 'twmd-registry[embedded]'") from error
+    with one_line_errors(adapter), isolate(adapter_files(adapter.folder)) as folder:
+        return PeftModel.from_pretrained(network, str(folder), local_files_only=True).merge_and_unload()
+
+
+@contextlib.contextmanager
+def one_line_errors(adapter: ModelFiles) -> Iterator[None]:
+    """Raise a `ModelError` that names the adapter in place of any error of peft while it is loaded."""
+    try:
+        with warnings.catch_warnings():
+            # peft uses a name that transformers will rename; a user cannot act on that.
+            warnings.simplefilter("ignore", FutureWarning)
+            # An adapter for another kind of network would be ignored in silence, and still be in the signature.
+            warnings.filterwarnings("error", message="Found missing adapter keys")
+            yield
+    except Exception as error:
+        lines = [
+            line.strip() for line in str(error).splitlines() if line.strip() and not line.rstrip().endswith(":")
+        ] or [type(error).__name__]
+        raise ModelError(
+            f"adapter {adapter.name} does not fit this model: {textwrap.shorten(lines[0], 120)}"
+        ) from error

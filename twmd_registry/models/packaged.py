@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twmd_registry.errors import ModelError
-from twmd_registry.models.adapter import check_base, packaged_adapters, read_adapter_config
-from twmd_registry.models.files import ModelFiles
+from twmd_registry.models.files import ModelFiles, check_base, packaged_adapters, read_adapter_config
 from twmd_registry.models.inference import OneDnnLinear
 from twmd_registry.models.q4 import model_folders
 from twmd_registry.registry.names import (

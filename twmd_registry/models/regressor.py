@@ -20,8 +20,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from twmd_registry.errors import ModelError
-from twmd_registry.models.adapter import HEAD_FILE, merge, read_adapter_config
-from twmd_registry.models.files import ModelFiles
+from twmd_registry.models.files import HEAD_FILE, ModelFiles, merge, read_adapter_config
 from twmd_registry.models.inference import LoadedModel
 from twmd_registry.models.load import (
     check_token_types,

@@ -16,8 +16,7 @@ from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
-from twmd_registry.models.adapter import find_adapter, one_line_errors
-from twmd_registry.models.files import ModelFiles, find_model
+from twmd_registry.models.files import ModelFiles, find_adapter, find_model, one_line_errors
 from twmd_registry.models.load import load_encoder
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.options import RunOptions

@@ -168,7 +168,7 @@ def add_lora(network: Any, rank: int, modules: Sequence[str] | str) -> Any:
         target_modules=modules if isinstance(modules, str) else list(modules),
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # as in `twmd_registry.models.adapter.merge`
+        warnings.simplefilter("ignore", FutureWarning)  # as in `twmd_registry.models.files.merge`
         return get_peft_model(network, config)
 
 

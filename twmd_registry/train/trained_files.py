@@ -15,8 +15,7 @@ from safetensors import SafetensorError
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, transfer_means
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, TwmdError
-from twmd_registry.models.adapter import find_adapter
-from twmd_registry.models.files import ModelFiles, find_model
+from twmd_registry.models.files import ModelFiles, find_adapter, find_model
 from twmd_registry.models.fitted import save
 from twmd_registry.registry.fingerprint import tokenizer_files
 from twmd_registry.registry.metrics import CATALOGUE
