@@ -34,7 +34,7 @@ def test_command_scores_records_and_verifies_with_sources(
     assert float(same) == pytest.approx(wanted["source"].score, abs=1e-6)
     assert run("score -i rows.jsonl -b -w 9", *metric)[1] == same
     Path("src.txt").rename("moved.txt")
-    assert "src.txt (--src) is not here. Give all files by --refs, -i and --src." in run("verify own.json")[2]
+    assert "src.txt (--src) is not here. Give all files by -i and --src." in run("verify own.json")[2]
     Path("moved.txt").rename("src.txt")
     both = run("score ref.txt -i hyp.txt --src src.txt -b -w 9 -m", "twmd;against=both")[1]
     assert float(both) == pytest.approx(wanted["both"].score, abs=1e-6)

@@ -110,8 +110,10 @@ def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
     if problems:
         places = " and ".join(dict.fromkeys(str(place) for place in (Path(), path.parent)))
         missing = "; ".join(dict.fromkeys(problems))
+        *used, last = [option for option in files if option in {role for role, *_ in wanted}]
         raise FileError(
-            f"{path}: files that it names, looked for in {places}: {missing}. Give all files by --refs, -i and --src."
+            f"{path}: files that it names, looked for in {places}: {missing}. Give all files by "
+            f"{', '.join(used)} and {last}."
         )
     return [*files.values()]
 
