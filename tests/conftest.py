@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 import twmd_registry
-from twmd_registry.registry import versions
+from twmd_registry.registry import signature
 from twmd_registry.registry.names import MetricName
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -75,7 +75,7 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pa
 @pytest.fixture
 def older_version(monkeypatch: pytest.MonkeyPatch) -> str:
     """Return a version before this one, after which the scores of STSScore changed."""
-    now = versions.VERSIONS[-1]
-    monkeypatch.setattr(versions, "VERSIONS", ("0.0.9", now))
-    monkeypatch.setattr(versions, "CHANGES", ((now, (MetricName.STSSCORE,), "Empty texts score 0."),))
+    now = signature.VERSIONS[-1]
+    monkeypatch.setattr(signature, "VERSIONS", ("0.0.9", now))
+    monkeypatch.setattr(signature, "CHANGES", ((now, (MetricName.STSSCORE,), "Empty texts score 0."),))
     return "0.0.9"

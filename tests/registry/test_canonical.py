@@ -10,9 +10,8 @@ import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import PACKAGED, presets
-from twmd_registry.registry.signature import canonical, parse_signature
+from twmd_registry.registry.signature import CHANGES, VERSIONS, canonical, changes_between, parse_signature
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.registry.versions import CHANGES, VERSIONS, changes_between
 from twmd_registry.version import __version__
 
 GOLDEN = Path(__file__).with_name("canonical.tsv")
@@ -20,7 +19,7 @@ CHANGELOG = (Path(__file__).resolve().parents[2] / "CHANGELOG.md").read_text(enc
 
 
 def test_canonical_signatures_are_the_golden_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    # A line that differs is a change of a published score: a new version, a line in versions.py and in the changelog,
+    # A line that differs is a change of a published score: a new version, a line in signature.py and in the changelog,
     # and then `twmd list --signatures > tests/registry/canonical.tsv`.
     assert main(["list", "--signatures"]) == 0
     assert capsys.readouterr().out == GOLDEN.read_text(encoding="utf-8")

@@ -116,9 +116,15 @@ def _description(settings: dict[str, Any], name: str) -> Callable[[str], Piece]:
     if prefix := model.get("continuing_subword_prefix"):
         return lambda piece: _bare(piece.removeprefix(prefix), opens=not piece.startswith(prefix))
     if suffix := model.get("end_of_word_suffix"):
-        return _marked_at_ends(suffix, model.get("unk_token"))
+        unknown = model.get("unk_token")
+        return lambda piece: _bare(
+            piece.removesuffix(suffix), opens=piece == unknown, closes=piece == unknown or piece.endswith(suffix)
+        )
     if "ByteLevel" in around:
-        return _byte_level()
+        from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+        byte_of = {character: byte for byte, character in bytes_to_unicode().items()}
+        return lambda piece: _marked(bytes(byte_of.get(character, 0x3F) for character in piece))
     if "▁" in around:
         return _sentence_piece(unknown_token(model))
     raise SpecError(
@@ -127,23 +133,8 @@ def _description(settings: dict[str, Any], name: str) -> Callable[[str], Piece]:
     )
 
 
-def _marked_at_ends(suffix: str, unknown: str | None) -> Callable[[str], Piece]:
-    def describe(piece: str) -> Piece:
-        whole = piece == unknown
-        return _bare(piece.removesuffix(suffix), opens=whole, closes=whole or piece.endswith(suffix))
-
-    return describe
-
-
 def _bare(text: str, *, opens: bool = False, closes: bool = False) -> Piece:
     return opens, closes, text, text.encode()
-
-
-def _byte_level() -> Callable[[str], Piece]:
-    from transformers.convert_slow_tokenizer import bytes_to_unicode
-
-    byte_of = {character: byte for byte, character in bytes_to_unicode().items()}
-    return lambda piece: _marked(bytes(byte_of.get(character, 0x3F) for character in piece))
 
 
 def _sentence_piece(unknown: str | None) -> Callable[[str], Piece]:

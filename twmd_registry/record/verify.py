@@ -29,9 +29,8 @@ from twmd_registry.record.content import (
 from twmd_registry.registry.fingerprint import reread
 from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.registry.options import Parts, RunOptions, check_parts
-from twmd_registry.registry.signature import Signature, parse_signature
+from twmd_registry.registry.signature import Signature, describe_changes, parse_signature
 from twmd_registry.registry.spec import dtypes, members_or_self
-from twmd_registry.registry.versions import describe_changes
 from twmd_registry.version import __version__
 
 TOLERANCES = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}

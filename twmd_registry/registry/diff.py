@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.signature import Signature, parse_signature
+from twmd_registry.registry.signature import Signature, changes_between, parse_signature
 from twmd_registry.registry.spec import MetricSpec, member_specs
-from twmd_registry.registry.versions import changes_between
 
 
 class SignatureDifference(NamedTuple):

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 from urllib.parse import unquote
 
 from twmd_registry.errors import SignatureError, SpecError, warn
-from twmd_registry.registry import versions
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
 from twmd_registry.registry.members import split_name, write_members, write_value
@@ -29,10 +28,18 @@ from twmd_registry.registry.spec import (
     apply_preset,
     check_keys_together,
     member_specs,
+    members_or_self,
     required_keys,
     without_neutral,
 )
 from twmd_registry.version import __version__
+
+VERSIONS: tuple[str, ...] = ("0.3.0",)
+"""Oldest first; a test holds the last one equal to this package's, and all of them to CHANGELOG.md."""
+CHANGES: tuple[tuple[str, Collection[MetricName], str], ...] = ()
+"""Changes after which the same signature gives another score, oldest first: the first version with the change, the
+metrics that it concerns, and the line of CHANGELOG.md.
+"""
 
 _SAFE = "/._-+ ,[]="
 _COUNT = (r"[1-9][0-9]{0,8}", "a number from 1")
@@ -174,8 +181,8 @@ def parse_signature(text: str | Signature) -> Signature:
     version = _read_version(fields.get("version"), end)
     if rewritten:
         warn(f"in this signature {', '.join(rewritten)}.")
-    if version != versions.VERSIONS[-1]:
-        warn(f"this signature was written by version {version}; {versions.describe_changes(spec, version)}")
+    if version != VERSIONS[-1]:
+        warn(f"this signature was written by version {version}; {describe_changes(spec, version)}")
     return Signature(spec, **{name: _read_trailing(name, *fields[name]) for name in _TRAILER if name in fields})
 
 
@@ -306,8 +313,27 @@ def _read_version(field: _Field | None, end: int) -> str:
     if field is None:
         _fail(end, "version is missing here: the signature is cut off or not from this package.")
     version, column = field
-    if version not in versions.VERSIONS:
+    if version not in VERSIONS:
         looks_newer = re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}", version)
         hint = f"; if it is newer, pip install 'twmd-registry=={version}'" if looks_newer else ""
-        _fail(column, f"version {version!r} is not known here (those are {', '.join(versions.VERSIONS)}){hint}.")
+        _fail(column, f"version {version!r} is not known here (those are {', '.join(VERSIONS)}){hint}.")
     return version
+
+
+def changes_between(spec: MetricSpec, one: str, other: str) -> list[str]:
+    """Return what moved the scores of a specification, or of its members, between two versions in either order."""
+    old, new = sorted((VERSIONS.index(one), VERSIONS.index(other)))
+    metrics = {own.metric for own in members_or_self(spec)}
+    return [
+        f"{version}: {what}"
+        for version, concerned, what in CHANGES
+        if old < VERSIONS.index(version) <= new and metrics & set(concerned)
+    ]
+
+
+def describe_changes(spec: MetricSpec, version: str) -> str:
+    """Return what moved the scores of a specification since a version, as a sentence."""
+    return (
+        " ".join(changes_between(spec, version, __version__))
+        or f"nothing that moves these scores of {spec.metric} has changed since {version}"
+    )
