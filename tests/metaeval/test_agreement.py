@@ -15,7 +15,6 @@ from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.metaeval import correlation
 from twmd_registry.metaeval.agreement import Averaging, agreement, draw, interval, system_agreement
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.registry.names import Statistic
 
 
 def make_campaign(
@@ -178,7 +177,7 @@ def test_impossible_request_is_refused() -> None:
         with pytest.raises(SpecError, match="spa compares systems; expected averaging=none"):
             agreement("spa", scores, rated, averaging=averaging)
     with pytest.raises(InputError, match="acc_eq compares segments of one item, and these data do not name items"):
-        agreement(Statistic.ACC_EQ, scores, bare)
+        agreement("acc_eq", scores, bare)
     with pytest.raises(SpecError, match="there is no averaging 'groups'; did you mean 'group'"):
         agreement("pearson", scores, rated, averaging="groups")
     with pytest.raises(SpecError, match="expected resamples of 0 or more, not -1"):

@@ -106,13 +106,13 @@ def test_correlation_equals_scipys_at_any_scale(statistic: str) -> None:
 
 @pytest.mark.parametrize("statistic", VECTORS)
 @pytest.mark.parametrize(("rows", "spread"), [(4, 2), (25, 4), (60, 1000)])
-def test_resample_equals_scipys_value_of_the_drawn_rows(statistic: str, rows: int, spread: int) -> None:
+def test_resample_equals_scipys_value_of_the_drawn_rows(statistic: Statistic, rows: int, spread: int) -> None:
     rng = np.random.default_rng(rows)
     x, y = rng.integers(0, spread, rows).astype(float), rng.integers(0, spread, rows).astype(float)
     x[0], x[1], y[0], y[2] = 0, 1, 0, 1
     weights = draw(rows, 80, rng)
     assert (weights.sum(axis=0) == rows).all()
-    values = make_estimator(Statistic(statistic), y)(x).resampled(weights)
+    values = make_estimator(statistic, y)(x).resampled(weights)
     undefined = 0
     for value, drawn in zip(values, weights.T, strict=True):
         own, people = np.repeat(x, drawn), np.repeat(y, drawn)
@@ -153,7 +153,7 @@ def test_pdp_leaves_out_what_the_scores_of_an_item_have_in_common() -> None:
 def test_acc_eq_equals_the_loop_over_every_epsilon() -> None:
     for seed in range(4):
         scores, ratings, items = make_tied_data(seed, 40, 6 + seed)
-        estimate = make_estimator(Statistic.ACC_EQ, ratings, items)(scores)
+        estimate = make_estimator("acc_eq", ratings, items)(scores)
         assert (estimate.value, estimate.epsilon) == pytest.approx(loop_acc_eq(scores, ratings, items))
         assert estimate.n == sum(items.count(item) > 1 for item in items)
 
@@ -162,7 +162,7 @@ def test_acc_eq_equals_the_loop_over_every_epsilon() -> None:
 def test_acc_eq_takes_the_smallest_of_the_best_epsilons(
     scores: list[float], ratings: list[float], epsilon: float
 ) -> None:
-    estimate = make_estimator(Statistic.ACC_EQ, np.array(ratings), ["a"] * 3)(np.array(scores))
+    estimate = make_estimator("acc_eq", np.array(ratings), ["a"] * 3)(np.array(scores))
     assert (estimate.value, estimate.epsilon) == (1.0, epsilon)
 
 
@@ -205,7 +205,7 @@ def test_spa_equals_the_loop_over_pairs_of_systems_and_drops_items_that_a_system
     rows = [rows[k] for k in np.random.default_rng(0).permutation(len(rows))]
     x, y = ([float(own[system, item]) if item < 40 else 77.0 for system, item in rows] for own in (scores, ratings))
     systems, items = [f"s{system}" for system, _ in rows], [f"i{item:03}" for _, item in rows]
-    estimate = make_estimator(Statistic.SPA, np.array(y), items, systems=systems)(np.array(x))
+    estimate = make_estimator("spa", np.array(y), items, systems=systems)(np.array(x))
     assert estimate.value == pytest.approx(expected)
     assert (estimate.n, estimate.units) == (240, 6)
     assert 0.5 < estimate.value < 0.999
@@ -218,9 +218,9 @@ def test_spa_equals_the_loop_over_pairs_of_systems_and_drops_items_that_a_system
 
 
 @pytest.mark.parametrize("statistic", LOOPS)
-def test_resample_of_items_equals_the_loop_over_the_drawn_items(statistic: str) -> None:
+def test_resample_of_items_equals_the_loop_over_the_drawn_items(statistic: Statistic) -> None:
     scores, ratings, items = make_tied_data(3, 30, 6)
-    estimate = make_estimator(Statistic(statistic), ratings, items)(scores)
+    estimate = make_estimator(statistic, ratings, items)(scores)
     names = [name for name in sorted(set(items)) if items.count(name) > 1]
     assert estimate.units == len(names)
     weights = draw(len(names), 20, np.random.default_rng(0))

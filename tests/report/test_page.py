@@ -20,7 +20,6 @@ from tests.report.reports import NASTY, column, comparison, nasty_report, page_o
 from twmd_registry.cli import main
 from twmd_registry.record.content import Resampling, SystemComparison
 from twmd_registry.record.file import parse_record
-from twmd_registry.registry.names import Statistic
 from twmd_registry.report import html_report
 from twmd_registry.report.html_report import BINS, correlations, counts_by_bin, legible, report_page
 
@@ -196,7 +195,7 @@ def test_undefined_number_is_shown_as_undefined() -> None:
     assert ">undefined\nundefined ± undefined<" in source
     assert "Left out: 1 undefined score." in source
     assert ">0.2500<" in source
-    assert np.isnan(correlations(Statistic.PEARSON, table)).all()
+    assert np.isnan(correlations("pearson", table)).all()
     assert source.count('<td class="undefined">undefined</td>') == 3 * 4
     assert "Correlations of two metrics over 4 segment scores. They are undefined where" in source
     nothing = page_of(SystemComparison(("alone",), (column("none", np.full((1, 3), np.nan)),)))
@@ -207,7 +206,7 @@ def test_correlations_of_metrics_are_over_all_systems() -> None:
     table = comparison(["a", "b"], 40)
     pooled = [[score for cell in column.cells for score in cell.scores] for column in table.columns]
     expected = np.asarray(np.corrcoef(pooled)).reshape(3, 3)
-    values = correlations(Statistic.PEARSON, table)
+    values = correlations("pearson", table)
     np.testing.assert_allclose(values, expected, atol=1e-12)
     assert values[0, 2] < -0.5
     source = page_of(table)

@@ -25,7 +25,7 @@ from twmd_registry.papers.experiment import Experiment, read_experiment
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS, Value, key
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import EMBEDDED_MODEL, SEGMENT_LEXICAL, MetricName, Statistic
+from twmd_registry.registry.names import EMBEDDED_MODEL, SEGMENT_LEXICAL, STATISTICS, MetricName, Statistic
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import PRESET_FILE
 from twmd_registry.registry.paths import write_file
@@ -50,7 +50,7 @@ TASK = (
     "are; in place of --correlation, --by, --level and (but for wmt22) --trials."
 )
 compared = declare.metrics(SEGMENT_LEXICAL, COMPARED, required=True)
-CORRELATIONS = f"{', '.join(Statistic)} (default: pearson; of demetr, accuracy)."
+CORRELATIONS = f"{', '.join(STATISTICS)} (default: pearson; of demetr, accuracy)."
 resamples = declare.option("--resamples", "N", f"{RESAMPLES} (default: 1000).", type=declare.COUNT, default=1000)
 
 
@@ -65,7 +65,7 @@ resamples = declare.option("--resamples", "N", f"{RESAMPLES} (default: 1000).", 
 @declare.settings
 @resamples
 @declare.output_format(*declare.RESULT_FORMATS)
-@declare.many("--correlation", "NAME", CORRELATIONS, type=declare.words(Statistic))
+@declare.many("--correlation", "NAME", CORRELATIONS, type=declare.words(STATISTICS))
 @declare.choice("--by", ["none", "group", "item", "system"], "group", "What is averaged over (default: group).")
 @declare.choice("--level", ["segment", "system"], "segment", "system: means of systems, and their pairwise accuracy.")
 @declare.option("--trials", "N", f"{TRIALS} (default: 0).", type=declare.COUNT, default=0)
@@ -85,7 +85,7 @@ def correlate_command(arguments: Arguments) -> int:
     others = arguments.correlation or (arguments.by, arguments.level) != ("group", "segment")
     if arguments.task and (others or (arguments.trials and arguments.task != "wmt22")):
         raise SpecError("--task names its own statistics: leave out --correlation, --by, --level and --trials.")
-    default = Statistic.ACCURACY if data.startswith("demetr:") else Statistic.PEARSON
+    default = "accuracy" if data.startswith("demetr:") else "pearson"
     statistics = tuple(arguments.correlation) or (default,)
     if arguments.threshold is not None and "darr" not in statistics:
         raise SpecError("--threshold is of darr: ask for --correlation darr, or leave it out.")
@@ -116,7 +116,7 @@ def correlate_command(arguments: Arguments) -> int:
     first = "loading the model" if any(metric.spec for metric in arguments.asked) else ""
     with progress_bar(total=len(rated.ratings), first=first) as progress:
         result = run(study, rated, options, progress)
-    averages = {statistic.value: True for statistic in study.statistics} | {"accuracy": True}
+    averages = {str(statistic): True for statistic in study.statistics} | {"accuracy": True}
     # p below 0.05 stands between two columns or ends a line
     rules = best(averages), matches(r"(?<=  )0\.0[0-4]\d\d(?=  | ?$)", GOOD)
     form = arguments.format
@@ -172,9 +172,11 @@ def report_agreement(arguments: Arguments) -> int:
     total = sum(len(rated.ratings) for rated in data.values())
     with progress_bar(total=total, first=first) as progress:
         for text, rated in data.items():
-            statistics = (Statistic.PEARSON, Statistic.KENDALL, *([Statistic.ACC_EQ] if rated.item else []))
+            statistics: tuple[Statistic, ...] = (
+                ("pearson", "kendall", "acc_eq") if rated.item else ("pearson", "kendall")
+            )
             if text.startswith("demetr:"):
-                statistics = (Statistic.ACCURACY,)
+                statistics = ("accuracy",)
             study = Study(title_of(text), content_of(rated), metrics, statistics, seed=arguments.seed)
             measured.append((run_study(study, rated, options, progress), rated))
     with printed("\n\n".join(result.as_text(STYLES["text"]) for result, _ in measured)):

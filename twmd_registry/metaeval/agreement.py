@@ -154,7 +154,7 @@ def split_parts(
     """Split the data into the parts that a statistic is averaged over, by ascending name; check what they must have."""
     if averaging not in get_args(Averaging):
         raise SpecError(f"there is no averaging {averaging!r}; {menu(str(averaging), get_args(Averaging))}.")
-    if statistic is Statistic.SPA and averaging not in {"none", "group"}:
+    if statistic == "spa" and averaging not in {"none", "group"}:
         raise SpecError(f"spa compares systems; expected averaging=none or averaging=group, not {averaging}.")
     if statistic in PAIRWISE and rated.item is None and averaging in {"group", "item"}:
         missing = f"{statistic} compares segments of one item, and these data do not name items"
@@ -167,7 +167,7 @@ def split_parts(
         raise InputError(f"{missing}: give the column that does ({averaging}=).")
     ratings = check_numbers("ratings", rated.ratings, len(rated.ratings))
     items, systems = (None if labels is None else np.asarray(labels) for labels in (rated.item, rated.system))
-    if statistic in PAIRWISE - {Statistic.SPA} and averaging != "group":
+    if statistic in PAIRWISE - {"spa"} and averaging != "group":
         items, column = np.asarray(column), everything
     names, code = np.unique(np.asarray(column), return_inverse=True)
     parts = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code))[:-1])
@@ -266,7 +266,7 @@ def system_agreement(
     wanted = check_systems(rated, statistic, averaging)
     numbers = check_numbers("scores", scores, len(rated.ratings))
     own_means, ranked = mean_systems(numbers, rated, averaging, systems)
-    measured = (numbers, rated) if wanted is Statistic.SPA else (own_means, ranked)
+    measured = (numbers, rated) if wanted == "spa" else (own_means, ranked)
     by_statistic = agreement(wanted, *measured, averaging=averaging, resamples=resamples, seed=seed)
     return by_statistic, _system_accuracy(own_means, ranked, averaging, resamples, seed)
 
@@ -288,7 +288,7 @@ def mean_systems(
     Known ones are in `systems` and `RatedSegments.system_ratings`. Warns of a system with fewer segments than others.
     """
     groups, means = list[str](), list[tuple[float, float]]()
-    for name, rows, _ in split_parts(rated, Statistic.PEARSON, averaging):
+    for name, rows, _ in split_parts(rated, "pearson", averaging):
         systems_here, code = np.unique(np.asarray(rated.system)[rows], return_inverse=True)
         counts = np.bincount(code)
         if fewer := [f"{own} ({n})" for own, n in zip(systems_here, counts, strict=True) if n < counts.max()]:
@@ -308,7 +308,7 @@ def mean_systems(
 def check_systems(rated: RatedSegments, statistic: str, averaging: str) -> Statistic:
     """Return the statistic; raise SpecError or InputError, as `system_agreement`, before anything is scored."""
     wanted = statistic_named(statistic)
-    if wanted in PAIRWISE - {Statistic.SPA} or averaging not in {"group", "none"}:
+    if wanted in PAIRWISE - {"spa"} or averaging not in {"group", "none"}:
         expected = "systems are ranked by pearson, spearman, kendall or spa, averaged over group or none"
         raise SpecError(f"{expected}; not by {wanted} over {averaging}.")
     if rated.system is None:
@@ -320,7 +320,7 @@ def check_systems(rated: RatedSegments, statistic: str, averaging: str) -> Stati
 def _system_accuracy(scores: np.ndarray, rated: RatedSegments, averaging: str, resamples: int, seed: int) -> Agreement:
     """Count the pairs of systems that scores and ratings order alike."""
     counts, drawn = np.zeros(2, dtype=int), np.zeros((2, resamples))  # alike, pairs
-    for k, (_, rows, _) in enumerate(split_parts(rated, Statistic.PEARSON, averaging)):
+    for k, (_, rows, _) in enumerate(split_parts(rated, "pearson", averaging)):
         own, people = (np.sign(np.subtract.outer(each[rows], each[rows])) for each in (scores, rated.ratings))
         alike = ((own == people) & (own != 0)).astype(np.float64)  # (systems, systems); every pair is there twice
         pairs = 1.0 - np.eye(len(rows))

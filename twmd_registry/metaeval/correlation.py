@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from twmd_registry.errors import InputError, SpecError, menu
-from twmd_registry.registry.names import Statistic
+from twmd_registry.registry.names import STATISTICS, Statistic
 
 THRESHOLD = 25.0
 """Two translations differ in the DARR of WMT17 and WMT18 from 25 points on a scale from 0 to 100."""
@@ -37,18 +37,18 @@ def _tau_10(c: np.ndarray, d: np.ndarray, m: np.ndarray, *_: np.ndarray) -> tupl
 
 
 _PAIR_FORMULAS: dict[Statistic, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
-    Statistic.DARR: _tau_10,
-    Statistic.TAU_10: _tau_10,
-    Statistic.TAU_13: lambda c, d, *_: (c - d, c + d),
-    Statistic.TAU_14: lambda c, d, m, *_: (c - d, c + d + m),
-    Statistic.TAU_EQ: lambda c, d, m, h, both: (c + both - d - m - h, c + d + m + h + both),
-    Statistic.ACCURACY: lambda c, d, m, *_: (c + m / 2, c + d + m),
+    "darr": _tau_10,
+    "tau_10": _tau_10,
+    "tau_13": lambda c, d, *_: (c - d, c + d),
+    "tau_14": lambda c, d, m, *_: (c - d, c + d + m),
+    "tau_eq": lambda c, d, m, h, both: (c + both - d - m - h, c + d + m + h + both),
+    "accuracy": lambda c, d, m, *_: (c + m / 2, c + d + m),
 }
 """Numerator and denominator from the numbers of pairs that are concordant, discordant, tied by the metric, tied by
 people (h), and tied by both. The variants of Kendall's tau are WMT's of 2010, 2013 and 2014, as Deutsch, Foster and
 Freitag (2023) list them, and theirs; ``darr`` is that of 2010 over pairs that people rate far apart (Bojar et al. 2017;
 Ma et al. 2018); ``accuracy`` counts a tie of the metric as half a pair."""
-PAIRWISE = frozenset({*_PAIR_FORMULAS, Statistic.ACC_EQ, Statistic.PDP, Statistic.SPA})
+PAIRWISE = frozenset({*_PAIR_FORMULAS, "acc_eq", "pdp", "spa"})
 """The statistics that need to know which segments are of one item."""
 PERMUTATIONS, PERMUTATION_SEED = 1000, 4
 """Of soft pairwise accuracy, as in the metrics shared task."""
@@ -203,9 +203,9 @@ def _divide(numerator: np.ndarray, denominator: np.ndarray, undefined: np.ndarra
 
 
 _CORRELATIONS = {
-    Statistic.PEARSON: (pearson, _resample_pearson),
-    Statistic.SPEARMAN: (spearman, _resample_spearman),
-    Statistic.KENDALL: (kendall, _resample_kendall),
+    "pearson": (pearson, _resample_pearson),
+    "spearman": (spearman, _resample_spearman),
+    "kendall": (kendall, _resample_kendall),
 }
 
 
@@ -254,14 +254,14 @@ def _make_pair_statistic(statistic: Statistic, ratings: np.ndarray, items: Items
     first, second, item = pair_rows(items)
     people = ratings[first] - ratings[second]
     units = int(item.max(initial=-1)) + 1
-    if statistic is Statistic.DARR:
+    if statistic == "darr":
         apart = (people != 0) & (np.abs(people) >= threshold - _RATING_ROUNDING)
         first, second, item, people = (each[apart] for each in (first, second, item, people))
     formula = _PAIR_FORMULAS[statistic]
 
     def estimate(scores: np.ndarray) -> CorrelationEstimate:
         metric = scores[first] - scores[second]
-        if statistic is Statistic.ACCURACY:
+        if statistic == "accuracy":
             metric = np.where(np.abs(metric) <= TIE, 0.0, metric)
         tied, alike = metric == 0, np.sign(metric) == np.sign(people)
         kind = np.where(people == 0, np.where(tied, 4, 3), np.where(tied, 2, np.where(alike, 0, 1)))
@@ -274,7 +274,7 @@ def _make_pair_statistic(statistic: Statistic, ratings: np.ndarray, items: Items
         value = float(resampled(np.ones((units, 1), int))[0]) if units else math.nan
         if math.isnan(value):
             apart = f" that differ by {threshold:g} or more, the threshold in points of these ratings"
-            differ = apart if statistic is Statistic.DARR else " that differ"
+            differ = apart if statistic == "darr" else " that differ"
             raise InputError(f"no two segments of one item have ratings{differ}")
         return CorrelationEstimate(value, len(np.unique([first, second])), units, resampled)
 
@@ -425,21 +425,21 @@ def make_estimator(
         return _make_correlation(statistic, ratings)
     if items is None:
         raise InputError("the data do not say which segments are of one item")
-    if statistic is Statistic.SPA:
+    if statistic == "spa":
         if systems is None:
             raise InputError("the data do not say which system wrote a segment")
         return _make_spa(ratings, items, systems)
     if statistic in _PAIR_FORMULAS:
         return _make_pair_statistic(statistic, ratings, items, threshold)
-    return (_make_acc_eq if statistic is Statistic.ACC_EQ else _make_pdp)(ratings, items)
+    return (_make_acc_eq if statistic == "acc_eq" else _make_pdp)(ratings, items)
 
 
 def statistic_named(name: str) -> Statistic:
     """Return the statistic of a name; raises SpecError, with the choices, where there is none."""
     try:
-        return Statistic(name)
+        return STATISTICS[STATISTICS.index(name)]
     except ValueError:
-        raise SpecError(f"there is no statistic {name!r}; {menu(str(name), Statistic)}.") from None
+        raise SpecError(f"there is no statistic {name!r}; {menu(str(name), STATISTICS)}.") from None
 
 
 def check_numbers(name: str, values: Sequence[float] | np.ndarray, rows: int) -> np.ndarray:

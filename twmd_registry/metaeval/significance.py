@@ -14,7 +14,6 @@ from twmd_registry.errors import InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import SEED, Undefined, split_parts, warn_about_undefined
 from twmd_registry.metaeval.correlation import LEAST_ROWS, THRESHOLD, Estimator, check_numbers, pearson, statistic_named
-from twmd_registry.registry.names import Statistic
 
 SIGNIFICANT = 0.05
 """The greatest p of a metric that outperforms another."""
@@ -87,7 +86,7 @@ def williams_by_part(
     """Test by Williams in every part of the data whether A has the higher Pearson correlation; None if undefined."""
     a, b = _check_both(scores_a, scores_b, rated)
     tests, sizes = dict[str, AgreementTest | None](), dict[str, int]()
-    for name, rows, _ in split_parts(rated, Statistic.PEARSON, averaging):
+    for name, rows, _ in split_parts(rated, "pearson", averaging):
         own_a, own_b, ratings = a[rows], b[rows], rated.ratings[rows]
         try:
             tests[name] = williams(pearson(own_a, ratings), pearson(own_b, ratings), pearson(own_a, own_b), len(rows))
@@ -151,7 +150,7 @@ def permutation(
     check_sample(len(rated.ratings) if rated.item is None else len(set(rated.item)))
     both = _check_both(scores_a, scores_b, rated)
     swaps = _draw_swaps(rated._replace(item=None) if single else rated, trials, np.random.default_rng(seed))
-    of_items = wanted is Statistic.ACC_EQ and (single or averaging in {"group", "item"})
+    of_items = wanted == "acc_eq" and (single or averaging in {"group", "item"})
     permute = partial(_permute_pairs, seed=seed if single else None) if of_items else _permute
     observed, permuted, undefined = list[float](), list[np.ndarray](), list[Undefined]()
     for name, rows, estimator in split_parts(rated, wanted, averaging, threshold=threshold):

@@ -84,9 +84,9 @@ class Study:
                 raise SpecError(f"expected {field} of 0 or more, not {getattr(self, field)}.")
         if not 0 <= self.threshold < math.inf:
             raise SpecError(f"expected a threshold from 0, in points of the ratings, not {self.threshold}.")
-        if Statistic.SPA in self.statistics and self.level != SYSTEM:
+        if "spa" in self.statistics and self.level != SYSTEM:
             raise SpecError("spa ranks systems: ask for the level of systems.")
-        if self.trials and self.level == SYSTEM and set(self.statistics) != {Statistic.SPA}:
+        if self.trials and self.level == SYSTEM and set(self.statistics) != {"spa"}:
             raise SpecError(
                 "of the statistics of systems only spa is tested: leave the trials out, or ask for spa alone."
             )
@@ -103,7 +103,7 @@ class Study:
             "bs": self.resamples,
             "ar": self.trials,
             "seed": self.seed,
-            **({"threshold": f"{self.threshold:g}"} if Statistic.DARR in self.statistics else {}),
+            **({"threshold": f"{self.threshold:g}"} if "darr" in self.statistics else {}),
         }
         return write_name("study", fields)
 
@@ -139,7 +139,7 @@ class StudyResult:
     @property
     def tables(self) -> dict[str, TextTable]:
         """Return a table per statistic, by its name, and Williams' p in every part if there are tests."""
-        tables = {statistic.value: self._table(statistic) for statistic in self.study.statistics}
+        tables: dict[str, TextTable] = {statistic: self._table(statistic) for statistic in self.study.statistics}
         rows = [
             (metric.label, *("undefined" if test is None else f"{test.p:.4f}" for test in tests.values()))
             for metric, tests in zip(self.scored, self.williams, strict=True)
@@ -161,10 +161,10 @@ class StudyResult:
         order = list(range(len(self.scored)))
         if study.trials or any(isinstance(metric, OfficialScores) for metric in study.metrics):
             order.sort(key=lambda k: -self.agreements[k][statistic].value)
-        columns: dict[str, list[str]] = {statistic.value: [], "95% interval": []}
+        columns: dict[str, list[str]] = {statistic: [], "95% interval": []}
         for k in order:
             own = self.agreements[k][statistic]
-            cells = {statistic.value: f"{own.value:.3f}", "95% interval": between(own.low, own.high) or MISSING}
+            cells = {statistic: f"{own.value:.3f}", "95% interval": between(own.low, own.high) or MISSING}
             if study.trials:
                 cells["rank"] = str(self.ranks[k][statistic])
                 cells["p (better)"] = f"{self.tests[k][statistic].p:.4f}" if self.tests[k] else MISSING
@@ -177,7 +177,7 @@ class StudyResult:
                     cells[name] += f" ({both})"
             for name, cell in (cells | {"n": str(own.n)}).items():
                 columns.setdefault(name, []).append(cell)
-        title = f"{statistic.value}, {study.data}, averaging {study.averaging}, level {study.level}"
+        title = f"{statistic}, {study.data}, averaging {study.averaging}, level {study.level}"
         labels = tuple(self.scored[k].label for k in order)
         if len(groups) > MOST_COLUMNS:
             return TextTable(title, ("", *labels), [(name, *cells) for name, cells in columns.items()])
@@ -254,7 +254,7 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
         is_tested = study.trials > 0 and metric is not scored[0]
         tested = study.statistics if is_tested else ()
         tests.append({name: permutation(scores, first, rated, name, **permuted) for name in tested})
-        is_linear = Statistic.PEARSON in tested
+        is_linear = "pearson" in tested
         williams.append(williams_by_part(scores, first, rated, study.averaging) if is_linear else {})
         if progress:
             progress(segments)

@@ -44,8 +44,8 @@ TASKS = {
 }
 """The language pairs of a year (Freitag et al. 2022, 2023, 2024)."""
 AVERAGED = {
-    "wmt23": ((SYSTEM, Statistic.PEARSON), (SEGMENT, Statistic.PEARSON), (SEGMENT, Statistic.ACC_EQ)),
-    "wmt24": ((SYSTEM, Statistic.SPA), (SEGMENT, Statistic.ACC_EQ)),
+    "wmt23": ((SYSTEM, "pearson"), (SEGMENT, "pearson"), (SEGMENT, "acc_eq")),
+    "wmt24": ((SYSTEM, "spa"), (SEGMENT, "acc_eq")),
 }
 """Level and statistic of every part of a year's average of values; each is taken in every language pair."""
 WITH_ACCURACY = {"wmt23"}
@@ -145,9 +145,9 @@ def run_task(
         raise InputError(f"{task} averages over language pairs, and {divided}: leave out group= after the folder.")
     if not pairs:
         raise InputError(f"{task} ranks metrics on {', '.join(wanted)}; these data have none of them.")
-    check_systems(rated, Statistic.PEARSON, "group")
+    check_systems(rated, "pearson", "group")
     check_segment_ratings(rated)
-    split_parts(rated, Statistic.ACC_EQ, "group")
+    split_parts(rated, "acc_eq", "group")
     expect(progress, len(rated.ratings) * len(study.metrics))
     applied, scored, overlaps = score_side_by_side(study.metrics, rated, study.data, options, progress)
     published = published_systems(applied, rated)
@@ -207,7 +207,7 @@ def _measure(
     """Return every part of a metric's average of values."""
     parts = dict[str, TaskPart]()
     if task in WITH_ACCURACY:
-        _, accuracy = system_agreement(Statistic.PEARSON, scores, rated, resamples=0, systems=systems)
+        _, accuracy = system_agreement("pearson", scores, rated, resamples=0, systems=systems)
         weight = float(len(pairs))
         parts["accuracy of systems"] = {"value": accuracy.value, "weight": weight, "averaged": accuracy.value}
     for level, statistic in AVERAGED[task]:
@@ -217,7 +217,7 @@ def _measure(
             own = agreement(statistic, scores, rated, resamples=0)
         for pair in pairs:
             value = own.groups[pair].value
-            is_correlation = statistic is Statistic.PEARSON  # from -1; accuracies begin at 0, and are averaged with it
+            is_correlation = statistic == "pearson"  # from -1; accuracies begin at 0, and are averaged with it
             averaged = (1 + value) / 2 if is_correlation else value
             parts[f"{pair} {level} {statistic}"] = {"value": value, "weight": 1.0, "averaged": averaged}
     return parts
@@ -225,13 +225,14 @@ def _measure(
 
 def list_rank_tasks(pairs: Sequence[str], rated: RatedSegments) -> list[RankTask]:
     """List the tasks of these language pairs that the data allow."""
-    tasks = [RankTask(EVERY_PAIR, EVERY_DOMAIN, SYSTEM, "without people", "none", Statistic.ACCURACY)]
+    statistics: tuple[Statistic, ...] = ("pearson", "kendall")
+    tasks = [RankTask(EVERY_PAIR, EVERY_DOMAIN, SYSTEM, "without people", "none", "accuracy")]
     for pair in pairs:
         own = [i for i, group in enumerate(rated.group) if group == pair]
         domains = sorted({rated.domain[i] for i in own} - {""}) if rated.domain else []
         people = ["with people"] * bool(rated.by_person and any(rated.by_person[i] for i in own))
         for domain, (level, averaging), included, statistic in itertools.product(
-            [EVERY_DOMAIN, *domains], LEVELS, [*people, "without people"], (Statistic.PEARSON, Statistic.KENDALL)
+            [EVERY_DOMAIN, *domains], LEVELS, [*people, "without people"], statistics
         ):
             tasks.append(RankTask(pair, domain, level, included, averaging, statistic))
     return tasks
@@ -299,7 +300,7 @@ def _rank(
         own = own._replace(system_ratings=rated.system_ratings)
         means = [mean_systems(each, own, "group", by) for each, by in zip(compared, published, strict=True)]
         compared, own = [each for each, _ in means], means[0][1]
-    if task.statistic is Statistic.ACCURACY:  # a pair of systems is of one language pair, and each system is swapped
+    if task.statistic == "accuracy":  # a pair of systems is of one language pair, and each system is swapped
         own, averaging = own._replace(system=own.group), "system"
     values = [agreement(task.statistic, each, own, averaging=averaging, resamples=0).value for each in compared]
     if test["trials"]:

@@ -95,23 +95,11 @@ Multiref = Literal["max", "mean"]
 Dtype = Literal["float32", "bfloat16", "float16"]
 """Number format of the encoder; similarities and everything after them are float32 at least."""
 
-
-class Statistic(StrEnum):
-    """How agreement is measured; from darr on, segments of each item are compared, and by spa systems."""
-
-    PEARSON = "pearson"
-    SPEARMAN = "spearman"
-    KENDALL = "kendall"
-    DARR = "darr"
-    TAU_10 = "tau_10"
-    TAU_13 = "tau_13"
-    TAU_14 = "tau_14"
-    TAU_EQ = "tau_eq"
-    ACCURACY = "accuracy"
-    ACC_EQ = "acc_eq"
-    PDP = "pdp"
-    SPA = "spa"
-
+Statistic = Literal[
+    "pearson", "spearman", "kendall", "darr", "tau_10", "tau_13", "tau_14", "tau_eq", "accuracy", "acc_eq", "pdp", "spa"
+]
+"""How agreement is measured; from darr on, segments of each item are compared, and by spa systems."""
+STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 CONVERGED = "converged"
 """The value of ``iterations`` for the fixed point instead of a number of sweeps."""

@@ -16,7 +16,6 @@ from twmd_registry.metaeval.correlation import order_p_values, place_systems
 from twmd_registry.metaeval.delta_accuracy import find_delta_accuracy
 from twmd_registry.metaeval.side_by_side import TextTable, between
 from twmd_registry.metaeval.study import SEGMENT, SYSTEM, StudyResult
-from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.report.figures import matrices, scatter
 from twmd_registry.report.template import render
@@ -35,7 +34,7 @@ def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str
         by_statistic = [(str(name), [own[name] for own in result.agreements]) for name in result.study.statistics]
         drawn = [draw_agreement(result, rated, ".png")]
         if rated.item is not None and rated.system is not None:
-            study = replace(result.study, level=SYSTEM, statistics=(Statistic.SPA,))
+            study = replace(result.study, level=SYSTEM, statistics=("spa",))
             spa = [
                 system_agreement("spa", metric.scores, rated, resamples=study.resamples, seed=study.seed)[0]
                 for metric in result.scored

@@ -34,7 +34,7 @@ from twmd_registry.report.segments import (
 from twmd_registry.report.table import SIGNIFICANT, describe_test, number, signature_lines
 from twmd_registry.report.template import render
 
-CORRELATIONS = (Statistic.PEARSON, Statistic.SPEARMAN, Statistic.KENDALL)
+CORRELATIONS: tuple[Statistic, ...] = ("pearson", "spearman", "kendall")
 MOST_TOKENS = 80
 """Tokens of one side of an alignment in a report."""
 FAINT = 0.02
