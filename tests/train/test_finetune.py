@@ -162,9 +162,7 @@ def test_full_training_changes_the_network_and_transfers_mean_vectors(
     assert scorer.signature == out.partition("signature ")[2].strip()
     spec = make_spec("sbert", model=tiny, layer=0, centering=f"background:{mean}")
     assert isinstance(scorer.backend, TokenAlignmentBackend)
-    trained, untrained = scorer.backend.background, TokenAlignmentBackend(spec, CPU).background
-    assert trained is not None
-    assert untrained is not None
+    (trained,), (untrained,) = scorer.backend.backgrounds, TokenAlignmentBackend(spec, CPU).backgrounds
     assert trained.about["trained_with"] == untrained.hash != trained.hash
     torch.testing.assert_close(trained.content, untrained.content, atol=0, rtol=0)
     before, after = (load_file(Path(folder) / "model.safetensors") for folder in (tiny, output))

@@ -200,25 +200,19 @@ class TokenAlignmentBackend(Backend):
     kind = Encoder
 
     @cached_property
-    def background(self) -> MeanVectors | None:
-        """The mean vectors that background centering subtracts; a `ModelError` if the file is missing, damaged, or was
-        fitted for another model.
+    def backgrounds(self) -> tuple[MeanVectors, ...]:
+        """The mean vectors that background centering subtracts, and those of the sources where they have their own; a
+        `ModelError` if a file is missing, damaged, or was fitted for another model.
         """
         if self.requested.centering_kind != "background":
-            return None
-        return self._find_background(self.requested.background)
-
-    @cached_property
-    def source_background(self) -> MeanVectors | None:
-        """The same of the sources, where they have mean vectors of their own."""
-        asked = self.requested.source_background
-        return None if asked is None else self._find_background(asked)
-
-    def _find_background(self, asked: str | None) -> MeanVectors | None:
-        of_model = partial(
-            find_background, fingerprint=self.files.fingerprint, adapter=self.adapter.name if self.adapter else None
-        )
-        return of_model(None) if asked is None else find_signed(of_model, asked, self.parts, MEAN_VECTOR)
+            return ()
+        adapter = self.adapter.name if self.adapter else None
+        find = partial(find_background, fingerprint=self.files.fingerprint, adapter=adapter)
+        if self.requested.background is None:
+            return (find(None),)
+        asked = (self.requested.background, self.requested.source_background)
+        found = (find_signed(find, name, self.parts, MEAN_VECTOR) for name in asked)
+        return tuple(means for means in found if means)
 
     @cached_property
     def stop_words(self) -> FittedPart[frozenset[str]] | None:
@@ -240,7 +234,7 @@ class TokenAlignmentBackend(Backend):
     def _complete_spec(self) -> MetricSpec:
         """Complete the specification; warn if the layer is chosen by rule."""
         stop_words, frequencies = self.stop_words, self.frequencies
-        means = "+".join(means.hash for means in (self.background, self.source_background) if means)
+        means = "+".join(means.hash for means in self.backgrounds)
         settled = (
             super()
             ._complete_spec()
@@ -284,8 +278,8 @@ class TokenAlignmentBackend(Backend):
     def view(self) -> TokenView:
         """The settings that decide the vectors, with the fitted parts."""
         view, encoder = make_view(self.spec), self.model
-        if self.background is not None:
-            both = [means.content[str(view.special)] for means in (self.background, self.source_background) if means]
+        if self.backgrounds:
+            both = [means.content[str(view.special)] for means in self.backgrounds]
             view = replace(view, means={k: torch.stack([means[k] for means in both]) for k in view.layers})
         if self.stop_words is not None:
             words = as_tokenized(self.stop_words.content, encoder.tokenizer, encoder.pieces)

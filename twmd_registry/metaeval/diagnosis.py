@@ -139,8 +139,7 @@ def diagnose(
         sampled = np.unique(np.concatenate([np.r_[first, second] for first, second, *_ in drawn.values()]))
         layers = _read_layers(encoder, tokens, (text, sampled), options.batch_tokens, progress)
     with contextlib.suppress(ModelError):
-        background = _load(model, options, "background").background
-        if background is not None:
+        for background in _load(model, options, "background").backgrounds:
             for (_, means), mean in zip(layers, background.content["none"], strict=True):
                 means["background"] = mean.expand(len(sampled), -1)
     centerings, estimates = tuple(layers[0][1]), _measure(layers, sampled, list(drawn.values()))

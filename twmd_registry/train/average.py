@@ -48,7 +48,7 @@ def average(
     read = [_read(folder) for folder in folders]
     specs, presets = [spec for spec, _ in read], [preset for _, preset in read]
     adapters = [find_adapter(str(spec.adapter)) for spec in specs]
-    backgrounds = [TokenAlignmentBackend(spec, options).background for spec in specs]
+    backgrounds = [next(iter(TokenAlignmentBackend(spec, options).backgrounds), None) for spec in specs]
     _check_alike(
         folders, specs, adapters, [origin_of(background) if background else None for background in backgrounds]
     )

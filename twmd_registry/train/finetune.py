@@ -282,7 +282,7 @@ def _save_metric(
     else:
         trained_files.save_adapter(wrapped, backend.files.name, output)
         spec = spec.replace(adapter=folder)
-    return Scorer(trained_files.save_means(spec, backend.background, output), options)
+    return Scorer(trained_files.save_means(spec, next(iter(backend.backgrounds), None), output), options)
 
 
 def _save_documents(
