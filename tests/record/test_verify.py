@@ -480,7 +480,7 @@ class TestCommand:
         assert printed.out == ""
         assert printed.err == (
             "twmd: out.json: files that it names, looked for in .: ref.txt (--refs) is another file than was scored; "
-            "b.txt (-i) is not here. Give all files by --refs, -i and --src.\n"
+            "b.txt (-i) is not here. Give all files by --refs and -i.\n"
         )
 
     def test_standard_input_is_asked_for(
