@@ -9,7 +9,7 @@ import pytest
 
 import twmd_registry
 from twmd_registry.demo import page
-from twmd_registry.demo.answers import HEADERS, LONGEST, METRICS, MOST_TOKENS, NOTHING, PageSettings, score_texts
+from twmd_registry.demo.answers import HEADERS, LONGEST, METRICS, MOST_TOKENS, NOTHING, score_texts
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.spec import make_spec
 
@@ -19,7 +19,7 @@ REFERENCES = "\n\n ".join(LINES) + "\n"
 
 
 def test_every_metrics_scores_are_those_of_its_scorer() -> None:
-    rows, _, signature, notices = score_texts(HYPOTHESIS, REFERENCES, "twmd", PageSettings())
+    rows, _, signature, notices = score_texts(HYPOTHESIS, REFERENCES, "twmd")
     assert [row[0] for row in rows] == list(METRICS)
     for row in rows:
         whole = twmd_registry.scorer(row[0]).score([HYPOTHESIS], [LINES]).as_dict()
@@ -32,7 +32,7 @@ def test_every_metrics_scores_are_those_of_its_scorer() -> None:
 
 
 def test_setting_moves_its_metrics_and_no_others() -> None:
-    before, after = (score_texts(HYPOTHESIS, REFERENCES, "twmd", PageSettings(temperature=T)) for T in (0.0, 0.02))
+    before, after = (score_texts(HYPOTHESIS, REFERENCES, "twmd", temperature=T) for T in (0.0, 0.02))
     moved = {row[0] for row, other in zip(before[0], after[0], strict=True) if row != other}
     assert moved == {"twmd", "trwmd"}
     assert before[1] != after[1]
@@ -43,13 +43,13 @@ def test_setting_moves_its_metrics_and_no_others() -> None:
     ("metric", "words"), [("stsscore", "no alignment to show"), ("ensemble", "no alignment of its own")]
 )
 def test_metric_without_plan_explains_why(metric: str, words: str) -> None:
-    _, picture, signature, _ = score_texts(HYPOTHESIS, REFERENCES, metric, PageSettings())
+    _, picture, signature, _ = score_texts(HYPOTHESIS, REFERENCES, metric)
     assert words in picture
     assert signature.startswith(metric)
 
 
 def test_plan_shows_the_reference_with_the_highest_score_as_text() -> None:
-    _, picture, _, _ = score_texts("<b> A small boat", "The boat <img src=x>.\nA cow sleeps.", "twmd", PageSettings())
+    _, picture, _, _ = score_texts("<b> A small boat", "The boat <img src=x>.\nA cow sleeps.", "twmd")
     assert "boat" in picture
     assert "cow" not in picture
     assert "<img" not in picture
@@ -58,31 +58,31 @@ def test_plan_shows_the_reference_with_the_highest_score_as_text() -> None:
 
 def test_long_texts_are_cut_with_a_notice() -> None:
     long = "word " * LONGEST
-    *result, notices = score_texts(long, long, "twmd", PageSettings())
+    *result, notices = score_texts(long, long, "twmd")
     assert notices[:2] == [
         f"hypothesis cut to the first 2,000 of {5 * LONGEST:,} characters: score longer texts in a file.",
         f"references cut to the first 2,000 of {5 * LONGEST:,} characters: score longer texts in a file.",
     ]
-    assert result == list(score_texts(long[:LONGEST], long[:LONGEST], "twmd", PageSettings())[:3])
+    assert result == list(score_texts(long[:LONGEST], long[:LONGEST], "twmd")[:3])
     assert f"at most {MOST_TOKENS} tokens a side can be drawn" in result[1]
 
 
 @pytest.mark.parametrize(("hypothesis", "references"), [(" \n", "a"), ("a", " \n \n")])
 def test_blank_side_is_refused(hypothesis: str, references: str) -> None:
     with pytest.raises(InputError, match="write a hypothesis and at least one reference"):
-        score_texts(hypothesis, references, "twmd", PageSettings())
+        score_texts(hypothesis, references, "twmd")
 
 
 def test_impossible_setting_is_an_error_for_the_chosen_metric_and_a_notice_for_others() -> None:
-    rows, _, _, notices = score_texts(HYPOTHESIS, REFERENCES, "twmd", PageSettings(centering="sentence"))
+    rows, _, _, notices = score_texts(HYPOTHESIS, REFERENCES, "twmd", centering="sentence")
     assert {row[0]: row[1] for row in rows}["sbert"] == NOTHING
     assert any(notice.startswith("sbert: centering=sentence") for notice in notices)
     with pytest.raises(SpecError, match="centering=sentence"):
-        score_texts(HYPOTHESIS, REFERENCES, "sbert", PageSettings(centering="sentence"))
+        score_texts(HYPOTHESIS, REFERENCES, "sbert", centering="sentence")
 
 
 def test_warnings_and_missing_presets_are_notices() -> None:
-    *_, notices = score_texts(HYPOTHESIS, REFERENCES, "twmd", PageSettings("paper"))
+    *_, notices = score_texts(HYPOTHESIS, REFERENCES, "twmd", preset="paper")
     assert any(notice.startswith("centering=batch: a segment is alone") for notice in notices)
     assert "no preset 'paper' of stsscore, ensemble: scored with 'embedded'." in notices
 
@@ -96,14 +96,14 @@ def test_call_with_texts_of_another_type_is_refused(hypothesis: Any, references:
 def test_preset_that_compares_with_the_source_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
     against = twmd_registry.scorer("twmd", against="source").requested
     monkeypatch.setattr(
-        "twmd_registry.demo.answers.spec_of", lambda name, _: against if name == "twmd" else make_spec(name)
+        "twmd_registry.demo.answers.spec_of", lambda name, _preset: against if name == "twmd" else make_spec(name)
     )
     with pytest.raises(InputError, match="write the source, too"):
-        score_texts(HYPOTHESIS, REFERENCES, "twmd", PageSettings())
-    rows, _, _, notices = score_texts(HYPOTHESIS, REFERENCES, "sbert", PageSettings())
+        score_texts(HYPOTHESIS, REFERENCES, "twmd")
+    rows, _, _, notices = score_texts(HYPOTHESIS, REFERENCES, "sbert")
     assert {row[0]: row[1] for row in rows}["twmd"] == NOTHING
     assert "twmd: it compares the hypothesis with its source, which is not given." in notices
-    rows, _, signature, _ = score_texts(HYPOTHESIS, REFERENCES, "twmd", PageSettings(), "A ship at sea")
+    rows, _, signature, _ = score_texts(HYPOTHESIS, REFERENCES, "twmd", "A ship at sea")
     wanted = twmd_registry.score([HYPOTHESIS], sources=["A ship at sea"], against="source")
     assert rows[0][1] == f"{wanted.score:.4f}"
     assert "|against:source|" in signature

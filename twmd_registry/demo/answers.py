@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
@@ -45,15 +45,6 @@ MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 0.5
 """Ends of the temperature slider: the papers' temperatures are from 0.01 to 0.3."""
 
 
-class PageSettings(NamedTuple):
-    """The settings of the page, of which each metric takes those that it uses; a temperature of 0 is the preset's."""
-
-    preset: str = "embedded"
-    temperature: float = 0.0
-    iterations: str = AS_PRESET
-    centering: str = AS_PRESET
-
-
 @functools.cache
 def offered_presets() -> dict[str, str]:
     """Return the presets that need packaged models and no network, with labels of their languages."""
@@ -84,17 +75,25 @@ def notices_of_preset(metrics: Iterable[str], preset: str) -> list[str]:
     return [f"no preset {preset!r} of {', '.join(others)}: scored with {used[others[0]]!r}."] if others else []
 
 
-def spec_of(metric: str, settings: PageSettings) -> MetricSpec:
-    """Return a metric's specification under the page's settings; other values than the choices are refused."""
-    name, temperature, iterations, centering = settings
-    offered = (("preset", name, offered_presets()), ("iterations", iterations, SWEEPS))
+def spec_of(
+    metric: str,
+    preset: str = "embedded",
+    temperature: float = 0.0,
+    iterations: str = AS_PRESET,
+    centering: str = AS_PRESET,
+) -> MetricSpec:
+    """Return a metric's specification under the settings that it uses; other values than the choices are refused.
+
+    A temperature of 0 is the preset's.
+    """
+    offered = (("preset", preset, offered_presets()), ("iterations", iterations, SWEEPS))
     for key, value, choices in (*offered, ("centering", centering, CENTERINGS)):
         if value not in choices:
             raise SpecError(f"{key}={value!r} is not offered here; {menu(value, choices)}.")
     if temperature != 0 and not MIN_TEMPERATURE <= temperature <= MAX_TEMPERATURE:
         expected = f"expected {MIN_TEMPERATURE} to {MAX_TEMPERATURE}, or 0 for the preset's"
         raise SpecError(f"temperature={temperature} is not offered here: {expected}.")
-    keys, preset = entry(metric).keys, preset_for(metric, name)
+    keys, preset = entry(metric).keys, preset_for(metric, preset)
     model = presets_of(MetricName(metric))[preset].model
     mean = default_preset(MetricName.BERTSCORE_CENTERED, model).keys["centering"]  # the packaged one of every layer
     values = {
@@ -149,7 +148,7 @@ def _row(name: str, values: Mapping[str, Any], keys: Sequence[str]) -> tuple[str
 
 
 def score_texts(
-    hypothesis: str, references: str, metric: str, settings: PageSettings, source: str = ""
+    hypothesis: str, references: str, metric: str, source: str = "", preset: str = "embedded", **settings: Any
 ) -> tuple[list[tuple[str, ...]], str, str, list[str]]:
     """Score a text against its references, one per line, by every metric; each side is cut to `LONGEST` characters.
 
@@ -166,10 +165,10 @@ def score_texts(
         if len(text) > LONGEST
     ]
     with collect_warnings() as warnings:
-        specs = {metric: spec_of(metric, settings)}
+        specs = {metric: spec_of(metric, preset, **settings)}
         for name in METRICS:
             try:
-                specs.setdefault(name, spec_of(name, settings))
+                specs.setdefault(name, spec_of(name, preset, **settings))
             except SpecError as error:
                 notices.append(f"{name}: {error}")
         sources = [source[:LONGEST]] if source.strip() else None
@@ -181,7 +180,7 @@ def score_texts(
         sets = score_all([Scorer(spec) for spec in specs.values()], [hypothesis[:LONGEST]], [texts], sources)
         by_metric = dict(zip(specs, sets, strict=True))
         picture = _draw_plan(by_metric[metric])
-    notices += notices_of_preset(METRICS, settings.preset)
+    notices += notices_of_preset(METRICS, preset)
     rows = [_row(name, by_metric[name].as_dict() if name in by_metric else {}, (name, *OUTPUTS)) for name in METRICS]
     return rows, picture, str(by_metric[metric].signature), [*notices, *dict.fromkeys(warnings)]
 
@@ -263,7 +262,7 @@ def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dic
             raise InputError(f"{limit}: try a smaller file, or 'twmd score'.")
 
     with collect_warnings() as warnings:
-        scorers = [Scorer(spec_of(metric, PageSettings(preset))) for metric in dict.fromkeys(metrics)]
+        scorers = [Scorer(spec_of(metric, preset)) for metric in dict.fromkeys(metrics)]
         sets = score_all(scorers, predictions, references, translated, progress=check_time)
     seconds = time.perf_counter() - started
     record = make_record([(source.name, sets)], inputs=[source], references=references, seconds=seconds)

@@ -25,7 +25,6 @@ from twmd_registry.demo.answers import (
     MOST_ROWS,
     SUFFIXES,
     SWEEPS,
-    PageSettings,
     offered_presets,
     read_pasted,
     read_upload,
@@ -62,7 +61,7 @@ class Page(gr.Blocks):  # type: ignore[misc]
     def __init__(self) -> None:
         """Make an empty page, and load the models that it needs."""
         super().__init__(title="twmd-registry", analytics_enabled=False, delete_cache=(SWEEP_S, KEPT_S))
-        self.scorers = [Scorer(spec_of(metric, PageSettings())) for metric in METRICS]
+        self.scorers = [Scorer(spec_of(metric)) for metric in METRICS]
         for scorer in self.scorers:
             _ = scorer.spec  # loads the model, which stays in memory as long as the page
 
@@ -175,19 +174,18 @@ def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
     if not isinstance(hypothesis, str) or not isinstance(references, list):
         raise InputError("expected a text as hypothesis and a list of texts as references, as in ['the cat', 'a cat'].")
     lines = "\n".join(" ".join(text.split("\n")) for text in references)
-    settings = PageSettings(preset, temperature, iterations, centering)
-    rows, _, signature, notices = answers.score_texts(hypothesis, lines, metric, settings, source)
+    settings = {"temperature": temperature, "iterations": iterations, "centering": centering}
+    rows, _, signature, notices = answers.score_texts(hypothesis, lines, metric, source, preset, **settings)
     return {"scores": _by_header(answers.HEADERS, rows), "signature": signature, "notices": notices}
 
 
 def answer_texts(
-    hypothesis: str, references: str, source: str, metric: str, *settings: Any
+    hypothesis: str, references: str, source: str, metric: str, preset: str, *settings: Any
 ) -> tuple[str, str, str, str]:
     """Score two texts: notices or the error, the table, the signature, the plan."""
     try:
-        rows, picture, line, notices = answers.score_texts(
-            hypothesis, references, metric, PageSettings(*settings), source
-        )
+        keys = dict(zip(("temperature", "iterations", "centering"), settings, strict=True))
+        rows, picture, line, notices = answers.score_texts(hypothesis, references, metric, source, preset, **keys)
     except TwmdError as error:
         return _messages(error=error), "", "", ""
     scores = _table(headers=answers.HEADERS, rows=rows, kind="numbers")
@@ -214,7 +212,7 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
             about = "Temperature (0: preset)"
             temperature = gr.Slider(0, MAX_TEMPERATURE, value=0, step=0.01, label=about, elem_id="temperature")
             # Gradio's own check leaves the old scores and, of an empty field, a traceback in the terminal;
-            # `PageSettings` are checked anyway.
+            # `spec_of` checks it anyway.
             temperature.preprocess = lambda value: math.nan if value is None else value
             iterations = gr.Radio(SWEEPS, value=AS_PRESET, label="Sinkhorn sweeps", elem_id="iterations")
             centering = gr.Dropdown(CENTERINGS, value=AS_PRESET, label="Centering", elem_id="centering")
