@@ -7,6 +7,8 @@ import gzip
 import io
 import json
 import lzma
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +19,7 @@ from hypothesis import strategies as st
 
 from twmd_registry.errors import FileError
 from twmd_registry.judgments import reader
-from twmd_registry.judgments.reader import OpenTable, TableRow, detect_form, open_unpacked, read_rows
+from twmd_registry.judgments.reader import OpenTable, TableRow, detect_form, open_unpacked, read_content, read_rows
 
 TEXTS = [('two\nlines\n\nand "quotes"', "the cat, the dog"), ("", '5" of; rain'), ("\u2028 a", "b\tc"), ("last", "d")]
 ROWS = [{"prediction": prediction, "reference": reference, "other": "x"} for prediction, reference in TEXTS]
@@ -242,3 +244,16 @@ def test_chosen_column_is_read_beside_other_columns() -> None:
     assert references(values, ("reference",)) == ["b"]
     assert references(values, ("reference", "more", "references")) == ["b", "c"]
     assert references({"one": "", "two": None}, ("one", "two")) == [""]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_small_file_that_unpacks_to_much_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / "bomb.jsonl"
+    path.write_bytes(packed := pack(b" " * (1 << 20)))
+    assert len(read_content(path)) == 1 << 20
+    monkeypatch.setattr(reader, "MOST_UNPACKED", 1000)
+    most = max(1000, 100 * len(packed))
+    with pytest.raises(FileError, match=rf"has {len(packed):,} bytes and unpacks to more than {most:,}: unpack it"):
+        read_content(path)

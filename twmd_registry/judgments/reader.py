@@ -38,6 +38,9 @@ _SHOWN = 60
 _GZIP, _XZ, _PARQUET = b"\x1f\x8b", b"\xfd7zXZ\x00", b"PAR1"
 _LIST = re.compile(r"\[\s*(['\"].*)?\]\s*", re.DOTALL)
 """A cell that holds a list of texts."""
+MOST_UNPACKED, LARGEST_RATIO = 1 << 28, 100
+"""A compressed file unpacks to at most so many bytes, or times its size, whichever is more; text shrinks to a third or
+a tenth."""
 Values = dict[str, Any] | str
 """The values of a row by column, or the reason why it has none."""
 
@@ -91,11 +94,17 @@ def open_unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
 
 
 def unpack(name: object, content: bytes) -> bytes:
-    """Undo gzip or xz, and return other content as it is; raises FileError where it cannot be unpacked."""
+    """Undo gzip or xz, and return other content as it is; raises FileError where it cannot be unpacked, and where a
+    small file would fill the memory.
+    """
+    most = max(MOST_UNPACKED, LARGEST_RATIO * len(content))
     try:
-        return open_unpacked(io.BufferedReader(io.BytesIO(content))).read()
+        unpacked = open_unpacked(io.BufferedReader(io.BytesIO(content))).read(most + 1)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise FileError(f"{name} is compressed and cannot be unpacked ({error}): was it cut off?") from error
+    if len(unpacked) > most:
+        raise FileError(f"{name} has {len(content):,} bytes and unpacks to more than {most:,}: unpack it yourself.")
+    return unpacked
 
 
 def decode(name: object, content: bytes) -> str:
