@@ -355,6 +355,19 @@ def test_damaged_part_is_scored_again(model: Path, data: Path, tmp_path: Path) -
     assert_like_one_machine(out, own, SEGMENTS)
 
 
+def test_output_folder_of_a_run_that_finished_no_part_is_used_again(model: Path, data: Path, tmp_path: Path) -> None:
+    own, out = scorers(model, "none"), tmp_path / "out"
+
+    def fail(*_: Any) -> NoReturn:
+        raise InputError("in another script")
+
+    with pytest.raises(InputError, match="in another script"):
+        score(own, data, out, fail, part_rows=7)
+    assert (out / "plan.json").is_file()
+    score(own, data, out)
+    assert_like_one_machine(out, own, SEGMENTS)
+
+
 def test_output_folder_of_another_run_is_refused(model: Path, data: Path, tmp_path: Path) -> None:
     own, out = scorers(model, "none"), tmp_path / "out"
     score(own, data, out)

@@ -234,7 +234,9 @@ def score_parts(
 def _make_or_read_plan(folder: OutputFolder, asked: ScalePlan, *, resume: bool) -> ScalePlan:
     """Make a plan, or read that of an interrupted run."""
     existing = folder.names()
-    if existing and not resume:
+    if not resume and existing <= {PLAN}:  # no part was finished, of texts that were refused, say
+        return cut_into_parts(asked)
+    if not resume:
         raise FileError(f"{folder.url} is not empty: give an empty folder, or continue with --resume.")
     if PLAN in existing:
         plan = ScalePlan.from_json(folder.read(PLAN).decode("utf-8", "replace"))
