@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("fastapi")
 pytest.importorskip("prometheus_client")
 
 import twmd_registry
