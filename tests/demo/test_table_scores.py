@@ -177,13 +177,15 @@ def test_file_that_takes_too_long_is_given_up_and_the_next_is_scored(monkeypatch
 
 
 def test_downloads_on_a_full_disk_become_a_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tabs = pytest.importorskip("twmd_registry.demo.page", reason="the page needs gradio (extra demo)")
-    paths, notices = tabs.write_downloads("a\n", "{}", tmp_path / "cache")
-    assert ([Path(path).read_text(encoding="utf-8") for path in paths], notices) == (["a\n", "{}"], [])
+    pytest.importorskip("gradio", reason="the page needs gradio (extra demo)")
+    from twmd_registry.demo import page
+
+    paths, notices = page.write_downloads("a\n", "{}", tmp_path / "cache")
+    assert ([Path(path).read_text(encoding="utf-8") for path in paths or ()], notices) == (["a\n", "{}"], [])
 
     def full(_self: Path, _text: str, **_options: str) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full)
     notice = "scores and record cannot be written for download: No space left on device."
-    assert tabs.write_downloads("a\n", "{}", tmp_path / "cache") == (None, [notice])
+    assert page.write_downloads("a\n", "{}", tmp_path / "cache") == (None, [notice])
