@@ -47,7 +47,7 @@ MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 0.5
 
 @functools.cache
 def offered_presets() -> dict[str, str]:
-    """Return the presets that need packaged models and no network, with labels of their languages."""
+    """Return the presets that need packaged models only, with labels that name their languages."""
     labels: dict[str, str] = {}
     for (metric, name), preset in presets().items():
         if preset_for(metric, name) == name:

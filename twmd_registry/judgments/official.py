@@ -44,7 +44,7 @@ class OfficialScores(NamedTuple):
 
 
 def read_divisions(text: str, rated: RatedSegments) -> RatedSegments:
-    """Add domains of segments, who is a person, and ratings of systems in domains to rated data."""
+    """Add to rated data the domains of segments, whether persons wrote them, and ratings of systems by domain."""
     pairs, keys = _parse_layout(text, rated)
     domains, ratings = dict[str, list[str]](), dict(rated.system_ratings or {})
     for name, pair in pairs.items():

@@ -102,7 +102,10 @@ def diagnose_words(
 def _own_layers(
     experiment: Experiment, model: str, layer: int | None, options: RunOptions, stack: ExitStack
 ) -> list[int]:
-    """Return the layers of the rows that read the model's ``own``: `layer`, the paper's, or of its preset or rule."""
+    """Return the model's ``own`` layers, ascending, for rows that read them; none without such rows.
+
+    Unless a `layer` was asked for, they are the paper's of this model, else of its preset or rule.
+    """
     rows = (experiment.keys | keys for keys in experiment.rows.values())
     if "layer" in experiment.vary or all(row.get("layer") != OWN for row in rows):
         return []

@@ -62,7 +62,7 @@ def _file_errors(task: str, hint: str = "") -> Iterator[None]:
 
 
 def find_files(pattern: str) -> list[FileVersion]:
-    """Return the files of a path, a pattern, or all below a folder but ``.*`` and ``_*``, sorted by name."""
+    """Return the files of a path, a pattern or a folder (but for ``.*`` and ``_*`` in it), sorted by name."""
     fs, path = _resolve(pattern)
     with _file_errors(f"cannot read {pattern}"):
         if fs.isdir(path):
