@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NAMES = "chromium", "chromium-browser", "chromium-headless-shell", "google-chrome"
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 
 
 @contextmanager
