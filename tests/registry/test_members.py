@@ -13,7 +13,7 @@ from twmd_registry.registry.diff import compare
 from twmd_registry.registry.members import read_members, split_name, write_members
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.signature import Signature, parse_signature
-from twmd_registry.registry.spec import MetricSpec, dtypes, is_pinned, make_spec, member_specs
+from twmd_registry.registry.spec import MetricSpec, is_pinned, make_spec, member_specs, members_or_self
 
 WHOLE = str(Signature(make_spec("ensemble")))
 
@@ -112,7 +112,7 @@ def test_written_members_are_read_as_they_are() -> None:
 
 def test_coarsest_format_and_every_content_are_known() -> None:
     spec = make_spec("ensemble", members="twmd;dtype=bfloat16,sbert")
-    assert dtypes(spec) == {"bfloat16", "float32"}
+    assert {own.dtype or "float32" for own in members_or_self(spec)} == {"bfloat16", "float32"}
     assert is_pinned(spec)
     assert not is_pinned(make_spec("ensemble", members="twmd;model=some/model,sbert"))
 

@@ -102,19 +102,16 @@ def _plan(cost: np.ndarray, row_weights: np.ndarray, column_weights: np.ndarray)
     a, b = row_weights / row_weights.sum(), column_weights / column_weights.sum()
     if n == 1 or m == 1:
         return np.outer(a, b), None
-    uniform = bool((a == a[0]).all() and (b == b[0]).all())
-    return (_assignment(cost), None) if n == m and uniform else _transport(cost, a, b)
+    if n == m and (a == a[0]).all() and (b == b[0]).all():
+        # One to one (Birkhoff), which is faster to find (2,000 tokens: 0.25 s, not 2.4 s).
+        from scipy.optimize import linear_sum_assignment
 
-
-def _assignment(cost: np.ndarray) -> np.ndarray:
-    """Return the optimal plan between equally many tokens, one to one (Birkhoff); faster (2,000 tokens: 0.25 s, not
-    2.4 s).
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    plan = np.zeros_like(cost)
-    plan[linear_sum_assignment(cost)] = 1 / len(cost)
-    return plan
+        plan = np.zeros_like(cost)
+        plan[linear_sum_assignment(cost)] = 1 / n
+        return plan, None
+    plan, log = _emd()(a, b, np.ascontiguousarray(cost), numItermax=MAX_ITERATIONS, log=True)
+    trouble = f"exact transport of {n} x {m} tokens stopped early: {log['warning']}" if log["warning"] else None
+    return np.asarray(plan), trouble
 
 
 @functools.cache
@@ -127,13 +124,3 @@ def _emd() -> Callable[..., Any]:
         random.setstate(state)
     solver: Callable[..., Any] = emd
     return solver
-
-
-def _transport(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, str | None]:
-    plan, log = _emd()(a, b, np.ascontiguousarray(cost), numItermax=MAX_ITERATIONS, log=True)
-    trouble = (
-        f"exact transport of {cost.shape[0]} x {cost.shape[1]} tokens stopped early: {log['warning']}"
-        if log["warning"]
-        else None
-    )
-    return np.asarray(plan), trouble

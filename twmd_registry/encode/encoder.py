@@ -95,15 +95,6 @@ class Encoder(LoadedModel):
             for token, text in zip(tokens, texts, strict=True)
         ]
 
-    def check_windows(self, limit: int, stride: int) -> None:
-        """Raise a `SpecError` if windows leave a token between them out."""
-        room = limit - self.tokenizer.num_special_tokens_to_add()
-        if stride > room:
-            raise SpecError(
-                f"truncation=window:{limit}/{stride} leaves tokens out: a window holds {room} of a text beside "
-                "special tokens."
-            )
-
     def tokenise(self, texts: Sequence[str], limit: int | None = None, stride: int | None = None) -> list[TextTokens]:
         """Return the tokens of texts, cut at `limit` or the model's own limit; with a stride, whole.
 

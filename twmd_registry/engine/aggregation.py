@@ -19,10 +19,6 @@ def aggregate(layers: Tensor, how: str) -> Tensor:
     return AGGREGATIONS[kind](layers, rest)
 
 
-def _power_means(layers: Tensor, rest: str) -> Tensor:
-    return torch.cat([_power_mean(layers, power) for power in rest.split(",")], dim=1)
-
-
 def _power_mean(layers: Tensor, power: str) -> Tensor:
     """Return the power mean over layers; an odd root has its number's sign. (T, L, D) to (T, D)."""
     if power.endswith("inf"):
@@ -88,6 +84,6 @@ AGGREGATIONS: dict[str, Callable[[Tensor, str], Tensor]] = {
     "single": lambda layers, _: layers[:, 0],
     "mean": lambda layers, _: layers.mean(1),
     "concat": lambda layers, _: layers.flatten(1),
-    "pmeans": _power_means,
+    "pmeans": lambda layers, powers: torch.cat([_power_mean(layers, p) for p in powers.split(",")], dim=1),
     "routing": _routing,
 }

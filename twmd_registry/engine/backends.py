@@ -271,7 +271,12 @@ class TokenAlignmentBackend(Backend):
         stride = self.requested.stride
         if stride is None or limit is None:
             return super()._truncation(limit)
-        self.model.check_windows(limit, stride)
+        room = limit - self.model.tokenizer.num_special_tokens_to_add()
+        if stride > room:
+            raise SpecError(
+                f"truncation=window:{limit}/{stride} leaves tokens out: a window holds {room} of a text beside "
+                "special tokens."
+            )
         return f"window:{limit}/{stride}"
 
     @cached_property

@@ -13,12 +13,12 @@ from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import entry
+from twmd_registry.registry.names import OUTPUTS
 from twmd_registry.registry.spec import MetricSpec
 
 BASELINE = FittedKind("baseline", "baselines", "baseline", ".json", "baseline")
 """Files of fitted baselines."""
 
-SIDES = ("precision", "recall", "f1")
 FREE = frozenset({"output", "multiref", "baseline", "revision", "model"})
 """Keys that a baseline does not depend on; the fingerprint says which model it was."""
 
@@ -60,7 +60,7 @@ def write_baseline(spec: MetricSpec, scores: np.ndarray, seed: int) -> bytes:
         "keys": keys_of(spec),
         "pairs": scores.shape[1],
         "seed": seed,
-        "values": dict(zip(SIDES, values, strict=False)),
+        "values": dict(zip(OUTPUTS, values, strict=False)),
     }
     return (json.dumps(about, sort_keys=True, indent=1) + "\n").encode()
 
@@ -73,12 +73,12 @@ def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
     try:
         content = path.read_bytes()
         about = json.loads(content)
-        values = [float(about["values"][side]) for side in SIDES if side in about["values"]]
+        values = [float(about["values"][side]) for side in OUTPUTS if side in about["values"]]
         keys = {str(name): str(value) for name, value in about["keys"].items()}
     except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a baseline that 'twmd fit-baseline' wrote.") from error
     _check(values, path.name)
-    if len(values) != (len(SIDES) if entry(spec.metric).two_sided else 1):
+    if len(values) != (len(OUTPUTS) if entry(spec.metric).two_sided else 1):
         raise ModelError(f"{path.name} holds {len(values)} values: {spec.metric} needs another number.")
     own = keys_of(spec)
     if other := sorted(name for name in {*own, *keys} if own.get(name) != keys.get(name)):

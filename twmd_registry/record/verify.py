@@ -30,7 +30,7 @@ from twmd_registry.registry.fingerprint import reread
 from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.registry.options import Parts, RunOptions, check_parts
 from twmd_registry.registry.signature import Signature, describe_changes, parse_signature
-from twmd_registry.registry.spec import dtypes, members_or_self
+from twmd_registry.registry.spec import members_or_self
 from twmd_registry.version import __version__
 
 TOLERANCES = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
@@ -172,7 +172,7 @@ def _readable(record: Record) -> list[tuple[SystemScore, Signature]]:
 def _tolerance(signature: Signature, scores: Sequence[float]) -> float:
     """Return what the coarsest of a signature's number formats allows; a share of scores beyond 1 (`normalize=no`)."""
     largest = float(np.abs(scores).max(initial=1.0))
-    return largest * max(TOLERANCES[dtype] for dtype in dtypes(signature.spec))
+    return largest * max(TOLERANCES[own.dtype or "float32"] for own in members_or_self(signature.spec))
 
 
 def _rescore(

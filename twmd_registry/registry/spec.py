@@ -13,7 +13,7 @@ from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, KeyValues, Value, key, layers_of
 from twmd_registry.registry.members import read_members, write_members
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import EMBEDDED_MODEL, SHORT_NAMES, Aggregation, Centering, Dtype, MetricName
+from twmd_registry.registry.names import EMBEDDED_MODEL, SHORT_NAMES, Aggregation, Centering, MetricName
 from twmd_registry.registry.presets import Preset, default_preset, preset_named
 
 _CENTERING_DEFAULTS: dict[Centering, dict[str, Value]] = {
@@ -229,11 +229,6 @@ def members_or_self(spec: MetricSpec) -> tuple[MetricSpec, ...]:
 def is_pinned(spec: MetricSpec) -> bool:
     """Return whether a specification names the content of every model."""
     return all(own.fingerprint is not None for own in members_or_self(spec))
-
-
-def dtypes(spec: MetricSpec) -> set[Dtype]:
-    """Return the number formats of the encoders that are used."""
-    return {own.dtype or "float32" for own in members_or_self(spec)}
 
 
 def without_neutral(values: dict[str, Value]) -> dict[str, Value]:
