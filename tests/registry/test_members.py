@@ -13,7 +13,14 @@ from twmd_registry.registry.diff import compare
 from twmd_registry.registry.members import read_members, split_name, write_members
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.signature import Signature, parse_signature
-from twmd_registry.registry.spec import MetricSpec, is_pinned, make_spec, member_specs, members_or_self
+from twmd_registry.registry.spec import (
+    MetricSpec,
+    is_pinned,
+    make_spec,
+    member_specs,
+    members_or_self,
+    spec_with_keys,
+)
 
 WHOLE = str(Signature(make_spec("ensemble")))
 
@@ -177,3 +184,9 @@ def test_ensembles_whose_models_are_not_pinned_cannot_be_compared_for_certain() 
     one = Signature(make_spec("ensemble", members="sbert;model=a/b;layer=3"))
     assert not compare(one, one).certain
     assert compare(parse_signature(WHOLE), parse_signature(WHOLE)).certain
+
+
+def test_ensemble_may_be_written_with_its_preset() -> None:
+    assert spec_with_keys("ensemble;preset=multilingual") == make_spec("ensemble", "multilingual")
+    with pytest.raises(SpecError, match="ensemble has no preset 'multi'; did you mean 'multilingual'"):
+        spec_with_keys("ensemble;preset=multi")

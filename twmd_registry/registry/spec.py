@@ -214,7 +214,10 @@ def member_specs(spec: MetricSpec) -> tuple[tuple[float, MetricSpec], ...]:
 
 
 def spec_with_keys(metric: str) -> MetricSpec:
-    """Read the specification of one metric with keys, written as a member of an ensemble is."""
+    """Read the specification of one metric with keys, as a member is written, or of the ensemble with a preset."""
+    name, _, preset = metric.partition(";preset=")
+    if name == MetricName.ENSEMBLE:
+        return make_spec(name, preset or None)
     specs = member_specs(make_spec(MetricName.ENSEMBLE, members=metric))
     if len(specs) != 1:
         raise SpecError(f"expected one metric with its keys, not {len(specs)}: {metric}.")
