@@ -86,7 +86,9 @@ def test_task_of_the_page_gives_the_command_lines_score_stderr_and_signature(
     spread = sum((value - expected.score) ** 2 for value in expected.scores) ** 0.5 / len(references)
     assert found["twmd_stderr,none"] == pytest.approx(spread, rel=0.15)
     assert found["twmd_signature_stderr,none"] == "N/A"
+    # lm_eval writes what is no JSON by str
     assert [float(str(sample["twmd"])) for sample in found["samples"]] == pytest.approx(expected.scores)
+    assert {str(sample["twmd_signature"]) for sample in found["samples"]} == {str(expected.signature)}
 
 
 def test_task_of_the_page_with_several_references_scores_against_all_of_them(
@@ -120,9 +122,12 @@ def test_several_targets_without_process_results_are_refused(run: Callable[..., 
         run(re.sub("process_results: .*\n", "", SUMMARY).replace("{{references[0]}}", "{{references}}"))
 
 
-def test_signature_that_process_results_gives_must_be_listed(run: Callable[..., dict[str, Any]]) -> None:
-    with pytest.raises(InputError, match="add '- metric: twmd_signature'"):
-        run(SUMMARY.replace("  - metric: twmd_signature\n", ""))
+@pytest.mark.parametrize("missing", ["  - metric: twmd_signature\n", "  - metric: twmd\n"])
+def test_metric_and_signature_that_process_results_gives_must_be_listed(
+    run: Callable[..., dict[str, Any]], missing: str
+) -> None:
+    with pytest.raises(InputError, match="process_results gives: '- metric: twmd' and 'twmd_signature'"):
+        run(SUMMARY.replace(missing, ""))
 
 
 def test_metric_loaded_from_evaluate_by_lm_eval_is_refused_with_the_import_it_needs(

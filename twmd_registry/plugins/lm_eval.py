@@ -22,8 +22,7 @@ except ImportError as error:
     raise MissingExtraError("metrics for lm_eval need it: pip install 'twmd-registry[lm_eval]'") from error
 
 AGGREGATION = "twmd_registry"
-RESAMPLES = 1000
-"""Most resamples of a standard error; lm_eval's default of 100,000 takes longer than the scores."""
+RESAMPLES = 1000  # of a standard error, at most; lm_eval's default of 100,000 takes longer than the scores
 
 
 @dataclass
@@ -41,6 +40,10 @@ class PendingPair:
         """Return the score, which is what lm_eval writes into its samples."""
         return str(self.score)
 
+    def __radd__(self, _other: object) -> object:
+        """Refuse: lm_eval takes the mean of whatever it has no aggregation for."""
+        raise InputError(f"list what process_results gives: '- metric: {self.metric}' and '{self.metric}_signature'.")
+
     def __bool__(self) -> bool:
         """Refuse: lm_eval reduces several targets to whether any of them is true."""
         raise InputError(
@@ -55,25 +58,23 @@ class PendingSignature:
 
     pair: PendingPair
 
-    def __radd__(self, _other: object) -> object:
-        """Refuse: lm_eval takes the mean of whatever it has no aggregation for."""
-        name = self.pair.metric
-        raise InputError(f"a task with process_results lists the signature, too: add '- metric: {name}_signature'.")
+    def __str__(self) -> str:
+        """Return the signature, which is what lm_eval writes into its samples."""
+        return self.pair.signature
+
+    def __radd__(self, other: Any) -> Any:
+        """Refuse, as a pair does."""
+        return other + self.pair
 
 
 def _keep(metric: str, *, references: Sequence[Any], predictions: Sequence[str], **keys: Any) -> dict[str, Any]:
     """Return what lm_eval passes on to `corpus_score` of a prediction and its reference, or list of references."""
-    own = references[0]
-    pair = PendingPair(metric, keys, predictions[0], [own] if isinstance(own, str) else list(own))
+    pair = PendingPair(metric, keys, predictions[0], [own] if isinstance(own := references[0], str) else list(own))
     return {metric: pair, f"{metric}_signature": PendingSignature(pair)}
 
 
 def corpus_score(items: Sequence[PendingPair] | Sequence[PendingSignature]) -> float | str:
-    """Score all pairs of a task in one call; return the corpus score or, of signatures, the signature.
-
-    Raises:
-        TwmdError: As for `twmd_registry.score`.
-    """
+    """Score all pairs of a task in one call, as `twmd_registry.score`; return the score or, for signatures, theirs."""
     pairs = [item.pair if isinstance(item, PendingSignature) else item for item in items]
     if pairs[0].score is None:
         scores = score([p.prediction for p in pairs], [p.references for p in pairs], pairs[0].metric, **pairs[0].keys)
