@@ -97,6 +97,9 @@ def test_p_is_that_of_a_paired_test() -> None:
             "none of the metrics of bad.txt with the same settings",
         ),
         (["--fail-if-worse", "ref.txt"], 1, "is not a record of this package"),
+        (["--fail-if-worse", "good.json", "--record", "good.json"], 1, "good.json: it is one of the files to read"),
+        (["--fail-if-worse", "good.json", "--junit", "good.json"], 1, "good.json: it is one of the files to read"),
+        (["--fail-under", "0", "--record", "x.json", "--junit", "./x.json"], 2, "name the same file"),
     ],
 )
 def test_impossible_check_is_refused(

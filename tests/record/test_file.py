@@ -196,7 +196,7 @@ def test_input_or_device_is_not_overwritten(tmp_path: Path) -> None:
     for path, words in (
         (tmp_path, "it is no regular file"),
         (Path("/dev/null"), "it is no regular file"),
-        (tmp_path / "link", "it is one of the files to score"),
+        (tmp_path / "link", "it is one of the files to read"),
     ):
         with pytest.raises(FileError, match=f"cannot write {path}: {words}"):
             check_target(path, [tmp_path / "none", tmp_path / "file"])

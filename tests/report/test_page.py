@@ -278,7 +278,7 @@ def test_bad_input_is_one_error_and_writes_nothing(folder: Path, capsys: pytest.
     pdf = "a report is an HTML file; give a name that ends in .html. For a PDF, print the page in a browser."
     for status, words, arguments in (
         (2, pdf, [ref, "-i", good, "-o", str(folder / "report.pdf")]),
-        (1, "it is one of the files to score", [ref, "-i", good, page, "-o", page]),
+        (1, "it is one of the files to read", [ref, "-i", good, page, "-o", page]),
         (1, "there is no folder", [ref, "-i", good, "-m", "twmd", "-o", str(folder / "none" / "report.html")]),
         (1, f"cannot write {nowhere}: ", [ref, "-i", good, "-m", "twmd", "-o", nowhere]),
         (2, "name one of them in -m", [ref, "-i", good, "-m", "bleu", "-o", new]),

@@ -184,6 +184,8 @@ def _check_local(arguments: Arguments) -> None:
             raise SpecError(f"{path}: a URL is read by --engine ray only: add --engine ray, or give a local file.")
     if arguments.junit and arguments.fail_under is None and not arguments.fail_if_worse:
         raise SpecError("--junit writes checks: add --fail-under X or --fail-if-worse RECORD.")
+    if arguments.junit and arguments.record and arguments.junit.resolve() == arguments.record.resolve():
+        raise SpecError("--junit and --record name the same file: give each a file of its own.")
     if arguments.fail_under is not None and not math.isfinite(arguments.fail_under):
         raise SpecError(f"--fail-under {arguments.fail_under}: expected a finite number.")
     if arguments.alpha is not None and not arguments.fail_if_worse:
@@ -203,7 +205,7 @@ def _check_local(arguments: Arguments) -> None:
 
 def _check_output(path: Path, arguments: Arguments) -> None:
     """Refuse an output file that is an input or no regular file; warn at a terminal that a file cannot be written."""
-    beside = (arguments.src, vars(arguments).get("docs"))
+    beside = (arguments.src, vars(arguments).get("docs"), vars(arguments).get("fail_if_worse"))
     check_target(path, [*arguments.references, *arguments.input, *filter(None, beside)])
     if sys.stderr.isatty():  # a user can stop the work; scores are printed in any case
         try:

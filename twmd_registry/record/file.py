@@ -69,7 +69,7 @@ def check_target(path: Path, inputs: Sequence[Path] = ()) -> None:
     if path.exists() and not path.is_file():
         raise FileError(f"cannot write {path}: it is no regular file; name another.")
     if any(path.exists() and given.exists() and path.samefile(given) for given in inputs):
-        raise FileError(f"cannot write {path}: it is one of the files to score.")
+        raise FileError(f"cannot write {path}: it is one of the files to read.")
 
 
 def check_writable(path: Path) -> None:
