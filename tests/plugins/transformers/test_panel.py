@@ -101,6 +101,13 @@ def test_sacrebleus_metrics_give_sacrebleus_scores() -> None:
     assert scored.signatures["bleu"].startswith("BLEU|nrefs:var|")
 
 
+def test_scores_of_ours_come_first_then_sacrebleus_as_the_log_and_the_card_show_them(folder: Path) -> None:
+    twmd = twmd_registry.scorer("twmd", model=str(folder), layer=2)
+    values = make_panel(["bleu", twmd, "chrf"]).score(PREDICTIONS, REFERENCES).values
+    assert list(values)[:2] == ["twmd", "twmd_precision"]
+    assert list(values)[-2:] == ["bleu", "chrf"]
+
+
 def test_modules_of_evaluate_loaded_or_by_name(tmp_path: Path) -> None:
     script = tmp_path / "lengths" / "lengths.py"
     script.parent.mkdir()

@@ -77,10 +77,11 @@ class MetricPanel(NamedTuple):
         columns, others = _on_first_process(lambda: self._score_others(segments))
         ours = dict(zip(self.ours, sets, strict=True))
         lexical = dict(zip(self.lexical, columns, strict=True))
-        pairs = [(name, column.cells[0].score) for name, column in lexical.items()] + others
+        pairs = list[tuple[str, float]]()
         for name, scores in ours.items():
             whole = scores.as_dict()
             pairs += [(name, scores.score), *((f"{name}_{key}", float(whole[key])) for key in BESIDE if key in whole)]
+        pairs += [*((name, column.cells[0].score) for name, column in lexical.items()), *others]
         signatures = {name: str(scores.signature) for name, scores in ours.items()}
         signatures |= {name: column.signature for name, column in lexical.items()}
         return Evaluation(_finite(pairs), signatures, sets, columns, segments, time.perf_counter() - started)
