@@ -60,10 +60,10 @@ def write_hashes(hashes: Hashes, path: Path) -> None:
 
 
 def read_hashes(path: Path) -> Hashes:
-    """Read the hashes of training data, none where there is no such file; raises ModelError for a damaged file."""
+    """Read the hashes of training data by ascending name, none without such a file; refuse a damaged file."""
     advice = "remove the file, or write it again"
     try:
-        hashes: Hashes = load(path.read_bytes()) if path.is_file() else {}
+        hashes: Hashes = dict(sorted(load(path.read_bytes()).items())) if path.is_file() else {}
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{path}: expected hashes of training data ({error}); {advice}.") from error
     if wrong := [name for name, own in hashes.items() if own.dtype != np.uint64 or own.ndim != 1]:
