@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from twmd_registry.errors import FileError
+from twmd_registry.errors import FileError, SpecError, menu
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.paths import write_atomically
 
@@ -54,8 +54,6 @@ def path(metric: str) -> str:
         SpecError: There is no such metric.
     """
     if metric not in METRICS:
-        from twmd_registry.errors import SpecError, menu
-
         raise SpecError(f"there is no evaluate module for {metric!r}; {menu(str(metric), METRICS)}.")
     return str(metrics_folder() / metric)
 
