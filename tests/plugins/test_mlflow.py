@@ -18,7 +18,7 @@ import twmd_registry
 from twmd_registry.engine.batching import score_together
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.plugins.mlflow import classic_metric, genai_scorer
 
 OUTPUTS = ["the dog barked all night", "there was no ferry", "the library opens"]
@@ -67,6 +67,16 @@ def test_feedback_has_the_score_the_alignment_and_the_signature(monkeypatch: pyt
     }
     assert any("dog > dog " in row["rationale"] for row in feedback)
     assert all("\n" not in row["rationale"] for row in feedback)
+
+
+def test_output_in_another_script_counts_in_the_mean_and_is_refused_on_demand() -> None:
+    given: dict[str, Any] = {"outputs": "собака лаяла всю ночь", "expectations": {"expected_response": "a dog barked"}}
+    with pytest.warns(TwmdWarning, match="of the letters are in scripts that"):
+        value = genai_scorer("twmd")(**given).value
+    expected = twmd_registry.score([given["outputs"]], ["a dog barked"], "twmd", any_language=True)
+    assert value == pytest.approx(expected.score, abs=1e-6)
+    with pytest.raises(ValueError, match="does not read, above all Cyrillic"):
+        genai_scorer("twmd", any_language=False)(**given)
 
 
 def test_missing_expectation_is_named() -> None:

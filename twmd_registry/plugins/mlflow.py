@@ -30,12 +30,13 @@ def genai_scorer(
         metric: A metric or signature, as for `twmd_registry.scorer`; results have the scores under its name.
         preset: A preset's name.
         reference: The expectation with a text, or a list of texts.
-        keys: Keys of the specification and run options.
+        keys: Keys of the specification and run options; ``any_language`` is true unless given: MLflow leaves rows that
+            are refused out of the mean.
 
     Raises:
         SpecError: As for `twmd_registry.scorer`, or scores depend on the other rows (see `Batcher`).
     """
-    batcher = Batcher(make_metric_scorer(metric, preset, **keys))
+    batcher = Batcher(make_metric_scorer(metric, preset, **{"any_language": True} | keys))
     name = batcher.scorer.requested.metric
 
     def score(outputs: Any, expectations: dict[str, Any] | None) -> Feedback:
