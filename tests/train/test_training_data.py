@@ -26,6 +26,7 @@ from twmd_registry.train.recipe import Recipe
     [
         ([1.0, 2.0, float("nan")], r"^set: ratings\[2\] is nan; expected a finite number: leave the segment out\.$"),
         ([0.5, 0.5, 0.5], r"^set: ratings do not vary \(all 3 are 0\.5\); there is nothing to learn"),
+        ([1.0, 1.0 + 1e-7, 1.0], r"^set: ratings do not vary \(all 3 are 1\)"),
     ],
 )
 def test_ratings_not_finite_or_constant_are_refused(ratings: list[float], message: str) -> None:

@@ -23,6 +23,8 @@ from twmd_registry.train.recipe import LEAST_CORRELATED, Recipe
 
 LEAST_SEGMENTS = 2
 """A single rating equals its mean; nothing can be learned from it."""
+ROUNDING = 1e-6
+"""Ratings that differ by less, relatively, do not vary: a teacher's scores of copies differ by rounding errors."""
 WINDOW = 8
 """Batches whose rows are sorted by length together."""
 
@@ -53,7 +55,7 @@ def rating_scale(data: TrainingData) -> tuple[float, float]:
     if len(missing):
         rating = f"ratings[{missing[0]}] is {ratings[missing[0]]}"
         raise InputError(f"{data.name}: {rating}; expected a finite number: leave the segment out.")
-    if len(ratings) < LEAST_SEGMENTS or (ratings == ratings[0]).all():
+    if len(ratings) < LEAST_SEGMENTS or np.ptp(ratings) <= ROUNDING * abs(ratings[0]):
         values = f"all {len(ratings)} are {ratings[0]:g}" if len(ratings) else "there is none"
         hint = "there is nothing to learn from them: leave the data set out"
         raise InputError(f"{data.name}: ratings do not vary ({values}); {hint}.")
