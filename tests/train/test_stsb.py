@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 import twmd_registry
 from tests.train.rated_words import RUSSIAN
 from twmd_registry.cli import main
-from twmd_registry.errors import FileError, TwmdWarning
+from twmd_registry.errors import FileError, InputError, TwmdWarning
 from twmd_registry.judgments.corpora import read_stsb
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.correlation import correlate
@@ -43,6 +43,7 @@ def test_command_writes_adapter_head_card_and_signature(
     output = tmp_path / "adapter"
     assert main(["train", "stsb", "--data", f"stsb:{tmp_path}", "-o", str(output)]) == 0
     out = capsys.readouterr().out
+    assert [line.split()[0] for line in out.splitlines()] == ["Pearson", "use", "signature"]
     files = "README.md adapter_config.json adapter_model.safetensors head.safetensors signature.txt"
     assert sorted(path.name for path in output.iterdir()) == [*files.split(), "training_data.safetensors"]
     assert {path.stat().st_mode for path in output.iterdir()} == {(tmp_path / "train.csv").stat().st_mode}
@@ -122,6 +123,14 @@ def test_pairs_that_the_model_does_not_read_are_refused_before_they_are_rated(
     assert main(["train", "stsb", "--data", f"stsb:{tmp_path}", "-o", str(output), *more]) == 1
     assert "pairs.jsonl: 100% of the letters are in scripts that sentence-transformers" in capsys.readouterr().err
     assert not output.exists()
+
+
+def test_dev_without_a_correlation_is_refused_before_training(tmp_path: Path) -> None:
+    write_set(tmp_path / "train.csv", 8, seed=1)
+    (tmp_path / "dev.csv").write_text("a cat sits,a cat sat,3.0\n" * 4, encoding="utf-8")
+    with pytest.raises(InputError, match=r"^STS-B dev: ratings do not vary \(all 4 are 3\)"):
+        train_stsb(tmp_path, tmp_path / "adapter")
+    assert not (tmp_path / "adapter").exists()
 
 
 def test_missing_data_are_refused_before_training(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from 0 to 5. Herbold (2024) fine-tunes RoBERTa-base, as a cross-encoder, on the 
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ from twmd_registry.models.load import load_encoder, load_tokenizer
 from twmd_registry.models.regressor import SiameseRegressor, fit_pair, save_line, stack_pairs
 from twmd_registry.registry.names import EMBEDDED_MODEL, Dtype, MetricName
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.train.data import TrainingData, check_readable, hashes_of
+from twmd_registry.train.data import TrainingData, check_readable, hashes_of, rating_scale
 from twmd_registry.train.distillation import Distillation
 from twmd_registry.train.finetune import CHECKPOINTS, check_output
 from twmd_registry.train.model import add_lora, require_training, train_in_bfloat16
@@ -85,6 +86,8 @@ def train_stsb(
     others = distillation.pairs if distillation else ()
     for source in (*data["train"], *data["dev"], *map(_as_pairs, others)):
         check_readable(source, make_spec(MetricName.STSSCORE, model=model), any_language=any_language)
+    for source in (*data["train"], *data["dev"]):
+        rating_scale(source)
     if distillation:
         distillation.check(any_language=any_language)
         data["train"] += map(_as_pairs, distillation.rate(output / CHECKPOINTS, SEED))
@@ -98,7 +101,7 @@ def train_stsb(
     with writing(output):
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.parent) as run:
-            settings = SETTINGS | {"num_train_epochs": epochs}
+            settings = SETTINGS | {"num_train_epochs": epochs, "disable_tqdm": not sys.stderr.isatty()}
             arguments = TrainingArguments(output_dir=run, label_names=["labels"], **settings)
             if bf16:
                 train_in_bfloat16(network.encoder, arguments.device.type)
@@ -122,7 +125,7 @@ def _as_pairs(data: TrainingData) -> TrainingData:
 
 def _train(network: Any, arguments: Any, pairs: Mapping[str, RatedSegments], tokenizer: Any) -> float:
     """Train, and return the Pearson correlation on dev of the best epoch, whose weights are kept."""
-    from transformers import Trainer
+    from transformers import PrinterCallback, Trainer
 
     def collate(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         labels = torch.tensor([row["labels"] for row in rows])
@@ -136,6 +139,7 @@ def _train(network: Any, arguments: Any, pairs: Mapping[str, RatedSegments], tok
         data_collator=collate,
         compute_metrics=lambda p: {"pearson": float(np.corrcoef(np.squeeze(p.predictions), p.label_ids)[0, 1])},
     )
+    trainer.remove_callback(PrinterCallback)  # it prints dictionaries beside the results
     trainer.train()
     return float(trainer.evaluate()["eval_pearson"])
 
