@@ -105,7 +105,8 @@ def test_diagnosis_is_drawn_without_centering_and_under_all(
     diagnosis = diagnose(str(tiny_encoder("bert")), corpus, RunOptions())
     for name in ("twmd-figure1", "twmd-figure2"):
         status, printed, _ = run(f"reproduce {name} {command} -o {tmp_path}")
-        assert (status, f"{len(corpus)} texts, {diagnosis.words} words" in printed) == (0, True)
+        assert (status, f", {len(corpus)} texts, {diagnosis.words} words" in printed) == (0, True)
+        assert ("  paper  " in printed) is (name == "twmd-figure2")  # the paper says nothing of figure 1 in words
         assert {path.name for path in tmp_path.glob(f"{name}*")} == {f"{name}{suffix}" for suffix in PICTURE}
         status, _, err = run(f"reproduce {name} {command} --layer 2")
         assert (status, "does not read one layer alone" in err) == (2, True)

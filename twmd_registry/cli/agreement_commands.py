@@ -233,8 +233,9 @@ def _report_diagnosis(
 
     content, form = diagnosis.as_dict(), arguments.format
     heads, verdicts = ["holds", "centering", "property", "evidence"], content["verdicts"]
-    if paper is not None:
+    if paper:
         heads.insert(3, "paper")
+    if paper is not None:
         printed_words = {
             centering: dict(zip(PROPERTIES.values(), words, strict=True)) for centering, words in paper.items()
         }
@@ -244,7 +245,7 @@ def _report_diagnosis(
         (centering, str(layer), *(_format_mean(own["mean"], own["error"]) for own in estimates.values()))
         for centering, layer, estimates in diagnosis.rows
     ]
-    about = f"{title}: {diagnosis.texts} texts, {diagnosis.words} words"
+    about = f"{title}, {diagnosis.texts} texts, {diagnosis.words} words"
     if left_out := diagnosis.estimates["left_out"].max():
         about += f"; without up to {left_out} pairs of a number with a word of which centering leaves nothing"
     tables = [TextTable(about, ("centering", "layer", *(f"{name} (se)" for name in PROPERTIES)), rows)]
