@@ -24,7 +24,9 @@ _HOME = tempfile.TemporaryDirectory()
 os.environ["TWMD_HOME"] = _HOME.name
 """Whatever a test makes this package keep is not kept among the user's own."""
 
-settings.register_profile("fuzz", max_examples=100_000)
+settings.register_profile("tests", deadline=None)  # other work may slow an example down a thousand times
+settings.register_profile("fuzz", deadline=None, max_examples=100_000)
+settings.load_profile("tests")
 
 collect_ignore = ["bench"]
 """Programs that import other people's libraries, and neither tests nor examples."""

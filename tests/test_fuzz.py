@@ -27,7 +27,7 @@ from twmd_registry.record.file import parse_record, record_text
 from twmd_registry.registry.own_presets import read_preset_file
 from twmd_registry.registry.signature import parse_signature
 
-OFTEN = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+OFTEN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 SIGNATURE = str(twmd_registry.scorer("twmd").signature)
 TABLE = (
     b'{"prediction": "a cat", "reference": "the cat", "score": 0.5}\n{"prediction": "b", "references": ["c", "d"]}\n'

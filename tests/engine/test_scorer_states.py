@@ -103,7 +103,7 @@ class Scorers(RuleBasedStateMachine):
 
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
 def test_any_order_of_uses_gives_the_scores_of_new_scorers() -> None:
-    run_state_machine_as_test(Scorers, settings=settings(max_examples=15, stateful_step_count=15, deadline=None))
+    run_state_machine_as_test(Scorers, settings=settings(max_examples=15, stateful_step_count=15))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

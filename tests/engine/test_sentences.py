@@ -75,7 +75,7 @@ def value(links: list[Link], hyp: np.ndarray, ref: np.ndarray, b: float) -> floa
     return sum(cosine(hyp[x].sum(0), ref[y].sum(0)) - b for x, y in links)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(n=st.integers(1, 5), m=st.integers(1, 5), seed=st.integers(0, 2**32 - 1), whole=st.booleans())
 def test_links_are_the_best_of_all_monotone_matchings(n: int, m: int, seed: int, whole: bool) -> None:
     draw = np.random.default_rng(seed)

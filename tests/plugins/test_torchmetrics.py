@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import twmd_registry
@@ -280,7 +280,6 @@ def test_settings_are_checked_when_the_metric_is_made() -> None:
 UNICODE = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.reports import column, comparison
@@ -93,7 +93,6 @@ def test_single_system_highlights_disagreements_and_agreeing_metrics_highlight_n
     assert choose_highlights(agreeing, 6) == []
 
 
-@settings(deadline=None)
 @given(VALUES)
 def test_groups_partition_defined_values_and_keep_equal_values_together(values: list[float]) -> None:
     groups = [group.tolist() for group in group_by(np.array(values))]
@@ -132,7 +131,6 @@ def test_text_of_any_script_is_split_into_words(text: str, expected: list[str]) 
     assert split_words(text) == expected
 
 
-@settings(deadline=None)
 @given(TEXTS, TEXTS)
 def test_marked_parts_join_to_the_text_and_no_mark_is_blank(predictions: list[str], references: list[str]) -> None:
     for texts, marked in zip((predictions, references), mark_differences(predictions, references), strict=True):
