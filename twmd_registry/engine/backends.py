@@ -154,13 +154,17 @@ class Backend:
 
     def close(self) -> None:
         """Release the model; the last backend that does so frees its memory."""
-        if self.loaded is not None:
-            left, self.loaded = weakref.ref(self.loaded), None
+        loaded, self.loaded = self.loaded, None
+        if loaded is not None:
+            left = weakref.ref(loaded)
+            del loaded
             if left() is None:
                 free_memory()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        """Release the model; bound here, for at the end of Python this module's names may be gone."""
+        """Release the model, but not at the end of Python, when even the names of modules may be gone: so the function
+        that tells is a default value.
+        """
         if not is_finalizing():
             self.close()
 
@@ -304,9 +308,10 @@ class TokenAlignmentBackend(Backend):
         total: AllReduce = single_process,
     ) -> Iterator[PipelineRun]:
         """Hold the model, and yield the pipeline of a group."""
-        with self.model.lock, torch.inference_mode(), exact_arithmetic():
+        model = self.model  # once: another thread may close it meanwhile, and the next use would load another one
+        with model.lock, torch.inference_mode(), exact_arithmetic():
             yield PipelineRun(
-                self.model,
+                model,
                 {backend.spec: backend.view for backend in group},
                 pairs,
                 documents=self.spec.align is not None,
@@ -319,13 +324,15 @@ class TokenAlignmentBackend(Backend):
 
     def fit_background(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
         """Average the hidden states over a corpus; return the content of a mean-vector file."""
-        with self.model.lock, torch.inference_mode(), exact_arithmetic():
-            return fit_background(self.model, texts, self.spec, progress)
+        model = self.model
+        with model.lock, torch.inference_mode(), exact_arithmetic():
+            return fit_background(model, texts, self.spec, progress)
 
     def fit_idf(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
         """Count document frequencies over a corpus; return the content of a frequencies file."""
-        with self.model.lock:
-            return idf.fit_idf(self.model, texts, self.spec, progress)
+        model = self.model
+        with model.lock:
+            return idf.fit_idf(model, texts, self.spec, progress)
 
     def score_group(
         self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, stage: Stage, total: AllReduce = single_process
@@ -375,20 +382,16 @@ class RegressionBackend(Backend):
         different, inverse = np.unique(np.stack([pairs.hyp, pairs.ref]), axis=1, return_inverse=True)
         hyp, ref = different
         raw: dict[First, np.ndarray] = {}
-        with (
-            stage(len(pairs.hyp) * len(orders)) as progress,
-            self.model.lock,
-            torch.inference_mode(),
-            exact_arithmetic(),
-        ):
-            tokens = tokenise(self.model.tokenizer, pairs.texts, None)
+        model = self.model
+        with stage(len(pairs.hyp) * len(orders)) as progress, model.lock, torch.inference_mode(), exact_arithmetic():
+            tokens = tokenise(model.tokenizer, pairs.texts, None)
             flags = TextFlags._make([*np.zeros((6, len(tokens)), dtype=bool), {}])
             flags.note(range(len(tokens)), tokens)
             empty = flags.empty
             full = np.flatnonzero(~empty[hyp] & ~empty[ref])
             for first in orders if len(full) else ():
                 sides = np.stack((hyp[full], ref[full]) if first == "prediction" else (ref[full], hyp[full]), axis=1)
-                raw[first], truncated = self.model.predict(
+                raw[first], truncated = model.predict(
                     pairs.texts,
                     tokens,
                     sides,
