@@ -78,6 +78,15 @@ class TestReferences:
         with pytest.raises(SpecError, match="does not say which split it is: give a function"):
             rows.texts_of("references", LABELS)
 
+    def test_errors_of_sources_speak_of_sources(self) -> None:
+        rows = EvaluationRows(None, {"talk": LABELS})
+        with pytest.raises(SpecError, match="sources by split or function need the data set"):
+            rows.texts_of("sources", LABELS)
+        for split, wanted in ((None, "sources are given by split"), ("news", "no sources of the split 'news'")):
+            rows.watch(SplitDataset(split), in_order=True)
+            with pytest.raises(SpecError, match=wanted):
+                rows.texts_of("sources", LABELS)
+
     def test_reference_function_receives_the_data_set(self) -> None:
         rows = watched_rows(lambda dataset: dataset.own, SimpleNamespace(own=["x", "y", "z"]))
         assert rows.texts_of("references", LABELS) == ["x", "y", "z"]

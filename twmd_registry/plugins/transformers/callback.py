@@ -89,7 +89,7 @@ class EvaluationRows:
         name, texts = "", given
         if self.dataset is None and (callable(given) or isinstance(given, Mapping)):
             raise SpecError(
-                "references by split or function need the data set: give the compute_metrics object in callbacks, too."
+                f"{what} by split or function need the data set: give the compute_metrics object in callbacks, too."
             )
         if given is None:
             return labels if what == "references" else None
@@ -99,12 +99,12 @@ class EvaluationRows:
             split = getattr(self.dataset, "split", None)
             if split is None:
                 raise SpecError(
-                    "references are given by split, but the evaluation set does not say which split it is: give a "
+                    f"{what} are given by split, but the evaluation set does not say which split it is: give a "
                     "function of the data set."
                 )
             name = str(split)
             if name not in given:
-                raise SpecError(f"there are no references of the split {name!r}; {menu(name, given)}.")
+                raise SpecError(f"there are no {what} of the split {name!r}; {menu(name, given)}.")
             texts = given[name]
         size = len(self.dataset) if hasattr(self.dataset, "__len__") else len(labels)
         of_name = name and f" of {name!r}"
