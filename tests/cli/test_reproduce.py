@@ -120,6 +120,8 @@ def test_diagnosis_is_drawn_without_centering_and_under_all(
     found = json.loads(run(f"reproduce twmd-figure2 {command} --format json")[1])
     assert len(found["rows"]) == len({(row["centering"], row["layer"]) for row in found["rows"]})
     assert {verdict["paper"] for verdict in found["verdicts"]} - {None}
+    assert found["model"] == diagnosis.model  # in full, while titles have its own name alone
+    assert f" Here: {Path(diagnosis.model).name}, " in printed
 
 
 def test_unknown_table_is_refused_with_the_closest_name(data: Path, run: Run) -> None:

@@ -225,10 +225,15 @@ def _report_diagnosis(
     diagnosis: Diagnosis,
     arguments: Arguments,
     stem: str,
-    title: str,
+    model: str,
+    *,
+    about: str = "",
     paper: Mapping[str, Sequence[str]] | None = None,
 ) -> int:
-    """Print a diagnosis, beside a paper's verdicts by centering, and write its numbers (CSV) and figure."""
+    """Print a diagnosis, beside a paper's verdicts by centering, and write its numbers (CSV) and figure.
+
+    Titles have `about` and then `model`, the name of the model for readers.
+    """
     from twmd_registry.metaeval.diagnosis import PROPERTIES
 
     content, form = diagnosis.as_dict(), arguments.format
@@ -245,10 +250,10 @@ def _report_diagnosis(
         (centering, str(layer), *(_format_mean(own["mean"], own["error"]) for own in estimates.values()))
         for centering, layer, estimates in diagnosis.rows
     ]
-    about = f"{title}, {diagnosis.texts} texts, {diagnosis.words} words"
+    title = f"{about}{model}, {diagnosis.texts} texts, {diagnosis.words} words"
     if left_out := diagnosis.estimates["left_out"].max():
-        about += f"; without up to {left_out} pairs of a number with a word of which centering leaves nothing"
-    tables = [TextTable(about, ("centering", "layer", *(f"{name} (se)" for name in PROPERTIES)), rows)]
+        title += f"; without up to {left_out} pairs of a number with a word of which centering leaves nothing"
+    tables = [TextTable(title, ("centering", "layer", *(f"{name} (se)" for name in PROPERTIES)), rows)]
     if form != "tsv" or paper:
         shown = [verdict | {"holds": WORDS[verdict["holds"]]} for verdict in verdicts]
         lines = [tuple(str(verdict[head] or MISSING) for head in heads) for verdict in shown]
@@ -256,7 +261,7 @@ def _report_diagnosis(
     text = as_json(content) if form == "json" else "\n\n".join(as_text(table, STYLES[form]) for table in tables)
     with printed(text):
         if arguments.output:
-            _write_diagnosis(diagnosis, arguments.output, stem)
+            _write_diagnosis(replace(diagnosis, model=model), arguments.output, stem)
     return 0
 
 
@@ -534,6 +539,5 @@ def _run_diagnosis(experiment: Experiment, arguments: Arguments, options: RunOpt
     encoder = {"model": arguments.model, "layer": arguments.layer}
     with progress_bar("texts") as progress:
         diagnosis = diagnose_words(experiment, arguments.data_dir, options, progress=progress, **encoder)
-    diagnosis = replace(diagnosis, model=short_name(diagnosis.model))
-    title = f"{experiment.about} Here: {diagnosis.model}"
-    return _report_diagnosis(diagnosis, arguments, experiment.name, title, experiment.properties)
+    name, about = short_name(diagnosis.model), f"{experiment.about} Here: "
+    return _report_diagnosis(diagnosis, arguments, experiment.name, name, about=about, paper=experiment.properties)
