@@ -71,6 +71,8 @@ def test_adapters_are_named_by_content() -> None:
     assert find_adapter(found.name) == found
     with pytest.raises(ModelError, match="not 0123456789ab as asked for"):
         find_adapter("stsb-siamese@0123456789ab")
+    with pytest.raises(ModelError, match=r"names a folder of its author's, '\./own': name your copy of the adapter by"):
+        find_adapter("./own@0123456789ab", paths=False)
 
 
 def test_adapter_for_another_model_is_refused(tmp_path: Path) -> None:

@@ -112,9 +112,9 @@ def _own_place(name: str, what: str, *, paths: bool) -> Path | None:
     """Return the user's own place that a name may be, None where a signature gives the name; raise a `ModelError` if
     that is no Hub id.
     """
-    if not paths and not HUB_ID.fullmatch(name.partition("@")[0]):
+    if not paths and not HUB_ID.fullmatch(folder := name.partition("@")[0]):
         raise ModelError(
-            f"the signature names a folder of its author's, {name!r}: name your copy of the {what} by {what}=FOLDER "
+            f"the signature names a folder of its author's, {folder!r}: name your copy of the {what} by {what}=FOLDER "
             f"(--part {what}=FOLDER)."
         )
     return Path(name).expanduser() if paths else None
