@@ -13,8 +13,8 @@ from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.batching import Batcher, depends_on_neighbours, score_together
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import Scorer, score_segments
-from twmd_registry.errors import InputError, NotFiniteError, TwmdError, TwmdWarning, collect_warnings
+from twmd_registry.engine.scorer import Scorer, score_segments, scorer
+from twmd_registry.errors import InputError, NotFiniteError, SpecError, TwmdError, TwmdWarning, collect_warnings
 from twmd_registry.registry.spec import spec_with_keys
 
 RUSSIAN = "Быстрая коричневая лиса прыгает через ленивую собаку, и никто её не видит."
@@ -109,8 +109,6 @@ def test_metrics_whose_scores_depend_on_neighbours_are_known(metric: str, *, exp
 
 
 def test_ensemble_depends_on_neighbours_as_its_members_do() -> None:
-    from twmd_registry import scorer
-
     assert depends_on_neighbours(scorer("ensemble(sbert,twmd;centering=batch)"))
     assert not depends_on_neighbours(scorer("ensemble(sbert,twmd)"))
 
@@ -131,3 +129,9 @@ def test_warning_that_is_an_error_reaches_the_row_that_it_is_about() -> None:
         with pytest.raises(TwmdWarning, match="empty"):
             own.score("", "it rains")
         assert own.score("it rains", "it rains").score == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("against", ["source", "both"])
+def test_metric_that_needs_sources_is_refused_where_a_framework_gives_none(against: str) -> None:
+    with pytest.raises(SpecError, match=f"against={against} needs sources, and this framework gives predictions"):
+        Batcher(scorer("twmd", against=against))

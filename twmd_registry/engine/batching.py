@@ -114,8 +114,13 @@ class Batcher:
         Raises:
             SpecError: There is no pool, and passes cannot be shared.
         """
-        with_sources = any(member.requested.against for member in scorer.members)
-        self.scorer, self.shared = scorer, not (depends_on_neighbours(scorer) or with_sources)
+        against = next((member.requested.against for member in scorer.members if member.requested.against), None)
+        self.scorer, self.shared = scorer, not (depends_on_neighbours(scorer) or against)
+        if pool is None and against:
+            raise SpecError(
+                f"against={scorer.requested.against or against} needs sources, and this framework gives predictions "
+                "and references only: leave it out, or choose another preset."
+            )
         if pool is None and not self.shared:
             raise SpecError(
                 "centering=batch and corpus, and idf=corpus and references, need all texts at once, and this framework "
