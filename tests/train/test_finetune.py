@@ -56,15 +56,15 @@ def test_metric_against_the_source_is_trained_as_it_scores(tiny: str, tmp_path: 
     spec = make_spec("twmd", model=tiny, layer=LAYER, centering="none", temperature=0.1, against="source")
     data = [
         own._replace(rated=own.rated._replace(references=["none"] * len(own.rated.group), source=own.rated.references))
-        for own in (named_words(48, 1), named_words(48, 2))
+        for own in (named_words(48, 1), named_words(48, 2), named_words(20, 3))
     ]
-    plan = FinetunePlan(spec, (data[0],), (data[1],), (), Recipe(rank=4, epochs=1, learning_rate=1e-2))
-    with pytest.warns(TwmdWarning, match="reference is in the training data"):
-        found = finetune(plan, tmp_path / "adapter", options=CPU)
+    plan = FinetunePlan(spec, (data[0],), (data[1],), (data[2],), Recipe(rank=4, epochs=1, learning_rate=1e-2))
+    found = finetune(plan, tmp_path / "adapter", options=CPU)  # the equal references are not compared, so none is named
     assert found.best is not None
     assert "|against:source|" in found.signature
     card = (tmp_path / "adapter" / "README.md").read_text(encoding="utf-8")
     assert "    twmd score -i out.txt --src source.txt -m twmd --set " in card
+    assert "None of these segments has a source in common with the held-out data: words3@" in card
     dev = data[1].rated
     scores = np.array(twmd_registry.scorer("twmd", **found.keys).score(dev.predictions, sources=dev.source).scores)
     groups = np.array(dev.group)
@@ -178,6 +178,18 @@ def test_plan_with_held_out_segments_or_without_data_is_refused() -> None:
         FinetunePlan(spec, data, holdout=data).check()
     with pytest.raises(SpecError, match="nothing to train on"):
         FinetunePlan(spec, ()).check()
+
+
+def test_plan_against_the_source_with_a_held_out_source_is_refused() -> None:
+    spec, train, test = make_spec("twmd", against="source"), named_words(20, 1), named_words(6, 2)
+    train = train._replace(rated=train.rated._replace(source=[f"satz {row}" for row in range(20)]))
+    with pytest.raises(InputError, match=r"^words2 has no sources, and twmd compares with them"):
+        FinetunePlan(spec, (train,), holdout=(test,)).check()
+    held_out = test._replace(rated=test.rated._replace(source=["Satz  4", *"abcde"]))
+    with pytest.raises(
+        InputError, match=r"^segments whose source is held out \(words2\): words1 1 of 20 \(the first: 5"
+    ):
+        FinetunePlan(spec, (train,), holdout=(held_out,)).check()
 
 
 def test_diverging_run_ends_with_an_error(tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,13 +34,14 @@ Example = tuple[str, list[str], float, tuple[str, str]]
 
 class TrainingData(NamedTuple):
     """A rated data set, by its name in a model card; `teacher` is the signature of the metric that rated it, if any, in
-    some `minutes`.
+    some `minutes`. `compared` says what its references are: `with_sources` puts sources in their place.
     """
 
     name: str
     rated: RatedSegments
     teacher: str | None = None
     minutes: float = 0.0
+    compared: str = "reference"
 
     @property
     def label(self) -> str:
@@ -68,7 +69,7 @@ def with_sources(data: TrainingData, spec: MetricSpec) -> TrainingData:
         return data
     if data.rated.source is None:
         raise InputError(f"{data.name} has no sources, and {spec.metric} compares with them (against={spec.against}).")
-    return data._replace(rated=data.rated._replace(references=data.rated.source))
+    return data._replace(rated=data.rated._replace(references=data.rated.source), compared="source")
 
 
 def make_examples(data: Sequence[TrainingData]) -> list[Example]:
@@ -113,7 +114,8 @@ def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]
     ]
     if shared:
         names = ", ".join(source.name for source in holdout)
-        what = "segments with a text that is held out" if predictions else "segments whose reference is held out"
+        whose = f"segments whose {holdout[0].compared} is held out"
+        what = "segments with a text that is held out" if predictions else whose
         hint = "take them out of the data, or the test means nothing"
         raise InputError(f"{what} ({names}): {', '.join(shared)}; {hint}.")
 
@@ -124,7 +126,7 @@ def warn_about_overlap(train: Sequence[TrainingData], dev: Sequence[TrainingData
     for source in dev:
         if rows := _rows_with(source, known):
             shared = f"{len(rows)} of {len(source.rated.ratings)}; dev flatters the model"
-            warn(f"{source.name}: segments whose reference is in the training data, too: {shared}.")
+            warn(f"{source.name}: segments whose {source.compared} is in the training data, too: {shared}.")
 
 
 def _rows_with(source: TrainingData, texts: set[str], *, predictions: bool = False) -> list[int]:

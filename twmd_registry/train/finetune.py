@@ -68,9 +68,13 @@ class FinetunePlan(NamedTuple):
             data.rating_scale(source)
         if self.distillation:
             self.distillation.check(any_language=any_language)
-        data.check_held_out(pairs, self.holdout, predictions=True)
-        data.check_held_out([*self.train, *self.dev], self.holdout)
-        data.warn_about_overlap((*pairs, *self.train), self.dev)
+        pairs, train, dev, holdout = (
+            tuple(data.with_sources(source, self.spec) for source in own)
+            for own in (pairs, self.train, self.dev, self.holdout)
+        )
+        data.check_held_out(pairs, holdout, predictions=True)
+        data.check_held_out([*train, *dev], holdout)
+        data.warn_about_overlap((*pairs, *train), dev)
 
     @property
     def settings(self) -> str:
@@ -307,7 +311,8 @@ def _save_documents(
     dev, holdout = _describe_dev(plan, done), "No data were named as held out."
     if plan.holdout:
         names = ", ".join(source.label for source in plan.holdout)
-        holdout = f"None of these segments has a reference in common with the held-out data: {names}."
+        compared = data.with_sources(plan.holdout[0], plan.spec).compared
+        holdout = f"None of these segments has a {compared} in common with the held-out data: {names}."
     if plan.holdout and teachers:
         holdout += " None of the pairs that a teacher rated has any text in common with them, prediction or reference."
     provenance = " ".join([f"{origin}: {LOSSES[recipe.loss]} ({written}).", *teachers, dev, holdout])
