@@ -39,7 +39,6 @@ PARTS = (  # the first part of which a frame's file and source line hold both te
     ("embeddings of words and positions", "models/packaged.py", "parts["),
     ("tokenisation", "tokenizers", ""),
     ("tokenisation", "encode/encoder.py", "encode_batch"),
-    ("tokenisation", "models/tokens.py", ""),
     ("loading of the model", "models/load.py", ""),
     ("loading of the model", "models/packaged.py", "file.get_tensor"),
     ("loading of the model", "models/packaged.py", "load_"),
