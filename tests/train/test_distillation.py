@@ -17,7 +17,7 @@ from twmd_registry.engine.scorer import score_segments
 from twmd_registry.errors import FileError, InputError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.train.data import TrainingData, check_held_out
+from twmd_registry.train.data import TrainingData, check_held_out, make_examples
 from twmd_registry.train.distillation import EDITED, Distillation, add_edits, read_pairs
 from twmd_registry.train.edits import EDITS, edit_pairs
 
@@ -105,9 +105,11 @@ def test_interrupted_rating_goes_on_with_the_next_chunk(
     monkeypatch.setattr("twmd_registry.train.distillation.CHUNK", 10)
     monkeypatch.setattr("twmd_registry.train.distillation.score_segments", score_ten)
 
-    def keep(own: list[TrainingData]) -> None:
+    def keep(own: list[TrainingData]) -> Any:
+        if own[0].teacher is None:
+            return make_examples(own)  # the check before the teacher rates
         learned.extend(own)
-        interrupt()
+        return interrupt()
 
     monkeypatch.setattr("twmd_registry.train.data.make_examples", keep)
     for more in ([], ["--resume"]):
@@ -179,6 +181,40 @@ def test_run_that_would_fail_is_refused_before_the_teacher_rates(
     assert distill((teacher, student), pairs, output, *given) in {1, 2}
     assert message in capsys.readouterr().err
     assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("pairs", ["de"], "pairs.jsonl holds a single pair, whose rating teaches nothing: add pairs."),
+        (
+            "pairs",
+            ["de", "de", "de", "cs"],
+            "loss=pearson needs 3 segments of a group: leave out pairs.jsonl with edits (numbers; margin 1), group cs (1)",
+        ),
+        ("--train", ["de", "de", "de", "cs"], "needs 3 segments of a group: leave out rated.jsonl, group cs (1)"),
+        (
+            "--dev",
+            ["de", "de", "de", "cs"],
+            "rated.jsonl, group cs: pearson is undefined: 3 or more segments are needed, there are 1",
+        ),
+    ],
+)
+def test_group_without_a_correlation_is_refused_before_the_teacher_rates(
+    case: tuple[str, list[str], str], models: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    role, groups, message = case
+    pairs, rated = tmp_path / "pairs.jsonl", tmp_path / "rated.jsonl"
+    write_pairs(pairs, 24, 1)
+    rows = [{"lang": group, "candidate": "a cat", "reference": "it ran", "score": k} for k, group in enumerate(groups)]
+    if role == "pairs":
+        rows = [{"group": group, "prediction": f"a cat {k}", "reference": "2"} for k, group in enumerate(groups)]
+    path = pairs if role == "pairs" else rated
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    more = [] if role == "pairs" else [role, f"wmt:{rated}"]
+    assert distill(models, pairs, tmp_path / "student", "--loss", "pearson", "--edits", "numbers", *more) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "student").exists()
 
 
 def test_run_of_another_teacher_is_not_resumed(

@@ -15,13 +15,13 @@ from safetensors.numpy import load_file, save
 from twmd_registry.engine.batching import depends_on_neighbours
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer, score_segments
-from twmd_registry.errors import FileError, SpecError
+from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments, join, read_table_rows, select
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.judgments.sets import DIGITS, content_of
 from twmd_registry.progress import Progress
 from twmd_registry.registry.paths import write_atomically
-from twmd_registry.train.data import TrainingData, check_readable, segments_of
+from twmd_registry.train.data import LEAST_SEGMENTS, TrainingData, check_readable, segments_of
 from twmd_registry.train.edits import edit_pairs
 from twmd_registry.train.trained_files import writing
 
@@ -66,12 +66,22 @@ class Distillation(NamedTuple):
             for source in self.pairs:
                 check_readable(source, spec, any_language=any_language)
 
+    def stand_in(self, seed: int) -> list[TrainingData]:
+        """Return what `rate` does with row numbers for ratings: enough to check the groups before the teacher rates."""
+        if small := next((source for source in self.pairs if len(source.rated.ratings) < LEAST_SEGMENTS), None):
+            raise InputError(f"{small.name} holds a single pair, whose rating teaches nothing: add pairs.")
+        rows = [data.rated._replace(ratings=np.arange(len(data.rated.ratings), dtype=float)) for data in self.pairs]
+        return self._edit([data._replace(rated=own) for data, own in zip(self.pairs, rows, strict=True)], seed)
+
     def rate(self, folder: Path, seed: int) -> list[TrainingData]:
         """Return the pairs with the teacher's ratings, and with their edits. Ratings are kept in a folder until the
         training is done; those of an interrupted run are read again.
         """
         with self.bar() as progress, self.teacher:
             rated = [_rate(self.teacher, data, folder, progress) for data in self.pairs]
+        return self._edit(rated, seed)
+
+    def _edit(self, rated: list[TrainingData], seed: int) -> list[TrainingData]:
         return [add_edits(data, self.edits, self.margin, seed) for data in rated] if self.edits else rated
 
 

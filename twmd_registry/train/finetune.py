@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,6 +75,10 @@ class FinetunePlan(NamedTuple):
         data.check_held_out(pairs, holdout, predictions=True)
         data.check_held_out([*train, *dev], holdout)
         data.warn_about_overlap((*pairs, *train), dev)
+        stand_in = self.distillation.stand_in(self.recipe.seed) if self.distillation else ()
+        data.make_batches(data.make_examples([*stand_in, *train]), self.recipe)
+        if dev:
+            _agreement(lambda segments: np.arange(len(segments.predictions), dtype=float), dev)
 
     @property
     def settings(self) -> str:
@@ -140,7 +144,8 @@ def finetune(
     model, wrapped = _make_model(backend, recipe, torch.device(arguments.device), options)
     model.start_line(*_similarities(model, examples, recipe))
     _warn_about_population(backend.spec, recipe)
-    before = _agreement(model, plan.dev, plan.spec) if plan.dev else None
+    dev = [data.with_sources(source, plan.spec) for source in plan.dev]
+    before = _agreement(model.score, dev) if dev else None
     with trained_files.writing(folder):
         write_atomically(folder / SETTINGS, settings.encode())
     with trained_files.writing(output, " Checkpoints are kept: make room, and continue with --resume."):
@@ -244,7 +249,7 @@ def _train(
     trainer = MetricTrainer(
         model,
         batches,
-        lambda: _agreement(model, plan.dev, plan.spec),
+        lambda: _agreement(model.score, [data.with_sources(source, plan.spec) for source in plan.dev]),
         args=arguments,
         train_dataset=examples,
         eval_dataset=examples[:1] if plan.dev else None,  # Trainer requires a data set; `_agreement` has its own
@@ -259,14 +264,14 @@ def _train(
     return best, int(trainer.state.global_step), log
 
 
-def _agreement(model: TrainedMetric, dev: Sequence[TrainingData], spec: MetricSpec) -> dict[str, float]:
+def _agreement(score: Callable[[Segments], np.ndarray], dev: Sequence[TrainingData]) -> dict[str, float]:
     """Score and correlate every group separately; return means over the groups of all data sets."""
     found: dict[str, list[float]] = {"pearson": [], "kendall": []}
     for source in dev:
         groups = np.asarray(source.rated.group)
         for name in np.unique(groups).tolist():
             own = source._replace(rated=select(source.rated, np.flatnonzero(groups == name)))
-            scores = model.score(data.segments_of(data.with_sources(own, spec)))
+            scores = score(data.segments_of(own))
             try:
                 for statistic, values in found.items():
                     values.append(correlate(statistic, scores, own.rated.ratings))
