@@ -92,6 +92,19 @@ def test_ratings_of_an_interrupted_run_are_read_again(
     assert not kept.exists()
 
 
+def test_damaged_ratings_are_made_again(tmp_path: Path, models: tuple[str, str]) -> None:
+    data, teacher = TrainingData("pairs", rated_words(8, 1)), twmd_registry.scorer("twmd", model=models[0], **KEYS)
+    distillation = Distillation(teacher, (data,))
+    (first,) = distillation.rate(tmp_path, seed=1)
+    (kept,) = tmp_path.iterdir()
+    whole = kept.read_bytes()
+    for size in (0, 5, len(whole) - 4):
+        kept.write_bytes(whole[:size])
+        (again,) = distillation.rate(tmp_path, seed=1)
+        assert again.rated.ratings == pytest.approx(first.rated.ratings)
+        assert len(kept.read_bytes()) == len(whole)
+
+
 def test_interrupted_rating_goes_on_with_the_next_chunk(
     models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -339,6 +339,18 @@ def test_full_disk_in_training_is_one_error_and_the_run_can_be_resumed(
     assert (output / "signature.txt").is_file()
 
 
+@pytest.mark.parametrize("content", [b"{", b"[1]", b"1", b"\xff"])
+def test_damaged_settings_of_an_interrupted_run_are_one_error(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = tmp_path / "out" / "checkpoints" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_bytes(content)
+    train = write_words(tmp_path / "train.jsonl", 20, 1)
+    assert main(["finetune", "twmd", "--train", train, "-o", str(tmp_path / "out"), "--resume"]) == 1
+    assert f"twmd: {settings} is damaged: remove it and all checkpoint-* beside it" in capsys.readouterr().err
+
+
 def test_half_written_checkpoint_is_skipped(tmp_path: Path) -> None:
     assert last_checkpoint(tmp_path) is None
     whole = save({"weight": torch.zeros(2)})

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from twmd_registry.engine.batching import depends_on_neighbours
@@ -93,20 +94,29 @@ def _rate(teacher: Scorer, data: TrainingData, folder: Path, progress: Progress 
     for start in range(0, number, size):
         rows = range(start, min(start + size, number))
         kept = folder / f"ratings-{digest}-{start}.safetensors"
-        if not kept.is_file():
+        content = _read_kept(kept)
+        if content is None:
             own = Segments(segments.predictions[start : rows.stop], segments.references[start : rows.stop])
             began = time.monotonic()
             (scored,) = score_segments([teacher], own, progress=progress, rows=rows)
             took = np.array(time.monotonic() - began)
             with writing(folder):
-                write_atomically(kept, save({"ratings": np.array(scored.scores), "seconds": took}))
+                content = {"ratings": np.array(scored.scores), "seconds": took}
+                write_atomically(kept, save(content))
         elif progress:
             progress(len(rows))
-        content = load_file(kept)
         ratings.append(content["ratings"])
         seconds += float(content["seconds"])
     rated = data.rated._replace(ratings=np.concatenate(ratings))
     return data._replace(rated=rated, teacher=signature, minutes=seconds / 60)
+
+
+def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
+    """Return kept ratings and the seconds they took; None where there is no file, or a damaged one: rate again."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError):
+        return None
 
 
 def add_edits(data: TrainingData, kinds: Sequence[str], margin: float, seed: int) -> TrainingData:

@@ -178,7 +178,12 @@ def check_output(output: Path, *, resume: bool) -> None:
 
 def _check_same_plan(folder: Path, settings: str) -> None:
     """Refuse to resume a run of another plan."""
-    old, new = (json.loads(text) for text in ((folder / SETTINGS).read_text(encoding="utf-8"), settings))
+    new = json.loads(settings)
+    try:
+        old = dict(json.loads((folder / SETTINGS).read_text(encoding="utf-8")))
+    except (TypeError, ValueError) as error:
+        hint = "remove it and all checkpoint-* beside it, and train anew, without --resume"
+        raise FileError(f"{folder / SETTINGS} is damaged: {hint} (a teacher's ratings are kept).") from error
     changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
     if differences := "; ".join(f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in changed):
         raise SpecError(f"{folder} holds an interrupted run of another plan: {differences}.")
