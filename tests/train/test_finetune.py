@@ -205,6 +205,7 @@ def test_diverging_run_ends_with_an_error(tiny: str, tmp_path: Path, capsys: pyt
     ("more", "code", "message"),
     [
         (["--full", "--rank", "8"], 2, "--rank sets the rank of an adapter"),
+        (["--rank", "385"], 2, "rank=385 is above the width of sentence-transformers/all-MiniLM-L6-v2, 384: no change"),
         (["-o", "{folder}"], 1, "is not empty: give a new folder"),
         (["-o", "{folder}/train.jsonl"], 2, "is a file."),
         (["--train", "{train}", "{again}"], 2, "hold the same rated texts: name them once"),

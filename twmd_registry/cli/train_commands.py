@@ -168,7 +168,7 @@ finetuning = declare.all_of(
     ),
     declare.output("Where the adapter, the preset and the card are written.", required=True),
     declare.flag("--full", "Train all weights that the metric reads (default: a LoRA adapter).", **RECIPE),
-    declare.option("--rank", "N", "Rank of the LoRA adapter (default: 16).", **RECIPE),
+    declare.option("--rank", "N", "Rank of the LoRA adapter, at most the model's width (default: 16).", **RECIPE),
     declare.choice("--target", get_args(Target), "output", TARGET, **RECIPE),
     declare.choice("--loss", get_args(Loss), "mse", LOSS, **RECIPE),
     declare.flag("--bf16", BF16, **RECIPE),

@@ -118,14 +118,21 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> A
     return network
 
 
+def load_config(files: ModelFiles) -> Any:
+    """Return a model's configuration, without its weights."""
+    from transformers import AutoConfig
+
+    with _opened(files, f"model {files.label}") as folder:
+        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+
+
 def load_encoder(files: ModelFiles, dtype: str) -> Any:
     """Load the encoder of a model, as `load_network`: the whole network, or of one that also decodes the encoder's
     half. A classifier's or language model's checkpoint gives the encoder inside it.
     """
-    from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding
+    from transformers import AutoModel, AutoModelForTextEncoding
 
-    with _opened(files, f"model {files.label}") as folder:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    config = load_config(files)
     if not getattr(config, "is_encoder_decoder", False):
         network = load_network(AutoModel, files, dtype)
     elif type(config) in AutoModelForTextEncoding._model_mapping:  # noqa: SLF001 (T5's halves)

@@ -20,6 +20,9 @@ from twmd_registry.errors import FileError, InputError, SpecError, warn
 from twmd_registry.judgments.rated import select
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
+from twmd_registry.models.files import find_model
+from twmd_registry.models.load import load_config
+from twmd_registry.models.vectors import is_static
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.paths import write_atomically
 from twmd_registry.registry.spec import MetricSpec, keys_to_set
@@ -129,6 +132,7 @@ def finetune(
     """
     plan.check(any_language=options.any_language)
     require_training()
+    _check_model(plan.spec, plan.recipe)
     check_output(output, resume=resume)
     folder, recipe, settings = output / CHECKPOINTS, plan.recipe, plan.settings
     if (folder / SETTINGS).is_file():
@@ -176,6 +180,17 @@ def check_output(output: Path, *, resume: bool) -> None:
         raise FileError(f"{output} is not empty: give a new folder, so that nothing in it is written over.")
 
 
+def _check_model(spec: MetricSpec, recipe: Recipe) -> None:
+    """Refuse a model without an encoder, and an adapter of a rank that its weights cannot have."""
+    files = find_model(str(spec.model), spec.revision)
+    if is_static(files):
+        raise SpecError(f"{files.name} is a table of word vectors: there is no encoder to train.")
+    width = int(load_config(files).hidden_size)
+    if recipe.rank > width and not recipe.full:
+        reason = f"is above the width of {files.name}, {width}: no change of its weights has a higher rank"
+        raise SpecError(f"rank={recipe.rank} {reason}; choose a lower one, or train all weights (--full).")
+
+
 def _check_same_plan(folder: Path, settings: str) -> None:
     """Refuse to resume a run of another plan."""
     new = json.loads(settings)
@@ -214,8 +229,6 @@ def _make_model(
     spec, view, layer = backend.spec, backend.view, max(backend.spec.layers)
     set_seed(recipe.seed)
     encoder = Encoder(backend.files, backend.adapter, "float32", device, trainable=True)
-    if encoder.static:
-        raise SpecError(f"{backend.files.name} is a table of word vectors: there is no encoder to train.")
     if recipe.dropout is not None:
         set_dropout(encoder.network, recipe.dropout)
     wrapped = encoder.network
