@@ -162,9 +162,7 @@ adapter_dtype = declare.choice(
 finetuning = declare.all_of(
     declare.many("--dev", "DATA", "Rated data for selecting the best epoch (default: none; the last epoch is kept)."),
     declare.many(
-        "--holdout",
-        "DATA",
-        "Held-out rated data; training data that share a reference (against=source: a source) with them are refused.",
+        "--holdout", "DATA", "Held-out rated data; training data with one of their references (sources) are refused."
     ),
     declare.output("Where the adapter, the preset and the card are written.", required=True),
     declare.flag("--full", "Train all weights that the metric reads (default: a LoRA adapter).", **RECIPE),

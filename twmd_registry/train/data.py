@@ -114,8 +114,7 @@ def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]
     ]
     if shared:
         names = ", ".join(source.name for source in holdout)
-        whose = f"segments whose {holdout[0].compared} is held out"
-        what = "segments with a text that is held out" if predictions else whose
+        what = f"segments {'with a text that' if predictions else f'whose {holdout[0].compared}'} is held out"
         hint = "take them out of the data, or the test means nothing"
         raise InputError(f"{what} ({names}): {', '.join(shared)}; {hint}.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,7 +72,8 @@ class Distillation(NamedTuple):
         if small := next((source for source in self.pairs if len(source.rated.ratings) < LEAST_SEGMENTS), None):
             raise InputError(f"{small.name} holds a single pair, whose rating teaches nothing: add pairs.")
         rows = [data.rated._replace(ratings=np.arange(len(data.rated.ratings), dtype=float)) for data in self.pairs]
-        return self._edit([data._replace(rated=own) for data, own in zip(self.pairs, rows, strict=True)], seed)
+        pairs = [data._replace(rated=own) for data, own in zip(self.pairs, rows, strict=True)]
+        return [add_edits(data, self.edits, self.margin, seed) for data in pairs] if self.edits else pairs
 
     def rate(self, folder: Path, seed: int) -> list[TrainingData]:
         """Return the pairs with the teacher's ratings, and with their edits. Ratings are kept in a folder until the
@@ -80,9 +81,6 @@ class Distillation(NamedTuple):
         """
         with self.bar() as progress, self.teacher:
             rated = [_rate(self.teacher, data, folder, progress) for data in self.pairs]
-        return self._edit(rated, seed)
-
-    def _edit(self, rated: list[TrainingData], seed: int) -> list[TrainingData]:
         return [add_edits(data, self.edits, self.margin, seed) for data in rated] if self.edits else rated
 
 
@@ -94,8 +92,10 @@ def _rate(teacher: Scorer, data: TrainingData, folder: Path, progress: Progress 
     for start in range(0, number, size):
         rows = range(start, min(start + size, number))
         kept = folder / f"ratings-{digest}-{start}.safetensors"
-        content = _read_kept(kept)
-        if content is None:
+        content = dict[str, np.ndarray]()
+        with suppress(OSError, SafetensorError):  # not rated yet, or a damaged file: rate again
+            content = load_file(kept)
+        if not content:
             own = Segments(segments.predictions[start : rows.stop], segments.references[start : rows.stop])
             began = time.monotonic()
             (scored,) = score_segments([teacher], own, progress=progress, rows=rows)
@@ -109,14 +109,6 @@ def _rate(teacher: Scorer, data: TrainingData, folder: Path, progress: Progress 
         seconds += float(content["seconds"])
     rated = data.rated._replace(ratings=np.concatenate(ratings))
     return data._replace(rated=rated, teacher=signature, minutes=seconds / 60)
-
-
-def _read_kept(path: Path) -> dict[str, np.ndarray] | None:
-    """Return kept ratings and the seconds they took; None where there is no file, or a damaged one: rate again."""
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError):
-        return None
 
 
 def add_edits(data: TrainingData, kinds: Sequence[str], margin: float, seed: int) -> TrainingData:

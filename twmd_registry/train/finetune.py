@@ -71,9 +71,8 @@ class FinetunePlan(NamedTuple):
             data.rating_scale(source)
         if self.distillation:
             self.distillation.check(any_language=any_language)
-        pairs, train, dev, holdout = (
-            tuple(data.with_sources(source, self.spec) for source in own)
-            for own in (pairs, self.train, self.dev, self.holdout)
+        train, dev, holdout = (
+            [data.with_sources(source, self.spec) for source in own] for own in (self.train, self.dev, self.holdout)
         )
         data.check_held_out(pairs, holdout, predictions=True)
         data.check_held_out([*train, *dev], holdout)
@@ -81,7 +80,7 @@ class FinetunePlan(NamedTuple):
         stand_in = self.distillation.stand_in(self.recipe.seed) if self.distillation else ()
         data.make_batches(data.make_examples([*stand_in, *train]), self.recipe)
         if dev:
-            _agreement(lambda segments: np.arange(len(segments.predictions), dtype=float), dev)
+            _agreement(lambda segments: np.arange(len(segments.predictions), dtype=float), self.dev, self.spec)
 
     @property
     def settings(self) -> str:
@@ -148,8 +147,7 @@ def finetune(
     model, wrapped = _make_model(backend, recipe, torch.device(arguments.device), options)
     model.start_line(*_similarities(model, examples, recipe))
     _warn_about_population(backend.spec, recipe)
-    dev = [data.with_sources(source, plan.spec) for source in plan.dev]
-    before = _agreement(model.score, dev) if dev else None
+    before = _agreement(model.score, plan.dev, plan.spec) if plan.dev else None
     with trained_files.writing(folder):
         write_atomically(folder / SETTINGS, settings.encode())
     with trained_files.writing(output, " Checkpoints are kept: make room, and continue with --resume."):
@@ -185,17 +183,15 @@ def _check_model(spec: MetricSpec, recipe: Recipe) -> None:
     files = find_model(str(spec.model), spec.revision)
     if is_static(files):
         raise SpecError(f"{files.name} is a table of word vectors: there is no encoder to train.")
-    width = int(load_config(files).hidden_size)
-    if recipe.rank > width and not recipe.full:
+    if not recipe.full and recipe.rank > (width := load_config(files).hidden_size):
         reason = f"is above the width of {files.name}, {width}: no change of its weights has a higher rank"
         raise SpecError(f"rank={recipe.rank} {reason}; choose a lower one, or train all weights (--full).")
 
 
 def _check_same_plan(folder: Path, settings: str) -> None:
     """Refuse to resume a run of another plan."""
-    new = json.loads(settings)
     try:
-        old = dict(json.loads((folder / SETTINGS).read_text(encoding="utf-8")))
+        old, new = (dict(json.loads(text)) for text in ((folder / SETTINGS).read_text(encoding="utf-8"), settings))
     except (TypeError, ValueError) as error:
         hint = "remove it and all checkpoint-* beside it, and train anew, without --resume"
         raise FileError(f"{folder / SETTINGS} is damaged: {hint} (a teacher's ratings are kept).") from error
@@ -267,7 +263,7 @@ def _train(
     trainer = MetricTrainer(
         model,
         batches,
-        lambda: _agreement(model.score, [data.with_sources(source, plan.spec) for source in plan.dev]),
+        lambda: _agreement(model.score, plan.dev, plan.spec),
         args=arguments,
         train_dataset=examples,
         eval_dataset=examples[:1] if plan.dev else None,  # Trainer requires a data set; `_agreement` has its own
@@ -282,14 +278,14 @@ def _train(
     return best, int(trainer.state.global_step), log
 
 
-def _agreement(score: Callable[[Segments], np.ndarray], dev: Sequence[TrainingData]) -> dict[str, float]:
+def _agreement(score: Callable[[Segments], Any], dev: Sequence[TrainingData], spec: MetricSpec) -> dict[str, float]:
     """Score and correlate every group separately; return means over the groups of all data sets."""
     found: dict[str, list[float]] = {"pearson": [], "kendall": []}
     for source in dev:
         groups = np.asarray(source.rated.group)
         for name in np.unique(groups).tolist():
             own = source._replace(rated=select(source.rated, np.flatnonzero(groups == name)))
-            scores = score(data.segments_of(own))
+            scores = score(data.segments_of(data.with_sources(own, spec)))
             try:
                 for statistic, values in found.items():
                     values.append(correlate(statistic, scores, own.rated.ratings))
@@ -334,7 +330,7 @@ def _save_documents(
     dev, holdout = _describe_dev(plan, done), "No data were named as held out."
     if plan.holdout:
         names = ", ".join(source.label for source in plan.holdout)
-        compared = data.with_sources(plan.holdout[0], plan.spec).compared
+        compared = "source" if plan.spec.against else "reference"
         holdout = f"None of these segments has a {compared} in common with the held-out data: {names}."
     if plan.holdout and teachers:
         holdout += " None of the pairs that a teacher rated has any text in common with them, prediction or reference."
