@@ -21,8 +21,6 @@ from types import FrameType
 
 from tabulate import tabulate
 
-from tests.bench.texts import PAIRS, benchmark_pairs
-
 INTERVAL = 0.004
 ENDS = "starts and ends Python"
 PYTHON = "Python between these, and small operators"
@@ -118,6 +116,8 @@ def main() -> None:
     if sys.argv[1:2] == ["--observe"]:
         observe(sys.argv[2:])
         return
+    from tests.bench.texts import PAIRS, benchmark_pairs  # takes time to import that is not the command's
+
     parser = argparse.ArgumentParser(prog="python -m tests.bench.profile")
     parser.add_argument("--pairs", type=int, default=PAIRS)
     given = parser.parse_args()
