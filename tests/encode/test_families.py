@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModel, BertConfig, BertForSequenceClassification, BertModel
+from transformers import CONFIG_MAPPING, AutoModel, BertConfig, BertForSequenceClassification, BertModel
 
 from tests import tiny
 from tests.encode.test_encoder import SENTENCES, encode, load
@@ -18,6 +18,8 @@ ALL = [*tiny.FAMILIES, *tiny.OTHER_FAMILIES]
 
 @pytest.mark.parametrize("family", ALL)
 def test_every_hidden_state_is_the_librarys_own_padded_or_alone(family: str, tmp_path: Path) -> None:
+    if family not in CONFIG_MAPPING:
+        pytest.skip(f"this version of transformers has no {family}")
     encoder = load(tiny.save_encoder(family, tmp_path / family))
     whole = AutoModel.from_pretrained(tmp_path / family).eval()
     reference = whole.get_encoder() if family in {"t5", "bart"} else whole
