@@ -81,7 +81,7 @@ FACES_lighteval := lighteval 'xxhash<4'
 
 $(VENV)/faces-%/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt torch pytest -e '.[embedded]' $(FACES_$*)
+	$(@D)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt torch hypothesis pytest -e '.[embedded]' $(FACES_$*)
 	touch $@
 
 faces-mbrs faces-lighteval: faces-%: $(VENV)/faces-%/.installed
