@@ -10,8 +10,11 @@ import json
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -21,12 +24,13 @@ from tests.tiny import WORDS
 from twmd_registry.errors import TwmdError
 from twmd_registry.judgments.reader import detect_form, form_of, read_content, read_rows
 from twmd_registry.models.files import find_model
-from twmd_registry.models.vectors import load_static, read_table
-from twmd_registry.record.content import make_record
+from twmd_registry.models.vectors import WordTable, load_static, read_table
+from twmd_registry.record.content import Record, make_record
 from twmd_registry.record.file import parse_record, record_text
 from twmd_registry.registry.own_presets import read_preset_file
 from twmd_registry.registry.signature import parse_signature
 
+T = TypeVar("T")
 OFTEN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 SIGNATURE = str(twmd_registry.scorer("twmd").signature)
 TABLE = (
@@ -54,10 +58,32 @@ def spoilt(draw: st.DrawFn, seed: bytes) -> bytes:
     return content
 
 
-def refuses_or_reads(read: Callable[[], object]) -> None:
-    """Fail on every exception but this package's own."""
+def check_reading(read: Callable[[], T], is_right: Callable[[T], bool]) -> None:
+    """Fail on every exception but this package's own, and on a wrong value."""
     with suppress(TwmdError):
-        read()
+        assert is_right(read())
+
+
+def survives_writing(record: Record) -> bool:
+    """Return whether a record that is written is read as itself."""
+    return parse_record(record_text(replace(record, edited=False))) == replace(record, edited=False)
+
+
+def is_table(table: WordTable) -> bool:
+    """Return whether different words have finite vectors, after one row for all others."""
+    words, vectors = table
+    return len(set(words)) == len(words) == len(vectors) - 1 and bool(np.isfinite(vectors).all())
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t"])
+def test_tables_and_files_that_nothing_has_spoilt_are_read(tmp_path: Path, record: bytes, name: str) -> None:
+    for file, content in (("preset.toml", PRESET), ("vectors.txt", VECTORS), ("table.gz", gzip.compress(TABLE))):
+        (tmp_path / file).write_bytes(content)
+    assert len(read_preset_file(tmp_path / "preset.toml")[1]) == 1
+    assert is_table(read_table(tmp_path / "vectors.txt"))
+    assert read_content(tmp_path / "table.gz") == TABLE
+    assert len(read_rows(name, TABLE, detect_form(name, TABLE, ["prediction"]) or "")) == 2
+    assert survives_writing(parse_record(record.decode()))
 
 
 @OFTEN
@@ -81,7 +107,7 @@ def record() -> bytes:
 @given(st.data())
 def test_any_text_is_a_record_or_an_error(record: bytes, data: st.DataObject) -> None:
     content = data.draw(spoilt(record)).decode("utf-8", "replace")
-    refuses_or_reads(lambda: parse_record(content))
+    check_reading(lambda: parse_record(content), survives_writing)
 
 
 @OFTEN
@@ -98,7 +124,7 @@ def test_a_record_with_any_value_replaced_is_a_record_or_an_error(record: bytes,
     parent[key] = data.draw(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just([]) | st.just({})
     )
-    refuses_or_reads(lambda: parse_record(json.dumps(content)))
+    check_reading(lambda: parse_record(json.dumps(content)), survives_writing)
 
 
 @OFTEN
@@ -106,7 +132,7 @@ def test_a_record_with_any_value_replaced_is_a_record_or_an_error(record: bytes,
 def test_any_file_is_a_preset_or_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "preset.toml"
     path.write_bytes(content)
-    refuses_or_reads(lambda: read_preset_file(path))
+    check_reading(lambda: read_preset_file(path), lambda found: found[0] == content and len(found[1]) > 0)
 
 
 @OFTEN
@@ -115,7 +141,7 @@ def test_any_file_is_a_preset_or_an_error(tmp_path: Path, content: bytes) -> Non
 def test_any_file_is_word_vectors_or_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "vectors.txt"
     path.write_bytes(content)
-    refuses_or_reads(lambda: read_table(path))
+    check_reading(lambda: read_table(path), is_table)
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +164,10 @@ def test_any_safetensors_file_is_a_model_or_an_error(saved_vectors: Path, data: 
         path.write_bytes(
             struct.pack("<Q", announced) + header + data.draw(st.just(whole[8 + size :]) | st.binary(max_size=9))
         )
-        refuses_or_reads(lambda: load_static(find_model(str(saved_vectors)), "float32"))
+        check_reading(
+            lambda: load_static(find_model(str(saved_vectors)), "float32")[0].rows,
+            lambda vectors: vectors.shape == (len(WORDS) + 1, 2) and bool(vectors.isfinite().all()),
+        )
     finally:
         path.write_bytes(whole)
 
@@ -148,7 +177,12 @@ def test_any_safetensors_file_is_a_model_or_an_error(saved_vectors: Path, data: 
     spoilt(TABLE) | st.binary(max_size=200), st.sampled_from(["t.jsonl", "t.csv", "t.tsv", "t.parquet", "t.txt", "t"])
 )
 def test_any_upload_is_rows_or_an_error(content: bytes, name: str) -> None:
-    refuses_or_reads(lambda: read_rows(name, content, detect_form(name, content, ["prediction"]) or form_of(name)))
+    check_reading(
+        lambda: read_rows(name, content, detect_form(name, content, ["prediction"]) or form_of(name)),
+        lambda rows: (
+            [row.number for row in rows] == sorted({row.number for row in rows}) and all(row.values for row in rows)
+        ),
+    )
 
 
 @OFTEN
@@ -156,4 +190,7 @@ def test_any_upload_is_rows_or_an_error(content: bytes, name: str) -> None:
 def test_any_packed_file_is_read_or_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "table.jsonl.gz"
     path.write_bytes(content)
-    refuses_or_reads(lambda: read_content(path))
+    check_reading(
+        lambda: read_content(path),
+        lambda found: found == (gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content),
+    )
