@@ -76,7 +76,11 @@ def test_parking_frees_the_devices_memory(folder: Path) -> None:
     assert torch.cuda.memory_allocated() >= used
 
 
-def test_scorer_that_is_left_at_the_end_of_python_is_released_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scorer_that_nobody_uses_is_released_but_not_at_the_end_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = twmd_registry.scorer("sbert").backend
-    monkeypatch.setattr("twmd_registry.engine.backends.sys", None)  # as the interpreter does then
+    loaded = backend.model
+    monkeypatch.setattr("twmd_registry.engine.backends.sys", None)  # as the interpreter does at the end
+    backend.__del__(lambda: True)
+    assert backend.loaded is loaded
     backend.__del__()
+    assert backend.loaded is None
