@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from twmd_registry import mbr, score, scorer
 from twmd_registry.encode.words import copied_tokens
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import score_all
-from twmd_registry.errors import InputError, SpecError
+from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.signature import parse_signature
@@ -150,6 +151,8 @@ def test_missing_texts_are_named() -> None:
         score(PREDICTIONS, sources=SOURCES)
     with pytest.raises(InputError, match="2 sources for 3 segments"):
         score(PREDICTIONS, sources=SOURCES[:2], against="source")
+    with pytest.raises(InputError, match="nothing to score: predictions and sources are empty"):
+        score([], sources=[], against="source")
 
 
 def test_keys_that_have_no_meaning_are_refused() -> None:
@@ -167,6 +170,18 @@ def test_warnings_name_sources_and_scripts_of_sources_are_no_error() -> None:
     with pytest.warns(match=r"sources\[0\]"):
         found = score(["the dog barks"], sources=["\u72d7\u53eb"], against="source", any_language=True)
     assert found.counts.other_script == 0
+
+
+@pytest.mark.parametrize("side", ["predictions", "sources"])
+def test_few_texts_in_another_language_cause_a_warning_where_their_side_is_not_english(side: str) -> None:
+    german = "Die freundliche Schaffnerin verschenkt die verwitterten Gartenst\u00fchle"
+    texts = {"predictions": ["The guard gives the old garden chairs away"], "sources": ["A guard gave us old chairs"]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TwmdWarning)
+        score(**texts, against="source")  # type: ignore[arg-type]
+        score(texts["predictions"], [german])
+    with pytest.warns(TwmdWarning, match=f"% of the tokens of {side} are unknown .* preset multilingual-source of twmd"):
+        score(**texts | {side: [german]}, against="source")  # type: ignore[arg-type]
 
 
 def test_texts_of_scores_against_sources_are_hashed_with_them() -> None:

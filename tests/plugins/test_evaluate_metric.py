@@ -163,7 +163,7 @@ def test_failed_computation_leaves_the_metric_usable() -> None:
         (P, [[R[0]], []], r"references\[1\] is an empty list"),
         (["a", "\ud800"], R, r"predictions\[1\] is not valid Unicode"),
         (["a", "b", "c"], [["a", "b", "c"], ["d", "e", "f"]], "look transposed"),
-        (P, None, "there are no references and no sources"),
+        (P, None, "there are no references: give them, or sources"),
     ],
 )
 def test_bad_rows_are_one_clear_error(predictions: Any, references: Any, words: str) -> None:

@@ -34,6 +34,9 @@ def test_evaluate_compares_with_sources(wanted: dict[str, Any]) -> None:
     assert both == wanted["both"]
     for text in PREDICTIONS:
         metric.add_batch(predictions=[text])
+    for add, texts in ((metric.add_batch, {"predictions": PREDICTIONS}), (metric.add, {"prediction": PREDICTIONS[0]})):
+        with pytest.raises(SpecError, match=r"take no sources: give those of all texts to compute\(sources="):
+            add(**texts, sources=SOURCES)
     assert metric.compute(sources=SOURCES) == wanted["source"]
     default = evaluate.load("twmd")
     same = default.compute(predictions=PREDICTIONS, references=SOURCES, sources=SOURCES)
@@ -44,7 +47,7 @@ def test_evaluate_compares_with_sources(wanted: dict[str, Any]) -> None:
     ("texts", "message"),
     [
         ({"references": REFERENCES}, "give sources, one per prediction"),
-        ({}, "there are no references and no sources"),
+        ({}, "there are no references: give them, or sources"),
         ({"sources": SOURCES[:1]}, "there are 1 sources for 2 segments"),
         ({"sources": "ab"}, "sources must be a list of texts, one per segment; got str 'ab'"),
         ({"sources": [SOURCES[0], None]}, r"sources\[1\] must be a text; got NoneType None"),

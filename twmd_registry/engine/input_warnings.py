@@ -279,29 +279,40 @@ def check_texts(
     return {"letters": letters, **{name: len(segments) for name, segments in odd.items()}}
 
 
-def warn_about_split_words(name: str | None, model: Any, texts: Sequence[str]) -> None:
-    """Warn if an English model splits so many words that the (different) texts are hardly English: scripts cannot tell
-    languages in Latin script apart. Fewer than `RELIABLE_SAMPLE` texts say nothing.
+def warn_about_split_words(name: str | None, model: Any, pairs: Pairs) -> None:
+    """Warn if an English model splits so many words that the texts are hardly English: scripts cannot tell languages in
+    Latin script apart. Fewer than `RELIABLE_SAMPLE` texts say little, so only predictions and their sources, of which
+    one is in another language, are then tested, each side with a margin of three standard errors.
     """
-    preset = describe_model(name)
-    if preset is None or not preset.strict:
+    preset, few = describe_model(name), len(pairs.texts) < RELIABLE_SAMPLE
+    if preset is None or not preset.strict or (few and pairs.second == "references"):
         return
-    sample = list(texts[:: math.ceil(len(texts) / SPLIT_SAMPLE)])
+    rows = {" of predictions": pairs.hyp, " of sources": pairs.ref} if few else {"": np.arange(len(pairs.texts))}
+    for side, which in rows.items():
+        texts = [pairs.texts[i] for i in np.unique(which)]
+        pieces, split = _count_split_pieces(model, texts[:: math.ceil(len(texts) / SPLIT_SAMPLE)])
+        margin = 3 * math.sqrt(MOST_SPLIT * (1 - MOST_SPLIT) * pieces) if few else 0.0
+        if split > MOST_SPLIT * pieces + margin:
+            warn(
+                f"{split / pieces:.0%} of the tokens{side} are unknown or continue a word "
+                f"(at most {MOST_SPLIT:.0%} in English news): the texts may not be in a language that {name} was made "
+                f"for ({', '.join(preset.languages)}). Scores of other languages say little; see the preset "
+                f"{'multilingual-source of twmd' if pairs.second == 'sources' else 'multilingual'}."
+            )
+
+
+def _count_split_pieces(model: Any, texts: Sequence[str]) -> tuple[int, int]:
+    """Return how many pieces a tokenizer makes of texts, and how many of them are unknown or continue a word."""
     with model.lock:
         tokenizer = model.tokenizer.backend_tokenizer
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        encodings = tokenizer.encode_batch(sample, add_special_tokens=False)  # the faster call names no words
+        encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)  # the faster call names no words
     pieces = sum(len(encoding.ids) for encoding in encodings)
     whole = sum(
         len(set(encoding.word_ids)) - encoding.ids.count(model.tokenizer.unk_token_id) for encoding in encodings
     )
-    if pieces and pieces - whole > MOST_SPLIT * pieces:
-        warn(
-            f"{(pieces - whole) / pieces:.0%} of the tokens are unknown or continue a word (at most "
-            f"{MOST_SPLIT:.0%} in English news): the texts may not be in a language that {name} was made for "
-            f"({', '.join(preset.languages)}). Scores of other languages say little; see the preset multilingual."
-        )
+    return pieces, pieces - whole
 
 
 def repeats_itself(text: str) -> bool:

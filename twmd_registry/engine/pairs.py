@@ -44,10 +44,12 @@ def check_segments(predictions: Any, references: Any, sources: Any = None, *, fi
     """
     predicted = check_rows(predictions, "predictions", first_row=first_row)
     translated = None if sources is None else check_sources(sources, len(predicted))
-    if references is None and translated:
+    if references is None and translated is None:
+        raise InputError("there are no references: give them, or sources to a metric that compares with those.")
+    if references is None and predicted:
         return Segments(predicted, [[] for _ in predicted], translated)
     if references is None:
-        raise InputError("there are no references and no sources: give references, or sources with against=source.")
+        raise InputError("there is nothing to score: predictions and sources are empty.")
     referred = check_rows(references, "references", first_row=first_row, nested=True)
     if len(predicted) != len(referred):
         raise InputError(_different_lengths(len(predicted), referred))

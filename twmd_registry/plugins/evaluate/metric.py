@@ -90,16 +90,19 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         )
 
     def add_batch(self, *, predictions: Any = None, references: Any = None, **other: Any) -> None:
-        """Add some predictions and references; every row is checked at once.
+        """Add some predictions and references; every row is checked at once. Sources are for `compute`.
 
         Raises:
             InputError: The texts cannot be scored; names the row.
+            SpecError: There are sources.
         """
-        texts, targets = self._check(predictions, references)
+        texts, targets = self._check(predictions, references, other)
         super().add_batch(predictions=texts, references=targets, **other)
 
-    def _check(self, predictions: Any, references: Any) -> tuple[list[str], list[list[str]]]:
+    def _check(self, predictions: Any, references: Any, other: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
         """Return checked rows; without references, which `compute` does not need for sources, these are empty lists."""
+        if {"source", "sources"} & other.keys():
+            raise SpecError("add and add_batch take no sources: give those of all texts to compute(sources=...).")
         if references is None:
             texts = check_rows(predictions, "predictions", first_row=len(self))
             if not texts:
@@ -128,10 +131,11 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
 
         Raises:
             InputError: The texts cannot be scored; names the row.
+            SpecError: There are sources.
         """
         text = predictions if prediction is None else prediction
         target = references if reference is None else reference
-        (checked,), (references,) = self._check([text], None if target is None else [target])
+        (checked,), (references,) = self._check([text], None if target is None else [target], other)
         super().add(prediction=checked, reference=references, **other)
 
     def compute(
