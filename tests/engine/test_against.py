@@ -180,7 +180,8 @@ def test_few_texts_in_another_language_cause_a_warning_where_their_side_is_not_e
         warnings.simplefilter("error", TwmdWarning)
         score(**texts, against="source")  # type: ignore[arg-type]
         score(texts["predictions"], [german])
-    with pytest.warns(TwmdWarning, match=f"% of the tokens of {side} are unknown .* preset multilingual-source of twmd"):
+    message = f"% of the tokens of {side} are unknown .* preset multilingual-source of twmd"
+    with pytest.warns(TwmdWarning, match=message):
         score(**texts | {side: [german]}, against="source")  # type: ignore[arg-type]
 
 

@@ -237,7 +237,9 @@ def test_bad_candidates_are_refused_with_their_row(candidates: Any, message: str
     [
         ({"prune_confidence": 1.0}, "between 0 and 1"),
         ({"prune_confidence": float("nan")}, "between 0 and 1"),
-        ({"prune_coarse": "sbert", "prune_keep": 0}, "prune_keep=0: expected 1 or more"),
+        ({"prune_coarse": "sbert", "prune_keep": 0}, "prune_keep=0: expected a whole number, 1 or more"),
+        ({"prune_coarse": "sbert", "prune_keep": 1.5}, "prune_keep=1.5: expected a whole number"),
+        ({"prune_confidence": "0.9"}, "between 0 and 1"),
         ({"prune_keep": 4}, "name a coarse metric"),
         ({"mean_vectors": True, "utilities": True}, "score no pairs"),
         ({"mean_vectors": True, "prune_confidence": 0.9}, "score no pairs"),

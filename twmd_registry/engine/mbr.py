@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -83,10 +84,10 @@ class _Method(NamedTuple):
 
     def check(self, made: Scorer, *, utilities: bool) -> None:
         """Raise SpecError where its values are not possible, alone or with a scorer."""
-        if self.confidence is not None and not 0 < self.confidence < 1:
-            raise SpecError(f"prune_confidence={self.confidence:g}: expected a number between 0 and 1, such as 0.99.")
-        if self.keep < 1:
-            raise SpecError(f"prune_keep={self.keep}: expected 1 or more.")
+        if self.confidence is not None and not (isinstance(self.confidence, Real) and 0 < self.confidence < 1):
+            raise SpecError(f"prune_confidence={self.confidence}: expected a number between 0 and 1, such as 0.99.")
+        if not isinstance(self.keep, Integral) or self.keep < 1:
+            raise SpecError(f"prune_keep={self.keep}: expected a whole number, 1 or more.")
         if self.mean_vectors and (self.prunes or utilities):
             raise SpecError("mean vectors score no pairs: leave out pruning and utilities, or mean_vectors.")
         used = [made, *([self.coarse] if self.coarse else [])]
