@@ -290,29 +290,24 @@ def warn_about_split_words(name: str | None, model: Any, pairs: Pairs) -> None:
     rows = {" of predictions": pairs.hyp, " of sources": pairs.ref} if few else {"": np.arange(len(pairs.texts))}
     for side, which in rows.items():
         texts = [pairs.texts[i] for i in np.unique(which)]
-        pieces, split = _count_split_pieces(model, texts[:: math.ceil(len(texts) / SPLIT_SAMPLE)])
+        with model.lock:
+            tokenizer = model.tokenizer.backend_tokenizer
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
+            sample = texts[:: math.ceil(len(texts) / SPLIT_SAMPLE)]
+            encodings = tokenizer.encode_batch(sample, add_special_tokens=False)  # the faster call names no words
+        pieces = sum(len(encoding.ids) for encoding in encodings)
+        whole = sum(
+            len(set(encoding.word_ids)) - encoding.ids.count(model.tokenizer.unk_token_id) for encoding in encodings
+        )
         margin = 3 * math.sqrt(MOST_SPLIT * (1 - MOST_SPLIT) * pieces) if few else 0.0
-        if split > MOST_SPLIT * pieces + margin:
+        if pieces - whole > MOST_SPLIT * pieces + margin:
             warn(
-                f"{split / pieces:.0%} of the tokens{side} are unknown or continue a word "
-                f"(at most {MOST_SPLIT:.0%} in English news): the texts may not be in a language that {name} was made "
-                f"for ({', '.join(preset.languages)}). Scores of other languages say little; see the preset "
+                f"{(pieces - whole) / pieces:.0%} of the tokens{side} are unknown or continue a word (at most "
+                f"{MOST_SPLIT:.0%} in English news): the texts may not be in a language that {name} was made for "
+                f"({', '.join(preset.languages)}). Scores of other languages say little; see the preset "
                 f"{'multilingual-source of twmd' if pairs.second == 'sources' else 'multilingual'}."
             )
-
-
-def _count_split_pieces(model: Any, texts: Sequence[str]) -> tuple[int, int]:
-    """Return how many pieces a tokenizer makes of texts, and how many of them are unknown or continue a word."""
-    with model.lock:
-        tokenizer = model.tokenizer.backend_tokenizer
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)  # the faster call names no words
-    pieces = sum(len(encoding.ids) for encoding in encodings)
-    whole = sum(
-        len(set(encoding.word_ids)) - encoding.ids.count(model.tokenizer.unk_token_id) for encoding in encodings
-    )
-    return pieces, pieces - whole
 
 
 def repeats_itself(text: str) -> bool:
