@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import json
 import os
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pytest
 from hypothesis import settings
 
 import twmd_registry
+from twmd_registry.cli import main
 from twmd_registry.registry import signature
 from twmd_registry.registry.names import MetricName
 
@@ -41,6 +43,12 @@ class Texts(NamedTuple):
     references: list[str]
 
 
+class Run(Protocol):
+    """Runs a line of a shell, with further words as they are; returns status, output and errors."""
+
+    def __call__(self, line: str, *words: str) -> tuple[int, str, str]: ...
+
+
 def shared(name: str) -> Path:
     """Return a file of the public data beside the checkout; skips the test, saying so, where it is not."""
     path = SHARED / name
@@ -63,6 +71,39 @@ def texts() -> Texts:
     demo = Path(__file__).resolve().parents[1] / "twmd_registry" / "data" / "demo" / "system_a.jsonl"
     rows = [json.loads(line) for line in demo.read_text(encoding="utf-8").splitlines()][:16]
     return Texts([row["prediction"] for row in rows], [row["references"][0] for row in rows])
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a line of a shell, with further words as they are; return status, output and errors."""
+
+    def call(line: str, *words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        return main([*shlex.split(line), *words]), *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a working folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def command_line(folder: Path, run: Run) -> Callable[[list[str], list[str]], dict[str, Any]]:
+    """Return what ``twmd score`` gives for texts of a line each."""
+
+    def score(predictions: list[str], references: list[str]) -> dict[str, Any]:
+        for name, lines in (("ref", references), ("out", predictions)):
+            (folder / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        status, printed, _ = run("score ref.txt -i out.txt -sl --format json")
+        assert status == 0
+        (row,) = json.loads(printed)
+        return dict(row)
+
+    return score
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import rich_click as click
 
@@ -19,12 +19,6 @@ from twmd_registry.cli.terminal import null_stream
 REFERENCES = ["a cat was sitting on the mat", "it is raining", "the shop opens at nine"]
 GOOD = ["the cat sat on the mat", "it rains", "the shop opens at nine"]
 POOR = ["cat mat", "it is sunny", "nine shops"]
-
-
-class Run(Protocol):
-    """Runs a line of a shell, with further words as they are; returns status, output and errors."""
-
-    def __call__(self, line: str, *words: str) -> tuple[int, str, str]: ...
 
 
 class Terminal(io.StringIO):

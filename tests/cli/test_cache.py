@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.parsing import Run
+from tests.conftest import Run
 
 EMBEDDED = "sentence-transformers/all-MiniLM-L6-v2"
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import twmd_registry
-from tests.cli.parsing import Run
+from tests.conftest import Run
 from twmd_registry.cli.publish_commands import CITATIONS
 
 

@@ -10,7 +10,8 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 import twmd_registry
-from tests.cli.parsing import GOOD, REFERENCES, Run
+from tests.cli.parsing import GOOD, REFERENCES
+from tests.conftest import Run
 from twmd_registry.record.content import Record
 
 SCORE = "score ref.txt -i good.txt poor.txt -m twmd bleu --docs my.docs"

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 import rich_click as click
 
-from tests.cli.parsing import Run, all_commands, create_inputs, parse
+from tests.cli.parsing import all_commands, create_inputs, parse
+from tests.conftest import Run
 from twmd_registry.cli import main
 from twmd_registry.hub import metrics_with_card
 from twmd_registry.judgments.sets import read_rated

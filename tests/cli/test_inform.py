@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import twmd_registry
-from tests.cli.parsing import Run, Terminal
+from tests.cli.parsing import Terminal
+from tests.conftest import Run
 from twmd_registry.cli import terminal
 from twmd_registry.cli.output import format_table
 from twmd_registry.metaeval.side_by_side import WIDTH

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.parsing import Run
+from tests.conftest import Run
 from twmd_registry import mbr, parse
 
 CANDIDATES = [["dogs bark", "a cat sat there", "the cat sat there"], ["it rains", "it is raining", "nobody came"]]

@@ -10,7 +10,8 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 import twmd_registry
-from tests.cli.parsing import GOOD, REFERENCES, Run
+from tests.cli.parsing import GOOD, REFERENCES
+from tests.conftest import Run
 
 ORDER = "chrf sbert bleu twmd ter"
 NAMES = ["chrF2", "sbert", "BLEU", "twmd", "TER"]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests import tiny
-from tests.cli.parsing import Run, rows_of
+from tests.cli.parsing import rows_of
+from tests.conftest import Run
 from tests.papers.rated_files import write_wmt
 from twmd_registry.engine.scorer import scorer
 from twmd_registry.judgments.corpora import read_wmt

@@ -17,7 +17,8 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 import twmd_registry
-from tests.cli.parsing import GOOD, POOR, REFERENCES, Run
+from tests.cli.parsing import GOOD, POOR, REFERENCES
+from tests.conftest import Run
 from twmd_registry.cli import main
 from twmd_registry.registry.names import MetricName
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import twmd_registry
-from tests.cli.parsing import Run
+from tests.conftest import Run
 from tests.plugins.test_sources import PREDICTIONS, REFERENCES, SOURCES
 from twmd_registry.record.file import read_record
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import twmd_registry
-from tests.cli.parsing import Run, rows_of
+from tests.cli.parsing import rows_of
+from tests.conftest import Run
 from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import MRPC, written
 from twmd_registry.judgments.corpora import read_stsb

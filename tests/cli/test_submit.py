@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import twmd_registry
-from tests.cli.parsing import Run
+from tests.conftest import Run
 from tests.judgments.test_readers import written
 from twmd_registry.judgments.official import read_official
 from twmd_registry.judgments.sets import read_rated

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import twmd_registry
-from tests.cli.parsing import Run
+from tests.conftest import Run
 from tests.judgments.test_reader import content_of
 from twmd_registry.cli.inputs import read_file, read_system, read_texts
 from twmd_registry.judgments.reader import Columns, form_of

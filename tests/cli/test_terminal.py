@@ -18,7 +18,8 @@ import torch
 from rich.text import Text
 from tabulate import tabulate
 
-from tests.cli.parsing import Run, Terminal
+from tests.cli.parsing import Terminal
+from tests.conftest import Run
 from twmd_registry.cli import main, terminal
 from twmd_registry.cli.terminal import BAD, HEADER, best, complain, matches, progress_bar, say, shows_colours
 from twmd_registry.errors import ModelError

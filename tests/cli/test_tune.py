@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.parsing import Run
+from tests.conftest import Run
 from twmd_registry.judgments.sets import content_of, read_rated
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import presets, read_presets

@@ -14,7 +14,7 @@ import evaluate
 import pytest
 
 import twmd_registry
-from twmd_registry.cli import main
+from tests.conftest import Run
 from twmd_registry.errors import FileError
 from twmd_registry.plugins.evaluate import hook
 from twmd_registry.plugins.evaluate.hook import METRICS
@@ -67,21 +67,15 @@ def test_install_lets_a_script_without_our_import_load_a_metric_when_the_network
     assert float(seconds) < 30
 
 
-def test_installing_twice_writes_the_same_files_and_uninstalling_removes_all(
-    cache: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["list"]) == 0
-    assert "off ('twmd install'" in capsys.readouterr().out
+def test_installing_twice_writes_the_same_files_and_uninstalling_removes_all(cache: Path, run: Run) -> None:
+    assert "off ('twmd install'" in run("list")[1]
     for _ in range(2):
-        assert main(["install"]) == 0
-        assert f"installed in {cache}\n" in capsys.readouterr().out
+        assert f"installed in {cache}\n" in run("install")[1]
         assert sorted(file.stem for file in cache.rglob("*") if file.is_file()) == sorted(METRICS)
-    main(["list"])
-    assert f"on ({cache})" in capsys.readouterr().out
-    assert main(["uninstall"]) == 0
+    assert f"on ({cache})" in run("list")[1]
+    assert run("uninstall")[0] == 0
     assert list(cache.iterdir()) == []
-    main(["uninstall"])
-    assert "nothing to remove" in capsys.readouterr().out
+    assert "nothing to remove" in run("uninstall")[1]
 
 
 def test_installing_replaces_older_modules_of_ours_and_keeps_others(cache: Path) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -24,7 +24,6 @@ from lm_eval.tasks import TaskManager
 
 import twmd_registry
 from tests.conftest import Texts
-from twmd_registry.cli import main
 from twmd_registry.errors import InputError
 from twmd_registry.plugins import lm_eval as task_metrics
 from twmd_registry.plugins.lm_eval import corpus_score, references_in
@@ -32,6 +31,7 @@ from twmd_registry.plugins.lm_eval import corpus_score, references_in
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
 TRANSLATION, SUMMARY = re.findall(r"^```yaml\n(task: .*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
 ROWS = [json.loads(line) for line in re.findall(r"^({.*})$", PAGE, flags=re.MULTILINE)]
+RunTask: TypeAlias = Callable[..., dict[str, Any]]
 OUTPUTS = ["the dog barked all night", "the ferry was cancelled because of fog", "a new library opens"]
 
 
@@ -43,13 +43,13 @@ class Echo(DummyLM):  # type: ignore[misc]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+def run_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunTask:
     """Return a function that runs a task, given as YAML, over rows of the page."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISABLE_MULTIPROC", "1")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
-    def run_task(text: str, **settings: Any) -> dict[str, Any]:
+    def call(text: str, **settings: Any) -> dict[str, Any]:
         task = yaml.load(re.sub("!function ", "", text), yaml.SafeLoader)
         file = task["dataset_kwargs"]["data_files"]["test"]
         rows = [row for row in ROWS if ("german" in row) == (file == "translations.jsonl")]
@@ -60,28 +60,17 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[s
         results: dict[str, Any] = found["results"][task["task"]]
         return results | {"rows": rows, "samples": found["samples"][task["task"]]}
 
-    return run_task
-
-
-def command_line_score(
-    predictions: Sequence[str], references: Sequence[str], folder: Path, capsys: pytest.CaptureFixture[str]
-) -> float:
-    for name, lines in (("ref", references), ("out", predictions)):
-        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    capsys.readouterr()
-    assert main(["score", str(folder / "ref.txt"), "-i", str(folder / "out.txt"), "--format", "json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
-    return float(row["score"])
+    return call
 
 
 def test_task_of_the_page_gives_the_command_lines_score_stderr_and_signature(
-    run: Callable[..., dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run_task: RunTask, command_line: Callable[[list[str], list[str]], dict[str, Any]]
 ) -> None:
-    found = run(TRANSLATION)
+    found = run_task(TRANSLATION)
     references = [row["english"] for row in found["rows"]]
     predictions = OUTPUTS[: len(references)]
     expected = twmd_registry.score(predictions, references)
-    assert found["twmd,none"] == pytest.approx(command_line_score(predictions, references, tmp_path, capsys), abs=1e-6)
+    assert found["twmd,none"] == pytest.approx(command_line(predictions, references)["score"], abs=1e-6)
     assert found["twmd_signature,none"] == str(expected.signature)
     spread = sum((value - expected.score) ** 2 for value in expected.scores) ** 0.5 / len(references)
     assert found["twmd_stderr,none"] == pytest.approx(spread, rel=0.15)
@@ -92,9 +81,9 @@ def test_task_of_the_page_gives_the_command_lines_score_stderr_and_signature(
 
 
 def test_task_of_the_page_with_several_references_scores_against_all_of_them(
-    run: Callable[..., dict[str, Any]],
+    run_task: RunTask,
 ) -> None:
-    found = run(SUMMARY)
+    found = run_task(SUMMARY)
     references = [row["references"] for row in found["rows"]]
     expected = twmd_registry.score(OUTPUTS[: len(references)], references)
     assert {len(texts) for texts in references} > {1}
@@ -103,7 +92,7 @@ def test_task_of_the_page_with_several_references_scores_against_all_of_them(
 
 
 def test_all_pairs_are_scored_in_one_call_with_the_keys_of_the_task(
-    run: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    run_task: RunTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
 
@@ -112,29 +101,38 @@ def test_all_pairs_are_scored_in_one_call_with_the_keys_of_the_task(
         return twmd_registry.score(*arguments, **keys)
 
     monkeypatch.setattr(task_metrics, "score", counted)
-    found = run(TRANSLATION.replace("- metric: twmd\n", "- metric: trwmd\n    temperature: 0.5\n"))
+    found = run_task(TRANSLATION.replace("- metric: twmd\n", "- metric: trwmd\n    temperature: 0.5\n"))
     assert calls == [(len(found["rows"]), {"temperature": 0.5})]
     assert "temperature:0.5" in found["trwmd_signature,none"]
 
 
-def test_several_targets_without_process_results_are_refused(run: Callable[..., dict[str, Any]]) -> None:
-    with pytest.raises(InputError, match="0 or 1 of a score against several targets: set process_results"):
-        run(re.sub("process_results: .*\n", "", SUMMARY).replace("{{references[0]}}", "{{references}}"))
+LISTED = "process_results gives: '- metric: twmd' and 'twmd_signature'"
+FROM_COLUMN = "process_results: !function twmd_registry.plugins.lm_eval.references\nmetric_list:"
 
 
-@pytest.mark.parametrize("missing", ["  - metric: twmd_signature\n", "  - metric: twmd\n"])
-def test_metric_and_signature_that_process_results_gives_must_be_listed(
-    run: Callable[..., dict[str, Any]], missing: str
-) -> None:
-    with pytest.raises(InputError, match="process_results gives: '- metric: twmd' and 'twmd_signature'"):
-        run(SUMMARY.replace(missing, ""))
-
-
-def test_metric_loaded_from_evaluate_by_lm_eval_is_refused_with_the_import_it_needs(
-    run: Callable[..., dict[str, Any]],
-) -> None:
-    with pytest.raises(InputError, match="import twmd_registry.plugins.lm_eval before"):
-        run(TRANSLATION.replace("- metric: twmd\n", "- metric: twmd\n    hf_evaluate: true\n"))
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        (
+            re.sub("process_results: .*\n", "", SUMMARY).replace("{{references[0]}}", "{{references}}"),
+            "0 or 1 of a score against several targets: set process_results",
+        ),
+        (SUMMARY.replace("  - metric: twmd_signature\n", ""), LISTED),
+        (SUMMARY.replace("  - metric: twmd\n", ""), LISTED),
+        (
+            TRANSLATION.replace("- metric: twmd\n", "- metric: twmd\n    hf_evaluate: true\n"),
+            "import twmd_registry.plugins.lm_eval before",
+        ),
+        (
+            TRANSLATION.replace("metric_list:", FROM_COLUMN),
+            "no column 'references' to take references from; there are german, english",
+        ),
+    ],
+    ids=["several targets", "no signature", "no metric", "evaluate's metric", "no column"],
+)
+def test_task_that_would_be_scored_wrongly_is_refused_with_the_remedy(run_task: RunTask, task: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        run_task(task)
     assert evaluate.load("twmd").compute(predictions=["a"], references=["a"])["twmd"] == pytest.approx(1)
 
 
@@ -156,17 +154,6 @@ simple_evaluate("dummy", tasks=["german_to_english"], task_manager=manager)
     )
     assert done.returncode == 1
     assert "InputError: lm_eval calls metrics of evaluate pair by pair" in done.stderr.splitlines()[-1]
-
-
-def test_data_without_the_column_of_references_are_refused_with_the_columns_they_have(
-    run: Callable[..., dict[str, Any]],
-) -> None:
-    with pytest.raises(InputError, match="no column 'references' to take references from; there are german, english"):
-        run(
-            TRANSLATION.replace(
-                "metric_list:", "process_results: !function twmd_registry.plugins.lm_eval.references\nmetric_list:"
-            )
-        )
 
 
 def test_keys_of_references_in_reach_the_scores(texts: Texts) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 import twmd_registry
 from tests.conftest import Texts
-from twmd_registry.cli import main
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
 RECIPES = {
@@ -30,22 +29,6 @@ def needs(package: str) -> pytest.MarkDecorator:
     """Skip where a package is not installed; where it is and cannot be imported, the test fails."""
     missing = importlib.util.find_spec(package) is None
     return pytest.mark.skipif(missing, reason=f"its pins conflict with others: make faces installs {package}")
-
-
-@pytest.fixture
-def command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Expected:
-    """Return what ``twmd score`` gives for texts of a line each."""
-
-    def score(predictions: list[str], references: list[str]) -> dict[str, Any]:
-        for name, lines in (("ref", references), ("out", predictions)):
-            (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        capsys.readouterr()
-        words = ["score", str(tmp_path / "ref.txt"), "-i", str(tmp_path / "out.txt"), "-sl", "--format", "json"]
-        assert main(words) == 0
-        (row,) = json.loads(capsys.readouterr().out)
-        return dict(row)
-
-    return score
 
 
 @pytest.mark.parametrize("name", ["deepeval", "lighteval", "mbrs"])

@@ -13,7 +13,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
@@ -25,7 +25,7 @@ pytest.importorskip("mcp")
 pytest.importorskip("prometheus_client")
 
 import twmd_registry
-from tests.conftest import Texts
+from tests.conftest import Run, Texts
 from tests.processes import PATIENCE
 from tests.serve.serving import (
     JSON,
@@ -38,7 +38,6 @@ from tests.serve.serving import (
     serving_thread,
     wait_until,
 )
-from twmd_registry.cli import main
 from twmd_registry.engine.batching import score_together
 from twmd_registry.serve.service import Limits, Service
 
@@ -88,13 +87,9 @@ def request_of(body: bytes, path: str = "/score") -> bytes:
 
 class TestScores:
     def test_sixty_four_clients_at_once_get_the_scores_of_the_command_line(
-        self, served: ServingProcess, texts: Texts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, served: ServingProcess, texts: Texts, command_line: Callable[..., dict[str, Any]]
     ) -> None:
-        for name, lines in (("ref.txt", texts.references), ("system.txt", texts.predictions)):
-            (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-        words = ["score", str(tmp_path / "ref.txt"), "-i", str(tmp_path / "system.txt"), "-sl", "--format", "json"]
-        assert main(words) == 0
-        (metric,) = json.loads(capsys.readouterr().out)
+        metric = command_line(*texts)
         expected = metric["scores"]
         before = count_passes(served.port)
         with ThreadPoolExecutor(64) as pool:
@@ -119,13 +114,10 @@ class TestScores:
             own = twmd_registry.score(body["predictions"], body["references"], "twmd", centering="corpus")
             assert answer.body["scores"] == pytest.approx(own.scores, abs=1e-6)
 
-    def test_alignment_is_that_of_the_command_line(
-        self, served: ServingProcess, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        status = main(["align", "twmd", "it rains", "it is raining", "--format", "json"])
+    def test_alignment_is_that_of_the_command_line(self, served: ServingProcess, run: Run) -> None:
+        expected = json.loads(run("align twmd 'it rains' 'it is raining' --format json")[1])
         answer = ask(served.port, "/align", {"prediction": "it rains", "reference": "it is raining"})
-        expected = json.loads(capsys.readouterr().out)
-        assert (status, answer.status) == (0, 200)
+        assert answer.status == 200
         assert answer.body["signature"] == expected["signature"]
         assert answer.body["score"] == pytest.approx(expected["score"], abs=1e-6)
         for side, links in expected["sides"].items():
