@@ -4,36 +4,38 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Run
 from tests.judgments.test_span_files import rating, table
-from twmd_registry.cli import main
 from twmd_registry.engine.error_spans import SPANS
 
 REFERENCE, PREDICTION = "It rained all day in the old town.", "It rained all night in the old town."
+ALIGN = f"align twmd -q {shlex.join([PREDICTION, REFERENCE])}"
+SCORE = "spans twmd ref.txt -i out.txt -q"
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> list[str]:
-    (tmp_path / "ref.txt").write_text(f"{REFERENCE}\nNobody came.\n", encoding="utf-8")
-    (tmp_path / "out.txt").write_text(f"{PREDICTION}\nNobody came.\n", encoding="utf-8")
-    return ["spans", "twmd", str(tmp_path / "ref.txt"), "-i", str(tmp_path / "out.txt"), "-q"]
+def files(folder: Path) -> None:
+    """Fill a working folder with a reference, a prediction, and ratings of two segments."""
+    for name, text in (("ref", REFERENCE), ("out", PREDICTION)):
+        (folder / f"{name}.txt").write_text(f"{text}\nNobody came.\n", encoding="utf-8")
+    (folder / "mqm.tsv").write_text(table(rating("a", "<v>x</v>"), rating("ref", "y")), encoding="utf-8")
 
 
-def test_spans_are_listed_with_what_marked_them(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(files) == 0
-    printed = capsys.readouterr().out
-    assert "night" in printed
-    assert "|version:" in printed.splitlines()[-1]
-    assert " spans:" in printed.splitlines()[-1]
+def test_spans_are_listed_with_what_marked_them(files: None, run: Run) -> None:
+    status, printed, _ = run(SCORE)
+    assert (status, "night" in printed) == (0, True)
+    assert re.search(r"\|version:\S* spans:", printed.splitlines()[-1])
 
 
 @pytest.mark.parametrize("form", ["json", "mqm", "esa", "contentquo"])
-def test_spans_are_written_in_every_form(form: str, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*files, "--format", form]) == 0
-    printed = capsys.readouterr().out
+def test_spans_are_written_in_every_form(form: str, files: None, run: Run) -> None:
+    status, printed, _ = run(f"{SCORE} --format {form}")
+    assert status == 0
     if form == "mqm":
         rows = [line.split("\t") for line in printed.splitlines()]
         assert rows[1][6] == PREDICTION.replace("night", "<v>night</v>")
@@ -49,69 +51,51 @@ def test_spans_are_written_in_every_form(form: str, files: list[str], capsys: py
 
 
 def test_metric_without_thresholds_is_refused_before_anything_is_scored(
-    files: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    files: None, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("twmd_registry.engine.scorer.Scorer.score", None)
-    assert main([*files, "--set", "temperature=0.3"]) == 2
-    assert "fit them by 'twmd fit-spans'" in capsys.readouterr().err
+    status, _, err = run(f"{SCORE} --set temperature=0.3")
+    assert (status, "fit them by 'twmd fit-spans'" in err) == (2, True)
 
 
 @pytest.mark.parametrize("key", ["align=sentences", "against=source", "against=both"])
-@pytest.mark.parametrize(
-    "command", ["spans twmd x.txt -i x.txt", "fit-spans twmd --data x.txt", "align twmd a b --spans"]
-)
-def test_settings_that_have_no_spans_are_named(
-    command: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("x.txt").write_text("it rains\n", encoding="utf-8")
-    assert main([*command.split(), "--set", key, "-q"]) == 2
-    assert f"error spans are words that the reference does not say, and {key}" in capsys.readouterr().err
+@pytest.mark.parametrize("command", [SCORE, "fit-spans twmd --data mqm.tsv", f"{ALIGN} --spans"])
+def test_settings_that_have_no_spans_are_named(command: str, key: str, files: None, run: Run) -> None:
+    status, _, err = run(f"{command} --set {key}")
+    assert status == 2
+    assert f"error spans are words that the reference does not say, and {key}" in err
 
 
-def test_align_shows_the_alignment_with_a_source(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["align", "twmd", PREDICTION, REFERENCE, "--set", "against=source", "-q"]) == 0
-    assert "|against:source|" in capsys.readouterr().out
+def test_align_shows_the_alignment_with_a_source(run: Run) -> None:
+    status, printed, _ = run(f"{ALIGN} --set against=source")
+    assert (status, "|against:source|" in printed) == (0, True)
 
 
-def test_align_shows_spans_if_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["align", "twmd", PREDICTION, REFERENCE, "-q"]
-    assert main([*command, "--spans"]) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("night") and "minor" in line]
-    assert re.fullmatch(r"night +14 +19 +minor +0\.\d{3}", line)
-    assert main([*command, "--spans", "--format", "json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
+def test_align_shows_spans_if_asked(run: Run) -> None:
+    lines = run(f"{ALIGN} --spans")[1].splitlines()
+    assert len([line for line in lines if re.fullmatch(r"night +14 +19 +minor +0\.\d{3}", line)]) == 1
+    shown = json.loads(run(f"{ALIGN} --spans --format json")[1])
     assert [span["text"] for span in shown["hypothesis"]["spans"]] == ["night"]
-    assert main([*command, "--format", "json"]) == 0
-    assert "hypothesis" not in json.loads(capsys.readouterr().out)
+    assert "hypothesis" not in json.loads(run(f"{ALIGN} --format json")[1])
 
 
-def test_fitted_thresholds_are_the_ones_that_are_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+def test_fitted_thresholds_are_the_ones_that_are_used(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(folder / "home"))
     rows = []
     for seg, (end, wrong) in enumerate([("day", "night"), ("week", "month"), ("year", "hour")]):
-        target = f"It rained all <v>{wrong}</v> in the old town."
-        rows.append(("a", f"doc{seg}", "1", str(seg), "r", "source", target, "Accuracy", "Major"))
-        rows.append(("ref", f"doc{seg}", "1", str(seg), "r", "source", f"It rained all {end} in the old town.", "", "No-error"))  # fmt: skip
-    (tmp_path / "mqm.tsv").write_text(table(*rows), encoding="utf-8")
-    command = ["fit-spans", "twmd", "--data", str(tmp_path / "mqm.tsv"), "--set", "temperature=0.2", "-q"]
-    assert main([*command, "--held-out", "mqm:doc2", "--format", "json"]) == 0
-    measured = json.loads(capsys.readouterr().out)
-    assert [(row["documents"], row["segments"]) for row in measured] == [
-        ("fitted on", 2),
-        ("fitted on", 2),
-        ("fitted on", 0),
-        ("held out", 1),
-        ("held out", 1),
-        ("held out", 0),
-    ]
-    assert {row["F1"] for row in measured if row["documents"] == "fitted on" and row["segments"]} == {"100.0"}
-    (file,) = (tmp_path / "home" / SPANS.folder).iterdir()
+        for system, words, *error in (("a", f"<v>{wrong}</v>", "Accuracy", "Major"), ("ref", end, "", "No-error")):
+            target = f"It rained all {words} in the old town."
+            rows.append((system, f"doc{seg}", "1", str(seg), "r", "source", target, *error))
+    (folder / "mqm.tsv").write_text(table(*rows), encoding="utf-8")
+    line = "fit-spans twmd --data mqm.tsv --set temperature=0.2 -q --held-out mqm:doc2 --format json"
+    measured = json.loads(run(line)[1])
+    found = [(row["documents"], row["segments"]) for row in measured]
+    assert found == [*(("fitted on", n) for n in (2, 2, 0)), *(("held out", n) for n in (1, 1, 0))]
+    assert {row["F1"] for row in measured[:2]} == {"100.0"}
+    (file,) = (folder / "home" / SPANS.folder).iterdir()
     assert json.loads(file.read_text())["data"] == ["mqm:doc0", "mqm:doc1"]
-    assert main(["align", "twmd", PREDICTION, REFERENCE, "--spans", "--set", "temperature=0.2", "-q"]) == 0
-    assert "night" in capsys.readouterr().out.partition("error spans of the hypothesis:")[2]
+    status, printed, _ = run(f"{ALIGN} --spans --set temperature=0.2")
+    assert (status, "night" in printed.partition("error spans of the hypothesis:")[2]) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -123,10 +107,6 @@ def test_fitted_thresholds_are_the_ones_that_are_used(
         ("stsscore --data mqm.tsv", "stsscore aligns no words, and has no error spans"),
     ],
 )
-def test_what_cannot_be_fitted_is_refused(
-    line: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("mqm.tsv").write_text(table(rating("a", "<v>x</v>"), rating("ref", "y")), encoding="utf-8")
-    assert main(["fit-spans", *line.split()]) == 2
-    assert message in capsys.readouterr().err
+def test_what_cannot_be_fitted_is_refused(line: str, message: str, files: None, run: Run) -> None:
+    status, _, err = run(f"fit-spans {line}")
+    assert (status, message in err) == (2, True)
