@@ -37,11 +37,11 @@ import torch
 
 
 
-def toy(s, x, y, how):
-    return torch.where(x.mask[:, :, None] & y.mask[:, None, :], s, 2.0).amin(dim=(1, 2)) - how.toughness
+def toy(s, x, y, spec):
+    return torch.where(x.mask[:, :, None] & y.mask[:, None, :], s, 2.0).amin(dim=(1, 2)) - (spec.toughness or 1.0)
 
 
-def toy_plan(s, x, y, how):
+def toy_plan(s, x, y, spec):
     return torch.zeros_like(s)
 """,
     "metrics/toy/toy.py": """
@@ -67,14 +67,6 @@ EDITS = {
             '        "tg", "what the toy subtracts", "a number from 1e-6 to 1e6", _scale, neutral=1.0\n    )\n'
             "    temperature: float | None = _key("
         ),
-    ),
-    "twmd_registry/tensors.py": (
-        "    iterations: int | None = 1\n",
-        "    iterations: int | None = 1\n    toughness: float = 1.0\n",
-    ),
-    "twmd_registry/engine/pipeline.py": (
-        "    return AlignmentSettings(\n",
-        "    return AlignmentSettings(\n        toughness=spec.toughness or 1.0,\n",
     ),
 }
 """By file, what is written in place of what."""

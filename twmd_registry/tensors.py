@@ -14,8 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.registry.names import Distance, Objective, Transform
-
 EPSILON = torch.finfo(torch.float32).eps
 """Relative rounding error of float32."""
 ZERO_TOLERANCE = 8
@@ -91,24 +89,6 @@ class PaddedTokens(NamedTuple):
     def mean(self, x: Tensor) -> Tensor:
         """Return the weighted mean over the tokens; (B, N) to (B,)."""
         return torch.where(self.weights > 0, x * self.weights, 0.0).sum(1) / self.weights.sum(1)
-
-
-class AlignmentSettings(NamedTuple):
-    """Settings of a plan and of C; every aligner reads those that it uses.
-
-    Attributes:
-        temperature: T > 0; small T is greedy, large T is uniform.
-        iterations: Sinkhorn sweeps; None runs to the fixed point.
-        objective: ``expected`` for <pi, S>, ``entropic`` for the tempered objective itself.
-        distance: The cost of moving a token (exact transport).
-        transform: How the cost of the best plan becomes a score (exact transport).
-    """
-
-    temperature: float = 1.0
-    iterations: int | None = 1
-    objective: Objective = "expected"
-    distance: Distance = "similarity"
-    transform: Transform = "linear"
 
 
 LEFT_OUT = 3

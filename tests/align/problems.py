@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from twmd_registry.align import ALIGNERS, align, similarities
-from twmd_registry.registry.names import MetricName
-from twmd_registry.tensors import AlignmentSettings, PaddedTokens, TokenVectors, pad
+from twmd_registry.registry.names import CONVERGED, MetricName, Objective
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.tensors import PaddedTokens, TokenVectors, pad
 
 SIZES = [(1, 1), (1, 6), (5, 1), (3, 3), (4, 9), (12, 7), (8, 8)]
 QUICK = settings(max_examples=25, derandomize=True)
@@ -27,13 +28,20 @@ this kind is named here, and nowhere else.
 """
 
 
-def different(settings: Iterable[AlignmentSettings]) -> list[tuple[MetricName, AlignmentSettings]]:
+def tempered(temperature: float = 1.0, iterations: int | None = 1, objective: Objective = "expected") -> MetricSpec:
+    """Return what aligners read of a specification; None sweeps for the fixed point."""
+    return MetricSpec(
+        metric=MetricName.TWMD, temperature=temperature, iterations=iterations or CONVERGED, objective=objective
+    )
+
+
+def different(settings: Iterable[MetricSpec]) -> list[tuple[MetricName, MetricSpec]]:
     """Return every metric with the settings that make a difference to it."""
-    found = dict[tuple[object, ...], tuple[MetricName, AlignmentSettings]]()
+    found = dict[tuple[object, ...], tuple[MetricName, MetricSpec]]()
     for metric in ALIGNERS:
         for how in settings:
-            used = {MetricName.TWMD: how, MetricName.TRWMD: how._replace(iterations=1)}.get(metric)
-            found.setdefault((metric, used), (metric, how))
+            used = {MetricName.TWMD: how, MetricName.TRWMD: how.replace(iterations=1)}.get(metric)
+            found.setdefault((metric, used), (metric, how.replace(metric=metric)))
     return list(found.values())
 
 
@@ -89,9 +97,9 @@ def evenly(mask: Tensor) -> PaddedTokens:
     return PaddedTokens(mask, mask.to(torch.float32))
 
 
-def both(metric: MetricName, p: Problem, tempering: AlignmentSettings) -> tuple[Tensor, Tensor]:
+def both(metric: MetricName, p: Problem, tempering: MetricSpec) -> tuple[Tensor, Tensor]:
     """C of every pair, hypothesis side and reference side; each of shape (B,)."""
-    return align(metric, similarities(p.x, p.y), p.x, p.y, tempering)
+    return align(similarities(p.x, p.y), p.x, p.y, tempering.replace(metric=metric))
 
 
 counts = st.integers(1, 9)

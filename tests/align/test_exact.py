@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from tests.align.problems import pair, problem
+from tests.align.problems import pair, problem, tempered
 from twmd_registry import scorer
 from twmd_registry.align import similarities
 from twmd_registry.align.exact import exact
 from twmd_registry.engine.scorer import score_all
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import Transform
-from twmd_registry.tensors import AlignmentSettings
 
 
 @pytest.mark.filterwarnings("ignore:numItermax reached")
@@ -24,7 +23,7 @@ def test_solver_that_stops_early_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(exact.__globals__, "MAX_ITERATIONS", 1)
     p = pair(9, 8)
     with pytest.warns(TwmdWarning, match="exact transport of 9 x 8 tokens stopped early"):
-        exact(*p, AlignmentSettings())
+        exact(*p, tempered())
 
 
 def test_plan_is_sought_once_whatever_its_cost_is_turned_into(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +49,7 @@ def test_scores_do_not_depend_on_the_number_of_threads() -> None:
     try:
         for number in (1, 2, 8):
             torch.set_num_threads(number)
-            found.append(exact(s, hyp, ref, AlignmentSettings()))
+            found.append(exact(s, hyp, ref, tempered()))
     finally:
         torch.set_num_threads(threads)
     assert torch.equal(found[0], found[1])

@@ -11,14 +11,15 @@ import torch
 from hypothesis import given
 
 import twmd_registry
-from tests.align.problems import QUICK, SIZES, SUMS, different, ragged, seeds
+from tests.align.problems import QUICK, SIZES, SUMS, different, ragged, seeds, tempered
 from tests.align.test_weights import Text, block, drawn
 from tests.oracles import movers
 from twmd_registry.align import ALIGNERS, PLANS, align, plans, similarities
 from twmd_registry.registry.names import Distance, MetricName, Transform
-from twmd_registry.tensors import AlignmentSettings, PaddedTokens
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.tensors import PaddedTokens
 
-WAYS = [AlignmentSettings(t, i) for t in (0.05, 1.0) for i in (1, 3, None)]
+WAYS = [tempered(t, i) for t in (0.05, 1.0) for i in (1, 3, None)]
 BALANCED = {MetricName.SBERT, MetricName.MOVERSCORE}
 COMBINATIONS = list(itertools.product(get_args(Distance), get_args(Transform)))
 CLOSE = 1e-6
@@ -51,11 +52,11 @@ def test_every_aligner_has_a_plan() -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("metric", "how"), different(WAYS))
 def test_plan_has_a_cell_for_every_two_tokens_and_nothing_for_padding(
-    metric: MetricName, how: AlignmentSettings, weighted: bool
+    metric: MetricName, how: MetricSpec, weighted: bool
 ) -> None:
     x, y = sides(SIZES, weighted=weighted)
     s = similarities(x, y)
-    for plan in plans(metric, s, x, y, how):
+    for plan in plans(s, x, y, how):
         assert plan.shape == s.shape
         assert float(plan[~(x.mask[:, :, None] & y.mask[:, None, :])].abs().max()) == 0
         assert metric in SUMS or float(plan.min()) >= 0
@@ -63,9 +64,9 @@ def test_plan_has_a_cell_for_every_two_tokens_and_nothing_for_padding(
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("metric", "how"), [case for case in different(WAYS) if case[0] not in SUMS])
-def test_plan_carries_every_tokens_share(metric: MetricName, how: AlignmentSettings, weighted: bool) -> None:
+def test_plan_carries_every_tokens_share(metric: MetricName, how: MetricSpec, weighted: bool) -> None:
     x, y = sides(SIZES, weighted=weighted)
-    precision, recall = (plan.numpy() for plan in plans(metric, similarities(x, y), x, y, how))
+    precision, recall = (plan.numpy() for plan in plans(similarities(x, y), x, y, how))
     for b in range(len(SIZES)):
         np.testing.assert_allclose(precision[b].sum(1), shares(x, b), atol=CLOSE)
         np.testing.assert_allclose(recall[b].sum(0), shares(y, b), atol=CLOSE)
@@ -77,7 +78,7 @@ def test_plan_carries_every_tokens_share(metric: MetricName, how: AlignmentSetti
 @pytest.mark.parametrize("temperature", [0.05, 1.0])
 def test_converged_plan_carries_the_shares_of_both_sides(weighted: bool, temperature: float) -> None:
     x, y = sides(SIZES, weighted=weighted)
-    for side in plans(MetricName.TWMD, similarities(x, y), x, y, AlignmentSettings(temperature, None)):
+    for side in plans(similarities(x, y), x, y, tempered(temperature, None)):
         plan = side.numpy()
         for b in range(len(SIZES)):
             np.testing.assert_allclose(plan[b].sum(1), shares(x, b), atol=1e-5)
@@ -86,10 +87,10 @@ def test_converged_plan_carries_the_shares_of_both_sides(weighted: bool, tempera
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("metric", "how"), different(WAYS))
-def test_plan_times_the_similarities_is_c(metric: MetricName, how: AlignmentSettings, weighted: bool) -> None:
+def test_plan_times_the_similarities_is_c(metric: MetricName, how: MetricSpec, weighted: bool) -> None:
     x, y = sides(SIZES, weighted=weighted, garbage=0.0)
     s = similarities(x, y)
-    for plan, wanted in zip(plans(metric, s, x, y, how), align(metric, s, x, y, how), strict=True):
+    for plan, wanted in zip(plans(s, x, y, how), align(s, x, y, how), strict=True):
         torch.testing.assert_close((plan * s).sum((1, 2)).to(torch.float64), wanted, atol=CLOSE, rtol=CLOSE)
 
 
@@ -97,7 +98,7 @@ def test_pooling_spreads_evenly_and_wordset_cka_weighs_each_similarity_by_itself
     x, y = sides(SIZES, weighted=True)
     s = similarities(x, y)
     pooled, kernel = (
-        plans(metric, s, x, y, AlignmentSettings())[0] for metric in (MetricName.SBERT, MetricName.WORDSET_CKA)
+        plans(s, x, y, tempered().replace(metric=metric))[0] for metric in (MetricName.SBERT, MetricName.WORDSET_CKA)
     )
     for b, (n, m) in enumerate(SIZES):
         np.testing.assert_allclose(pooled[b], np.outer(shares(x, b), shares(y, b)), atol=1e-12)
@@ -111,11 +112,11 @@ def test_tempered_plan_is_the_softmax_of_trwmd_and_the_first_sweeps_rows_of_twmd
     s, t = similarities(x, y), 0.2
     raw = y.weights[0].numpy() * np.exp(s[0].numpy() / t)
     wanted = shares(x, 0)[:, None] * raw / raw.sum(1, keepdims=True)
-    np.testing.assert_allclose(plans(MetricName.TRWMD, s, x, y, AlignmentSettings(t))[0][0], wanted, atol=1e-12)
+    np.testing.assert_allclose(plans(s, x, y, tempered(t).replace(metric=MetricName.TRWMD))[0][0], wanted, atol=1e-12)
     swept = x.weights[0].numpy()[:, None] * np.exp(s[0].numpy() / t)
     swept = swept / swept.sum(0) * y.weights[0].numpy()
     swept = swept / swept.sum(1, keepdims=True).clip(1e-300) * shares(x, 0)[:, None]
-    np.testing.assert_allclose(plans(MetricName.TWMD, s, x, y, AlignmentSettings(t, 1))[0][0], swept, atol=1e-12)
+    np.testing.assert_allclose(plans(s, x, y, tempered(t, 1))[0][0], swept, atol=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -125,8 +126,8 @@ def test_every_distance_and_transform_is_the_linear_programs(
 ) -> None:
     hyp, ref = drawn(SIZES, least=0)
     x, y = sides(SIZES, weighted=weighted)
-    how = AlignmentSettings(distance=distance, transform=transform)
-    found = align(MetricName.MOVERSCORE, similarities(x, y), x, y, how)[0]
+    how = MetricSpec(metric=MetricName.MOVERSCORE, distance=distance, transform=transform)
+    found = align(similarities(x, y), x, y, how)[0]
     for b in range(len(SIZES)):
         cost = movers.costs(hyp[b].vectors, ref[b].vectors, distance)
         emd = movers.emd(cost, weights_of(hyp[b], weighted=weighted), weights_of(ref[b], weighted=weighted))
@@ -139,10 +140,10 @@ def test_exact_plan_times_the_cost_is_the_emd(sizes: list[tuple[int, int]], seed
     hyp, ref = drawn(sizes, seed, least=0)
     x, y = sides(sizes, weighted=True, seed=seed)
     for distance, transform in COMBINATIONS:
-        how = AlignmentSettings(distance=distance, transform=transform)
+        how = MetricSpec(metric=MetricName.MOVERSCORE, distance=distance, transform=transform)
         s = similarities(x, y, distance)
-        plan = plans(MetricName.MOVERSCORE, s, x, y, how)[0]
-        found = align(MetricName.MOVERSCORE, s, x, y, how)[0]
+        plan = plans(s, x, y, how)[0]
+        found = align(s, x, y, how)[0]
         for b, (n, m) in enumerate(sizes):
             emd = float((plan[b, :n, :m].numpy() * movers.costs(hyp[b].vectors, ref[b].vectors, distance)).sum())
             assert float(found[b]) == pytest.approx(movers.score(emd, transform), abs=1e-9)
@@ -154,7 +155,9 @@ def test_gradients_of_every_distance_are_finite_even_where_vectors_are_identical
 ) -> None:
     x, _ = sides(SIZES, weighted=True)
     s = similarities(x, x, distance).clamp(max=1.0).requires_grad_()
-    found = ALIGNERS[MetricName.MOVERSCORE](s, x, x, AlignmentSettings(distance=distance, transform=transform))
+    found = ALIGNERS[MetricName.MOVERSCORE](
+        s, x, x, MetricSpec(metric=MetricName.MOVERSCORE, distance=distance, transform=transform)
+    )
     (slope,) = torch.autograd.grad(found.sum(), s)
     assert bool(torch.isfinite(slope).all())
 

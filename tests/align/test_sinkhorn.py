@@ -13,15 +13,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.align.problems import FEW, QUICK, Drawn, pair, pairs, temperatures
+from tests.align.problems import FEW, QUICK, Drawn, pair, pairs, temperatures, tempered
 from tests.oracles import family as oracle
 from twmd_registry.align.sinkhorn import TOLERANCE, sinkhorn
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import Objective
-from twmd_registry.tensors import AlignmentSettings
+from twmd_registry.registry.spec import MetricSpec
 
 
-def score(p: Drawn, tempering: AlignmentSettings) -> float:
+def score(p: Drawn, tempering: MetricSpec) -> float:
     return float(sinkhorn(*p, tempering))
 
 
@@ -29,7 +29,7 @@ def score(p: Drawn, tempering: AlignmentSettings) -> float:
 @given(pairs, temperatures, st.sampled_from([1, 2, 5, 20]), st.sampled_from(get_args(Objective)))
 def test_every_number_of_sweeps_is_its_formula(p: Drawn, temperature: float, sweeps: int, objective: Objective) -> None:
     wanted = oracle.sinkhorn(p.array, temperature, sweeps, entropic=objective == "entropic")
-    assert score(p, AlignmentSettings(temperature, sweeps, objective)) == pytest.approx(wanted, abs=1e-9)
+    assert score(p, tempered(temperature, sweeps, objective)) == pytest.approx(wanted, abs=1e-9)
 
 
 @FEW
@@ -41,22 +41,22 @@ def test_fixed_point_is_where_many_sweeps_lead(p: Drawn, temperature: float, obj
     wanted = float((plan * p.array).sum())
     if objective == "entropic":
         wanted -= temperature * float((plan * np.log(plan * len(plan))).sum())
-    assert score(p, AlignmentSettings(temperature, None, objective)) == pytest.approx(
+    assert score(p, tempered(temperature, None, objective)) == pytest.approx(
         wanted, abs=10 * TOLERANCE * max(1, temperature)
     )
 
 
 def test_fixed_point_keeps_the_dtype_it_was_given() -> None:
     p = pair(4, 6)
-    single = sinkhorn(p.s.float(), p.hyp, p.ref, AlignmentSettings(0.1, None))
+    single = sinkhorn(p.s.float(), p.hyp, p.ref, tempered(0.1, None))
     assert single.dtype == torch.float32
-    assert float(single) == pytest.approx(score(p, AlignmentSettings(0.1, None)), abs=1e-5)
+    assert float(single) == pytest.approx(score(p, tempered(0.1, None)), abs=1e-5)
 
 
 def test_reaching_the_fixed_point_is_silent() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert math.isfinite(score(pair(7, 5), AlignmentSettings(0.1, None)))
+        assert math.isfinite(score(pair(7, 5), tempered(0.1, None)))
 
 
 def test_not_reaching_it_is_announced_with_the_error_of_the_marginals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ def test_not_reaching_it_is_announced_with_the_error_of_the_marginals(monkeypatc
     monkeypatch.setitem(sinkhorn.__globals__, "WARM_SWEEPS", 0)
     p = pair(6, 9)
     with pytest.warns(TwmdWarning, match="did not converge") as caught:
-        found = score(p, AlignmentSettings(0.05, None))
+        found = score(p, tempered(0.05, None))
     # without a warm start the only sweep normalises the rows of exp(S/T)
     rows = np.exp(p.array / 0.05)
     plan = rows / rows.sum(1, keepdims=True) / 6

@@ -10,14 +10,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.align.problems import SIZES, SUMS, Problem, both, different
+from tests.align.problems import SIZES, SUMS, Problem, both, different, tempered
 from tests.oracles import family, movers
 from twmd_registry.align import ALIGNERS, similarities
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import MetricName, Objective
-from twmd_registry.tensors import AlignmentSettings, PaddedTokens, TokenVectors, pad
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.tensors import PaddedTokens, TokenVectors, pad
 
-HOW = [AlignmentSettings(t, i, o) for t in (0.05, 1.0) for i in (1, 3, None) for o in get_args(Objective)]
+HOW = [tempered(t, i, o) for t in (0.05, 1.0) for i in (1, 3, None) for o in get_args(Objective)]
 EXPECTED = [how for how in HOW if how.objective == "expected"]
 CONVERGED = 3e-5
 """Two ways to a fixed point end this close together: each stops with column sums within 1e-5."""
@@ -59,12 +60,12 @@ def drawn(sizes: list[tuple[int, int]], seed: int = 0, least: int = 1) -> tuple[
     return texts([n for n, _ in sizes], seed, least), texts([m for _, m in sizes], seed + 1, least)
 
 
-def c(metric: MetricName, x: PaddedTokens, y: PaddedTokens, how: AlignmentSettings) -> tuple[Tensor, Tensor]:
+def c(metric: MetricName, x: PaddedTokens, y: PaddedTokens, how: MetricSpec) -> tuple[Tensor, Tensor]:
     return both(metric, Problem(x, y, []), how)
 
 
-def near(how: AlignmentSettings, metric: MetricName) -> float:
-    return CONVERGED if how.iterations is None and metric is MetricName.TWMD else 1e-10
+def near(how: MetricSpec, metric: MetricName) -> float:
+    return CONVERGED if how.iterations == "converged" and metric is MetricName.TWMD else 1e-10
 
 
 def times(side: PaddedTokens, factor: float | Tensor) -> PaddedTokens:
@@ -72,7 +73,7 @@ def times(side: PaddedTokens, factor: float | Tensor) -> PaddedTokens:
 
 
 @pytest.mark.parametrize(("metric", "how"), different(HOW))
-def test_token_of_weight_k_counts_as_k_copies_of_it(metric: MetricName, how: AlignmentSettings) -> None:
+def test_token_of_weight_k_counts_as_k_copies_of_it(metric: MetricName, how: MetricSpec) -> None:
     x, y = drawn(SIZES)
     weighed = c(metric, block(x), block(y), how)
     written = c(metric, block(x, written_out=True), block(y, written_out=True), how)
@@ -80,9 +81,7 @@ def test_token_of_weight_k_counts_as_k_copies_of_it(metric: MetricName, how: Ali
 
 
 @pytest.mark.parametrize(("metric", "how"), different(EXPECTED))
-def test_scaling_the_weights_of_a_side_scales_c_of_metrics_that_sum_only(
-    metric: MetricName, how: AlignmentSettings
-) -> None:
+def test_scaling_the_weights_of_a_side_scales_c_of_metrics_that_sum_only(metric: MetricName, how: MetricSpec) -> None:
     x, y = (block(side) for side in drawn(SIZES))
     factor = 2.5 * 0.4 * 3 if metric in SUMS else 1.0
     for one, other in zip(c(metric, times(x, 2.5 * 3), times(y, 0.4), how), c(metric, x, y, how), strict=True):
@@ -93,7 +92,7 @@ def test_scaling_the_weights_of_a_side_scales_c_of_metrics_that_sum_only(
 @pytest.mark.parametrize("metric", [MetricName.TRWMD, MetricName.TWMD])
 def test_k_times_as_many_partners_add_t_log_k_to_an_entropic_objective(metric: MetricName, temperature: float) -> None:
     x, y = (block(side) for side in drawn(SIZES))
-    how = AlignmentSettings(temperature, 2, "entropic")
+    how = tempered(temperature, 2, "entropic")
     more = c(metric, x, times(y, 3.0), how)[0] - c(metric, x, y, how)[0]
     torch.testing.assert_close(more, torch.full_like(more, temperature * np.log(3)), atol=1e-12, rtol=0)
 
@@ -101,7 +100,7 @@ def test_k_times_as_many_partners_add_t_log_k_to_an_entropic_objective(metric: M
 @pytest.mark.parametrize(
     ("metric", "how"), [case for case in different(HOW) if case[0] is not MetricName.BERTSCORE_CENTERED]
 )
-def test_token_of_weight_zero_is_absent(metric: MetricName, how: AlignmentSettings) -> None:
+def test_token_of_weight_zero_is_absent(metric: MetricName, how: MetricSpec) -> None:
     x, y = drawn(SIZES, least=0)
     assert any(0 in text.times for text in [*x, *y])
     without = [[Text(t.vectors[np.array(t.times) > 0], [k for k in t.times if k]) for t in side] for side in (x, y)]
@@ -111,7 +110,7 @@ def test_token_of_weight_zero_is_absent(metric: MetricName, how: AlignmentSettin
 
 def test_greedy_token_of_weight_zero_counts_for_nothing_but_may_be_chosen() -> None:
     x, y = drawn(SIZES, least=0)
-    precision, recall = c(MetricName.BERTSCORE_CENTERED, block(x), block(y), AlignmentSettings())
+    precision, recall = c(MetricName.BERTSCORE_CENTERED, block(x), block(y), tempered())
     for b, (hyp, ref) in enumerate(zip(x, y, strict=True)):
         s = hyp.vectors @ ref.vectors.T
         assert float(precision[b]) == pytest.approx(family.greedy(movers.copies(s, hyp.times)), abs=1e-12)
@@ -119,7 +118,7 @@ def test_greedy_token_of_weight_zero_counts_for_nothing_but_may_be_chosen() -> N
 
 
 @pytest.mark.parametrize(("metric", "how"), different(HOW))
-def test_padding_and_neighbours_change_nothing(metric: MetricName, how: AlignmentSettings) -> None:
+def test_padding_and_neighbours_change_nothing(metric: MetricName, how: MetricSpec) -> None:
     x, y = drawn(SIZES, least=0)
     together = c(metric, block(x, garbage=-77.0), block(y, garbage=1e3), how)
     for b in range(len(SIZES)):
@@ -129,13 +128,9 @@ def test_padding_and_neighbours_change_nothing(metric: MetricName, how: Alignmen
 
 @pytest.mark.parametrize(
     ("metric", "how"),
-    different(
-        AlignmentSettings(t, i, o) for t in (1e-3, 0.1, 100.0) for i in (1, 20, None) for o in get_args(Objective)
-    ),
+    different(tempered(t, i, o) for t in (1e-3, 0.1, 100.0) for i in (1, 20, None) for o in get_args(Objective)),
 )
-def test_gradients_are_finite_and_nothing_flows_where_nothing_is_carried(
-    metric: MetricName, how: AlignmentSettings
-) -> None:
+def test_gradients_are_finite_and_nothing_flows_where_nothing_is_carried(metric: MetricName, how: MetricSpec) -> None:
     x, y = (block(side, garbage=1e3) for side in drawn([(1, 1), (3, 3), (5, 4)], least=0))
     s = similarities(x, y).to(torch.float32).requires_grad_()
     hyp, ref = (PaddedTokens(side.mask, side.weights.float()) for side in (x, y))
@@ -156,5 +151,5 @@ def test_weighted_gradients_are_those_of_the_formula(metric: MetricName, objecti
     x, y = (block(side) for side in drawn([(3, 4), (2, 3)], seed=5))
     s = similarities(x, y).requires_grad_()
     assert torch.autograd.gradcheck(
-        lambda z: ALIGNERS[metric](z, x, y, AlignmentSettings(0.3, 2, objective)), (s,), eps=1e-7, atol=1e-5
+        lambda z: ALIGNERS[metric](z, x, y, tempered(0.3, 2, objective)), (s,), eps=1e-7, atol=1e-5
     )

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from tests.align.problems import evenly
+from tests.align.problems import evenly, tempered
 from twmd_registry.align import ALIGNERS
 from twmd_registry.align.sinkhorn import sinkhorn
 from twmd_registry.engine.pipeline import align_pairs
 from twmd_registry.engine.token_vectors import TokenItems, make_units, make_view
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.tensors import AlignmentSettings, EncodedTexts, TokenVectors
+from twmd_registry.tensors import EncodedTexts, TokenVectors
 
 LENGTHS = [3, 2, 4, 1]
 ITEMS = TokenItems(
@@ -69,7 +69,7 @@ def test_gradients_of_scores_equal_finite_differences(
 def test_gradients_of_a_cold_fixed_point_equal_finite_differences() -> None:
     s = torch.tensor([[[0.30, 0.26, 0.0], [0.28, 0.29, 0.0]]], dtype=torch.float64, requires_grad=True)
     hyp, ref = torch.tensor([[True, True]]), torch.tensor([[True, True, False]])
-    how = AlignmentSettings(0.02, None)
+    how = tempered(0.02, None)
     assert torch.autograd.gradcheck(lambda x: sinkhorn(x, evenly(hyp), evenly(ref), how), (s,), eps=1e-6, atol=1e-3)
 
 

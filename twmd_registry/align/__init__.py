@@ -3,7 +3,7 @@
 The alphabet of every file here: B pairs, N hypothesis tokens, M reference tokens.
 
 An aligner is written once, for the hypothesis side, as a function of ``S`` (B, N, M), the `PaddedTokens` of each side
-and `AlignmentSettings`; it returns C of shape (B,). The reference side is the same function of the transposed problem,
+and `MetricSpec`; it returns C of shape (B,). The reference side is the same function of the transposed problem,
 so that swapping two texts exchanges precision and recall by construction. Every text has at least one token. Aligners
 are pure and differentiable. Beside each is a function of the same arguments that returns its plan (B, N, M).
 """
@@ -19,9 +19,10 @@ from torch.nn.functional import normalize
 
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import Distance, MetricName
-from twmd_registry.tensors import AlignmentSettings, PaddedTokens
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.tensors import PaddedTokens
 
-Aligner = Callable[[Tensor, PaddedTokens, PaddedTokens, AlignmentSettings], Tensor]
+Aligner = Callable[[Tensor, PaddedTokens, PaddedTokens, MetricSpec], Tensor]
 
 ALIGNERS: dict[MetricName, Aligner] = {}
 """Aligner of each metric, hypothesis side; made from the metrics' declarations."""
@@ -35,7 +36,7 @@ SYMMETRIC = frozenset(metric for metric in ALIGNERS if not CATALOGUE[metric].two
 """Metrics whose C has one side only."""
 
 
-def similarities(x: PaddedTokens, y: PaddedTokens, distance: Distance = "similarity") -> Tensor:
+def similarities(x: PaddedTokens, y: PaddedTokens, distance: Distance | None = None) -> Tensor:
     """Return inner products of all hypothesis tokens with all reference tokens of each pair: S, shape (B, N, M).
 
     In float32, 1 - S of a vector with itself is off by 1e-7, and its square root by 3e-4: S is float64 for
@@ -46,24 +47,20 @@ def similarities(x: PaddedTokens, y: PaddedTokens, distance: Distance = "similar
     return torch.einsum("bnd,bmd->bnm", x.vectors, y.vectors)
 
 
-def align(
-    metric: MetricName, s: Tensor, x: PaddedTokens, y: PaddedTokens, settings: AlignmentSettings
-) -> tuple[Tensor, Tensor]:
+def align(s: Tensor, x: PaddedTokens, y: PaddedTokens, spec: MetricSpec) -> tuple[Tensor, Tensor]:
     """Return C(X, Y) from the hypothesis side and from the reference side, from S (B, N, M); each of shape (B,).
 
     Each side averages over its own tokens of positive weight and may choose any token of the other. For a symmetric
     metric both sides are the same tensor.
     """
-    hypothesis = ALIGNERS[metric](s, x, y, settings)
-    return hypothesis, hypothesis if metric in SYMMETRIC else ALIGNERS[metric](s.mT, y, x, settings)
+    hypothesis = ALIGNERS[spec.metric](s, x, y, spec)
+    return hypothesis, hypothesis if spec.metric in SYMMETRIC else ALIGNERS[spec.metric](s.mT, y, x, spec)
 
 
-def plans(
-    metric: MetricName, s: Tensor, x: PaddedTokens, y: PaddedTokens, settings: AlignmentSettings
-) -> tuple[Tensor, Tensor]:
+def plans(s: Tensor, x: PaddedTokens, y: PaddedTokens, spec: MetricSpec) -> tuple[Tensor, Tensor]:
     """Return the plans of both sides, each of shape (B, N, M): with S they give C (exact transport: with the cost)."""
-    hypothesis = PLANS[metric](s, x, y, settings)
-    return hypothesis, hypothesis if metric in SYMMETRIC else PLANS[metric](s.mT, y, x, settings).mT
+    hypothesis = PLANS[spec.metric](s, x, y, spec)
+    return hypothesis, hypothesis if spec.metric in SYMMETRIC else PLANS[spec.metric](s.mT, y, x, spec).mT
 
 
 def combine_sides(

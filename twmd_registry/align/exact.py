@@ -15,14 +15,15 @@ from torch import Tensor
 
 from twmd_registry.errors import warn
 from twmd_registry.registry.names import Distance
-from twmd_registry.tensors import AlignmentSettings, PaddedTokens
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.tensors import PaddedTokens
 
 MAX_ITERATIONS = 1_000_000
 MIN_SQUARED_DISTANCE = 1e-14
 """Squared distances below this are taken as 0: the gradient of the square root is infinite there."""
 
 
-def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
+def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Score the optimal plan: ``C = 1 - EMD`` or ``1 / (1 + EMD)``, ``EMD = min <pi, cost>``.
 
     The row and column sums of a plan are the tokens' shares: 1/N and 1/M, or their weights divided by the weights' sum
@@ -36,7 +37,7 @@ def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSe
         s: Similarities; shape (B, N, M).
         hyp: Hypothesis tokens.
         ref: Reference tokens.
-        settings: Distance and transform.
+        spec: Distance and transform.
 
     Returns:
         C, shape (B,). For unit vectors it is in [-1, 1] (``linear`` with ``similarity`` or ``euclidean``), [-3, 1]
@@ -45,16 +46,18 @@ def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSe
     Warns:
         TwmdWarning: The solver stopped early on some pair.
     """
-    gain = GAINS[settings.distance](s)  # (B, N, M)
-    plans = _plans(gain, hyp, ref, ZERO_COST_GAINS[settings.distance])
+    distance = spec.distance or "similarity"
+    gain = GAINS[distance](s)  # (B, N, M)
+    plans = _plans(gain, hyp, ref, ZERO_COST_GAINS[distance])
     best_gain = (plans.to(s) * torch.where(hyp.mask[:, :, None] & ref.mask[:, None, :], gain, 0.0)).sum((1, 2))
-    c = best_gain + (1 - ZERO_COST_GAINS[settings.distance])
-    return invert_cost(c) if settings.transform == "inverse" else c
+    c = best_gain + (1 - ZERO_COST_GAINS[distance])
+    return invert_cost(c) if spec.transform == "inverse" else c
 
 
-def exact_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
+def exact_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Return the optimal plan; shape (B, N, M)."""
-    return _plans(GAINS[settings.distance](s), hyp, ref, ZERO_COST_GAINS[settings.distance]).to(s)
+    distance = spec.distance or "similarity"
+    return _plans(GAINS[distance](s), hyp, ref, ZERO_COST_GAINS[distance]).to(s)
 
 
 GAINS: dict[Distance, Callable[[Tensor], Tensor]] = {

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from twmd_registry.tensors import MASKED, AlignmentSettings, PaddedTokens
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.tensors import MASKED, PaddedTokens
 
 
-def greedy(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
+def greedy(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Average each token's best similarity: ``C = mean_i max_j S_ij`` (BERTScore; TWMD paper, Eq. 3).
 
     With weights the mean is weighted (idf-weighted BERTScore, which is the hard mover distance of the MoverScore paper,
@@ -18,7 +19,7 @@ def greedy(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentS
         s: Similarities; shape (B, N, M).
         hyp: Hypothesis tokens.
         ref: Reference tokens.
-        settings: Not used.
+        spec: Not used.
 
     Returns:
         C in [-1, 1] for unit vectors, shape (B,).
@@ -27,7 +28,7 @@ def greedy(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentS
     return hyp.mean(best)
 
 
-def greedy_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
+def greedy_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Return all of a token's share to its best partner, the first of several; shape (B, N, M)."""
     best = s.masked_fill(~ref.mask[:, None, :], MASKED).argmax(2, keepdim=True)  # (B, N, 1)
     return torch.zeros_like(s).scatter(2, best, hyp.shares.to(s.dtype)[:, :, None])

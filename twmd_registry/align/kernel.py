@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from twmd_registry.tensors import AlignmentSettings, PaddedTokens
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.tensors import PaddedTokens
 
 
-def kernel(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
+def kernel(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Sum all squared similarities: ``C = sum_ij S_ij^2``; with weights, ``sum_ij a_i b_j S_ij^2``.
 
     After Eq. 1 this is the linear centered kernel alignment of the two word sets (Zhelezniak et al. 2019, with
@@ -18,7 +19,7 @@ def kernel(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentS
         s: Similarities; shape (B, N, M).
         hyp: Hypothesis tokens.
         ref: Reference tokens.
-        settings: Not used.
+        spec: Not used.
 
     Returns:
         C >= 0, shape (B,).
@@ -27,6 +28,6 @@ def kernel(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentS
     return torch.where(weights > 0, weights * s.square(), 0.0).sum((1, 2))
 
 
-def kernel_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
+def kernel_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Return ``a_i b_j S_ij``, the weight of each similarity, which gives C when summed with S; shape (B, N, M)."""
     return hyp.weights[:, :, None] * ref.weights[:, None, :] * s

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from twmd_registry.tensors import AlignmentSettings, PaddedTokens
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.tensors import PaddedTokens
 
 
-def pooled(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
+def pooled(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Average all similarities: ``C = mean_ij S_ij``, the inner product of the two mean vectors.
 
     After Eq. 1 this is the cosine of the mean vectors (TWMD paper, section 3, "Sentence-BERT"). Weights make weighted
@@ -17,7 +18,7 @@ def pooled(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentS
         s: Similarities; shape (B, N, M).
         hyp: Hypothesis tokens.
         ref: Reference tokens.
-        settings: Not used.
+        spec: Not used.
 
     Returns:
         C, shape (B,).
@@ -26,6 +27,6 @@ def pooled(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentS
     return hyp.mean(rows)
 
 
-def pooled_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
+def pooled_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Everything to everything: ``pi_ij = a_i b_j``; shape (B, N, M)."""
     return hyp.shares[:, :, None] * ref.shares[:, None, :]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from twmd_registry.tensors import AlignmentSettings, PaddedTokens, chunks, masked_log_softmax, masked_logsumexp
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.tensors import PaddedTokens, chunks, masked_log_softmax, masked_logsumexp
 
 
-def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
+def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Average each token's softmax-weighted similarity.
 
     ``expected``: ``C = mean_i sum_j softmax_j(S_ij / T) S_ij``, the TWMD authors' code. ``entropic``: ``C = mean_i T
@@ -19,24 +20,24 @@ def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: Alignment
         s: Similarities; shape (B, N, M).
         hyp: Hypothesis tokens.
         ref: Reference tokens.
-        settings: T and the objective.
+        spec: T and the objective.
 
     Returns:
         C, shape (B,).
     """
     present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]  # (B, N, M)
-    gains = []
+    gains, temperature = [], spec.temperature or 1.0
     for slab in chunks(s, dim=1):
-        logits, here = s[:, slab] / settings.temperature + ref.log_weights[:, None, :], present[:, slab]
-        if settings.objective == "entropic":
-            gains.append(settings.temperature * masked_logsumexp(logits, here, dim=2).squeeze(2))  # (B, N of the slab)
+        logits, here = s[:, slab] / temperature + ref.log_weights[:, None, :], present[:, slab]
+        if spec.objective == "entropic":
+            gains.append(temperature * masked_logsumexp(logits, here, dim=2).squeeze(2))  # (B, N of the slab)
         else:
             gains.append((masked_log_softmax(logits, here).exp() * torch.where(here, s[:, slab], 0.0)).sum(2))
     return hyp.mean(torch.cat(gains, dim=1))
 
 
-def relaxed_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
+def relaxed_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Return the transport plan: every token's mass, distributed over its partners by softmax; shape (B, N, M)."""
     present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]
-    logits = s / settings.temperature + ref.log_weights[:, None, :]
+    logits = s / (spec.temperature or 1.0) + ref.log_weights[:, None, :]
     return hyp.shares[:, :, None] * masked_log_softmax(logits, present).exp()

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from twmd_registry.errors import warn
-from twmd_registry.tensors import MASKED, AlignmentSettings, PaddedTokens, chunks, masked_log_softmax, masked_logsumexp
+from twmd_registry.registry.names import CONVERGED
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.tensors import MASKED, PaddedTokens, chunks, masked_log_softmax, masked_logsumexp
 
 TOLERANCE = 1e-5
 """A plan has converged when its column sums differ from the marginals by at most this in total."""
@@ -21,7 +23,7 @@ sweeps to the same fixed point.
 """
 
 
-def sinkhorn(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
+def sinkhorn(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Score the tempered transport plan (TWMD paper, Eq. 5 and 6).
 
     The plan starts as ``exp(+S/T)`` (the paper prints ``-S/T`` but maximises similarity). One sweep makes every
@@ -35,7 +37,7 @@ def sinkhorn(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: Alignmen
         s: Similarities; shape (B, N, M).
         hyp: Hypothesis tokens.
         ref: Reference tokens.
-        settings: T, the number of sweeps (None: to the fixed point, in float64) and the objective.
+        spec: T, the number of sweeps (``converged``: to the fixed point, in float64) and the objective.
 
     Returns:
         C, shape (B,), in the dtype of `s`.
@@ -43,32 +45,33 @@ def sinkhorn(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: Alignmen
     Warns:
         TwmdWarning: The fixed point was not reached; the message holds the marginal error.
     """
-    gains = []
-    for slab, present, log_plan in _log_plans(s, hyp, ref, settings):
+    gains, temperature = [], spec.temperature or 1.0
+    for slab, present, log_plan in _log_plans(s, hyp, ref, spec):
         gain = torch.where(present, s[:, slab], 0.0)  # (B, N of the slab, M)
-        if settings.objective == "entropic":
+        if spec.objective == "entropic":
             # A partner of weight w is w partners of weight 1, each with a share of 1 / w.
             log_cells = log_plan - ref.log_weights[:, None, :]
-            gain = torch.where(present, s[:, slab] - settings.temperature * log_cells, 0.0)
+            gain = torch.where(present, s[:, slab] - temperature * log_cells, 0.0)
         gains.append((log_plan.exp() * gain).sum(2))
     return hyp.mean(torch.cat(gains, dim=1))
 
 
-def sinkhorn_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings) -> Tensor:
+def sinkhorn_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Return the tempered plan; shape (B, N, M); its rows sum to the hypothesis tokens' shares."""
-    log_plan = torch.cat([log_plan for _, _, log_plan in _log_plans(s, hyp, ref, settings)], dim=1)
+    log_plan = torch.cat([log_plan for _, _, log_plan in _log_plans(s, hyp, ref, spec)], dim=1)
     return hyp.shares[:, :, None] * log_plan.exp()
 
 
 def _log_plans(
-    s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, settings: AlignmentSettings
+    s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
     """Yield slabs of hypothesis tokens with their cells that take part, and log p there, of which exp sums to one in
     every row; -inf in other cells.
     """
     present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]  # (B, N, M)
-    if settings.iterations is None:
-        log_plan = _fixed_point(s.to(torch.float64), hyp, ref, settings.temperature).to(s.dtype)
+    temperature = spec.temperature or 1.0
+    if spec.iterations == CONVERGED:
+        log_plan = _fixed_point(s.to(torch.float64), hyp, ref, temperature).to(s.dtype)
         yield slice(None), present, torch.where(present, log_plan, MASKED)
         return
     log_a, log_b = hyp.log_weights[:, :, None], ref.log_weights[:, None, :]
@@ -79,16 +82,16 @@ def _log_plans(
         parts = []
         for slab in chunks(s, dim=3 - dim):
             index = (slice(None), slab) if dim == 2 else (slice(None), slice(None), slab)
-            parts.append(-masked_logsumexp(s[index] / settings.temperature + other, present[index], dim=dim))
+            parts.append(-masked_logsumexp(s[index] / temperature + other, present[index], dim=dim))
         return torch.cat(parts, dim=3 - dim)
 
-    for sweep in range(settings.iterations):
+    for sweep in range(int(spec.iterations or 1)):
         if sweep:
             rows = balance(columns, dim=2)
         columns = balance(rows + log_a, dim=1) + log_b
     for slab in chunks(s, dim=1):  # the row step of the last sweep
         here = present[:, slab]
-        yield slab, here, masked_log_softmax(s[:, slab] / settings.temperature + columns, here)
+        yield slab, here, masked_log_softmax(s[:, slab] / temperature + columns, here)
 
 
 def _fixed_point(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, temperature: float) -> Tensor:

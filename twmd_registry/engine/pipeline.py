@@ -38,12 +38,10 @@ from twmd_registry.engine.token_vectors import (
 from twmd_registry.models.inference import exact_arithmetic, keep_exact
 from twmd_registry.progress import Progress
 from twmd_registry.registry.metrics import CATALOGUE
-from twmd_registry.registry.names import CONVERGED, MetricName
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import (
     EPSILON,
     ZERO_TOLERANCE,
-    AlignmentSettings,
     EncodedTexts,
     PaddedTokens,
     TextFlags,
@@ -326,12 +324,11 @@ def _align_items(
     x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in (hypothesis, reference))
     sizes = [int(units.lengths[item]) for item in (hypothesis, reference)]
     compared = [bool(side.weights.any()) for side in (x, y)]
-    how = make_alignment_settings(spec)
     keep_exact()
 
     def gains(a: PaddedTokens, b: PaddedTokens) -> tuple[Tensor, tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        block = similarities(a, b, how.distance)
-        both = plans(spec.metric, block, a, b, how)
+        block = similarities(a, b, spec.distance)
+        both = plans(block, a, b, spec)
         return block, both, ((both[0] * block).sum(2), (both[1] * block).sum(1))
 
     if all(compared):
@@ -379,6 +376,8 @@ BLOCK_CELLS = 1_000_000
 """Cells of S (pairs x hypothesis tokens x reference tokens) that are aligned at once."""
 BLOCK_NUMBERS = 8_000_000
 """Numbers in the padded vectors of a block."""
+AFTER_ALIGNMENT = ("transform", "normalize", "output", "multiref", "baseline")
+"""Keys that C does not depend on."""
 
 
 def align_pairs(
@@ -409,51 +408,37 @@ def align_pairs(
     either_empty, both_empty = (join(empty[items.hyp], empty[items.ref]) for join in (np.logical_or, np.logical_and))
     fixed = tokens.vectors.new_tensor(np.where(either_empty, both_empty, same)[unaligned])
     blocks, scores = [unaligned], [[fixed.expand(3, -1)] for _ in specs]
-    settings = [make_alignment_settings(spec) for spec in specs]
-    wanted = {(spec.metric, how) for spec, how in zip(specs, settings, strict=True) if spec.normalize}
-    self_scores = _self_scores(tokens, counts, wanted)
+    # One C serves all outputs and transforms of a metric.
+    aligned_by = [spec.replace(**dict.fromkeys(AFTER_ALIGNMENT)) for spec in specs]
+    normalised = [how for spec, how in zip(specs, aligned_by, strict=True) if spec.normalize]
+    self_scores = _self_scores(tokens, counts, dict.fromkeys(normalised))
     for block in _blocks(np.flatnonzero((n > 0) & (m > 0)), n, m, width):
         blocks.append(block)
         hyp, ref, same_here = (torch.from_numpy(side[block]).to(device) for side in (items.hyp, items.ref, same))
         x, y = pad(tokens, hyp), pad(tokens, ref)
         keep_exact()
         s = similarities(x, y)  # (B, N, M)
-        # One C serves all outputs and transforms of a metric.
-        sides_of: dict[tuple[MetricName, AlignmentSettings], tuple[Tensor, Tensor]] = {}
-        for k, (spec, how) in enumerate(zip(specs, settings, strict=True)):
-            key = spec.metric, how._replace(transform="linear")
-            if key not in sides_of:
-                s_of_distance = similarities(x, y, how.distance) if how.distance == "euclidean" else s
-                sides_of[key] = align(spec.metric, s_of_distance, x, y, key[1])
-            sides = sides_of[key]
-            if how.transform == "inverse":
+        sides_of: dict[MetricSpec, tuple[Tensor, Tensor]] = {}
+        for k, (spec, how) in enumerate(zip(specs, aligned_by, strict=True)):
+            if how not in sides_of:
+                s_of_distance = similarities(x, y, spec.distance) if spec.distance == "euclidean" else s
+                sides_of[how] = align(s_of_distance, x, y, how)
+            sides = sides_of[how]
+            if spec.transform == "inverse":
                 sides = invert_cost(sides[0]), invert_cost(sides[1])
-            c_self = self_scores.get((spec.metric, how)) if spec.normalize else None
+            c_self = self_scores.get(how) if spec.normalize else None
             scores[k].append(combine_sides(sides, None if c_self is None else (c_self[hyp], c_self[ref]), same_here))
     back = torch.from_numpy(np.argsort(np.concatenate(blocks))).to(device)  # (P,)
     vanished = np.logical_or.reduce([counts == 0, *((c_self <= 0).cpu().numpy() for c_self in self_scores.values())])
     return [torch.cat(parts, dim=1)[:, back] for parts in scores], vanished
 
 
-def make_alignment_settings(spec: MetricSpec) -> AlignmentSettings:
-    """Return the settings of an aligner; defaults for keys that the metric does not use."""
-    return AlignmentSettings(
-        temperature=spec.temperature or 1.0,
-        iterations=None if spec.iterations == CONVERGED else int(spec.iterations or 1),
-        objective=spec.objective or "expected",
-        distance=spec.distance or "similarity",
-        transform=spec.transform or "linear",
-    )
-
-
-def _self_scores(
-    tokens: TokenVectors, counts: np.ndarray, wanted: Iterable[tuple[MetricName, AlignmentSettings]]
-) -> dict[tuple[MetricName, AlignmentSettings], Tensor]:
+def _self_scores(tokens: TokenVectors, counts: np.ndarray, specs: Iterable[MetricSpec]) -> dict[MetricSpec, Tensor]:
     """Return C(X, X) of every item, shape (I,), for the metrics that divide by it.
 
     0 for an item without tokens, and where C(X, X) is only a rounding error (of S, or of vectors that cancel).
     """
-    own = {key: tokens.vectors.new_zeros(len(counts)) for key in wanted if CATALOGUE[key[0]].self_normalised}
+    own = {spec: tokens.vectors.new_zeros(len(counts)) for spec in specs if CATALOGUE[spec.metric].self_normalised}
     if not own:
         return own
     errors = tokens.rounding.new_zeros(len(counts)).scatter_reduce(0, tokens.owners, tokens.rounding, "amax")  # (I,)
@@ -464,8 +449,8 @@ def _self_scores(
         s = similarities(x, x)  # (B, N, N)
         largest = torch.where(x.mask, s.detach().diagonal(dim1=1, dim2=2), 0.0).amax(1)  # (B,)
         noise = ZERO_TOLERANCE * EPSILON * largest + (ZERO_TOLERANCE * errors[item]).square()  # (B,)
-        for (metric, how), values in own.items():
-            c = ALIGNERS[metric](s, x, x, how)  # (B,)
+        for spec, values in own.items():
+            c = ALIGNERS[spec.metric](s, x, x, spec)  # (B,)
             values[item] = torch.where(c.abs() <= noise, 0.0, c)  # NaN stays NaN
     return own
 

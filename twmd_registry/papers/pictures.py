@@ -16,8 +16,9 @@ from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.papers.reproduction import Reproduction, line_name
 from twmd_registry.papers.run import roc_curve
 from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.report import figures
-from twmd_registry.tensors import AlignmentSettings, PaddedTokens
+from twmd_registry.tensors import PaddedTokens
 
 VARIED = ("metric", "centering", "layer", "temperature", "iterations")
 """Keys of the specification that a figure's data have."""
@@ -143,18 +144,18 @@ def marginal_errors(result: Reproduction, options: RunOptions) -> dict[str, tupl
     temperatures, sweeps = (result.experiment.vary[key] for key in ("temperature", "iterations"))
     lines = {}
     for temperature in temperatures:
-        settings = [AlignmentSettings(temperature, number) for number in sweeps]
+        settings = [first.replace(temperature=temperature, iterations=number) for number in sweeps]
         errors = [np.mean([_marginal_error(matrix, own) for matrix in aligned]) for own in settings]
         lines[line_name(first, temperature)] = np.array(sweeps, dtype=np.float64), np.array(errors)
     return lines
 
 
-def _marginal_error(similarities: np.ndarray, how: AlignmentSettings) -> float:
+def _marginal_error(similarities: np.ndarray, spec: MetricSpec) -> float:
     """Return the distance of the plan's column sums from the marginal, in float64."""
     s = torch.from_numpy(similarities).to(torch.float64)[None]  # (1, N, M)
     # Weights of 1 change nothing, but keep the shares in float64.
     x, y = (
         PaddedTokens(torch.ones(1, number, dtype=torch.bool), torch.ones(1, number).double()) for number in s.shape[1:]
     )
-    columns = sinkhorn_plan(s, x, y, how).sum(1)  # (1, M)
+    columns = sinkhorn_plan(s, x, y, spec).sum(1)  # (1, M)
     return float((columns - 1 / s.shape[2]).abs().sum())
