@@ -285,7 +285,7 @@ def warn_about_split_words(name: str | None, model: Any, pairs: Pairs) -> None:
     one is in another language, are then tested, each side with a margin of three standard errors.
     """
     preset, few = describe_model(name), len(pairs.texts) < RELIABLE_SAMPLE
-    if preset is None or not preset.strict or (few and pairs.second == "references"):
+    if preset is None or not preset.strict:
         return
     rows = {" of predictions": pairs.hyp, " of sources": pairs.ref} if few else {"": np.arange(len(pairs.texts))}
     for side, which in rows.items():

@@ -14,6 +14,7 @@ import numpy as np
 from twmd_registry.engine.backends import Backend, Scored, TokenAlignmentBackend, make_backend
 from twmd_registry.engine.baseline import random_pairs, rescale, write_baseline
 from twmd_registry.engine.input_warnings import (
+    RELIABLE_SAMPLE,
     check_texts,
     warn_about_other_nrefs,
     warn_about_split_words,
@@ -394,7 +395,8 @@ def score_segments(
             backend, backends = group[0].backend, [member.backend for member in group]
             against = backend.requested.against
             pairs = texts_of[against]
-            warn_about_split_words(backend.spec.model, backend.model, pairs)
+            if against == "source" or len(pairs.texts) >= RELIABLE_SAMPLE:
+                warn_about_split_words(backend.spec.model, backend.model, pairs)
             of_group, flags = (score_group or backend.score_group)(backends, pairs, stage)
             models.setdefault(against, []).append((flags, backend.model.static))
             for member, scores in zip(group, of_group, strict=True):
