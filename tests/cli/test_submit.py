@@ -75,6 +75,32 @@ def test_score_files_are_read_as_published_scores(wmt99: Path, run: Run) -> None
     assert published.scores == pytest.approx(alone.scores)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_metric_that_compares_with_sources_is_scored_with_them(wmt99: Path, run: Run) -> None:
+    status, _, complained = run("submit twmd wmt99 --set against=source -o out")
+    assert (status, "wmt99/sources/cs-en.txt: No such file" in complained) == (1, True)
+    assert not (wmt99.parent / "out").exists()
+    sources = ["It did rain.", "The weir is shut.", "There is no bread."]
+    written(wmt99, "\n".join(sources), "sources/cs-en.txt")
+    for against, reference, systems in (("source", "src", ["refB", "sys-1"]), ("both", "refB", ["sys-1"])):
+        assert run(f"submit twmd wmt99 --set against={against} --name {against} -o wmt99")[0] == 0
+        scores = rows(wmt99 / "metric-scores" / "cs-en" / f"{against}-{reference}.seg.score")
+        texts = OUTPUTS["sys-1"].splitlines(), REFERENCES["refB"].splitlines()
+        own = twmd_registry.score(*texts, "twmd", sources=sources, against=against)
+        assert list(dict.fromkeys(system for system, _ in scores)) == systems
+        assert [float(score) for system, score in scores if system == "sys-1"] == pytest.approx(own.scores)
+        assert str(own.signature) in (wmt99 / f"{against}.signature.txt").read_text(encoding="utf-8")
+    written(wmt99, "sys-1\t-1\nsys-1\tNone\nsys-1\t-5\n", "human-scores/cs-en.mqm.seg.score")
+    rated = read_rated(f"mte:{wmt99},reference=refB")
+    assert [own.name for own in read_official(f"mte:{wmt99},reference=refB", rated)] == ["both", "source"]
+
+
+def test_metrics_of_one_folder_may_begin_with_the_same_word(wmt99: Path, run: Run) -> None:
+    for name in ("twmd-2", "twmd"):
+        assert run(f"submit twmd wmt99 --name {name} -o out")[0] == 0
+    assert len(list((wmt99.parent / "out").rglob("*.seg.score"))) == 2 * (1 + len(REFERENCES))
+
+
 @pytest.mark.parametrize(
     ("file", "text", "words"),
     [

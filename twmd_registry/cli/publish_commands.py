@@ -140,15 +140,17 @@ def submit_command(arguments: Arguments) -> int:
     year = arguments.test_set or arguments.folder.resolve().name
     if not SUBMITTED.fullmatch(year):
         raise SpecError(f"the test set {year!r}: expected letters, digits, - and _; name it by --test-set.")
-    if any(arguments.output.glob(f"{name}.*")) or any(arguments.output.glob(f"metric-scores/*/{name}-*")):
-        raise FileError(f"{arguments.output} holds scores of {name} already: remove them, or give another folder.")
-    outputs = read_outputs(arguments.folder)
-    segments = sum(len(texts) for *_, texts in outputs)
+    (scorer,) = make_scorers([asked], options_of(arguments))
+    outputs = read_outputs(arguments.folder, {member.requested.against for member in scorer.members})
+    for stem in {name, *(f"metric-scores/{pair.name}/{name}-{reference}" for pair, reference, *_ in outputs)}:
+        if any(arguments.output.glob(f"{stem}.*")):
+            raise FileError(f"{arguments.output} holds scores of {name} already: remove them, or give another folder.")
+    segments = sum(len(predictions) for _, _, _, predictions, *_ in outputs)
     with progress_bar(total=segments) as progress:
-        scorers = make_scorers([asked], options_of(arguments))
         from twmd_registry.engine.scorer import score_all
 
-        scored = [score_all(scorers, texts, references, progress=progress)[0] for *_, references, texts in outputs]
+        texts = [(predictions, references, sources) for *_, predictions, references, sources in outputs]
+        scored = [score_all([scorer], *own, progress=progress)[0] for own in texts]
     for path, text in submission_files(name, year, outputs, [(own.score, own.scores) for own in scored]).items():
         write_file(arguments.output / path, text.encode())
     lines = "\n".join(sorted({str(own.signature) for own in scored}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,8 +27,8 @@ SOURCE = "src"
 """What files of metrics without a reference have in its place."""
 SHOWN = 10
 """Systems that a warning names."""
-Output = tuple[LanguagePair, str, str, list[str], list[str]]
-"""An output to be scored: its language pair, the names of reference and system, and their texts."""
+Output = tuple[LanguagePair, str, str, list[str], list[str] | None, list[str] | None]
+"""An output to be scored: its language pair, the names of reference and system, predictions, references, sources."""
 
 
 class OfficialScores(NamedTuple):
@@ -158,16 +158,23 @@ def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[d
     return result
 
 
-def read_outputs(folder: Path) -> list[Output]:
-    """Read every output of a test set, with every reference but itself; a reference may be an output, too."""
+def read_outputs(folder: Path, compared: Collection[str | None] = (None,)) -> list[Output]:
+    """Read every output of a test set, with every reference but itself; a reference may be an output, too.
+
+    `compared` has the values of the key ``against``: sources are read for ``source``, and references for None; without
+    references an output is read once, and its reference is called `SOURCE`.
+    """
     names = sorted(path.name for path in (folder / "system-outputs").glob("*") if path.is_dir())
     if not names:
         raise FileError(f"{folder}/system-outputs holds no folder of a language pair.")
     result = list[Output]()
     for pair in (LanguagePair(folder, name) for name in names):
-        if not pair.references:
+        sources = pair.read_texts(pair.sources) if "source" in compared else None
+        references: dict[str, list[str] | None] = {SOURCE: None}
+        if None in compared:
+            references = {name: pair.read_reference(name) for name in pair.references}
+        if not references:
             raise FileError(f"{folder}/references holds no {pair.name}.NAME.txt.")
-        references = {name: pair.read_reference(name) for name in pair.references}
         outputs = {system: pair.read_texts(path) for system, path in pair.outputs.items()}
         if pair.docs.is_file() and any(domain == ALL for domain, _ in pair.documents):
             raise FileError(f"{pair.docs}: {ALL!r} is no domain: the shared task means all segments by it.")
@@ -177,7 +184,7 @@ def read_outputs(folder: Path) -> list[Output]:
         own = [(name, system) for name in references for system in outputs if system != name]
         if not own:
             raise FileError(f"system-outputs/{pair.name} holds no SYSTEM.txt to be scored.")
-        result += [(pair, name, system, references[name], outputs[system]) for name, system in own]
+        result += [(pair, name, system, outputs[system], references[name], sources) for name, system in own]
     return result
 
 
