@@ -159,7 +159,7 @@ def test_chunk_encoded_in_advance_has_no_gradient(mode: Any, texts: Texts) -> No
     assert isinstance(backend, TokenAlignmentBackend)
     run = PipelineRun(backend.model, {backend.spec: backend.view}, make_pairs(check_segments(*texts)))
     with mode():
-        found = list(run.align())
+        found = list(run.score_chunks())
     assert len(found) > 2
     assert not any(scores.requires_grad for _, by_spec in found for scores in by_spec.values())
 

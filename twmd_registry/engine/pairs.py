@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twmd_registry.errors import InputError
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import Multiref
 from twmd_registry.registry.spec import MetricSpec
 
@@ -175,18 +176,32 @@ class Pairs(NamedTuple):
         return np.asarray(np.add.reduceat(scores, self.starts, axis=-1) / self.counts)
 
 
-def make_pairs(segments: Segments) -> Pairs:
-    """Number the different texts of some segments and list their pairs, in data order."""
+def make_pairs(segments: Segments, spec: MetricSpec | None = None) -> Pairs:
+    """Number the different texts of some segments and list the pairs that a metric compares, in data order: those of
+    predictions and references, or of predictions and sources; raise an `InputError` where it needs texts that are not
+    there. Without a specification all references are paired, as they are.
+    """
+    second, seconds = "references", segments.references
+    if spec and spec.against == "source":
+        if segments.sources is None:
+            raise InputError(
+                f"{spec.metric} compares predictions with their sources (against=source): give sources, one per "
+                "prediction."
+            )
+        second, seconds = "sources", [[text] for text in segments.sources]
+    elif spec and not all(seconds):
+        other = ", or set against=source and give sources" if "against" in CATALOGUE[spec.metric].keys else ""
+        raise InputError(f"{spec.metric} compares predictions with references: give them{other}.")
     number: dict[str, int] = {}
     hyp, ref = [], []
-    for prediction, references in zip(*segments[:2], strict=True):
+    for prediction, own in zip(segments.predictions, seconds, strict=True):
         h = number.setdefault(prediction, len(number))
-        for reference in references:
+        for text in own:
             hyp.append(h)
-            ref.append(number.setdefault(reference, len(number)))
-    counts = np.array([len(references) for references in segments.references])
+            ref.append(number.setdefault(text, len(number)))
+    counts = np.array([len(own) for own in seconds])
     segment = np.repeat(np.arange(len(counts)), counts)
-    return Pairs(list(number), np.array(hyp), np.array(ref), segment, counts, np.cumsum(counts) - counts)
+    return Pairs(list(number), np.array(hyp), np.array(ref), segment, counts, np.cumsum(counts) - counts, second)
 
 
 def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> tuple[Pairs, np.ndarray]:

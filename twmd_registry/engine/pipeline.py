@@ -148,20 +148,20 @@ class PipelineRun:
             for specs in self._views.values()
             for spec in specs
         }
-        with closing(self.align()) as chunks:
+        with closing(self.score_chunks()) as chunks:
             for chunk, by_spec in chunks:
                 for spec, sides in by_spec.items():
                     scores[spec][:, chunk] = sides[: len(scores[spec])].to("cpu", torch.float64).numpy()
         return scores
 
-    def align(self) -> Generator[tuple[slice, dict[MetricSpec, Tensor]]]:
+    def score_chunks(self) -> Generator[tuple[slice, dict[MetricSpec, Tensor]]]:
         """Encode, center, align and reduce all pairs, chunk by chunk; differentiable in the weights of the encoder.
         Yields for every chunk and view which pairs, and by specification their precision, recall and F1, shape (3, P).
         """
         # First, even without a pair: other processes wait for this one's share.
         sums = self.sum_corpus() if self._summed else {}
         self._cancelled.clear()
-        chunks = self._encode(self._chunks)
+        chunks = self._encode(self._chunks)  # 1. Encode, below
         if not torch.is_grad_enabled() and len(self._chunks) > 1:  # a thread encodes the next chunk meanwhile
             chunks = prefetch(chunks, self._cancelled)
         *_, last = self._views
@@ -169,12 +169,14 @@ class PipelineRun:
             for chunk, texts, rows, encoded in chunks:
                 empty = (encoded.lengths == 0).cpu().numpy()
                 for view, specs in self._views.items():
+                    # 2. Center: the tokens that take part, a mean subtracted, as tokens or n-grams of length one.
                     items = make_items(view, self._pairs, chunk, texts, rows)
                     layers, weightless, wordless = select(view, encoded, items, self._encoder)
                     if view is last:  # `layers` are copies of all vectors
                         encoded = encoded._replace(layers={})  # noqa: PLW2901
                     units = make_units(view, encoded, layers, items, sums.get(view), weightless=weightless)[1]
                     del layers
+                    # 3. Align, and 4. reduce both sides of every pair to its scores.
                     pairs, average, place = items, None, chunk
                     if self._documents:
                         units, pairs, average, place = match_documents(units, items, self._pairs, chunk)
@@ -376,8 +378,6 @@ BLOCK_CELLS = 1_000_000
 """Cells of S (pairs x hypothesis tokens x reference tokens) that are aligned at once."""
 BLOCK_NUMBERS = 8_000_000
 """Numbers in the padded vectors of a block."""
-AFTER_ALIGNMENT = ("transform", "normalize", "output", "multiref", "baseline")
-"""Keys that C does not depend on."""
 
 
 def align_pairs(
@@ -408,8 +408,10 @@ def align_pairs(
     either_empty, both_empty = (join(empty[items.hyp], empty[items.ref]) for join in (np.logical_or, np.logical_and))
     fixed = tokens.vectors.new_tensor(np.where(either_empty, both_empty, same)[unaligned])
     blocks, scores = [unaligned], [[fixed.expand(3, -1)] for _ in specs]
-    # One C serves all outputs and transforms of a metric.
-    aligned_by = [spec.replace(**dict.fromkeys(AFTER_ALIGNMENT)) for spec in specs]
+    # C does not depend on these keys: one C serves all outputs and transforms of a metric.
+    aligned_by = [
+        replace(spec, transform=None, normalize=None, output=None, multiref=None, baseline=None) for spec in specs
+    ]
     normalised = [how for spec, how in zip(specs, aligned_by, strict=True) if spec.normalize]
     self_scores = _self_scores(tokens, counts, dict.fromkeys(normalised))
     for block in _blocks(np.flatnonzero((n > 0) & (m > 0)), n, m, width):

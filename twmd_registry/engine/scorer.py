@@ -377,7 +377,10 @@ def score_segments(
     place of `Backend.score_group`, and `rows` are the numbers of the segments in warnings (from 0 if not given).
     """
     members = [member for given in scorers for member in given.members]
-    texts_of = _pair_texts(members, segments)
+    texts_of = dict[str | None, Pairs]()  # None for the references
+    for member in members:
+        if (against := member.requested.against) not in texts_of:
+            texts_of[against] = make_pairs(segments, member.requested)
     digest = digest_of_texts(segments, sources="source" in texts_of)
     rows = rows or range(len(segments.predictions))
     results: dict[Scorer, ScoreSet] = {}
@@ -410,31 +413,6 @@ def score_segments(
     for message in dict.fromkeys(held):
         warn(message)
     return sets
-
-
-def _pair_texts(members: Sequence[Scorer], segments: Segments) -> dict[str | None, Pairs]:
-    """Return the pairs that are compared: of predictions with references (None), with sources, or both; raise an
-    `InputError` where a metric needs texts that are not there.
-    """
-    pairs = dict[str | None, Pairs]()
-    for member in members:
-        against = member.requested.against
-        if against == "source" and segments.sources is None:
-            raise InputError(
-                f"{member.requested.metric} compares predictions with their sources (against=source): give sources, "
-                "one per prediction."
-            )
-        if against is None and not all(segments.references):
-            other = (
-                ", or set against=source and give sources" if "against" in entry(member.requested.metric).keys else ""
-            )
-            raise InputError(f"{member.requested.metric} compares predictions with references: give them{other}.")
-        if against not in pairs:
-            seconds = [[text] for text in segments.sources or ()] if against == "source" else segments.references
-            pairs[against] = make_pairs(Segments(segments.predictions, seconds))
-    if "source" in pairs:
-        pairs["source"] = pairs["source"]._replace(second="sources")
-    return pairs
 
 
 def _score_set(

@@ -81,7 +81,7 @@ class TrainedMetric(nn.Module):
         if spec.centering_kind == "batch":
             spec = spec.replace(centering_size=len(segments.predictions))
         target = TARGETS[self._recipe.target]
-        runs = self._run(pairs, spec).align()
+        runs = self._run(pairs, spec).score_chunks()
         fitted = torch.cat([target(side, spec) for _, sides in runs for side in sides.values()])  # (pairs,)
         counts = torch.from_numpy(pairs.counts).to(fitted.device)
         return torch.segment_reduce(fitted, self._multiref, lengths=counts)
