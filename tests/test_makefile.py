@@ -96,10 +96,13 @@ def test_make_tuned_runs_the_commands_of_the_cards_and_all_are_parsed(
     made = [shlex.split(line) for line in run]
     asked, own = [], []
     for card in packaged_adapters().glob("*/README.md"):
-        score, *training = re.findall(r"^    twmd (.+)$", card.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        text = card.read_text(encoding="utf-8")
+        score, *training = re.findall(r"^    twmd (.+)$", text, flags=re.MULTILINE)
         asked += [shlex.split(score)]
         own += [shlex.split(line) for line in training]
         assert training
+        rounding = re.findall(r"^    python (-m .+)$", text, flags=re.MULTILINE)
+        assert rounding == re.findall(rf"/bin/python (.+/{card.parent.name})$", done.stdout, flags=re.MULTILINE)
     assert [words for words in own if words not in made] == []
     monkeypatch.chdir(tmp_path)
     for words in [*asked, *made]:

@@ -23,8 +23,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = {"embedded", "multilingual", "ray", "train", "demo", "plots", "dev", "torchmetrics", "bench", "rouge", "trl"}
 EXTRAS |= {"inspect", "lm_eval", "mlflow", "serve"}
-LARGEST = {".safetensors": 6 << 20}
-"""Bytes of a file, by suffix; half a megabyte for every other. An adapter of all twelve layers has 5.4 million."""
+LARGEST = {".safetensors": 3 << 20}
+"""Bytes of a file, by suffix; half a megabyte for every other. An adapter of all twelve layers has 2.7 million."""
+LARGEST_WHEEL = 15_000_000
 
 USER = """
 from typing import assert_type
@@ -163,6 +164,11 @@ def test_nothing_in_them_is_large_or_names_a_folder_of_the_machine_it_was_built_
     for name, content in [*wheel.items(), *sdist.items()]:
         assert len(content) <= LARGEST.get(Path(name).suffix, 1 << 19), name
         assert not (found := of_a_machine.search(content)), (name, found)
+
+
+def test_wheel_is_below_15_megabytes(dist: Path) -> None:
+    (path,) = dist.glob("*.whl")
+    assert path.stat().st_size < LARGEST_WHEEL
 
 
 def test_a_second_build_gives_the_same_bytes(dist: Path, tmp_path: Path) -> None:

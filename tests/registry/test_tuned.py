@@ -28,7 +28,7 @@ ADAPTERS = {
     "stsb-multilingual": ("stsscore", "multilingual"),
 }
 """The metric and preset of every adapter that comes with the package."""
-MOST_BYTES = 6_000_000
+MOST_BYTES = 3_000_000
 PAIR = "tr-en"
 
 

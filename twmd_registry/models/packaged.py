@@ -292,12 +292,12 @@ def load_bert(files: ModelFiles, adapter: ModelFiles | None, dtype: str) -> Bert
 
 
 def _merge(weights: dict[str, Tensor], adapter: ModelFiles, files: ModelFiles) -> None:
-    """Replace every weight W that a LoRA adapter changes by ``W + alpha / r B A`` (Hu et al. 2022)."""
+    """Add ``alpha / r B A`` of a LoRA adapter (Hu et al. 2022) to every weight that it changes, by its own alpha."""
     check_base(adapter, files)
-    scale = read_adapter_config(adapter, "lora_alpha") / read_adapter_config(adapter, "r")
+    alpha, alphas, rank = (read_adapter_config(adapter, key) for key in ("lora_alpha", "alpha_pattern", "r"))
     tensors = load_file(adapter.folder / "adapter_model.safetensors")
     for name, down in tensors.items():
         place = name.removeprefix("base_model.model.").replace(".lora_A", "")
         if ".lora_A." in name and place in weights:  # an adapter may change the pooler, too, which is never run
             up = tensors[name.replace(".lora_A", ".lora_B")]
-            weights[place] += (up.float() @ down.float()) * scale
+            weights[place] += (up.float() @ down.float()) * (alphas.get(place.removesuffix(".weight"), alpha) / rank)

@@ -1,0 +1,70 @@
+"""Write an adapter in 8 bits, as most of those in the package are: PEFT reads it as any other.
+
+``python -m tests.small_adapter FOLDER OUTPUT``. The change ``alpha / r B A`` of a weight is the same for factors
+``B T`` and ``inv(T) A``. Those are taken in which all columns of B, and all rows of A, are about equally large: each of
+the two matrices is rounded to integers from -127 to 127, and the product of their two steps is put into ``alpha``, of
+which PEFT has one for every changed weight (``alpha_pattern``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save
+from scipy.linalg import hadamard
+from torch import Tensor
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+LARGEST = 127
+
+
+def shrink(folder: Path, output: Path) -> None:
+    """Copy the files of an adapter that are published, with its matrices in 8 bits."""
+    settings = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    tensors = load_file(folder / WEIGHTS)
+    scales, small = {}, {}
+    for name in sorted(name for name in tensors if ".lora_A." in name):
+        other = name.replace(".lora_A.", ".lora_B.")
+        up, down = equalise(tensors[other].double(), tensors[name].double())
+        (small[other], first), (small[name], second) = round_to_steps(up), round_to_steps(down)
+        module = name.removeprefix("base_model.model.").partition(".lora_A.")[0]
+        scales[module] = settings["lora_alpha"] * first * second
+    if small.keys() != tensors.keys() or settings["alpha_pattern"]:
+        raise SystemExit(f"{folder} holds more than pairs of matrices of one scale: expected what 'twmd' trained.")
+    shutil.copytree(folder, output, ignore=shutil.ignore_patterns("checkpoints", "preset.toml"))
+    (output / WEIGHTS).write_bytes(save(small, metadata={"format": "pt"}))
+    content = json.dumps(settings | {"alpha_pattern": scales}, indent=2, sort_keys=True)
+    (output / CONFIG).write_text(content + "\n", encoding="utf-8")
+
+
+def equalise(up: Tensor, down: Tensor) -> tuple[Tensor, Tensor]:
+    """Return factors of ``up @ down`` of the same shapes, (Out, R) and (R, In), with columns and rows of equal norm:
+    those of the singular value decomposition, mixed by a Hadamard matrix; R is a power of two.
+    """
+    (left, upper), (right, lower) = torch.linalg.qr(up), torch.linalg.qr(down.T)
+    first, values, second = torch.linalg.svd(upper @ lower.T)
+    mixing = torch.from_numpy(hadamard(len(values))) * (values / len(values)).sqrt()[:, None]
+    return left @ first @ mixing, mixing.T @ second @ right.T
+
+
+def round_to_steps(matrix: Tensor) -> tuple[Tensor, float]:
+    """Return the integers of a matrix, and the step between two of them."""
+    step = float(matrix.abs().max()) / LARGEST or 1.0
+    return (matrix / step).round().to(torch.int8).contiguous(), step
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="an adapter, as twmd train or finetune writes it")
+    parser.add_argument("output", type=Path, metavar="OUTPUT", help="the folder to write, which must be new")
+    given = parser.parse_args()
+    shrink(given.folder, given.output)
+
+
+if __name__ == "__main__":
+    main()

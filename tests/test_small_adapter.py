@@ -1,0 +1,71 @@
+"""An adapter in 8 bits is a PEFT adapter of nearly the same changes, and most of those in the package are made so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file
+from transformers import AutoModel
+
+from tests.small_adapter import CONFIG, WEIGHTS, shrink
+from twmd_registry.models.files import find_adapter, find_model, merge, packaged_adapters
+from twmd_registry.models.load import load_encoder
+
+
+@pytest.fixture
+def folder(tiny_encoder: Any, tmp_path: Path) -> Path:
+    """Write an adapter of a small encoder whose columns differ by a factor of 1000, and one matrix of zeros."""
+    torch.manual_seed(1)
+    settings = LoraConfig(r=4, lora_alpha=6, target_modules=["query", "output.dense"])
+    wrapped = get_peft_model(AutoModel.from_pretrained(tiny_encoder("bert")), settings)
+    for name, weight in wrapped.named_parameters():
+        if "lora_B" in name and "layer.0" not in name:
+            weight.data = torch.randn(weight.shape) * torch.logspace(-3, 0, 4)
+    wrapped.save_pretrained(str(tmp_path / "adapter"), save_embedding_layers=False)
+    for name in ("training_data.safetensors", "preset.toml"):
+        (tmp_path / "adapter" / name).touch()
+    return tmp_path / "adapter"
+
+
+def test_peft_reads_8_bits_and_every_change_is_nearly_the_same(folder: Path, tiny_encoder: Any, tmp_path: Path) -> None:
+    shrink(folder, tmp_path / "small")
+    files = find_model(tiny_encoder("bert"))
+    plain, before, after = (
+        dict(network.state_dict())
+        for network in (
+            load_encoder(files, "float32"),
+            *(
+                merge(load_encoder(files, "float32"), find_adapter(str(own)), files)
+                for own in (folder, tmp_path / "small")
+            ),
+        )
+    )
+    changed = [name for name, weight in plain.items() if not torch.equal(weight, before[name])]
+    assert len(changed) == 6
+    assert all(torch.equal(after[name], weight) for name, weight in plain.items() if name not in changed)
+    for name in changed:
+        error = (after[name] - before[name]).norm() / (before[name] - plain[name]).norm()
+        assert 1e-4 < error < 0.02
+    assert {path.name for path in (tmp_path / "small").iterdir()} == {
+        *("README.md", CONFIG, WEIGHTS, "training_data.safetensors")
+    }
+
+
+def test_adapter_with_scales_of_its_own_is_refused(folder: Path, tmp_path: Path) -> None:
+    shrink(folder, tmp_path / "small")
+    with pytest.raises(SystemExit, match="small holds more than pairs of matrices of one scale: expected what"):
+        shrink(tmp_path / "small", tmp_path / "smaller")
+    assert not (tmp_path / "smaller").exists()
+
+
+@pytest.mark.parametrize("path", sorted(packaged_adapters().iterdir()), ids=lambda path: path.name)
+def test_packaged_adapter_is_in_8_bits_where_its_card_has_the_command(path: Path) -> None:
+    kinds = {tensor.dtype for tensor in load_file(path / WEIGHTS).values()}
+    scales = json.loads((path / CONFIG).read_text(encoding="utf-8"))["alpha_pattern"]
+    small = f"build/packaged/{path.name}\n" in (path / "README.md").read_text(encoding="utf-8")
+    assert (kinds, bool(scales)) == (({torch.int8}, True) if small else ({torch.float32}, False))
