@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import pytest
 
 import twmd_registry
-from twmd_registry.cli import main
+from tests.conftest import Run
 from twmd_registry.demo.answers import explain_signature
 from twmd_registry.errors import SignatureError
 from twmd_registry.registry.keys import KEYS
@@ -62,17 +61,13 @@ def test_default_of_another_model_is_not_the_default_model() -> None:
     assert "content" not in values
 
 
-def test_command_scores_by_the_signature_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_command_scores_by_the_signature_again(folder: Path, run: Run) -> None:
     for name in ("REF.txt", "HYP.txt"):
-        (tmp_path / name).write_text(f"It rains on {name[:3]}.\n", encoding="utf-8")
+        (folder / name).write_text(f"It rains on {name[:3]}.\n", encoding="utf-8")
     with twmd_registry.scorer("ensemble(sbert,twmd)") as scorer:
         expected = scorer.score(["It rains on HYP."], ["It rains on REF."])
         _, command, _ = explain_signature(str(expected.signature))
-    assert main(shlex.split(command)[1:]) == 0
-    out = capsys.readouterr().out
+    out = run(command.removeprefix("twmd "))[1]
     assert str(expected.signature) in out
     assert f"{expected.score:.4f}" in out
 

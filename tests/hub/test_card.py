@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import twmd_registry
-from tests.conftest import shared
+from tests.conftest import Run, shared
 from twmd_registry.cli import main
 from twmd_registry.hub import metrics_with_card
 from twmd_registry.hub.space import (
@@ -86,8 +86,7 @@ def test_python_examples_print_the_shown_results(metric: MetricName) -> None:
 
 
 @pytest.mark.parametrize("metric", ["twmd", "stsscore"])
-def test_command_of_a_card_verifies_its_score(metric: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_command_of_a_card_verifies_its_score(metric: str, folder: Path) -> None:
     Path("hyp.txt").write_text(f"{EXAMPLE['partial']}\n", encoding="utf-8")
     Path("ref.txt").write_text(f"{EXAMPLE['reference']}\n", encoding="utf-8")
     card = (CARDS / metric / "README.md").read_text(encoding="utf-8")
@@ -203,14 +202,11 @@ def test_cards_name_the_texts_that_the_embedded_model_reads() -> None:
         assert EMBEDDED_READS in (CARDS / metric / "README.md").read_text(encoding="utf-8")
 
 
-def test_stsscores_agreement_on_sts_b_is_that_of_its_card(tmp_path: Path) -> None:
+def test_stsscores_agreement_on_sts_b_is_that_of_its_card(run: Run) -> None:
     data = shared("data/stsb/test.csv")
-    names = ("pearson", "spearman")
-    assert (
-        main(["correlate", f"stsb:{data}", "-m", "stsscore", "--correlation", *names, "-o", str(tmp_path / "out")]) == 0
-    )
-    (result,) = json.loads((tmp_path / "out" / "study.json").read_text(encoding="utf-8"))["metrics"]
-    reached = {name: result["agreement"][name] for name in names}
+    printed = run(f"correlate stsb:{data} -m stsscore --correlation pearson spearman --format json")[1]
+    (result,) = json.loads(printed)["metrics"]
+    reached = result["agreement"]
     stated = {row[2]: row[4:] for row in measured_correlations() if row[0] == "stsb-test"}
     assert stated == {
         name: (f"{100 * one['value']:.1f}", f"{50 * (one['high'] - one['low']):.1f}") for name, one in reached.items()

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pytest
 from huggingface_hub import constants
 
-from twmd_registry.cli import main
+from tests.conftest import Run
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.hub.space import build_space, push_space, read_token
 
@@ -126,21 +126,20 @@ Push: TypeAlias = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def push(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Push:
+def push(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Push:
     """Push to the fake Hub; returns status, output and errors, in which no token may be."""
     monkeypatch.delenv("HUGGING_FACE_HUB_TOKEN", raising=False)
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no token"))
 
-    def run(*arguments: str, token: str | None = TOKEN, endpoint: str = hub.address, offline: bool = False) -> Any:
+    def call(*arguments: str, token: str | None = TOKEN, endpoint: str = hub.address, offline: bool = False) -> Any:
         monkeypatch.setattr(constants, "ENDPOINT", endpoint)
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
         monkeypatch.setenv("HF_TOKEN", token or "")
-        status = main(["hub", "push", *arguments])
-        printed = capsys.readouterr()
-        assert TOKEN not in printed.out + printed.err
-        return status, printed.out, printed.err
+        status, out, err = run("hub push", *arguments)
+        assert TOKEN not in out + err
+        return status, out, err
 
-    return run
+    return call
 
 
 def error_of(pushed: tuple[int, str, str]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import twmd_registry
-from twmd_registry.cli import main
+from tests.conftest import Run
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.hub.space import build_space, card_files
 
@@ -35,20 +35,15 @@ def test_evaluate_loads_a_space_from_its_folder_offline(tmp_path: Path) -> None:
     metrics = ("twmd", "wordset_cka")
     for metric in metrics:
         build_space(metric, tmp_path / "spaces" / metric)
-    environment = os.environ | {
-        "HF_MODULES_CACHE": str(tmp_path / "modules"),
-        "HF_EVALUATE_OFFLINE": "1",
-        "PYTHONPATH": str(ROOT),
-    }
+    offline = {"HF_MODULES_CACHE": str(tmp_path / "modules"), "HF_EVALUATE_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", LOAD_ALL, json.dumps(P), json.dumps(R), *metrics]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=os.environ | offline, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     loaded = [json.loads(line) for line in done.stdout.splitlines()]
     assert [name for name, _, _ in loaded] == list(metrics)
     for name, module, result in loaded:
-        assert module.startswith(
-            f"evaluate_modules.metrics.{name}."
-        )  # a copy of the folder's, not the installed module
+        # a copy of the folder's, not the installed module
+        assert module.startswith(f"evaluate_modules.metrics.{name}.")
         assert result["scores"] == pytest.approx(list(twmd_registry.scorer(name).score(P, R).scores), abs=1e-5)
 
 
@@ -72,10 +67,10 @@ def test_build_needs_no_model_no_network_and_no_token(tmp_path: Path) -> None:
     assert (tmp_path / "new/space/twmd.py").read_bytes() == (ROOT / "metrics/twmd/twmd.py").read_bytes()
 
 
-def test_folder_with_files_is_refused_and_unchanged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_with_files_is_refused_and_unchanged(tmp_path: Path, run: Run) -> None:
     (tmp_path / "mine").write_text("mine", encoding="utf-8")
-    assert main(["hub", "build", "twmd", "-o", str(tmp_path)]) == 1
-    assert capsys.readouterr().err == f"twmd: {tmp_path} is not empty: name a new folder for the Space.\n"
+    error = f"twmd: {tmp_path} is not empty: name a new folder for the Space.\n"
+    assert run(f"hub build twmd -o {tmp_path}") == (1, "", error)
     assert [file.name for file in tmp_path.iterdir()] == ["mine"]
     with pytest.raises(FileError, match=r"cannot write .*mine/README.md: File exists\."):
         build_space("twmd", tmp_path / "mine")
@@ -86,12 +81,12 @@ def test_folder_with_files_is_refused_and_unchanged(tmp_path: Path, capsys: pyte
     assert build_space("twmd", tmp_path / "empty") == tmp_path / "empty" / "twmd.py"
 
 
-def test_metric_without_card_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["hub", "build", "twdm", "-o", str(tmp_path / "new")]) == 2
-    assert "there is no card for 'twdm'; did you mean 'twmd'?" in capsys.readouterr().err
+def test_metric_without_card_is_bad_usage(folder: Path, run: Run) -> None:
+    status, _, err = run("hub build twdm -o new")
+    assert (status, "there is no card for 'twdm'; did you mean 'twmd'?" in err) == (2, True)
     with pytest.raises(SpecError, match="there is no card for 'shared'"):
         card_files("shared")
-    assert not (tmp_path / "new").exists()
+    assert not (folder / "new").exists()
 
 
 def test_page_and_requirements_name_metric_and_package() -> None:

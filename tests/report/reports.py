@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 
-from tests.report.test_picture import aligned
-from twmd_registry.engine.result import Counts
+from twmd_registry.engine.result import Alignment, Counts
 from twmd_registry.record.content import (
     MetricColumn,
     Record,
@@ -17,6 +19,8 @@ from twmd_registry.record.content import (
     SystemComparison,
     SystemScore,
 )
+from twmd_registry.registry.signature import Signature
+from twmd_registry.registry.spec import make_spec
 from twmd_registry.report.html_report import Report, report_page
 from twmd_registry.report.segments import choose_highlights
 
@@ -36,6 +40,68 @@ NASTY = (
     "",
 )
 """Texts that would break a page which takes them for markup, script or template."""
+
+
+class Page(HTMLParser):
+    """Splits a page into script elements, addresses, titles and texts as a browser does; every element is closed."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.scripts: dict[str, str] = {}
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.titles: list[str] = []
+        self.texts: list[str] = []
+        self.policy = self._script = ""
+        self._open: list[str] = []
+        self.feed(source)
+        self.close()
+        assert self._open == []
+        self.text = "".join(f"{text}\n" for text in self.texts)
+        self.lines = [line.strip() for line in self.text.split("\n") if line.strip()]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = {name: value or "" for name, value in attrs}
+        self.tags.append(tag)
+        self.addresses += [known[name] for name in ("src", "href", "action", "data", "srcset") if name in known]
+        self.titles += [known["title"]] if "title" in known else []
+        assert not [name for name in known if name.startswith("on")]
+        if known.get("http-equiv") == "Content-Security-Policy":
+            self.policy = known["content"]
+        if tag == "script":
+            self._script = known.get("id", "script")
+            self.scripts[self._script] = ""
+        if tag not in {"meta", "br", "wbr", "input", "link", "img"}:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+        self._script = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._script:
+            self.scripts[self._script] += data
+        else:
+            self.texts.append(data)
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.scripts["data"])
+
+
+def aligned(hypothesis: tuple[str, ...], reference: tuple[str, ...], metric: str = "twmd", **keys: str) -> Alignment:
+    """Align random unit vectors by a softmax on both sides; for wordset_cka with negative weights."""
+    random = np.random.default_rng(len(hypothesis) * 1000 + len(reference))
+    x, y = (random.normal(size=(len(tokens), 4)) + 0.4 for tokens in (hypothesis, reference))
+    s = (x / np.linalg.norm(x, axis=1, keepdims=True)) @ (y / np.linalg.norm(y, axis=1, keepdims=True)).T
+    shares = np.full(len(x), 1 / max(len(x), 1)), np.full(len(y), 1 / max(len(y), 1))
+    weights = np.exp(s / 0.1)
+    plans = {"precision": shares[0][:, None] * weights / weights.sum(1, keepdims=True)}
+    plans["recall"] = shares[1] * weights / weights.sum(0)
+    if metric == "wordset_cka":
+        plans = {"score": (s - 0.4) / s.size}
+    signature = Signature(make_spec(metric, None, **keys), nrefs="1")
+    return Alignment(signature, 0.812345, hypothesis, reference, *shares, s, plans)
 
 
 def column(name: str, scores: np.ndarray, *, hundred: bool = False, errors: bool = False) -> MetricColumn:

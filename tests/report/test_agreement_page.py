@@ -7,44 +7,33 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Run
 from tests.papers.rated_files import system_rows, write_rows
-from twmd_registry.cli import main
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 LARGEST_PICTURE = 90_000
 
 
 @pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def data(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Write two rated sets: outputs of five systems, and pairs of sentences without items."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TWMD_HOME", str(folder / "home"))
     rows = system_rows("<s>")
     lines = {"systems": rows, "pairs": [{name: row[name] for name in [*row][:3]} for row in rows]}
-    return [write_rows(Path(f"{name}.jsonl"), own) for name, own in lines.items()]
+    return " ".join(write_rows(Path(f"{name}.jsonl"), own) for name, own in lines.items())
 
 
-def test_page_has_intervals_pictures_and_what_a_difference_means(
-    data: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["fit-accuracy", "sbert", "--data", data[0], "-q"]) == 0
-    assert main(["report", "--agreement", *data, "-m", "sbert", "chrf", "chrf++", "-o", "page.html", "-q"]) == 0
-    assert "wrote page.html" in capsys.readouterr().out
+def test_page_has_intervals_pictures_and_what_a_difference_means(data: str, run: Run) -> None:
+    assert run("fit-accuracy sbert --data table:systems.jsonl -q")[0] == 0
+    assert "wrote page.html" in run(f"report --agreement {data} -m sbert chrf chrf++ -o page.html -q")[1]
     page = Path("page.html").read_text(encoding="utf-8")
-    assert re.findall("<h2>(.*)</h2>", page) == [
-        "systems.jsonl",
-        "pairs.jsonl",
-        "What a difference means",
-        "Signatures",
-    ]
+    sections = ["systems.jsonl", "pairs.jsonl", "What a difference means", "Signatures"]
+    assert re.findall("<h2>(.*)</h2>", page) == sections
     captions = re.findall("<caption><span>(.*)</span>", page)
     assert captions[:-1] == ["pearson", "kendall", "acc_eq", "spa (of systems)", "pearson", "kendall"]
     assert "on 1000 segments that people agree with" in captions[-1]
-    assert re.findall('alt="([^"]*)"', page) == [
-        "scatter of systems.jsonl",
-        "spa-systems of systems.jsonl",
-        "scatter of pairs.jsonl",
-    ]
+    pictures = ["scatter of systems.jsonl", "spa-systems of systems.jsonl", "scatter of pairs.jsonl"]
+    assert re.findall('alt="([^"]*)"', page) == pictures
     assert re.search(r'<th scope="row">sbert</th><td>(0|1)\.\d{3}<br><small>\d\.\d{3} \.\. \d\.\d{3}</small>', page)
     meaning = page[page.index("What a difference means") :]
     assert re.search(
@@ -72,13 +61,11 @@ def test_pictures_of_the_documentation_are_small_and_drawn_by_this_package() -> 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["ref.txt", "--agreement", "table:pairs.jsonl"], "leave out the reference files, -i, and their columns"),
-        (["ref.txt"], "name a file per system, or rated data by --agreement"),
+        ("ref.txt --agreement table:pairs.jsonl", "leave out the reference files, -i, and their columns"),
+        ("ref.txt", "name a file per system, or rated data by --agreement"),
     ],
 )
-def test_files_of_systems_and_rated_data_are_told_apart(
-    arguments: list[str], words: str, data: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_of_systems_and_rated_data_are_told_apart(arguments: str, words: str, data: str, run: Run) -> None:
     Path("ref.txt").write_text("A cat.\n", encoding="utf-8")
-    assert main(["report", *arguments, "-m", "chrf", "-o", "page.html"]) == 2
-    assert words in capsys.readouterr().err
+    status, _, err = run(f"report {arguments} -m chrf -o page.html")
+    assert (status, words in err) == (2, True)

@@ -7,16 +7,15 @@ import errno
 import hashlib
 import json
 import re
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import twmd_registry
-from tests.report.reports import NASTY, column, comparison, nasty_report, page_of, report
+from tests.conftest import Run
+from tests.report.reports import NASTY, Page, column, comparison, nasty_report, page_of, report
 from twmd_registry.cli import main
 from twmd_registry.record.content import Resampling, SystemComparison
 from twmd_registry.record.file import parse_record
@@ -27,70 +26,33 @@ REFERENCES = ["a cat was sitting on the mat", "it is raining", "the shop opens a
 GOOD = ["the cat sat on the mat", "it rains", "the shop opens at nine", "she sold the old bicycle"]
 POOR = ["cat mat", "it is sunny", "nine shops", "he bought a car"]
 METRICS = ("twmd", "moverscore", "BLEU")
+ARGUMENTS = "ref.txt -i good.txt poor.txt -m twmd moverscore bleu --seed 5"
 
 
-class Page(HTMLParser):
-    """Splits a page into script elements, links and texts as a browser does."""
-
-    def __init__(self, source: str) -> None:
-        super().__init__()
-        self.scripts: dict[str, str] = {}
-        self.tags: list[str] = []
-        self.addresses: list[str] = []
-        self.policy = self.text = self._script = ""
-        self.feed(source)
-        self.close()
-        self.lines = [line.strip() for line in self.text.split("\n") if line.strip()]
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        known = {name: value or "" for name, value in attrs}
-        self.tags.append(tag)
-        self.addresses += [known[name] for name in ("src", "href", "action", "data", "srcset") if name in known]
-        assert not [name for name in known if name.startswith("on")]
-        if known.get("http-equiv") == "Content-Security-Policy":
-            self.policy = known["content"]
-        if tag == "script":
-            self._script = known.get("id", "script")
-            self.scripts[self._script] = ""
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "script":
-            self._script = ""
-
-    def handle_data(self, data: str) -> None:
-        if self._script:
-            self.scripts[self._script] += data
-        else:
-            self.text += data + "\n"
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.scripts["data"])
+def write_texts(folder: Path) -> None:
+    for name, lines in (("ref", REFERENCES), ("good", GOOD), ("poor", POOR)):
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a report of four segments by the command line, with its text files beside it."""
-    folder = tmp_path_factory.mktemp("report")
-    for name, lines in (("ref", REFERENCES), ("good", GOOD), ("poor", POOR)):
-        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert main(["report", *arguments_for(folder), "-o", str(folder / "report.html")]) == 0
+def source(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a report of four segments that the command line has written."""
+    path = tmp_path_factory.mktemp("report")
+    write_texts(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path)
+        assert main(["report", *ARGUMENTS.split(), "-o", "report.html"]) == 0
+    return (path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def files(folder: Path) -> Path:
+    write_texts(folder)
     return folder
 
 
-@pytest.fixture(scope="module")
-def source(folder: Path) -> str:
-    return (folder / "report.html").read_text(encoding="utf-8")
-
-
-def arguments_for(folder: Path) -> list[str]:
-    files = [str(folder / "ref.txt"), "-i", str(folder / "good.txt"), str(folder / "poor.txt")]
-    return [*files, "-m", "twmd", "moverscore", "bleu", "--seed", "5"]
-
-
-def test_report_has_the_numbers_of_score(folder: Path, source: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["score", *arguments_for(folder), "--paired-bs", "--format", "json", "-sl"]) == 0
-    rows = json.loads(capsys.readouterr().out)
+def test_report_has_the_numbers_of_score(files: Path, source: str, run: Run) -> None:
+    rows = json.loads(run(f"score {ARGUMENTS} --paired-bs --format json -sl")[1])
     page = Page(source)
     assert page.data["systems"] == ["good.txt", "poor.txt"]
     assert tuple(one["name"] for one in page.data["metrics"]) == METRICS
@@ -258,64 +220,59 @@ def test_mean_score_of_a_group_is_over_its_segments() -> None:
     assert "the mean of segment scores is not the corpus score" in page_of(hundred, references)
 
 
-def test_source_column_of_a_table_is_in_the_page(tmp_path: Path) -> None:
+def test_source_column_of_a_table_is_in_the_page(folder: Path, run: Run) -> None:
     pairs = enumerate(zip(GOOD, REFERENCES, strict=True))
     rows = [{"prediction": own, "reference": ref, "source": f"quelle {i}", "id": i} for i, (own, ref) in pairs]
     rows[2].pop("source")
-    given, numbers = tmp_path / "rows.jsonl", tmp_path / "numbers.jsonl"
-    given.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    numbers.write_text("".join(json.dumps(row | {"source": 7}) + "\n" for row in rows), encoding="utf-8")
-    page = tmp_path / "report.html"
-    for file, sources in ((given, ["quelle 0", "quelle 1", "", "quelle 3"]), (numbers, None)):
-        assert main(["report", "-i", str(file), "-m", "sbert", "-o", str(page)]) == 0
-        assert Page(page.read_text(encoding="utf-8")).data["sources"] == sources
-
-
-def test_bad_input_is_one_error_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = (folder / "good.txt").read_bytes()
-    ref, good, page, new = (str(folder / name) for name in ("ref.txt", "good.txt", "report.html", "new.html"))
-    nowhere = "/proc/report.html"  # not even root can write there
-    pdf = "a report is an HTML file; give a name that ends in .html. For a PDF, print the page in a browser."
-    for status, words, arguments in (
-        (2, pdf, [ref, "-i", good, "-o", str(folder / "report.pdf")]),
-        (1, "it is one of the files to read", [ref, "-i", good, page, "-o", page]),
-        (1, "there is no folder", [ref, "-i", good, "-m", "twmd", "-o", str(folder / "none" / "report.html")]),
-        (1, f"cannot write {nowhere}: ", [ref, "-i", good, "-m", "twmd", "-o", nowhere]),
-        (2, "name one of them in -m", [ref, "-i", good, "-m", "bleu", "-o", new]),
-        (2, "there is no metric 'twdm'", [ref, "-i", good, "-m", "twdm", "-o", new]),
-        (2, "no references for", ["-i", good, "-o", new]),
+    for given, sources in (
+        (rows, ["quelle 0", "quelle 1", "", "quelle 3"]),
+        ([row | {"source": 7} for row in rows], None),
     ):
-        assert main(["report", *arguments]) == status
-        lines = capsys.readouterr().err.splitlines()
-        (error,) = [line for line in lines if not line.startswith("twmd: warning: ")]
-        assert words in error
-        assert error.startswith("twmd: ")
-    assert (folder / "good.txt").read_bytes() == before
-    assert sorted(path.name for path in folder.iterdir()) == ["good.txt", "poor.txt", "ref.txt", "report.html"]
+        (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in given), encoding="utf-8")
+        assert run("report -i rows.jsonl -m sbert -o report.html")[0] == 0
+        assert Page((folder / "report.html").read_text(encoding="utf-8")).data["sources"] == sources
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        ("ref.txt -i good.txt -o report.pdf", 2, "a report is an HTML file; give a name that ends in .html. For a PDF"),
+        ("ref.txt -i good.txt page.html -o page.html", 1, "it is one of the files to read"),
+        ("ref.txt -i good.txt -m twmd -o none/report.html", 1, "there is no folder"),
+        ("ref.txt -i good.txt -m twmd -o /proc/report.html", 1, "cannot write /proc/report.html: "),  # nor can root
+        ("ref.txt -i good.txt -m bleu -o new.html", 2, "name one of them in -m"),
+        ("ref.txt -i good.txt -m twdm -o new.html", 2, "there is no metric 'twdm'"),
+        ("-i good.txt -o new.html", 2, "no references for"),
+    ],
+)
+def test_bad_input_is_one_error_and_writes_nothing(
+    arguments: str, status: int, words: str, files: Path, run: Run
+) -> None:
+    (files / "page.html").write_text("page\n", encoding="utf-8")
+    before = {path: path.read_bytes() for path in files.iterdir()}
+    found, _, err = run(f"report {arguments}")
+    (error,) = [line for line in err.splitlines() if not line.startswith("twmd: warning: ")]
+    assert (found, words in error, error.startswith("twmd: ")) == (status, True, True)
+    assert {path: path.read_bytes() for path in files.iterdir()} == before
 
 
 def test_scores_are_printed_when_the_page_cannot_be_written(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    files: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(path: Path, content: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("twmd_registry.registry.paths.write_atomically", fail)
-    page = tmp_path / "report.html"
-    arguments = ["report", str(folder / "ref.txt"), "-i", str(folder / "good.txt"), "-m", "twmd", "-q", "-o"]
-    assert main([*arguments, str(page)]) == 1
-    printed = capsys.readouterr()
-    assert printed.out.splitlines()[2].startswith("twmd      good.txt")
-    assert printed.err.splitlines()[-1] == f"twmd: cannot write {page}: No space left on device."
-    assert list(tmp_path.iterdir()) == []
+    status, out, err = run("report ref.txt -i good.txt -m twmd -q -o report.html")
+    assert (status, out.splitlines()[2].startswith("twmd      good.txt")) == (1, True)
+    assert err.splitlines()[-1] == "twmd: cannot write report.html: No space left on device."
+    assert not (files / "report.html").exists()
 
 
-def test_report_of_a_single_system_has_intervals_and_no_test(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = folder.parent / "alone.html"
-    files = [str(folder / "ref.txt"), "-i", str(folder / "good.txt")]
-    assert main(["report", *files, "-m", "stsscore", "sbert", "ter", "-o", str(path)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"wrote {path}"
-    source = path.read_text(encoding="utf-8")
+def test_report_of_a_single_system_has_intervals_and_no_test(files: Path, run: Run) -> None:
+    status, out, _ = run("report ref.txt -i good.txt -m stsscore sbert ter -o alone.html")
+    assert (status, out.splitlines()[-1]) == (0, "wrote alone.html")
+    source = (files / "alone.html").read_text(encoding="utf-8")
     assert " ± " in Page(source).text
     assert "p = " not in Page(source).text
     assert "good.txt, sbert: " in source

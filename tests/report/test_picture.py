@@ -7,7 +7,6 @@ import re
 import sys
 import warnings
 import xml.etree.ElementTree as ET
-from html.parser import HTMLParser
 from itertools import combinations
 from pathlib import Path
 
@@ -17,10 +16,9 @@ import pytest
 from matplotlib.image import imread
 from matplotlib.text import Text
 
+from tests.report.reports import Page, aligned
 from twmd_registry.engine.result import Alignment
 from twmd_registry.errors import FileError, InputError, MissingExtraError, SpecError, TwmdWarning
-from twmd_registry.registry.signature import Signature
-from twmd_registry.registry.spec import make_spec
 from twmd_registry.report import alignment_picture
 from twmd_registry.report.alignment_picture import (
     LONGEST_LABEL,
@@ -38,21 +36,6 @@ WORDS = (
 ODD = ("<script>", "$x$", "&", 'say "so"', "-->", "我们", "🙂", "a\x00b\u202e", " ", "")
 
 
-def aligned(hypothesis: tuple[str, ...], reference: tuple[str, ...], metric: str = "twmd", **keys: str) -> Alignment:
-    """Align random unit vectors by a softmax on both sides; for wordset_cka with negative weights."""
-    random = np.random.default_rng(len(hypothesis) * 1000 + len(reference))
-    x, y = (random.normal(size=(len(tokens), 4)) + 0.4 for tokens in (hypothesis, reference))
-    s = (x / np.linalg.norm(x, axis=1, keepdims=True)) @ (y / np.linalg.norm(y, axis=1, keepdims=True)).T
-    shares = np.full(len(x), 1 / max(len(x), 1)), np.full(len(y), 1 / max(len(y), 1))
-    weights = np.exp(s / 0.1)
-    plans = {"precision": shares[0][:, None] * weights / weights.sum(1, keepdims=True)}
-    plans["recall"] = shares[1] * weights / weights.sum(0)
-    if metric == "wordset_cka":
-        plans = {"score": (s - 0.4) / s.size}
-    signature = Signature(make_spec(metric, None, **keys), nrefs="1")
-    return Alignment(signature, 0.812345, hypothesis, reference, *shares, s, plans)
-
-
 def sized(rows: int, columns: int, **keys: str) -> Alignment:
     """Align tokens of ordinary lengths, and a long one on either side."""
     hypothesis = [WORDS[i % len(WORDS)] for i in range(rows - 1)]
@@ -61,38 +44,11 @@ def sized(rows: int, columns: int, **keys: str) -> Alignment:
     return aligned((*hypothesis, long[0]), (*reference, long[1]), **keys)
 
 
-class Reader(HTMLParser):
-    """Reads the text of a page; checks that every element is closed."""
-
-    def __init__(self, source: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.titles: list[str] = []
-        self.texts: list[str] = []
-        self.feed(source)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.titles += [value or "" for name, value in attrs if name == "title"]
-        assert not [name for name, _ in attrs if name in ("src", "href")]
-        if tag not in {"meta", "br"}:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-
 def texts_of(path: Path) -> list[str]:
     """Return the texts of an SVG or HTML file."""
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".html":
-        return Reader(source).texts
+        return Page(source).texts
     return [element.text or "" for element in ET.fromstring(source).iter("{http://www.w3.org/2000/svg}text")]
 
 
@@ -140,8 +96,9 @@ def test_page_needs_nothing_from_elsewhere_and_explains_every_cell(tmp_path: Pat
     alignment = aligned(ODD, ("Donaudampfschifffahrtsgesellschaft", *WORDS[:3]))
     draw(alignment, tmp_path / "page.html")
     source = (tmp_path / "page.html").read_text(encoding="utf-8")
-    page = Reader(source)
+    page = Page(source)
     assert not {"script", "link", "img", "iframe"} & set(page.tags)
+    assert page.addresses == []
     assert not re.search("https?:|url\\(|@import", source)
     assert "prefers-color-scheme: dark" in source
     amount, cosine = alignment.plans["recall"][0, 0], alignment.similarities[0, 0]
