@@ -51,6 +51,15 @@ def test_report_shows_scores_against_both_without_alignment(files: Path, run: Ru
     assert "none of the metrics has an alignment to show" in page
 
 
+@pytest.mark.parametrize("suffix", ["html", "svg"])
+def test_alignment_with_a_source_calls_it_so(suffix: str, folder: Path, run: Run) -> None:
+    command = ["align", "twmd", "it rained", "there was rain", "--set", "against=source", "-o", f"plan.{suffix}"]
+    shown, drawn = run(*command)[1], (folder / f"plan.{suffix}").read_text(encoding="utf-8")
+    assert "hypothesis    source" in shown
+    assert "source" in drawn
+    assert "reference" not in shown + drawn
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

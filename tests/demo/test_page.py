@@ -99,7 +99,7 @@ def test_typing_and_pasting_change_scores_and_picture(tab: Tab) -> None:
     tab.page.keyboard.press("Control+A")
     tab.page.keyboard.press("Control+X")
     empty = tab.wait_for_change("#scores", before)
-    assert tab.text("#notices") == "write a hypothesis and at least one reference."
+    assert tab.text("#notices") == "write a hypothesis and at least one reference (or a source, for presets with it)."
     assert tab.value("#signature") == ""
     tab.page.keyboard.press("Control+V")
     assert tab.wait_for_change("#scores", empty) == before

@@ -68,6 +68,15 @@ def test_column_of_sources_is_read_where_every_row_has_one() -> None:
     )
 
 
+def test_table_of_sources_needs_no_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    against = twmd_registry.scorer("twmd", against="source").requested
+    monkeypatch.setattr("twmd_registry.demo.answers.spec_of", lambda *_: against)
+    table = read_pasted("prediction,source\nit rained,there was rain\n")
+    assert table[3:] == ([[]], ["there was rain"])
+    wanted = twmd_registry.score(["it rained"], sources=["there was rain"], against="source")
+    assert score_file(table, ["twmd"], "embedded")["rows"][0][1] == f"{wanted.score:.4f}"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

@@ -107,3 +107,9 @@ def test_preset_that_compares_with_the_source_needs_one(monkeypatch: pytest.Monk
     wanted = twmd_registry.score([HYPOTHESIS], sources=["A ship at sea"], against="source")
     assert rows[0][1] == f"{wanted.score:.4f}"
     assert "|against:source|" in signature
+    rows, picture, again, notices = score_texts(HYPOTHESIS, "", "twmd", "A ship at sea")
+    assert (rows[0][1], again) == (f"{wanted.score:.4f}", signature)
+    assert "given to the source" in picture
+    assert "sbert: it compares the hypothesis with its reference, which is not given." in notices
+    with pytest.raises(InputError, match="sbert compares the hypothesis with its reference here"):
+        score_texts(HYPOTHESIS, " ", "sbert", "A ship at sea")

@@ -296,7 +296,7 @@ def test_texts_survive_as_bytes_and_joined(rows: list[tuple[int | None, str, lis
 
 def test_rows_carry_positions_from_arrays() -> None:
     for positions in ([3, 1], torch.tensor([3, 1]), np.array([3, 1])):
-        assert [row[0] for row in make_rows(["a", "b"], ["c", "d"], positions)] == [3, 1]  # type: ignore[arg-type]
+        assert [row[0] for row in make_rows(["a", "b"], ["c", "d"], None, positions)] == [3, 1]  # type: ignore[arg-type]
 
 
 def test_without_torchmetrics_the_install_line_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,3 +353,19 @@ def test_sources_are_kept_in_the_order_of_positions() -> None:
     assert float(theirs.compute()) == pytest.approx(wanted.score, abs=1e-6)
     with pytest.raises(InputError, match="1 sources for 2 segments"):
         theirs.update(["a", "b"], ["c", "d"], sources=["e"])
+
+
+def test_sources_need_no_references_where_predictions_are_compared_with_them_alone() -> None:
+    theirs = TWMD(against="source")
+    theirs.update(["a dog barked"], sources=["dogs make noise"])
+    theirs.update("it rained", sources="there was rain")
+    wanted = twmd_registry.score(
+        ["a dog barked", "it rained"], sources=["dogs make noise", "there was rain"], against="source"
+    )
+    assert float(theirs.compute()) == pytest.approx(wanted.score, abs=1e-6)
+    with pytest.raises(InputError, match="there are no references: give them, or sources"):
+        theirs.update("it rained")
+    references = TWMD()
+    references.update("it rained", sources="there was rain")
+    with pytest.raises(InputError, match="twmd compares predictions with references: give them"):
+        references.compute()

@@ -369,7 +369,6 @@ def _check_ray(arguments: Arguments) -> None:
 
 
 SHOWN_LINKS = 15
-COLUMNS = ("hypothesis", "reference", "carries", "similarity")
 SPAN_COLUMNS = ("text", "from", "to", "severity", "badness")
 
 
@@ -390,7 +389,7 @@ def align_command(arguments: Arguments) -> int:
 
     METRIC is a metric or a signature, HYP and REF are texts; with against=source, REF is the source.
     """
-    from twmd_registry.report.alignment_picture import check_picture_file, draw
+    from twmd_registry.report.alignment_picture import check_picture_file, draw, second_text
 
     if arguments.output is not None:
         check_picture_file(arguments.output)
@@ -406,10 +405,11 @@ def align_command(arguments: Arguments) -> int:
         print(as_json(shown))
     else:
         print(scores)
+        columns = ("hypothesis", second_text(alignment), "carries", "similarity")
         for side, links in shown["sides"].items():
             values = [tuple(link.values()) for link in links]
             rows = [(*pair, f"{amount:.4f}", f"{similarity:.4f}") for *pair, amount, similarity in values]
-            print(f"\n{side}:\n{format_table(COLUMNS, rows[:SHOWN_LINKS], 'text')}")
+            print(f"\n{side}:\n{format_table(columns, rows[:SHOWN_LINKS], 'text')}")
             if len(rows) > SHOWN_LINKS:
                 print(f"... and {len(rows) - SHOWN_LINKS} more")
         for name in ("hypothesis", "reference") if arguments.spans else ():

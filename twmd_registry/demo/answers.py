@@ -152,13 +152,14 @@ def score_texts(
 ) -> tuple[list[tuple[str, ...]], str, str, list[str]]:
     """Score a text against its references, one per line, by every metric; each side is cut to `LONGEST` characters.
 
-    Metrics of presets with ``against=source`` compare it with `source`, where it is not blank. Returns per metric a row
-    of `HEADERS`; the plan of `metric` as HTML, or why there is none; its signature; notices.
+    Metrics of presets with ``against=source`` compare it with `source`, and need no references. Returns a row
+    of `HEADERS` per metric; the plan of `metric` as HTML, or why there is none; its signature; notices.
     """
     entry(metric)
     texts = [line.strip() for line in references[:LONGEST].split("\n") if line.strip()]
-    if not hypothesis[:LONGEST].strip() or not texts:
-        raise InputError("write a hypothesis and at least one reference.")
+    sources = [source[:LONGEST]] if source.strip() else None
+    if not hypothesis[:LONGEST].strip() or not (texts or sources):
+        raise InputError("write a hypothesis and at least one reference (or a source, for presets with it).")
     notices = [
         f"{name} cut to the first {LONGEST:,} of {len(text):,} characters: score longer texts in a file."
         for name, text in (("hypothesis", hypothesis), ("references", references), ("source", source))
@@ -171,13 +172,15 @@ def score_texts(
                 specs.setdefault(name, spec_of(name, preset, **settings))
             except SpecError as error:
                 notices.append(f"{name}: {error}")
-        sources = [source[:LONGEST]] if source.strip() else None
-        if specs[metric].against and sources is None:
-            raise InputError(f"{metric} compares the hypothesis with its source here: write the source, too.")
-        for name in [name for name, spec in specs.items() if spec.against and sources is None]:
-            notices.append(f"{name}: it compares the hypothesis with its source, which is not given.")
-            del specs[name]
-        sets = score_all([Scorer(spec) for spec in specs.values()], [hypothesis[:LONGEST]], [texts], sources)
+        for name, spec in list(specs.items()):
+            other, given = ("source", sources) if spec.against else ("reference", texts)
+            if not given and name == metric:
+                raise InputError(f"{metric} compares the hypothesis with its {other} here: write the {other}, too.")
+            if not given:
+                notices.append(f"{name}: it compares the hypothesis with its {other}, which is not given.")
+                del specs[name]
+        scorers = [Scorer(spec) for spec in specs.values()]
+        sets = score_all(scorers, [hypothesis[:LONGEST]], [texts] if texts else None, sources)
         by_metric = dict(zip(specs, sets, strict=True))
         picture = _draw_plan(by_metric[metric])
     notices += notices_of_preset(METRICS, preset)
@@ -196,7 +199,8 @@ def _draw_plan(scores: ScoreSet) -> str:
 
 
 def read_upload(path: Path) -> UploadedTable:
-    """Read a file of `SUFFIXES` with a column ``prediction`` and columns whose names begin with ``reference``.
+    """Read a file of `SUFFIXES` with a column ``prediction`` and columns whose names begin with ``reference``, or a
+    column ``source``.
 
     A cell of JSON lines may be a list of references. Where there are several columns, an empty cell is no reference.
     """
@@ -238,6 +242,8 @@ def _read_table(name: str, content: bytes, form: str) -> UploadedTable:
 
 def _references(row: TableRow) -> list[str]:
     columns = tuple(name for name in row.values if name.startswith(REFERENCE))
+    if not columns and isinstance(row.values.get("source"), str):
+        return []
     if not columns:
         row.take(REFERENCE)  # raises the error of a missing column
     return row.references(() if set(USUAL_REFERENCES) <= set(columns) else columns)
@@ -263,7 +269,7 @@ def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dic
 
     with collect_warnings() as warnings:
         scorers = [Scorer(spec_of(metric, preset)) for metric in dict.fromkeys(metrics)]
-        sets = score_all(scorers, predictions, references, translated, progress=check_time)
+        sets = score_all(scorers, predictions, references if any(references) else None, translated, progress=check_time)
     seconds = time.perf_counter() - started
     record = make_record([(source.name, sets)], inputs=[source], references=references, seconds=seconds)
     names = [str(scores.metric) for scores in sets]

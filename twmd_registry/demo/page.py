@@ -161,8 +161,8 @@ def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
 
     Args:
         hypothesis: The text; its first 2,000 characters are read.
-        references: One or more texts; line breaks in them count as blanks, and their first 2,000 characters together
-            are read.
+        references: Texts, none for a preset that compares with the source; line breaks in them count as blanks, and
+            their first 2,000 characters together are read.
         metric: The metric whose signature is given.
         preset: A preset; metrics that have none of this name take their default.
         temperature: T of twmd and trwmd; 0 for the preset's.
@@ -239,7 +239,8 @@ def score_table(table: str, metrics: list[str], preset: str = "embedded") -> dic
     the record.
 
     Args:
-        table: CSV, TSV or JSON lines with a column prediction and columns whose names begin with reference.
+        table: CSV, TSV or JSON lines with a column prediction and columns whose names begin with reference, or a column
+            source for presets that compare with it.
         metrics: Names of metrics.
         preset: A preset; metrics that have none of this name take their default.
     """
@@ -251,7 +252,7 @@ def add_file_tab(metric: str) -> None:
     gr.Markdown(
         "A table with a header and the columns `prediction` and `reference` (more references: `reference_2`, ...), as "
         f"{', '.join(SUFFIXES)}, up to {LARGEST // 10**6} MB and {MOST_ROWS:,} rows. JSON lines may have a list as "
-        "`references`. A column `source` is read for presets that compare with the text that was translated."
+        "`references`. Presets that compare with the text that was translated read a column `source` in its place."
     )
     example = "prediction,reference\nIt rains.,It is raining."
     with gr.Row():

@@ -11,7 +11,7 @@ import torch
 
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import COUNTS, Counts
-from twmd_registry.engine.scorer import Scorer, scorer
+from twmd_registry.engine.scorer import Scorer, score_segments, scorer
 from twmd_registry.errors import InputError, MissingExtraError
 from twmd_registry.plugins import metric_classes
 from twmd_registry.registry.metrics import CATALOGUE
@@ -107,7 +107,7 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
     def update(
         self,
         preds: str | Sequence[str],
-        target: str | Sequence[str] | Sequence[Sequence[str]],
+        target: str | Sequence[str] | Sequence[Sequence[str]] | None = None,
         positions: torch.Tensor | Sequence[int] | int | None = None,
         sources: str | Sequence[str] | None = None,
     ) -> None:
@@ -116,7 +116,7 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
         Args:
             preds: Predictions, one per segment; or one text.
             target: References: one text per segment, or one list of texts per segment. Of a single prediction, its
-                reference or a list of them.
+                reference or a list of them. None with ``against=source``.
             positions: The segments' numbers in the data set, whole numbers from 0: the order in which ``compute``
                 scores. A repeated position counts once.
             sources: The texts that were translated, one per segment; of a single prediction, its source.
@@ -125,8 +125,10 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
             InputError: The texts cannot be scored; names the row of this call.
         """
         single = isinstance(preds, str)
-        originals = [sources] if single and sources is not None else sources
-        rows = make_rows([preds] if single else preds, [target] if single else target, positions, originals)
+        own, theirs, originals = (
+            [given] if single and given is not None else given for given in (preds, target, sources)
+        )
+        rows = make_rows(own, theirs, originals, positions)
         self.texts.append(write_rows(rows, self.device))
 
     def compute(self) -> Any:
@@ -144,7 +146,8 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
         """
         # One tensor after processes were gathered.
         gathered = [self.texts] if isinstance(self.texts, torch.Tensor) else self.texts
-        scores = self.scorer.score(*order_rows([row for content in gathered for row in read_rows(content)]))
+        segments = order_rows([row for content in gathered for row in read_rows(content)])
+        (scores,) = score_segments([self.scorer], segments)
         self.counts = scores.counts
         if not self.as_dict:
             return self._tensor(scores.score)
@@ -201,8 +204,8 @@ def _corpus_values(value: Any) -> Any:
 def make_rows(
     predictions: object,
     references: object,
+    sources: object,
     positions: torch.Tensor | Sequence[int] | int | None,
-    sources: object = None,
 ) -> list[Row]:
     """Return checked segments with their positions: whole numbers from 0, one alone for a single segment, or None."""
     segments = check_segments(predictions, references, sources)

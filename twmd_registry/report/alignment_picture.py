@@ -36,11 +36,11 @@ LONGEST_LABEL = 24
 JOINERS = "\u200c\u200d"
 """Not printable by themselves, but part of how Persian words and many emoji are written."""
 HEADINGS = {
-    "precision": "precision: each hypothesis token's share, given to the reference",
-    "recall": "recall: each reference token's share, given to the hypothesis",
+    "precision": "precision: each hypothesis token's share, given to the {second}",
+    "recall": "recall: each {second} token's share, given to the hypothesis",
     "score": "one plan for both texts",
 }
-READING = "<p>Rows are the hypothesis's tokens, columns the reference's; point at a cell to read it.</p>"
+READING = "<p>Rows are the hypothesis's tokens, columns those of the other text; point at a cell to read it.</p>"
 BAR = 0.55
 """Inches that the longest marginal bar takes."""
 BAR_COLOURS = {"share": "#b8b8b8", "sum": "#08306b"}
@@ -85,10 +85,22 @@ def check_drawable(alignment: Alignment, most: int = MOST_TOKENS) -> None:
     """Raise InputError if a text has no tokens, and SpecError if it has more than `most`."""
     rows, columns = len(alignment.hypothesis), len(alignment.reference)
     if not rows or not columns:
-        raise InputError(f"there is nothing to draw: the {'reference' if rows else 'hypothesis'} has no tokens.")
+        raise InputError(
+            f"there is nothing to draw: the {second_text(alignment) if rows else 'hypothesis'} has no tokens."
+        )
     if max(rows, columns) > most:
         more = f"'twmd align' draws up to {MOST_TOKENS}" if most < MOST_TOKENS else "explain(i) gives the data"
         raise SpecError(f"{rows} and {columns} tokens: at most {most} tokens a side can be drawn; {more}.")
+
+
+def second_text(alignment: Alignment) -> str:
+    """Return what the hypothesis is compared with: ``reference`` or ``source``."""
+    return alignment.signature.spec.against or "reference"
+
+
+def heading(alignment: Alignment, side: str) -> str:
+    """Return what the plan of a side says."""
+    return HEADINGS[side].format(second=second_text(alignment))
 
 
 def title(alignment: Alignment) -> str:
@@ -144,9 +156,15 @@ def _sides(alignment: Alignment) -> list[dict[str, Any]]:
         plan, bars = alignment.plans[side], _marginals(alignment, side)
         longest = [float(max(abs(values).max() for values in own.values())) or 1.0 for own in bars]
         cells = zip(rows, plan.tolist(), alignment.similarities.tolist(), strict=True)
-        values: dict[str, Any] = {"heading": HEADINGS[side], "columns": columns}
+        values: dict[str, Any] = {"heading": heading(alignment, side), "columns": columns}
         values["rows"] = [(*token, *own) for token, *own in cells]
-        values |= {"row_bars": bars[0], "row_most": longest[0], "column_bars": bars[1], "column_most": longest[1]}
+        values |= {
+            "second": second_text(alignment),
+            "row_bars": bars[0],
+            "row_most": longest[0],
+            "column_bars": bars[1],
+            "column_most": longest[1],
+        }
         sides.append(values | {"most": float(np.abs(plan).max()) or 1.0, "negative": bool((plan < 0).any())})
     return sides
 
@@ -193,7 +211,7 @@ def _draw_side(panel: SubFigure, alignment: Alignment, side: str, labels: Sequen
     """Draw one side: heading, heat map with its tokens, marginal bars along both axes, colour bar."""
     plan = alignment.plans[side]
     (rows, columns), most, negative = plan.shape, float(np.abs(plan).max()) or 1.0, bool((plan < 0).any())
-    panel.suptitle(HEADINGS[side].replace(", ", ",\n"), fontsize=9)
+    panel.suptitle(heading(alignment, side).replace(", ", ",\n"), fontsize=9)
     ratios = {"width_ratios": (columns * cell, BAR), "height_ratios": (rows * cell, BAR)}
     (heat, right), (below, corner) = panel.subplots(2, 2, gridspec_kw=ratios)
     corner.set_axis_off()
@@ -208,7 +226,7 @@ def _draw_side(panel: SubFigure, alignment: Alignment, side: str, labels: Sequen
     grid: dict[str, Any] = {"colors": "#d0d0d0", "linewidths": 0.5 if cell > 0.2 else 0.25}
     heat.hlines(np.arange(1, rows) - 0.5, -0.5, columns - 0.5, **grid)
     heat.vlines(np.arange(1, columns) - 0.5, -0.5, rows - 0.5, **grid)
-    heat.set_xlabel(f"reference ({columns})", fontsize=8)
+    heat.set_xlabel(f"{second_text(alignment)} ({columns})", fontsize=8)
     heat.xaxis.set_label_position("top")
     heat.set_ylabel(f"hypothesis ({rows})", fontsize=8)
     of_rows, of_columns = _marginals(alignment, side)

@@ -57,7 +57,7 @@ class TestReferences:
         rows = EvaluationRows(["x", "y", "z"])
         assert rows.texts_of("references", LABELS) == ["x", "y", "z"]
         assert rows.texts_of("references", LABELS) == ["x", "y", "z"]
-        with pytest.raises(InputError, match=r"other labels before: two evaluation sets\?.*dict \{split: references\}"):
+        with pytest.raises(InputError, match=r"other labels before: two evaluation sets\?.*dict \{split: texts\}"):
             rows.texts_of("references", ["a", "b", "d"])
         with pytest.raises(InputError, match="3 references for an evaluation set of 2 rows"):
             rows.texts_of("references", ["a", "b"])

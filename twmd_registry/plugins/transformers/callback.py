@@ -29,7 +29,7 @@ Rows = Sequence[str] | Sequence[Sequence[str]]
 """References, one entry per row of a data set: a text, or a list of texts."""
 References = Rows | Mapping[str, Rows] | Callable[[Any], Rows] | None
 """References of one evaluation set, of several by split, a function from the data set, or None for the labels."""
-_SEVERAL = "For several evaluation sets give a dict {split: references}, or a function of the data set."
+_SEVERAL = "For several evaluation sets give a dict {split: texts}, or a function of the data set."
 
 
 class EvaluationRows:
@@ -51,8 +51,8 @@ class EvaluationRows:
         """Set the data set that is evaluated; refuse rows in another order than its own, where references go by it."""
         if not in_order and any(texts is not None for texts in self._given.values()):
             raise SpecError(
-                "grouping by length evaluates rows in another order than the data set's: turn it off, or give "
-                "references=None, which takes the labels as references."
+                "grouping by length evaluates rows in another order than the data set's: turn it off, or give no "
+                "sources, and references=None, which takes the labels as references."
             )
         self.dataset = dataset
 
