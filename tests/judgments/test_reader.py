@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twmd_registry.errors import FileError
+from twmd_registry.cli.inputs import read_file
+from twmd_registry.errors import FileError, TwmdError
 from twmd_registry.judgments import reader
-from twmd_registry.judgments.reader import OpenTable, TableRow, detect_form, open_unpacked, read_content, read_rows
+from twmd_registry.judgments.reader import (
+    LONGEST_LINE,
+    Columns,
+    OpenTable,
+    TableRow,
+    detect_form,
+    open_unpacked,
+    read_content,
+    read_lines,
+    read_rows,
+)
+from twmd_registry.models.vectors import read_table
+from twmd_registry.scale.plan import ScalePlan, cut_into_parts, list_tables
 
 TEXTS = [('two\nlines\n\nand "quotes"', "the cat, the dog"), ("", '5" of; rain'), ("\u2028 a", "b\tc"), ("last", "d")]
 ROWS = [{"prediction": prediction, "reference": reference, "other": "x"} for prediction, reference in TEXTS]
@@ -255,5 +269,54 @@ def test_small_file_that_unpacks_to_much_is_refused_before_it_fills_the_memory(
     assert len(read_content(path)) == 1 << 20
     monkeypatch.setattr(reader, "MOST_UNPACKED", 1000)
     most = max(1000, 100 * len(packed))
-    with pytest.raises(FileError, match=rf"has {len(packed):,} bytes and unpacks to more than {most:,}: unpack it"):
+    with pytest.raises(FileError, match=rf"jsonl unpacks to more than {most:,} bytes, far more than its own: unpack"):
         read_content(path)
+
+
+TWO_GB = 1 << 31
+
+
+@pytest.fixture
+def sparse(tmp_path: Path) -> Callable[[str], Path]:
+    """Return a function that makes a file of 2 GB in one line, of which nothing is on the disk."""
+
+    def make(name: str) -> Path:
+        with (tmp_path / name).open("wb") as file:
+            file.write(b"word 1 2\n" if name == "vectors.txt" else b'{"prediction": "')
+            file.truncate(TWO_GB)
+        return tmp_path / name
+
+    return make
+
+
+def lines_of_gzip(path: Path) -> Path:
+    """Write a line of 2 GB, compressed to 2 MB."""
+    path.write_bytes(gzip.compress(b"a" * (1 << 26)) * 32)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("lines.txt", read_lines),
+        ("lines.txt.gz", read_lines),
+        ("table.jsonl", lambda path: read_file(path, Columns())),
+        ("table.csv.gz", lambda path: read_file(path, Columns())),
+        ("table.jsonl", lambda path: cut_into_parts(ScalePlan((), Columns(), 10, list_tables([str(path)])))),
+        ("table.jsonl.gz", lambda path: cut_into_parts(ScalePlan((), Columns(), 10, list_tables([str(path)])))),
+        ("vectors.txt", read_table),
+    ],
+)
+def test_line_of_two_gigabytes_is_one_error_and_never_in_memory(
+    sparse: Callable[[str], Path], tmp_path: Path, name: str, read: Callable[[Path], Any]
+) -> None:
+    path = lines_of_gzip(tmp_path / name) if name.endswith(".gz") else sparse(name)
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            TwmdError, match=rf"{name}.*(more than 67,?108,?864 bytes: this is no text|line 2: expected a)"
+        ):
+            read(path)
+        assert tracemalloc.get_traced_memory()[1] < 5 * LONGEST_LINE
+    finally:
+        tracemalloc.stop()

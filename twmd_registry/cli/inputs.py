@@ -9,6 +9,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -16,7 +17,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from twmd_registry.cli.declare import Arguments
 from twmd_registry.errors import FileError, ModelError, SpecError, menu, warn
-from twmd_registry.judgments.reader import USUAL_REFERENCES, Columns, TableRow, decode, detect_form, read_rows, unpack
+from twmd_registry.judgments.reader import (
+    USUAL_REFERENCES,
+    Columns,
+    TableRow,
+    decode,
+    detect_form,
+    read_rows,
+    read_whole,
+    unpack,
+)
 from twmd_registry.record.content import InputFile
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import merge_members, split_name, write_members
@@ -241,10 +251,7 @@ def read_file(path: Path, columns: Columns) -> TextFile:
     name = "standard input" if path == STDIN else str(path)
     if path == STDIN and sys.stdin is None:
         raise FileError("standard input is closed.")
-    try:
-        packed = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
-    except OSError as error:
-        raise FileError(f"{name}: {error.strerror}.") from error
+    packed = read_whole(name, lambda: nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb"))
     content, sha256 = unpack(name, packed), hashlib.sha256(packed).hexdigest()
     if not content:
         hint = " Give predictions there, or by -i (twmd score -i FILE.jsonl, if one file holds all)."

@@ -16,7 +16,8 @@ import math
 import re
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,18 +94,36 @@ def open_unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
     return lzma.LZMAFile(file) if first.startswith(_XZ) else file
 
 
-def unpack(name: object, content: bytes) -> bytes:
-    """Undo gzip or xz, and return other content as it is; raises FileError where it cannot be unpacked, and where a
-    small file would fill the memory.
+def read_whole(name: object, opened: Callable[[], AbstractContextManager[Any]], most: float = math.inf) -> bytes:
+    """Read a file to its end; raises FileError where it cannot be read or unpacked, and, before it fills the memory,
+    for a line that no text has and for more bytes than `most`.
     """
-    most = max(MOST_UNPACKED, LARGEST_RATIO * len(content))
+    pieces, size, problem = list[bytes](), 0, ""
     try:
-        unpacked = open_unpacked(io.BufferedReader(io.BytesIO(content))).read(most + 1)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        with opened() as file:
+            while not problem and (piece := file.read(LONGEST_LINE)):
+                pieces.append(piece)
+                size += len(piece)
+                text = not pieces[0].startswith((_GZIP, _XZ, _PARQUET))
+                if size > most:
+                    problem = f" unpacks to more than {most:,} bytes, far more than its own: unpack it yourself"
+                elif text and len(piece) == LONGEST_LINE and not (b"\n" in piece or b"\r" in piece):
+                    problem = f" has a line of more than {LONGEST_LINE:,} bytes: this is no text"
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise FileError(f"{name} is compressed and cannot be unpacked ({error}): was it cut off?") from error
-    if len(unpacked) > most:
-        raise FileError(f"{name} has {len(content):,} bytes and unpacks to more than {most:,}: unpack it yourself.")
-    return unpacked
+    except OSError as error:
+        raise FileError(f"{name}: {error.strerror}.") from error
+    if problem:
+        raise FileError(f"{name}{problem}.")
+    return b"".join(pieces)
+
+
+def unpack(name: object, content: bytes) -> bytes:
+    """Undo gzip or xz, and return other content as it is; raises FileError as `read_whole`."""
+    if not content.startswith((_GZIP, _XZ)):
+        return content
+    most = max(MOST_UNPACKED, LARGEST_RATIO * len(content))
+    return read_whole(name, lambda: open_unpacked(io.BufferedReader(io.BytesIO(content))), most)
 
 
 def decode(name: object, content: bytes) -> str:
@@ -116,12 +135,8 @@ def decode(name: object, content: bytes) -> str:
 
 
 def read_content(path: Path) -> bytes:
-    """Read a file's bytes, unpacked; raises FileError where it cannot be read or unpacked."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}.") from error
-    return unpack(path, content)
+    """Read a file's bytes, unpacked; raises FileError as `read_whole`."""
+    return unpack(path, read_whole(path, lambda: path.open("rb")))
 
 
 def read_lines(path: Path) -> list[str]:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 UNKNOWN = "[UNK]"
 WORD = "\\w+(['\u2019]\\w+)*|[^\\w\\s]"
 """The pattern of a word in a text: letters and digits, with apostrophes inside, or one other character."""
+_LONGEST_LINE = 1 << 22
+"""Most bytes of one line; a longer one is cut, and has then no word or too few numbers."""
 _HEADER = re.compile(rb"(?:\xef\xbb\xbf)?([0-9]{1,9}) ([0-9]{1,5})[ \t\r]*\n")
 
 
@@ -190,7 +192,7 @@ def _text(path: Path, header: re.Match[bytes] | None) -> Iterator[tuple[str, np.
     """Lines of a word and its numbers; a word may hold spaces (GloVe's do)."""
     width = 0 if header is None else int(header[2])
     with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
+        for number, raw in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), 1):
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8", errors="replace").rstrip()
             if not line or (header is not None and number == 1):
                 continue
