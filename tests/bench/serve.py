@@ -22,8 +22,6 @@ from tests.bench.texts import benchmark_pairs
 from tests.serve.serving import count_passes, serving_process
 
 CLIENTS, PAIRS = 64, 10
-ROUNDS, TRIALS = map(int, sys.argv[1:3] or (6, 2))
-"""Requests that each client sends, one after the other; and how often all is measured."""
 
 
 def look_at(process: int) -> tuple[float, float]:
@@ -35,8 +33,8 @@ def look_at(process: int) -> tuple[float, float]:
     return megabytes, sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
 
-async def use(port: int, bodies: list[bytes]) -> list[tuple[bytes, float]]:
-    """Send requests over one connection, one after the other; return status lines and seconds."""
+async def use(port: int, bodies: list[bytes]) -> list[tuple[bytes, float, bytes]]:
+    """Send requests over one connection, one after the other; return status lines, seconds and contents."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     answers = []
     for body in bodies:
@@ -47,28 +45,32 @@ async def use(port: int, bodies: list[bytes]) -> list[tuple[bytes, float]]:
         writer.write(head.encode() + body)
         lines = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
         (length,) = (int(line.split()[1]) for line in lines if line.lower().startswith(b"content-length:"))
-        await reader.readexactly(length)
-        answers.append((lines[0], time.perf_counter() - started))
+        content = await reader.readexactly(length)
+        answers.append((lines[0], time.perf_counter() - started, content))
     writer.close()
     return answers
 
 
-async def use_all(port: int, bodies: list[bytes]) -> list[tuple[bytes, float]]:
+async def use_all(port: int, bodies: list[bytes]) -> list[tuple[bytes, float, bytes]]:
     """Send all requests, each client its share."""
     answers = await asyncio.gather(*(use(port, bodies[client::CLIENTS]) for client in range(CLIENTS)))
     return [one for own in answers for one in own]
 
 
 def main() -> None:
-    """Measure the command line and the service in turn; print the table."""
-    name, predictions, references = benchmark_pairs(CLIENTS * PAIRS * ROUNDS)
-    print(f"{name}; {CLIENTS} clients, {ROUNDS} requests of {PAIRS} pairs each; embedded model, twmd", flush=True)
+    """Measure the command line and the service in turn; print the table.
+
+    Each client sends so many requests (rounds), one after the other; all is measured so many times (trials).
+    """
+    rounds, trials = map(int, sys.argv[1:3] or (6, 2))
+    name, predictions, references = benchmark_pairs(CLIENTS * PAIRS * rounds)
+    print(f"{name}; {CLIENTS} clients, {rounds} requests of {PAIRS} pairs each; embedded model, twmd", flush=True)
     bodies = [
         json.dumps({"predictions": predictions[i : i + PAIRS], "references": references[i : i + PAIRS]}).encode()
         for i in range(0, len(predictions), PAIRS)
     ]
     rows = []
-    for _ in range(TRIALS):
+    for _ in range(trials):
         with tempfile.TemporaryDirectory() as folder:
             seconds, busy, _ = measure_command_line(Path(folder), predictions, references)
             rows.append(["twmd score", f"{len(predictions) / seconds:.0f}", f"{busy:.1f}", *[""] * 5])
@@ -79,8 +81,8 @@ def main() -> None:
                 seconds = time.perf_counter() - started
                 largest, busy = look_at(served.process.pid)
                 passes = count_passes(served.port)
-        p50, p99 = np.quantile([late for _, late in answers], [0.5, 0.99])
-        lost = sum(not status.startswith(b"HTTP/1.1 200") for status, _ in answers)
+        p50, p99 = np.quantile([late for _, late, _ in answers], [0.5, 0.99])
+        lost = sum(not status.startswith(b"HTTP/1.1 200") for status, _, _ in answers)
         numbers = [f"{len(predictions) / seconds:.0f}", f"{busy - start:.1f}", f"{p50:.2f}", f"{p99:.2f}"]
         rows.append(
             ["twmd serve", *numbers, f"{loaded:.0f} -> {largest:.0f}", f"{passes:.0f}/{len(answers)}", str(lost)]

@@ -1,0 +1,180 @@
+"""Many pairs through the command line, through Ray with a worker killed every minute, and through the service: whether
+every score comes back, in order, and whether memory stays flat.
+
+``python -m tests.bench.load FOLDER``. The model is BERT with three layers of random weights and 20 words
+(`tests.tiny`): it is not the encoder that is under load, but all else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+
+import numpy as np
+import psutil  # type: ignore[import-untyped]
+
+from tests.bench.serve import use
+from tests.serve.serving import serving_process
+from tests.tiny import WORDS, save_encoder
+
+CLIENTS, PAIRS_OF_REQUEST, SAMPLE, INTERVAL_S = 8, 4, 1000, 2.0
+TOLERANCE = 1e-6
+METRIC = ["-m", "twmd", "--set", "model=tiny", "layer=2", "centering=none"]
+
+
+def make_pairs(number: int) -> Iterator[dict[str, str]]:
+    """Yield different pairs of 7 to 17 words, drawn by a fixed seed; a reference begins with its number."""
+    draw = random.Random(number)
+    for i in range(number):
+        words = [WORDS[i // len(WORDS) ** k % len(WORDS)] for k in range(5)] + draw.choices(
+            WORDS, k=draw.randint(2, 12)
+        )
+        other = [word if draw.random() < 0.8 else draw.choice(WORDS) for word in words]
+        yield {"prediction": " ".join(other), "reference": " ".join(words)}
+
+
+@contextmanager
+def watch(what: str, process: int) -> Iterator[None]:
+    """Print a process's resident memory after 10% to 100% of the time."""
+    samples, ended = list[float](), Event()
+
+    def sample() -> None:
+        while not ended.wait(INTERVAL_S) and psutil.pid_exists(process):
+            samples.append(psutil.Process(process).memory_info().rss / 1e6 or samples[-1])  # 0: it has ended
+
+    thread = Thread(target=sample)
+    thread.start()
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        seconds = time.perf_counter() - started
+        parts = {f"{percent}%": samples[len(samples) * percent // 100 - 1] for percent in (10, 25, 50, 75, 100)}
+        shown = ", ".join(f"{at} {megabytes:.0f}" for at, megabytes in parts.items())
+        print(f"{what}: {seconds:.0f} s; MB at {shown}; most {max(samples):.0f}", flush=True)
+
+
+def command(*arguments: str) -> list[str]:
+    """Return a call of ``twmd score`` with the tiny model."""
+    return [sys.executable, "-m", "twmd_registry.cli", "score", *METRIC, *arguments]
+
+
+def score_lines(name: str) -> np.ndarray:
+    """Score a table by the command line; return the score of every row."""
+    with (
+        Path("scores").open("wb") as out,
+        subprocess.Popen(command("-i", name, "-sl", "-w", "16"), stdout=out) as run,
+        watch(f"twmd score -i {name}", run.pid),
+    ):
+        assert run.wait() == 0
+    return np.loadtxt("scores")
+
+
+def score_on_ray(seconds: float) -> np.ndarray:
+    """Score all on Ray while a worker is killed every so many seconds; return the scores in the order of rows."""
+    import pyarrow.parquet
+
+    options = ["--engine", "ray", "-i", "all.jsonl", "--output", "out", "--num-workers", "2", "--quiet"]
+    killed, most = 0, 0.0
+    with subprocess.Popen(command(*options)) as run, watch("driver of --engine ray", run.pid):
+        due = time.monotonic() + seconds
+        while run.poll() is None:
+            time.sleep(INTERVAL_S)
+            workers = [one for one in psutil.Process(run.pid).children(recursive=True) if is_worker(one)]
+            most = max([most, *(one.memory_info().rss / 1e6 for one in workers)])
+            if workers and time.monotonic() > due:
+                random.choice(workers).send_signal(signal.SIGKILL)
+                killed, due = killed + 1, time.monotonic() + seconds
+        assert run.returncode == 0
+    table = pyarrow.parquet.read_table("out", columns=["row", "twmd"])
+    assert table["row"].to_pylist() == list(range(table.num_rows))
+    print(f"workers: 2, killed: {killed}; most MB of one: {most:.0f}; record: {Path('out/record.json').is_file()}")
+    return np.asarray(table["twmd"])
+
+
+def is_worker(process: psutil.Process) -> bool:
+    """Return whether a process is one of Ray's that scores."""
+    try:
+        return "PartitionScorer" in " ".join(process.cmdline())
+    except psutil.Error:
+        return False
+
+
+def score_by_service(lines: list[str], requests: int) -> np.ndarray:
+    """Send pairs to ``twmd serve`` by several clients at once; return their scores."""
+    bodies = []
+    for i in range(requests):
+        rows = [json.loads(lines[(i * PAIRS_OF_REQUEST + k) % len(lines)]) for k in range(PAIRS_OF_REQUEST)]
+        texts = {f"{side}s": [row[side] for row in rows] for side in ("prediction", "reference")}
+        bodies.append(json.dumps(texts).encode())
+    scores = np.full((requests, PAIRS_OF_REQUEST), np.nan)
+
+    async def send(port: int) -> None:
+        async def send_share(client: int) -> None:
+            for i, (status, _, content) in enumerate(await use(port, bodies[client::CLIENTS])):
+                assert status.startswith(b"HTTP/1.1 200"), status
+                scores[client + i * CLIENTS] = json.loads(content)["scores"]
+
+        await asyncio.gather(*map(send_share, range(CLIENTS)))
+
+    with serving_process(Path(), *METRIC) as served, watch(f"twmd serve, {requests:,} requests", served.process.pid):
+        asyncio.run(send(served.port))
+    return scores.ravel()
+
+
+def compare(what: str, found: np.ndarray, expected: np.ndarray) -> None:
+    """Print how far scores are from those expected, and refuse a difference."""
+    assert found.shape == expected.shape, (found.shape, expected.shape)
+    far = float(np.abs(found - expected).max())  # not a number, where a score is missing
+    print(f"{what}: {len(found):,} scores, at most {far:.1e} from the command line's", flush=True)
+    assert far < TOLERANCE
+
+
+def score_alone(lines: list[str]) -> np.ndarray:
+    """Score all by the command line, and some of them alone; return the scores of all."""
+    scores = score_lines("all.jsonl")
+    chosen = sorted(random.Random(0).sample(range(len(lines)), min(SAMPLE, len(lines))))
+    Path("some.jsonl").write_text("".join(f"{lines[i]}\n" for i in chosen), encoding="utf-8")
+    compare("some rows alone", score_lines("some.jsonl"), scores[chosen])
+    np.save("scores.npy", scores)
+    return scores
+
+
+def main() -> None:
+    """Do the stages that are named, or all; later ones compare with what the first has left in the folder."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("stages", nargs="*", default=["score", "ray", "serve"])
+    parser.add_argument("--pairs", type=int, default=1_000_000)
+    parser.add_argument("--requests", type=int, default=100_000)
+    parser.add_argument("--kill-after", type=float, default=60, help="seconds between two kills")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    os.chdir(given.folder)
+    save_encoder("bert", Path("tiny"))
+    lines = list(map(json.dumps, make_pairs(given.pairs)))
+    Path("all.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"pairs: {len(lines):,}, different: {len(set(lines)):,}", flush=True)
+    scores = score_alone(lines) if "score" in given.stages else np.load("scores.npy")
+    if "ray" in given.stages:
+        compare("Ray", score_on_ray(given.kill_after), scores)
+    if "serve" in given.stages:
+        rows = np.arange(given.requests * PAIRS_OF_REQUEST) % len(lines)
+        compare("service", score_by_service(lines, given.requests), scores[rows])
+
+
+if __name__ == "__main__":
+    main()
