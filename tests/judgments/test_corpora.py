@@ -156,10 +156,14 @@ def test_summaries_of_tac_are_grouped_by_topic(tmp_path: Path) -> None:
     ("content", "words"),
     [
         ("[]", "expected a JSON object of topics"),
-        ('{"D1": {"references": [{"text": ["One."]}]}}', "there is no 'annotations'"),
+        ('{"D1": 3}', "expected a JSON object of topics with references and annotations of each"),
+        ('{"D1": {"references": [{"text": ["One."]}]}}', "D1: no column 'annotations'; Choices: references"),
+        ('{"D1": {"references": [3]}}', r"D1: expected a list of objects as references, not \[3\]"),
+        ('{"D1": {"references": [{"text": ["One.", 2]}]}}', "D1, reference 1: expected a list of sentences as text"),
+        ('{"D1":' + 20_000 * "[", r"tac: expected a JSON object of topics \(.*: was it cut off\?"),
         ("{", r"tac: expected a JSON object of topics \(Expecting property name.*: was it cut off\?"),
         ('{"D1": {"references": [], "annotations": []}}', "D1: expected references; there is none"),
-        ('{"D1": {"references": [{"text": "One."}], "annotations": []}}', "expected a list of sentences as text"),
+        ('{"D1": {"references": [{"text": "One."}], "annotations": []}}', "D1, reference 1: expected a list of"),
     ],
 )
 def test_damaged_file_of_tac_is_refused(content: str, words: str, tmp_path: Path) -> None:
@@ -168,3 +172,5 @@ def test_damaged_file_of_tac_is_refused(content: str, words: str, tmp_path: Path
         read_tac(tmp_path / "tac")
     with pytest.raises(FileError, match="D1, annotation 1: expected a rating, a finite number, not 'high'"):
         read_tac(write_tac(tmp_path, pyr_score="high"))
+    with pytest.raises(FileError, match="D1, annotation 1: expected a name as summ_id, not None"):
+        read_tac(write_tac(tmp_path, summ_id=None))

@@ -78,7 +78,7 @@ def read_demetr(path: Path, first: str | None = None, by: str = "edit") -> Rated
     if first is not None and (not first.isdecimal() or int(first) < 1):
         raise SpecError(f"first={first}: expected a whole number from 1.")
     if by not in EDIT_GROUPS:
-        raise SpecError(f"by={by}: {menu(by, EDIT_GROUPS)}.")
+        raise SpecError(f"by={by}: there is no such grouping; {menu(by, EDIT_GROUPS)}.")
     most = int(first) if first else None
 
     def pairs() -> Iterator[RatedRow]:
@@ -259,12 +259,9 @@ def read_summeval(path: Path, rating: str = "relevance") -> RatedSegments:
     _check_name(rating, SUMMARY_RATINGS, path)
 
     def read(row: TableRow) -> RatedRow:
-        experts = row.take("expert_annotations")
-        if not isinstance(experts, list) or not all(isinstance(expert, dict) for expert in experts):
-            raise FileError(f"{row.where}: expected a list of ratings by name as expert_annotations, not {experts!r}.")
-        rows = [TableRow(f"{row.where}, expert {number}", expert) for number, expert in enumerate(experts, 1)]
-        given = [value for expert in rows if (value := expert.rating(rating)) is not None]
-        if not given or len(given) < len(rows):
+        experts = row.objects("expert_annotations", "expert")
+        given = [value for expert in experts if (value := expert.rating(rating)) is not None]
+        if not given or len(given) < len(experts):
             return RatedRow(place=row.place)
         references = row.texts("reference" if "reference" in row.values else "references")
         texts, labels = (row.text("decoded"), references), (row.label("id"), row.label("model_id"), row.place)
@@ -307,30 +304,29 @@ def read_tac(path: Path, rating: str = TAC_RATINGS[0]) -> RatedSegments:
     _check_name(rating, TAC_RATINGS, path)
     try:
         topics = json.loads(decode(path, read_content(path)))
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise FileError(f"{path}: expected a JSON object of topics ({error}): was it cut off?") from error
-    try:
-        rows = list[RatedRow]()
-        for topic, own in topics.items():
-            references = [_join(reference["text"]) for reference in own["references"]]
-            if not references:
-                raise FileError(f"{path}, {topic}: expected references; there is none.")
-            for number, summary in enumerate(own["annotations"], 1):
-                place, texts = f"{topic}, annotation {number}", (_join(summary["text"]), references)
-                is_read = len(summary["text"]) >= SHORTEST_SUMMARY
-                value = read_rating(summary[rating], f"{path}, {place}") if is_read else None
-                rows.append(RatedRow(topic, *texts, value, topic, str(summary["summ_id"]), place))
-    except (AttributeError, KeyError, TypeError) as error:
-        expected = "expected a JSON object of topics with references and annotations, as TAC's .gen.resp-pyr"
-        missing = f"there is no {error}" if isinstance(error, KeyError) else error
-        raise FileError(f"{path}: {expected}; {missing}.") from error
+    if not isinstance(topics, dict) or not all(isinstance(own, dict) for own in topics.values()):
+        raise FileError(f"{path}: expected a JSON object of topics with references and annotations of each.")
+    rows = list[RatedRow]()
+    for name, own in topics.items():
+        topic = TableRow(f"{path}, {name}", own)
+        references = [" ".join(_read_sentences(row)) for row in topic.objects("references", "reference")]
+        if not references:
+            raise FileError(f"{topic.where}: expected references; there is none.")
+        for row in topic.objects("annotations", "annotation"):
+            sentences, place = _read_sentences(row), row.where.removeprefix(f"{path}, ")
+            is_read = len(sentences) >= SHORTEST_SUMMARY
+            value = read_rating(row.take(rating), row.where) if is_read else None
+            rows.append(RatedRow(name, " ".join(sentences), references, value, name, row.label("summ_id"), place))
     return gather(rows, path, "summaries of a single sentence")
 
 
-def _join(sentences: object) -> str:
-    if not isinstance(sentences, list):
-        raise TypeError(f"expected a list of sentences as text, not {sentences!r}")
-    return " ".join(sentences)
+def _read_sentences(row: TableRow) -> list[str]:
+    sentences = row.take("text")
+    if not isinstance(sentences, list) or not all(isinstance(own, str) for own in sentences):
+        raise FileError(f"{row.where}: expected a list of sentences as text.")
+    return sentences
 
 
 def _check_name(rating: str, names: Iterable[str], path: Path) -> None:

@@ -256,6 +256,13 @@ class TableRow(NamedTuple):
             return value
         raise FileError(f"{self.where}: expected a text or a list of texts as {name}, not {_shorten(value)}.")
 
+    def objects(self, name: str, what: str) -> list[TableRow]:
+        """Return the objects of a list as rows, which errors call `what` and their number."""
+        value = self.take(name)
+        if not isinstance(value, list) or not all(isinstance(own, dict) for own in value):
+            raise FileError(f"{self.where}: expected a list of objects as {name}, not {_shorten(value)}.")
+        return [TableRow(f"{self.where}, {what} {number}", own, number) for number, own in enumerate(value, 1)]
+
     def label(self, name: str) -> str:
         """Return the name of a group, an item or a system: a text, or a number as text."""
         value = self.take(name)
