@@ -107,7 +107,7 @@ def test_group_without_a_value_is_named_and_left_out() -> None:
     ratings = np.arange(11.0) ** 2 % 7
     rated = RatedSegments(["a"] * 4 + ["b"] * 5 + ["c"] * 2, [], [], ratings, 0)
     scores = np.array([1, 2, 3, 5, 4, 4, 4, 4, 4, 0, 1], dtype=float)
-    reasons = r"for 2 of 3, .*: b \(5 segments: the scores are constant \(4\)\), c \(2 segments: 3 or more"
+    reasons = r"for 2 of 3, .*: b \(5 values: the scores are constant \(4\)\), c \(2 values: 3 or more"
     with pytest.warns(TwmdWarning, match=reasons):
         own = agreement("pearson", scores, rated)
     assert [(name, n) for name, n, _ in own.undefined] == [("b", 5), ("c", 2)]
@@ -176,7 +176,7 @@ def test_impossible_request_is_refused() -> None:
             agreement("pearson", scores, bare, averaging=averaging)
         with pytest.raises(SpecError, match="spa compares systems; expected averaging=none"):
             agreement("spa", scores, rated, averaging=averaging)
-    with pytest.raises(InputError, match="acc_eq compares segments of one item, and these data do not name items"):
+    with pytest.raises(InputError, match="acc_eq needs the item of every .*: read them as table:FILE,item=COLUMN"):
         agreement("acc_eq", scores, bare)
     with pytest.raises(SpecError, match="there is no averaging 'groups'; did you mean 'group'"):
         agreement("pearson", scores, rated, averaging="groups")
@@ -263,8 +263,8 @@ def test_impossible_request_for_systems_is_refused() -> None:
         system_agreement("darr", scores, rated)
     with pytest.raises(SpecError, match="not by pearson over item"):
         system_agreement("pearson", scores, rated, averaging="item")
-    with pytest.raises(InputError, match="ranking systems needs the system of every segment"):
+    with pytest.raises(InputError, match="a ranking of systems needs the system of every segment"):
         system_agreement("pearson", scores, rated._replace(system=None))
     two = RatedSegments(["g"] * 4, [], [], np.arange(4.0), 0, None, ["a", "a", "b", "b"])
-    with pytest.raises(InputError, match=r"pearson is undefined everywhere: g \(2 segments: 3 or more"):
+    with pytest.raises(InputError, match=r"pearson is undefined everywhere: g \(2 values: 3 or more"):
         system_agreement("pearson", np.arange(4.0), two)

@@ -241,7 +241,7 @@ def test_correlation_of_constant_or_few_values_is_an_error(statistic: str) -> No
         correlate(statistic, [1, 1, 1], THREE)
     with pytest.raises(InputError, match=r"the ratings are constant \(2\)"):
         correlate(statistic, [1, 2, 3], np.array([2.0, 2.0, 2.0]))
-    with pytest.raises(InputError, match="3 or more segments are needed, there are 2"):
+    with pytest.raises(InputError, match="3 or more values are needed, there are 2"):
         correlate(statistic, [1, 2], THREE[:2])
 
 

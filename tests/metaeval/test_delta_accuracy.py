@@ -96,7 +96,7 @@ def test_data_without_five_systems_are_refused() -> None:
     scores, rated = simulate(0, systems=4, items=9)
     with pytest.raises(InputError, match="comparisons of systems need 5 systems with segments in common"):
         list_comparisons(scores, rated)
-    with pytest.raises(InputError, match="need the item and the system of every segment"):
+    with pytest.raises(InputError, match="fit of accuracy needs the system of every segment"):
         list_comparisons(scores, rated._replace(system=None))
 
 

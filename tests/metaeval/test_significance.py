@@ -187,7 +187,7 @@ def test_permutation_leaves_out_a_group_that_is_undefined_for_either_metric() ->
     scores, rated = make_campaign()
     first = np.array(rated.group) == "g0"
     broken = np.where(first, 1.0, add_noise(scores, 8))
-    reason = r"pearson is undefined for 1 of 2, .*: g0 \(60 segments: the scores are constant"
+    reason = r"pearson is undefined for 1 of 2, .*: g0 \(60 values: the scores are constant"
     with pytest.warns(TwmdWarning, match=reason):
         test = permutation(scores, broken, rated, "pearson", trials=50)
     a, b = (correlate("pearson", own[~first], rated.ratings[~first]) for own in (scores, broken))

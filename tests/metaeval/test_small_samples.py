@@ -27,7 +27,7 @@ from twmd_registry.registry.options import RunOptions
 NOUNS, VERBS = ("heron", "tram", "baker", "dog", "train", "sister"), ("waited", "sang", "left", "ran", "stood", "slept")
 TEXTS = [f"The {noun} {verb}." for noun in NOUNS for verb in VERBS]
 OTHERS = [f"A {noun} {verb} again." for noun in NOUNS for verb in reversed(VERBS)]
-WARNING = "tests, intervals and standard errors of fewer than 30 segments are not reliable"
+WARNING = "tests, intervals and standard errors of fewer than 30 segments, items or systems are not reliable"
 REFUSAL = "a significance test or an interval needs 2 segments or more, got 1"
 
 

@@ -236,7 +236,7 @@ def test_correlate_shows_a_part_without_a_value_as_undefined(
     written = (tmp_path / "out" / "pearson.tsv").read_text(encoding="utf-8").splitlines()
     header, row = (line.split("\t") for line in written[-2:])
     assert (header[-3:], row[-2]) == (["x", "y", "n"], "undefined")
-    assert "chrf, pearson: the mean is over 1 of 2, without y (3 segments: " in capsys.readouterr().out
+    assert "chrf, pearson: the mean is over 1 of 2, without y (3 values: " in capsys.readouterr().out
     assert main([*command, str(path / "out")]) == 1
     assert "is a file: give a folder" in capsys.readouterr().err
     assert main(["correlate", f"table:{path},group=rating", "-m", "chrf"]) == 1

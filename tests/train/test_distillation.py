@@ -209,7 +209,7 @@ def test_run_that_would_fail_is_refused_before_the_teacher_rates(
         (
             "--dev",
             ["de", "de", "de", "cs"],
-            "rated.jsonl, group cs: pearson is undefined: 3 or more segments are needed, there are 1",
+            "rated.jsonl, group cs: pearson is undefined: 3 or more values are needed, there are 1",
         ),
     ],
 )

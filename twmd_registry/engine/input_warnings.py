@@ -129,14 +129,12 @@ def warn_about_small_samples(samples: Mapping[str, int]) -> None:
 def describe_small_samples(samples: Mapping[str, int]) -> str:
     """Write which samples have fewer than `RELIABLE_SAMPLE` segments; empty where none has."""
     small = [f"{name} n = {n}".strip() for name, n in samples.items() if n < RELIABLE_SAMPLE]
-    named = ", ".join(small[:SHOWN_SAMPLES]) + (
-        f" and {len(small) - SHOWN_SAMPLES} more" if len(small) > SHOWN_SAMPLES else ""
-    )
-    return (
-        f"tests, intervals and standard errors of fewer than {RELIABLE_SAMPLE} segments are not reliable: {named}."
-        if small
-        else ""
-    )
+    if not small:
+        return ""
+    named = ", ".join(small[:SHOWN_SAMPLES])
+    named += f" and {len(small) - SHOWN_SAMPLES} more" if len(small) > SHOWN_SAMPLES else ""
+    what = f"tests, intervals and standard errors of fewer than {RELIABLE_SAMPLE} segments, items or systems"
+    return f"{what} are not reliable: {named}."
 
 
 JAPANESE = {"Han", "Hiragana", "Katakana"}

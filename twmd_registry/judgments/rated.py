@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from twmd_registry.errors import FileError, menu, warn
+from twmd_registry.errors import FileError, InputError, menu, warn
 from twmd_registry.judgments.reader import TABLE_SUFFIXES, TableRow, form_of, read_content, read_rows
 
 if TYPE_CHECKING:  # a command reads its files, and refuses bad ones, before it loads numpy
@@ -99,6 +99,15 @@ def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) 
     scores = np.array(ratings, dtype=np.float64)
     items, systems, sources = (None if None in names else names for names in (item, system, source))
     return RatedSegments(group, predictions, references, scores, len(left), items, systems, sources)
+
+
+def require_labels(rated: RatedSegments, role: str, what: str) -> list[str]:
+    """Return the ``group``, ``item`` or ``system`` of every segment; refuse data without, which `what` needs."""
+    labels: list[str] | None = getattr(rated, role)
+    if labels is None:
+        needed = f"{what} needs the {role} of every segment, which these data do not name"
+        raise InputError(f"{needed}: read them as table:FILE,{role}=COLUMN.")
+    return labels
 
 
 def select(rated: RatedSegments, rows: np.ndarray) -> RatedSegments:

@@ -10,7 +10,7 @@ import numpy as np
 
 from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.errors import InputError, SpecError, menu, warn
-from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments, require_labels
 from twmd_registry.metaeval.correlation import (
     PAIRWISE,
     THRESHOLD,
@@ -156,15 +156,10 @@ def split_parts(
         raise SpecError(f"there is no averaging {averaging!r}; {menu(str(averaging), get_args(Averaging))}.")
     if statistic == "spa" and averaging not in {"none", "group"}:
         raise SpecError(f"spa compares systems; expected averaging=none or averaging=group, not {averaging}.")
-    if statistic in PAIRWISE and rated.item is None and averaging in {"group", "item"}:
-        missing = f"{statistic} compares segments of one item, and these data do not name items"
-        raise InputError(f"{missing}: give the column that does (item=).")
+    if statistic in PAIRWISE and averaging in {"group", "item"}:
+        require_labels(rated, "item", statistic)
     everything = [EVERYTHING] * len(rated.group)
-    columns = {"none": everything, "group": rated.group, "item": rated.item, "system": rated.system}
-    column = columns[averaging]
-    if column is None:
-        missing = f"averaging={averaging} needs the {averaging} of every segment, which these data do not name"
-        raise InputError(f"{missing}: give the column that does ({averaging}=).")
+    column = everything if averaging == "none" else require_labels(rated, averaging, f"averaging={averaging}")
     ratings = check_numbers("ratings", rated.ratings, len(rated.ratings))
     items, systems = (None if labels is None else np.asarray(labels) for labels in (rated.item, rated.system))
     if statistic in PAIRWISE - {"spa"} and averaging != "group":
@@ -201,7 +196,7 @@ def warn_about_undefined(statistic: Statistic, undefined: Sequence[Undefined], d
     """Warn about parts that are left out of an average; raise InputError where no part is defined."""
     if not undefined:
         return
-    names = ", ".join(f"{name} ({n} segments: {reason})" for name, n, reason in undefined[:_SHOWN])
+    names = ", ".join(f"{name} ({n} values: {reason})" for name, n, reason in undefined[:_SHOWN])
     names += f" and {len(undefined) - _SHOWN} more" if len(undefined) > _SHOWN else ""
     if not defined:
         raise InputError(f"{statistic} is undefined everywhere: {names}.")
@@ -311,9 +306,7 @@ def check_systems(rated: RatedSegments, statistic: str, averaging: str) -> Stati
     if wanted in PAIRWISE - {"spa"} or averaging not in {"group", "none"}:
         expected = "systems are ranked by pearson, spearman, kendall or spa, averaged over group or none"
         raise SpecError(f"{expected}; not by {wanted} over {averaging}.")
-    if rated.system is None:
-        missing = "ranking systems needs the system of every segment, which these data do not name"
-        raise InputError(f"{missing}: give the column that does (system=).")
+    require_labels(rated, "system", "a ranking of systems")
     return wanted
 
 

@@ -122,7 +122,7 @@ def kendall(x: np.ndarray, y: np.ndarray) -> float:
 def _check_variation(x: np.ndarray, y: np.ndarray) -> None:
     """Refuse vectors that have no correlation."""
     if len(x) < LEAST_ROWS:
-        raise InputError(f"{LEAST_ROWS} or more segments are needed, there are {len(x)}")
+        raise InputError(f"{LEAST_ROWS} or more values are needed, there are {len(x)}")
     for side, values in (("scores", x), ("ratings", y)):
         if np.ptp(values) == 0:
             raise InputError(f"the {side} are constant ({values[0]:g})")

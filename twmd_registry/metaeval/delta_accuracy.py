@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from twmd_registry.errors import InputError, ModelError
-from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments, require_labels
 from twmd_registry.metaeval.agreement import LEVEL
 from twmd_registry.metaeval.correlation import place_systems
 from twmd_registry.metaeval.side_by_side import names_of
@@ -42,12 +42,11 @@ much as every other."""
 
 def list_comparisons(scores: Sequence[float], rated: RatedSegments, *, seed: int = 0) -> np.ndarray:
     """Compare the systems of every group on samples of the segments that all of them have; return `COMPARISON` rows."""
-    if rated.item is None or rated.system is None:
-        raise InputError("comparisons of systems need the item and the system of every segment.")
+    items, every_system = (np.array(require_labels(rated, role, "a fit of accuracy")) for role in ("item", "system"))
     rng, rows, counted = np.random.default_rng(seed), list[tuple[float, ...]](), 0
     for group in sorted(set(rated.group)):
         own = np.flatnonzero(np.array(rated.group) == group)
-        systems, place = place_systems(np.array(rated.item)[own], np.array(rated.system)[own])
+        systems, place = place_systems(items[own], every_system[own])
         place = own[place]
         if len(systems) >= LEAST_SYSTEMS and place.size:
             rows += _compare(np.asarray(scores)[place], rated.ratings[place].mean(axis=1), counted, rng)

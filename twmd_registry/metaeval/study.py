@@ -189,7 +189,7 @@ class StudyResult:
         for metric, agreements in zip(self.scored, self.agreements, strict=True):
             for statistic, own in agreements.items():
                 if own.undefined:
-                    names = "; ".join(f"{name} ({n} segments: {reason})" for name, n, reason in own.undefined)
+                    names = "; ".join(f"{name} ({n} values: {reason})" for name, n, reason in own.undefined)
                     parts = f"{len(own.groups)} of {len(own.groups) + len(own.undefined)}"
                     lines.append(f"{metric.label}, {statistic}: the mean is over {parts}, without {names}")
         return as_report(self.tables.values(), [*lines, *self.overlaps], form)
