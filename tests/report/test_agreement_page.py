@@ -45,6 +45,20 @@ def test_page_has_intervals_pictures_and_what_a_difference_means(data: str, run:
     assert "https:" not in page
 
 
+def test_page_of_a_challenge_set_has_no_accuracy_of_systems(data: list[str], run: Run) -> None:
+    edits = [("one two three", "one two"), ("four five six", "four four six"), ("seven eight", "seven ate")]
+    rows: list[dict[str, object]] = [
+        {"pert_name": kind, "id": i, "eng_sent": text, "mt_sent": text, "pert_sent": edited}
+        for kind in ("omission", "typo")
+        for i, (text, edited) in enumerate(edits)
+    ]
+    write_rows(Path("edits.jsonl"), rows)
+    assert run("report --agreement demetr:edits.jsonl -m chrf -o page.html -q")[0] == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert re.findall("<caption><span>(.*)</span>", page) == ["accuracy"]
+    assert re.findall('alt="([^"]*)"', page) == ["scatter of edits.jsonl"]
+
+
 def test_pictures_of_the_documentation_are_small_and_drawn_by_this_package() -> None:
     page = (DOCS / "agreement.md").read_text(encoding="utf-8")
     names = re.findall(r"!\[[^]]+\]\(([^)]+)\)", page)

@@ -27,13 +27,14 @@ SHARES, SEGMENTS = (0.75, 0.9, 0.95), 1000
 def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str:
     """Write the page of several data sets, each measured at the level of segments.
 
-    Where the data name items and systems, the soft pairwise accuracy of systems is added, and its pictures.
+    Where the data name items and systems, the soft pairwise accuracy of systems is added, and its pictures; not of
+    challenge sets, which are measured by ``accuracy`` alone: their systems are a text before and after an edit.
     """
     sections = []
     for result, rated in measured:
         by_statistic = [(str(name), [own[name] for own in result.agreements]) for name in result.study.statistics]
         drawn = [draw_agreement(result, rated, ".png")]
-        if rated.item is not None and rated.system is not None:
+        if rated.item is not None and rated.system is not None and result.study.statistics != ("accuracy",):
             study = replace(result.study, level=SYSTEM, statistics=("spa",))
             spa = [
                 system_agreement("spa", metric.scores, rated, resamples=study.resamples, seed=study.seed)[0]
