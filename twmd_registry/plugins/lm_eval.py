@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from twmd_registry.engine.scorer import score
@@ -27,18 +27,20 @@ RESAMPLES = 1000  # of a standard error, at most; lm_eval's default of 100,000 t
 
 @dataclass
 class PendingPair:
-    """A prediction and its references; `corpus_score` fills in score and signature."""
+    """A prediction and its references, of which lm_eval asks for the score or the signature (`wanted`); `corpus_score`
+    fills in both, in results that the two share.
+    """
 
     metric: str
     keys: Mapping[str, Any]
     prediction: str
     references: Sequence[str]
-    score: float | None = None
-    signature: str = ""
+    results: dict[str, Any]
+    wanted: str = "score"
 
     def __str__(self) -> str:
-        """Return the score, which is what lm_eval writes into its samples."""
-        return str(self.score)
+        """Return what is wanted: lm_eval writes it into its samples."""
+        return str(self.results.get(self.wanted))
 
     def __radd__(self, _other: object) -> object:
         """Refuse: lm_eval takes the mean of whatever it has no aggregation for."""
@@ -52,35 +54,23 @@ class PendingPair:
         )
 
 
-@dataclass
-class PendingSignature:
-    """The signature of a pair that is scored later."""
-
-    pair: PendingPair
-
-    def __str__(self) -> str:
-        """Return the signature, which is what lm_eval writes into its samples."""
-        return self.pair.signature
-
-    def __radd__(self, other: Any) -> Any:
-        """Refuse, as a pair does."""
-        return other + self.pair
-
-
 def _keep(metric: str, *, references: Sequence[Any], predictions: Sequence[str], **keys: Any) -> dict[str, Any]:
     """Return what lm_eval passes on to `corpus_score` of a prediction and its reference, or list of references."""
-    pair = PendingPair(metric, keys, predictions[0], [own] if isinstance(own := references[0], str) else list(own))
-    return {metric: pair, f"{metric}_signature": PendingSignature(pair)}
+    own = references[0]
+    pair = PendingPair(metric, keys, predictions[0], [own] if isinstance(own, str) else list(own), {})
+    return {metric: pair, f"{metric}_signature": replace(pair, wanted="signature")}
 
 
-def corpus_score(items: Sequence[PendingPair] | Sequence[PendingSignature]) -> float | str:
+def corpus_score(items: Sequence[PendingPair]) -> float | str:
     """Score all pairs of a task in one call, as `twmd_registry.score`; return the score or, for signatures, theirs."""
-    pairs = [item.pair if isinstance(item, PendingSignature) else item for item in items]
-    if pairs[0].score is None:
-        scores = score([p.prediction for p in pairs], [p.references for p in pairs], pairs[0].metric, **pairs[0].keys)
-        for pair, value in zip(pairs, scores.scores, strict=True):
-            pair.score, pair.signature = value, str(scores.signature)
-    return pairs[0].signature if isinstance(items[0], PendingSignature) else float(mean([pair.score for pair in pairs]))
+    first = items[0]
+    if not first.results:
+        scores = score([p.prediction for p in items], [p.references for p in items], first.metric, **first.keys)
+        for pair, value in zip(items, scores.scores, strict=True):
+            pair.results.update(score=value, signature=str(scores.signature))
+    if first.wanted == "signature":
+        return str(first)
+    return float(mean([pair.results["score"] for pair in items]))
 
 
 def references_in(column: str, metric: str = "twmd", **keys: Any) -> Callable[..., dict[str, Any]]:
@@ -107,7 +97,9 @@ def _stderr(original: Callable[..., Any], metric: Any, bootstrap_iters: int) -> 
         return original(metric, bootstrap_iters)
     draws = min(bootstrap_iters, RESAMPLES)
     return lambda items: (
-        "N/A" if isinstance(items[0], PendingSignature) else bootstrap_stderr(mean, [p.score for p in items], draws)
+        "N/A"
+        if items[0].wanted == "signature"
+        else bootstrap_stderr(mean, [pair.results["score"] for pair in items], draws)
     )
 
 
