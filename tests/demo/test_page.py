@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import twmd_registry
-from tests.chromium import chromium
+from tests.chromium import axe_violations, check_screenshot, chromium
 from tests.demo.browser import Tab, served
 from twmd_registry.demo.answers import LARGEST, METRICS
 from twmd_registry.record.file import parse_record
@@ -214,8 +214,10 @@ def test_signature_is_explained(tab: Tab) -> None:
     assert tab.value("#command") == f"twmd score REF.txt -i HYP.txt -m '{signature}'"
 
 
-def test_page_fits_a_narrow_and_a_wide_window_in_both_themes(browser: Any, address: str) -> None:
-    tab = Tab(browser, address, 390, "dark")
+def test_page_fits_a_narrow_and_a_wide_window_and_axe_finds_nothing_wrong_in_both_themes(
+    browser: Any, address: str
+) -> None:
+    tab = Tab(browser, address, 320, "dark")
     script = "getComputedStyle(document.querySelector('#scores td')).color.match(/[0-9]+/g).slice(0, 3).map(Number)"
     assert sum(tab.page.evaluate(script)) > 3 * 128
     signature = tab.value("#signature")
@@ -226,15 +228,18 @@ def test_page_fits_a_narrow_and_a_wide_window_in_both_themes(browser: Any, addre
     tab.open("A signature")
     tab.fill("#asked", signature)
     tab.page.locator("#explain").click()
-    for width in (390, 1280):
+    for width in (320, 1280):
         tab.page.set_viewport_size({"width": width, "height": 900})
         places = {"Two texts": "#plan table", "A file": "#distribution figure", "A signature": "#fields table"}
         for name, place in places.items():
             tab.open(name)
             tab.page.wait_for_selector(place)
-            assert (tab.overflow(), tab.cut_labels()) == (0, [])
+            assert (tab.overflow(), tab.cut_labels(), axe_violations(tab.page)) == (0, [], [])
     tab.page.goto(f"{address}?__theme=light")
     tab.page.wait_for_selector("#scores td")
+    assert axe_violations(tab.page) == []
+    tab.page.set_viewport_size({"width": 1100, "height": 1300})
+    check_screenshot(tab.page, "demo.png")
     assert sum(tab.page.evaluate(script)) < 3 * 128
     assert (tab.foreign(), tab.errors) == ([], [])
     assert len(tab.requests) > 10

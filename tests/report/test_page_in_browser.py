@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.chromium import chromium
+from tests.chromium import axe_violations, check_screenshot, chromium, letters, printed
 from tests.report.reports import NASTY, nasty_report, report
+from tests.report.test_picture import sized
+from twmd_registry.cli import main
 from twmd_registry.record.file import parse_record
+from twmd_registry.report.alignment_picture import draw
 from twmd_registry.report.html_report import Report, legible, report_page
 
 OUTSIDE = """(width => [...document.querySelectorAll('body *')]
@@ -21,6 +24,7 @@ OUTSIDE = """(width => [...document.querySelectorAll('body *')]
 """Elements right of the window; tables may be wider, in boxes that scroll."""
 OPEN_ALL = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
 LONG = "w" * 196
+DEMO = Path(__file__).parents[2] / "twmd_registry/data/demo"
 
 
 @pytest.fixture(scope="module")
@@ -173,10 +177,10 @@ def test_buttons_copy_signatures_and_record_or_show_them(page: Any, content: Rep
 
 
 def test_page_fits_a_telephone_and_follows_the_colour_scheme(browser: Any, address: str) -> None:
-    with opened(browser, address, viewport={"width": 390, "height": 844}) as page:
+    with opened(browser, address, viewport={"width": 320, "height": 844}) as page:
         page.evaluate(OPEN_ALL)
-        assert page.evaluate("document.documentElement.scrollWidth") == 390
-        assert page.evaluate(f"{OUTSIDE}(390)") == []
+        assert page.evaluate("document.documentElement.scrollWidth") == 320
+        assert page.evaluate(f"{OUTSIDE}(320)") == []
         style = "(({ color, backgroundColor }) => [color, backgroundColor])(getComputedStyle(document.body))"
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
@@ -191,17 +195,78 @@ def test_long_names_stay_inside_the_page_and_are_whole(browser: Any, tmp_path: P
     metrics = [f"{LONG}:twmd", f"{LONG}:cka ", f"{LONG}:TER "]
     columns = [column._replace(name=name) for column, name in zip(made.comparison.columns, metrics, strict=True)]
     address = write(replace(made, comparison=made.comparison._replace(columns=tuple(columns))), tmp_path)
-    with opened(browser, address, viewport={"width": 390, "height": 844}) as page:
+    with opened(browser, address, viewport={"width": 320, "height": 844}) as page:
         page.evaluate(OPEN_ALL)
-        assert page.evaluate("document.documentElement.scrollWidth") == 390
-        assert page.evaluate(f"{OUTSIDE}(390)") == []
+        assert page.evaluate("document.documentElement.scrollWidth") == 320
+        assert page.evaluate(f"{OUTSIDE}(320)") == []
         right = "Math.max(...[...document.querySelectorAll('caption span')].map(e => e.getBoundingClientRect().right))"
-        assert page.evaluate(right) <= 390
+        assert page.evaluate(right) <= 320
         assert page.evaluate("[...document.querySelectorAll('.scroll th')].every(e => e.scrollWidth <= e.clientWidth)")
         named = "all => all.filter(e => e.textContent.startsWith('wwww')).map(e => e.clientWidth)"
         widths = page.eval_on_selector_all(".scroll th", named)
         assert len(widths) > 50
         assert max(widths) <= 16 * 16
+
+
+@pytest.fixture(scope="module")
+def alignment(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the address of an alignment that is wider than paper."""
+    path = tmp_path_factory.mktemp("alignment") / "plan.html"
+    draw(sized(12, 60), path)
+    return path.as_uri()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 320)])
+def test_axe_finds_nothing_wrong_with_report_and_alignment(
+    browser: Any, address: str, alignment: str, scheme: str, width: int
+) -> None:
+    for shown in (address, alignment):
+        with opened(browser, shown, viewport={"width": width, "height": 900}, color_scheme=scheme) as page:
+            page.evaluate(OPEN_ALL)
+            assert axe_violations(page) == []
+
+
+def test_printed_report_and_alignment_have_every_text(
+    browser: Any, address: str, alignment: str, content: Report, tmp_path: Path
+) -> None:
+    for shown in (address, alignment):
+        with opened(browser, shown) as page:
+            text = printed(page, tmp_path / "page.pdf")
+            page.evaluate(OPEN_ALL)
+            cells = page.eval_on_selector_all("td, th, h1, h2, h3, h4", "all => all.map(one => one.innerText)")
+            right_to_left = "\u0590", "\u08ff"  # the PDF has their letters in the order of the page
+            ordered = [cell for cell in cells if not any(right_to_left[0] <= c <= right_to_left[1] for c in cell)]
+            assert len(ordered) > 600
+            assert [cell for cell in ordered if letters(cell) not in text] == []
+            if shown == address:
+                assert all(f"segment{number + 1}:" in text for number in range(len(content.references)))
+                assert len(shown_segments(page)) == 25
+
+
+def test_every_control_is_reached_and_used_by_the_keyboard(page: Any) -> None:
+    controls = "a[href], button:enabled, input, select, summary, .scroll, .plan"
+    count = page.evaluate(f"[...document.querySelectorAll('{controls}')].filter(e => e.checkVisibility()).length")
+    reached = set()
+    for _ in range(count):
+        page.keyboard.press("Tab")
+        place = "(e => [[...document.querySelectorAll('*')].indexOf(e), getComputedStyle(e).outlineStyle])"
+        reached.add(tuple(page.evaluate(f"{place}(document.activeElement)")))
+    assert len(reached) == count
+    assert {style for _, style in reached} <= {"solid", "auto"}
+    page.locator("summary").first.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("details").first.get_attribute("open") == ""
+    page.locator("#table th button").last.focus()
+    page.keyboard.press("Space")
+    assert page.locator("#table thead th").last.get_attribute("aria-sort") == "ascending"
+
+
+def test_report_of_the_packaged_example_is_the_documentation_s_picture(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    systems = [str(DEMO / f"system_{name}.jsonl") for name in "ab"]
+    assert main(["report", "-i", *systems, "-m", "twmd", "bleu", "-o", str(path)]) == 0
+    with opened(browser, path.as_uri(), viewport={"width": 1100, "height": 800}) as page:
+        check_screenshot(page, "report.png")
 
 
 def test_heads_show_which_direction_is_better(page: Any) -> None:

@@ -69,8 +69,10 @@ class Page(gr.Blocks):  # type: ignore[misc]
         """Serve the page as `gradio.Blocks.launch` does, by default without its lines about public tunnels."""
         font = ["system-ui", "sans-serif"]
         styles = {name: render(f"{name}.css") for name in ("alignment", "light", "dark")}
+        theme = gr.themes.Default(primary_hue="blue", font=font, font_mono=["ui-monospace", "monospace"])
+        readable = {"body_text_color_subdued": "*neutral_500", "link_text_color_dark": "*secondary_300"}  # 4.5 : 1
         own = {
-            "theme": gr.themes.Default(primary_hue="blue", font=font, font_mono=["ui-monospace", "monospace"]),
+            "theme": theme.set(**readable),
             "css": render("style.css", "demo", **styles),
             "max_file_size": LARGEST,
             "share": False,

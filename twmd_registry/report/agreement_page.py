@@ -63,14 +63,12 @@ def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str
 
 
 def _table(statistic: str, labels: Sequence[str], agreements: Sequence[Agreement]) -> TextTable:
-    """Lay out the average of every metric, and its value in every group, with their intervals."""
+    """Lay out a row per metric, or a column and below its mean all groups: many columns fit no paper."""
     groups = sorted({name for own in agreements for name in own.groups})
-    columns = groups if len(groups) > 1 else []
-    rows = [
-        (label, _cell(own), *(_cell(own.groups.get(name)) for name in columns))
-        for label, own in zip(labels, agreements, strict=True)
-    ]
-    return TextTable(statistic, ("metric", "mean" if columns else "value", *columns), rows)
+    if len(groups) < 2:
+        return TextTable(statistic, ("metric", "value"), list(zip(labels, map(_cell, agreements), strict=True)))
+    rows = [(name, *(_cell(own.groups.get(name)) for own in agreements)) for name in groups]
+    return TextTable(statistic, ("group", *labels), [("mean", *map(_cell, agreements)), *rows])
 
 
 def _cell(own: Agreement | None) -> str:

@@ -277,7 +277,7 @@ def _highlights(report: Report, room: int) -> list[tuple[Highlight, list[dict[st
         for system, alignment in alignments.items():
             name, problem, drawn = visible(report.comparison.systems[system]), alignment, ""
             if not isinstance(alignment, str):
-                name, problem, drawn = f"{name}, {title(alignment)}", "", heat_maps(alignment, level=5, least=FAINT)
+                name, problem, drawn = f"{name}, {title(alignment)}", "", heat_maps(alignment, level=4, least=FAINT)
                 if len(drawn.encode()) > room:
                     problem, drawn = TOO_LARGE, ""
                 room -= len(drawn.encode())

@@ -2,6 +2,7 @@
 "use strict";
 (() => {
   const PAGE = 25;
+  const MARGINS = 120;
   const byId = (id) => document.getElementById(id);
   const data = JSON.parse(byId("data").textContent);
   const segments = data.references.length;
@@ -108,13 +109,14 @@
     });
   };
 
-  const show = () => {
+  const show = (whole = false) => {
     const found = chosen();
     const pages = Math.max(1, Math.ceil(found.length / PAGE));
     state.page = Math.min(state.page, pages - 1);
+    const shown = whole ? found : found.slice(state.page * PAGE, (state.page + 1) * PAGE);
     const table = byId("table");
     table.querySelectorAll("tbody").forEach((group) => group.remove());
-    table.append(...found.slice(state.page * PAGE, (state.page + 1) * PAGE).map((segment) => body(segment, true)));
+    table.append(...shown.map((segment) => body(segment, true)));
     for (const cell of table.tHead.rows[0].cells) {
       if (cell.dataset.key === String(state.key)) cell.setAttribute("aria-sort", state.falling ? "descending" : "ascending");
       else cell.removeAttribute("aria-sort");
@@ -160,6 +162,18 @@
     }
   };
 
+  // Paper turns no pages and scrolls nothing: print every segment that the filter keeps and what is closed, on pages as wide as the widest table.
+  const print = () => {
+    const closed = document.querySelectorAll("details:not([open])");
+    closed.forEach((one) => { one.open = true; });
+    show(true);
+    const width = Math.max(MARGINS + 680, ...[...document.querySelectorAll("table")].map((table) => MARGINS + table.scrollWidth));
+    const paper = make("style", `@page { size: ${width}px ${Math.round(width * Math.SQRT2)}px; }`);
+    document.head.append(paper);
+    const restore = () => { paper.remove(); closed.forEach((one) => { one.open = false; }); show(); };
+    window.addEventListener("afterprint", restore, { once: true });
+  };
+
   byId("table").append(head(true));
   const choices = data.systems.length > 1 ? [...data.systems, "the difference between systems"] : data.systems;
   byId("of").append(...choices.map((name, i) => make("option", name, { value: i })));
@@ -170,6 +184,7 @@
   byId("next").addEventListener("click", () => turn(1));
   document.querySelectorAll("table[data-segment]").forEach((table) => table.append(head(false), body(Number(table.dataset.segment) - 1, false)));
   document.querySelectorAll("[data-copy]").forEach((button) => button.addEventListener("click", () => copy(button)));
+  window.addEventListener("beforeprint", print);
   window.addEventListener("hashchange", () => openPicture(location.hash));
   show();
   openPicture(location.hash);
