@@ -63,7 +63,9 @@ def test_pictures_of_the_documentation_are_small_and_drawn_by_this_package() -> 
     page = (DOCS / "agreement.md").read_text(encoding="utf-8")
     names = re.findall(r"!\[[^]]+\]\(([^)]+)\)", page)
     assert names == ["pictures/wmt23-scatter.png", "pictures/wmt23-spa.svg"]
-    assert sorted(DOCS.joinpath("pictures").iterdir()) == sorted(DOCS / name for name in names)
+    screenshots = "pictures/demo.png", "pictures/report.png"  # see check_screenshot
+    assert all(f"({name})" in (DOCS / "score.md").read_text(encoding="utf-8") for name in screenshots)
+    assert sorted(DOCS.joinpath("pictures").iterdir()) == sorted(DOCS / name for name in (*names, *screenshots))
     for name in names:
         content = (DOCS / name).read_bytes()
         made = b"Software\0twmd-registry " if name.endswith(".png") else b">twmd-registry "
