@@ -14,6 +14,7 @@
 # make packaged-adapters  write these adapters in 8 bits, as they are in the package (after make tuned): build/packaged
 # make pictures  draw the pictures of agreement again (MTE: a folder with wmt23, as mt-metrics-eval has it): docs/pictures
 # make distilled-multilingual  train the adapter of multilingual-tuned again (after make distilled and tuned-multilingual)
+# make locked  write versions and hashes of what make demo and make test install again: locked (NEWER=--upgrade: the newest that fit)
 # make fuzz    give every reader of files and strings 100,000 broken ones, not a hundred as the tests
 # make dist    build and check the wheel and the sdist, and list what is installed with the wheel (SBOM, CycloneDX): dist
 # make versions  run the core's tests by other versions of Python (PYTHONS: commands), each in a new environment
@@ -25,21 +26,24 @@ BIN := $(VENV)/bin
 METRICS := $(notdir $(basename $(wildcard metrics/*/*.py)))
 DEMO := twmd_registry/data/demo
 
-.PHONY: versions promises fuzz dist pictures demo test types tests faces faces-mbrs faces-lighteval presets tuned tuned-stsb tuned-source tuned-multilingual base-model tuned-base distilled distilled-multilingual packaged-adapters cards goldens bench clean
+.PHONY: locked versions promises fuzz dist pictures demo test types tests faces faces-mbrs faces-lighteval presets tuned tuned-stsb tuned-source tuned-multilingual base-model tuned-base distilled distilled-multilingual packaged-adapters cards goldens bench clean
 
 # Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
 export PYTHONDONTWRITEBYTECODE :=
 NEW := test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt torch
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check
+INSTALL := $(PIP) -c constraints.txt torch
 
-# Each stamp says that an environment holds what pyproject.toml and constraints.txt ask for; what a developer has is enough for the demo.
-$(VENV)/.demo: pyproject.toml constraints.txt
+# Each stamp says that an environment holds what pyproject.toml, constraints.txt and locked ask for; what a developer has is enough for the demo.
+$(VENV)/.demo: pyproject.toml constraints.txt locked/embedded.txt
 	$(NEW)
+	$(PIP) --require-hashes --no-deps -r locked/embedded.txt
 	$(INSTALL) -e '.[embedded]'
 	touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt
+$(VENV)/.dev: pyproject.toml constraints.txt locked/dev.txt
 	$(NEW)
+	$(PIP) --require-hashes --no-deps -r locked/dev.txt
 	$(INSTALL) -e '.[dev]'
 	touch $(VENV)/.demo $@
 
@@ -62,6 +66,17 @@ types: $(VENV)/.dev
 
 tests: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+# For Python from 3.11 on and every platform. Without torch: its build, and the GPU libraries of that, are the machine's.
+LOCK := pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-annotate
+LOCK += --custom-compile-command 'make locked' -c constraints.txt $(NEWER)
+locked: $(VENV)/.dev
+	$(PIP) 'uv>=0.9'
+	$(BIN)/uv $(LOCK) --extra dev -o locked/dev.txt
+	$(BIN)/uv $(LOCK) --extra embedded -c locked/dev.txt -o locked/embedded.txt
+	for file in locked/*.txt; do \
+	  awk '/^[a-z]/ {drop = /^(cuda|nvidia|torch=|triton)/} !drop' $$file > $$file.part && mv $$file.part $$file || exit 1; \
+	done
 
 fuzz: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --hypothesis-profile=fuzz tests/test_fuzz.py

@@ -30,7 +30,8 @@ def program(path: Path, body: str) -> None:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """Return a folder with old signatures, and an environment that make finds complete."""
-    for name in ("pyproject.toml", "constraints.txt"):
+    (tmp_path / "locked").mkdir()
+    for name in ("pyproject.toml", "constraints.txt", "locked/embedded.txt", "locked/dev.txt"):
         (tmp_path / name).touch()
     (tmp_path / "tests" / "registry").mkdir(parents=True)
     (tmp_path / "tests" / "registry" / "canonical.tsv").write_text(KEPT, encoding="utf-8")
