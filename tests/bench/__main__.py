@@ -10,11 +10,6 @@ falls on all of them. The table has the median of the rounds, and the smallest a
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,10 +17,9 @@ from statistics import median
 from typing import Any
 
 import torch
-from tabulate import tabulate
 
 from tests.bench.contestants import CONTESTANTS, Measured, Setting
-from tests.bench.texts import PAIRS, benchmark_pairs
+from tests.bench.texts import PAIRS, benchmark_pairs, machine, measure_apart, print_table
 from twmd_registry.models.files import embedded_folder, find_model
 from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL, MetricName
 from twmd_registry.registry.presets import default_preset
@@ -76,12 +70,8 @@ def model_of(shape: str) -> Iterator[tuple[str, int]]:
 
 def run(name: str, setting: Setting, pairs: int) -> Measured:
     """Measure one contestant in a process of its own, with large memory pages, as ``twmd`` requests."""
-    arguments = [name, setting.model, str(setting.layer), setting.device, str(pairs)]
-    command, large_pages = [sys.executable, "-m", "tests.bench.contestants", *arguments], {"THP_MEM_ALLOC_ENABLE": "1"}
-    completed = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | large_pages)
-    if completed.returncode:
-        raise SystemExit(f"{name} failed: {completed.stderr.strip().splitlines()[-1]}")
-    return Measured(**json.loads(completed.stdout.splitlines()[-1]))
+    arguments = name, setting.model, setting.layer, setting.device, pairs
+    return Measured(**measure_apart("contestants", *arguments, THP_MEM_ALLOC_ENABLE="1"))
 
 
 def spread(ratios: list[float]) -> str:
@@ -103,12 +93,10 @@ def main() -> None:
     pairs = given.pairs or (QUICK_PAIRS if given.quick else PAIRS)
     chosen = {BARE, PEER, *(given.only or (QUICK if given.quick else CONTESTANTS))}
     names = [name for name in CONTESTANTS if name in chosen]
-    processor = platform.processor() or platform.machine()
-    machine = torch.cuda.get_device_name() if given.device.startswith("cuda") else processor
+    device = f"{torch.cuda.get_device_name()}, " if given.device.startswith("cuda") else ""
     rounds: list[dict[str, Measured]] = []
     with model_of(given.shape) as (folder, layer):
-        print(f"{benchmark_pairs(pairs)[0]}; {given.shape} to layer {layer}", end="; ")
-        print(f"{machine}, {os.cpu_count()} cores, torch {torch.__version__}", flush=True)
+        print(f"{benchmark_pairs(pairs)[0]}; {given.shape} to layer {layer}; {device}{machine()}", flush=True)
         for number in range(1, 1 + (given.rounds or (1 if given.quick else ROUNDS))):
             rounds.append({})
             for name in names:
@@ -125,7 +113,7 @@ def main() -> None:
             [name, f"{seconds:.1f}", f"{pairs / seconds:.0f}", time, pace, f"{megabytes:.0f}", f"{products:.0%}"]
         )
     headers = ["", "seconds", "pairs/s", "x bare encoder's time", "x bert_score's pace", "peak MB", "in products"]
-    print(tabulate(rows, headers=headers, disable_numparse=True))
+    print_table(rows, headers)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Seconds and bytes of scoring without a disk cache, with an empty one and with a full one, each in a process of its
-own.
+"""What is saved where encoded texts are kept: on disk, for runs in processes of their own without a disk cache, with an
+empty one and with a full one; and in memory, for evaluations with the same references, as often happens in training.
 
 Run by ``make bench``, or alone: ``python -m tests.bench.cache``.
 """
@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from tabulate import tabulate
-
 import twmd_registry
-from tests.bench.texts import benchmark_pairs
+from tests.bench.texts import benchmark_pairs, measure_apart, print_table
 
 ROOM = "4GB"
 RUNS = (
@@ -27,6 +24,8 @@ RUNS = (
     ("full cache", "trwmd", ROOM),
 )
 """What there is, the metric, and ``disk_cache``; in this order."""
+KEEP = "1GB"
+TOGETHER = (("twmd",), ("twmd", "trwmd", "bertscore_centered", "wordset_cka"))
 
 
 def measure(home: str, metric: str, room: str) -> None:
@@ -38,41 +37,44 @@ def measure(home: str, metric: str, room: str) -> None:
         model = scorer.backend.model
         started, busy = time.perf_counter(), time.process_time()
         found = scorer.score(predictions, references)
-        print(
-            json.dumps(
-                [time.perf_counter() - started, time.process_time() - busy, model.texts_encoded, sum(found.scores)]
-            )
-        )
+        seconds = time.perf_counter() - started, time.process_time() - busy
+    print(json.dumps([*seconds, model.texts_encoded, sum(found.scores)]))
+
+
+def measure_references(metrics: tuple[str, ...], predictions: list[str], references: list[str]) -> None:
+    """Print one line per evaluation; predictions change from one to the next, as those of a model in training do."""
+    scorers = [twmd_registry.scorer(metric, keep_references=KEEP) for metric in metrics]
+    encoder = scorers[0].backend.model
+    for number in range(1, 4):
+        changed, before = [f"{text} {number}" for text in predictions], encoder.texts_encoded
+        started = time.perf_counter()
+        twmd_registry.score_all(scorers, changed, references)
+        seconds, encoded = time.perf_counter() - started, encoder.texts_encoded - before
+        kept = f"{encoder.references.held_bytes / 1e6:.0f} MB of references kept"
+        print(f"{', '.join(metrics)}: evaluation {number}: {seconds:.1f} s, {encoded} texts encoded, {kept}")
+    for scorer in scorers:
+        scorer.close()
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table of runs with a disk cache, and the evaluations of one metric and of several together."""
     name, predictions, references = benchmark_pairs()
-    print(f"{name}, {len({*predictions, *references})} different texts; MiniLM to layer 4, float32")
+    different = len({*predictions, *references}), len(set(references))
+    print(f"{name}, {different[0]} different texts, {different[1]} references; MiniLM to layer 4, float32")
     rows = []
     with tempfile.TemporaryDirectory() as home:
         for what, metric, room in RUNS:
             started = time.perf_counter()
-            command = [sys.executable, "-m", "tests.bench.cache", home, metric, str(room)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            seconds, busy, encoded, total = measure_apart("cache", home, metric, room)
             whole = time.perf_counter() - started
-            seconds, busy, encoded, total = json.loads(done.stdout)
             print(f"{what}, {metric}: {seconds:.1f} s", flush=True)
             size = sum(path.stat().st_size for path in (Path(home) / "cache").glob("*"))
-            rows.append(
-                [
-                    what,
-                    metric,
-                    f"{seconds:.1f}",
-                    f"{busy:.1f}",
-                    f"{whole:.1f}",
-                    encoded,
-                    f"{size / 1e6:.1f}",
-                    repr(total),
-                ]
-            )
+            numbers = [f"{number:.1f}" for number in (seconds, busy, whole)]
+            rows.append([what, metric, *numbers, encoded, f"{size / 1e6:.1f}", repr(total)])
     headers = ["", "metric", "seconds", "CPU seconds", "whole process", "texts encoded", "MB on disk", "sum of scores"]
-    print(tabulate(rows, headers=headers, disable_numparse=True))
+    print_table(rows, headers)
+    for metrics in TOGETHER:
+        measure_references(metrics, predictions, references)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,8 @@ import subprocess
 import sys
 
 import numpy as np
-from tabulate import tabulate
 
-from tests.bench.texts import benchmark_pairs
+from tests.bench.texts import benchmark_pairs, print_table
 
 PAIRS = 200
 METRICS = (
@@ -79,14 +78,7 @@ def main() -> None:
         )
         rows.append([what, *(f"{difference:.1e}" for difference in np.abs(scores - baseline).max(axis=1))])
         print(rows[-1], flush=True)
-    print(
-        tabulate(
-            rows,
-            headers=["largest difference of a score", *map(", ".join, METRICS)],
-            disable_numparse=True,
-            tablefmt="github",
-        )
-    )
+    print_table(rows, ["largest difference of a score", *map(", ".join, METRICS)], tablefmt="github")
 
 
 if __name__ == "__main__":

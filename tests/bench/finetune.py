@@ -8,17 +8,15 @@ pairs.
 from __future__ import annotations
 
 import dataclasses
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from tabulate import tabulate
 from transformers import Trainer
 
-from tests.bench.texts import synthetic_pairs
+from tests.bench.texts import machine, print_table, synthetic_pairs
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.models.files import find_model
@@ -87,10 +85,7 @@ def main() -> None:
     predictions, references = synthetic_pairs(STEPS * recipe.batch)
     targets = np.random.default_rng(0).normal(size=len(predictions)).tolist()
     rows = [(p, [r], t, ("", "")) for p, r, t in zip(predictions, references, targets, strict=True)]
-    print(
-        f"MiniLM to layer {LAYER}, batch {recipe.batch}, float32 on {DEVICE}, {os.cpu_count()} cores, torch "
-        f"{torch.__version__}"
-    )
+    print(f"MiniLM to layer {LAYER}, batch {recipe.batch}, float32 on {DEVICE}; {machine()}")
     table = []
     for weights, full in (("lora", False), ("full", True)):
         models: dict[str, torch.nn.Module] = {
@@ -108,7 +103,7 @@ def main() -> None:
             ratio = float(np.median(np.divide(own, bare)))
             print(f"{weights}, {name}: {np.median(own):.3f} s per step", flush=True)
             table.append([weights, name, f"{np.median(own):.3f}", f"{ratio:.2f}"])
-    print(tabulate(table, headers=["weights", "", "seconds per step", "x bare step"], disable_numparse=True))
+    print_table(table, ["weights", "", "seconds per step", "x bare step"])
 
 
 if __name__ == "__main__":

@@ -6,12 +6,11 @@ Hidden state 0 is read, for which no layer of the encoder runs: time and memory 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 
 from tests.bench.contestants import peak_megabytes
-from tests.bench.texts import synthetic_pairs
+from tests.bench.texts import measure_apart, synthetic_pairs
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.registry.spec import make_spec
 
@@ -35,9 +34,7 @@ def main() -> None:
     headers = ("pairs", "seconds", "ms per pair", "MB before", "peak MB")
     print(*(f"{name:>11}" for name in headers), flush=True)
     for number in map(int, sys.argv[1:] or SIZES):
-        command = [sys.executable, "-m", "tests.bench.growth", ONE, str(number)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        seconds, texts, peak = json.loads(done.stdout.splitlines()[-1])
+        seconds, texts, peak = measure_apart("growth", ONE, number)
         row = f"{number:,}", f"{seconds:.1f}", f"{1000 * seconds / number:.2f}", f"{texts:.0f}", f"{peak:.0f}"
         print(*(f"{cell:>11}" for cell in row), flush=True)
 

@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tabulate import tabulate
-
 from tests.bench.command_line import measure_command_line
-from tests.bench.texts import PAIRS, benchmark_pairs
+from tests.bench.texts import PAIRS, benchmark_pairs, print_table
 
 TASK = """
 task: bench
@@ -101,7 +99,7 @@ def main() -> None:
         rows.append(_row("lm_eval: scoring", number, of_task[3], of_line[0]))
         rows.append(_row("lm_eval: all after the answers", number, of_task[0], of_line[0], of_task[1]))
         print(*rows[-3:], sep="\n", flush=True)
-    print(tabulate(rows, headers=["", "pairs/s", "CPU s", "of twmd score's pace"], disable_numparse=True))
+    print_table(rows, ["", "pairs/s", "CPU s", "of twmd score's pace"])
 
 
 if __name__ == "__main__":

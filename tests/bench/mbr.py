@@ -8,8 +8,6 @@ approximations with those from all pairs: segments with the same choice, and how
 
 from __future__ import annotations
 
-import os
-import platform
 import random
 import statistics
 import sys
@@ -19,10 +17,9 @@ from functools import partial
 
 import numpy as np
 import torch
-from tabulate import tabulate
 
 from tests.bench.contestants import Setting, bert_score
-from tests.bench.texts import WORDS, benchmark_pairs
+from tests.bench.texts import WORDS, benchmark_pairs, machine, print_table
 from twmd_registry import MbrResult, Scorer, mbr, scorer
 from twmd_registry.engine.mbr import TIED
 from twmd_registry.models.files import embedded_folder
@@ -94,8 +91,7 @@ def main() -> None:
         "bert_score, a call per segment": (partial(call_for_every_segment, peer), 1, number),
     }
     print(f"{name}: {segments} segments of {number} candidates; ", end="")
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, ", end="")
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads", flush=True)
+    print(f"{machine()}, {torch.get_num_threads()} threads", flush=True)
     rates: dict[str, list[float]] = {contestant: [] for contestant in contestants}
     chosen: dict[str, list[int]] = {}
     for trial in range(trials):
@@ -120,7 +116,7 @@ def main() -> None:
         for contestant, rate in medians.items()
     ]
     headers = ["", "pairs/s", "s per segment", "x mbr, twmd", "same choice", "utility lost"]
-    print(tabulate(rows, headers=headers, disable_numparse=True))
+    print_table(rows, headers)
 
 
 if __name__ == "__main__":

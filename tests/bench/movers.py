@@ -8,8 +8,6 @@ after the other. Its own way is to encode 256 texts at once; with ``batch 1`` th
 
 from __future__ import annotations
 
-import os
-import platform
 import string
 import sys
 import time
@@ -21,11 +19,10 @@ from typing import Any
 import numpy as np
 import ot
 import torch
-from tabulate import tabulate
 
 from tests.bench.__main__ import model_of
 from tests.bench.contestants import Setting, bare
-from tests.bench.texts import benchmark_pairs
+from tests.bench.texts import benchmark_pairs, machine, print_table
 from twmd_registry import align
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.models.files import embedded_folder
@@ -117,8 +114,7 @@ def main(most: int | None = None) -> None:
     """Print the tables for the first pairs, or for all."""
     name, predictions, references = benchmark_pairs()
     predictions, references = predictions[:most], references[:most]
-    machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}"
-    print(f"{name}, of them {len(predictions)}; MiniLM, float32; {machine}")
+    print(f"{name}, of them {len(predictions)}; MiniLM, float32; {machine()}")
     scorers = {
         "moverscore-v1 here": Scorer(make_spec("moverscore", "moverscore-v1")),
         "moverscore-v1 here, bfloat16": Scorer(make_spec("moverscore", "moverscore-v1", dtype="bfloat16")),
@@ -140,7 +136,7 @@ def main(most: int | None = None) -> None:
     contestants |= {f"original, batch {batch}": partial(loop, batch) for batch in (256, 1)}
     seconds = {what: timed(run) for what, run in contestants.items()}
     rows = [[what, f"{s:.1f}", f"{seconds['original, batch 1'] / s:.1f}"] for what, s in seconds.items()]
-    print(tabulate(rows, headers=["", "seconds", "times as fast as the original, batch 1"], disable_numparse=True))
+    print_table(rows, ["", "seconds", "times as fast as the original, batch 1"])
     off = np.abs(np.array(scores["moverscore-v1 here"]) - np.array(scores["original, batch 1"]))
     print(f"the original's scores: {(off <= 1e-4).sum()} of {len(off)} within 1e-4; median {np.median(off):.1e}")
     for what in ("moverscore here, default", "moverscore-v1 here"):

@@ -19,8 +19,6 @@ from collections import defaultdict
 from pathlib import Path
 from types import FrameType
 
-from tabulate import tabulate
-
 INTERVAL = 0.004
 ENDS = "starts and ends Python"
 PYTHON = "Python between these, and small operators"
@@ -116,7 +114,7 @@ def main() -> None:
     if sys.argv[1:2] == ["--observe"]:
         observe(sys.argv[2:])
         return
-    from tests.bench.texts import PAIRS, benchmark_pairs  # takes time to import that is not the command's
+    from tests.bench.texts import PAIRS, benchmark_pairs, print_table  # takes time to import that is not the command's
 
     parser = argparse.ArgumentParser(prog="python -m tests.bench.profile")
     parser.add_argument("--pairs", type=int, default=PAIRS)
@@ -131,13 +129,8 @@ def main() -> None:
     names = sorted(set().union(*runs.values()), key=lambda part: -runs["float32"].get(part, 0))
     rows = [[part, *(f"{parts.get(part, 0) / whole[dtype]:.1%}" for dtype, parts in runs.items())] for part in names]
     print(name)
-    print(
-        tabulate(
-            rows,
-            headers=["", *(f"{dtype}, {seconds:.1f} s" for dtype, seconds in whole.items())],
-            colalign=("left", "right", "right"),
-        )
-    )
+    headers = ["", *(f"{dtype}, {seconds:.1f} s" for dtype, seconds in whole.items())]
+    print_table(rows, headers, colalign=("left", "right", "right"))
 
 
 if __name__ == "__main__":

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench.texts import synthetic_pairs
+from tests.bench.texts import machine, synthetic_pairs
 from twmd_registry.engine.scorer import scorer
 from twmd_registry.scale import ScaleOptions, ScoredDataset, WorkerOptions, score_files
 
@@ -44,10 +43,7 @@ def main() -> None:
     workers = int(sys.argv[1]) if len(sys.argv) > 1 else os.cpu_count() or 1
     small, large = run(PAIRS // 5, workers), run(PAIRS, workers)
     pace = (large.rows - small.rows) / (large.seconds - small.seconds)
-    print(
-        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {workers} workers of one "
-        f"thread; {large.environments[0]['device']}"
-    )
+    print(f"{machine()}; {workers} workers of one thread; {large.environments[0]['device']}")
     print(large.metrics[0].signature)
     print(
         f"{small.rows:,} pairs: {small.seconds:.1f} s; {large.rows:,} pairs: {large.seconds:.1f} s; start "

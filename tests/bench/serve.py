@@ -15,10 +15,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from tabulate import tabulate
 
 from tests.bench.command_line import measure_command_line
-from tests.bench.texts import benchmark_pairs
+from tests.bench.texts import benchmark_pairs, print_table
 from tests.serve.serving import count_passes, serving_process
 
 CLIENTS, PAIRS = 64, 10
@@ -89,7 +88,7 @@ def main() -> None:
         )
         print(*rows[-2:], sep="\n", flush=True)
     headers = ["", "pairs/s", "CPU s", "p50 s", "p99 s", "MB loaded -> most", "passes/requests", "lost"]
-    print(tabulate(rows, headers=headers, disable_numparse=True))
+    print_table(rows, headers)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,19 @@
-"""Texts of realistic length, made from a word list by a fixed seed: the same everywhere, nothing to download."""
+"""Texts of realistic length, made from a word list by a fixed seed: the same everywhere, nothing to download; and what
+all benchmarks print and run alike."""
 
 from __future__ import annotations
 
 import json
+import os
+import platform
 import random
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
 
 from tests.conftest import SHARED
 
@@ -63,3 +72,23 @@ def _edited(prediction: str, reference: str, number: int, draw: random.Random) -
         )
 
     return edit(prediction), edit(reference)
+
+
+def machine() -> str:
+    """Return the processor, its cores, and the version of torch."""
+    import torch
+
+    return f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}"
+
+
+def print_table(rows: Sequence[Sequence[object]], headers: Sequence[str], **layout: Any) -> None:
+    print(tabulate(rows, headers=headers, disable_numparse=True, **layout))
+
+
+def measure_apart(module: str, *arguments: object, **environment: str) -> Any:
+    """Run a module of this folder in a process of its own; return the JSON that its last line is."""
+    command = [sys.executable, "-m", f"tests.bench.{module}", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command[2:])} failed: {done.stderr.strip().splitlines()[-1]}")
+    return json.loads(done.stdout.splitlines()[-1])
