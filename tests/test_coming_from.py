@@ -6,7 +6,6 @@ import doctest
 import inspect
 import json
 import re
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ import pytest
 import sacrebleu.sacrebleu
 
 import twmd_registry
-from tests.conftest import Texts
-from twmd_registry.cli import main
+from tests.conftest import Run, Texts
 from twmd_registry.engine.baseline import BASELINE
 from twmd_registry.models.files import embedded_folder
 from twmd_registry.models.fitted import save
@@ -64,18 +62,12 @@ def test_every_example_gives_what_it_shows() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_runs(
-    command: str, texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name, lines in (
-        ("ref", texts.references),
-        ("system_a", texts.predictions),
-        ("system_b", texts.references[::-1]),
-    ):
-        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert main(shlex.split(command)[1:]) == 0
-    assert capsys.readouterr().out.strip()
+def test_every_command_runs(command: str, texts: Texts, folder: Path, run: Run) -> None:
+    given = {"ref": texts.references, "system_a": texts.predictions, "system_b": texts.references[::-1]}
+    for name, lines in given.items():
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    status, out, _ = run(command.removeprefix("twmd "))
+    assert (status, bool(out.strip())) == (0, True)
 
 
 def help_of(program: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
@@ -125,11 +117,8 @@ def test_number_is_bert_scores_with_several_references(texts: Texts) -> None:
 
 
 def test_number_is_bert_scores_with_a_baseline(texts: Texts, tmp_path: Path) -> None:
-    path = save(
-        BASELINE,
-        twmd_registry.scorer("bertscore_centered", layer=4, **KEYS).fit_baseline(texts.references, pairs=20),
-        tmp_path,
-    )
+    scorer = twmd_registry.scorer("bertscore_centered", layer=4, **KEYS)
+    path = save(BASELINE, scorer.fit_baseline(texts.references, pairs=20), tmp_path)
     baseline = json.loads(path.read_text(encoding="utf-8"))["values"]
     row = ",".join(repr(baseline[side]) for side in ("precision", "recall", "f1"))
     table = tmp_path / "table.tsv"

@@ -22,7 +22,7 @@ import yaml
 
 from tests.bench.chain import trace_score
 from tests.cli.parsing import all_commands, create_inputs, parse
-from tests.conftest import Texts
+from tests.conftest import Run, Texts
 from twmd_registry import scale
 from twmd_registry.align import ALIGNERS
 from twmd_registry.cli import main
@@ -46,23 +46,8 @@ OWN_TEST = "docs/coming-from.md"
 """The page whose blocks tests/test_coming_from.py runs."""
 LONGEST_README = 10_000
 WIDEST = 120
-NOT_RUN = frozenset(
-    {
-        "average",
-        "correlate",
-        "demo",
-        "distill",
-        "finetune",
-        "fit-accuracy",
-        "fit-spans",
-        "preset",
-        "reproduce",
-        "serve",
-        "study",
-        "submit",
-        "train",
-        "tune",
-    }
+NOT_RUN = set(
+    "average correlate demo distill finetune fit-accuracy fit-spans preset reproduce serve study submit train tune".split()
 )
 """Commands that need rated data or an adapter, or serve a page: they are parsed."""
 
@@ -182,19 +167,14 @@ def workplace(texts: Texts, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("command", RUN)
-def test_every_command_runs(
-    command: str, workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(workplace, tmp_path / "here")
-    monkeypatch.chdir(tmp_path / "here")
-    capsys.readouterr()
-    assert main(shlex.split(command)) == 0
-    assert capsys.readouterr().out.strip()
+def test_every_command_runs(command: str, workplace: Path, folder: Path, run: Run) -> None:
+    shutil.copytree(workplace, folder, dirs_exist_ok=True)
+    status, out, _ = run(command)
+    assert (status, bool(out.strip())) == (0, True)
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command not in RUN])
-def test_every_command_that_needs_more_is_parsed(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_every_command_that_needs_more_is_parsed(command: str, folder: Path) -> None:
     create_inputs(shlex.split(command))
     assert parse(shlex.split(command))
 
@@ -241,13 +221,12 @@ def test_every_block_is_of_a_language_that_a_test_reads() -> None:
         assert set(fences[1::2]) <= {""}, name
 
 
-def test_action_and_hook_are_yaml_whose_commands_can_be_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_action_and_hook_are_yaml_whose_commands_can_be_parsed(folder: Path) -> None:
     blocks = re.findall(r"^```yaml\n(.*?)^```", PAGES["docs/score.md"], flags=re.MULTILINE | re.DOTALL)
     action, hooks = map(yaml.safe_load, blocks)
     assert action["runs"]["using"] == "composite"
     commands = [step["run"] for step in action["runs"]["steps"] if step.get("run", "").startswith("twmd ")]
     commands += [hook["entry"] for hook in hooks["repos"][0]["hooks"]]
-    monkeypatch.chdir(tmp_path)
     for command in commands:
         words = [word.replace("$", "") for word in shlex.split(command)[1:]]
         create_inputs(words)
@@ -331,33 +310,27 @@ def test_functions_for_a_cluster_take_what_they_are_given(monkeypatch: pytest.Mo
     ]
 
 
-def test_commands_that_contributing_names_are_ones_that_we_have(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_commands_that_contributing_names_are_ones_that_we_have(folder: Path, run: Run) -> None:
     named = [shlex.split(line)[1:] for line in re.findall(r"`(twmd [^`]+)`", CONTRIBUTING)]
     assert len(named) > 5
-    for name, *arguments in named:
-        if arguments and "--help" not in arguments:
-            create_inputs(arguments)
-            assert parse([name, *arguments])
-        else:
-            assert main([name, "--help"]) == 0
-    assert capsys.readouterr().out.count("Usage: twmd") >= 3
+    with_inputs = [words for words in named if len(words) > 1 and "--help" not in words]
+    for words in with_inputs:
+        create_inputs(words[1:])
+        assert parse(words)
+    shown = [run(f"{words[0]} --help")[1] for words in named if words not in with_inputs]
+    assert sum("Usage: twmd" in text for text in shown) == len(shown) >= 3
 
 
 def test_citation_file_has_the_fields_of_its_format_and_this_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    texts = {"cff-version", "title", "message", "type", "version", "license"}
-    assert set(citation) == texts | {"authors"}
-    assert all(isinstance(citation[name], str) and citation[name] for name in texts)
+    authors = citation.pop("authors")
+    assert set(citation) == {"cff-version", "title", "message", "type", "version", "license"}
+    assert all(isinstance(text, str) and text for text in citation.values())
     assert (citation["cff-version"], citation["type"]) == ("1.2.0", "software")
     assert (citation["version"], citation["license"]) == (__version__, PROJECT["license"])
-    assert citation["authors"]
-    assert all(
-        set(author) <= {"name", "family-names", "given-names", "orcid", "affiliation"} and all(author.values())
-        for author in citation["authors"]
-    )
+    fields = {"name", "family-names", "given-names", "orcid", "affiliation"}
+    assert authors
+    assert all(set(author) <= fields and all(author.values()) for author in authors)
 
 
 def test_changelogs_newest_section_is_this_version() -> None:
