@@ -115,6 +115,12 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pa
     return functools.cache(lambda family: tiny.save_encoder(family, home / family))
 
 
+@pytest.fixture(scope="session")
+def bert(tiny_encoder: Callable[[str], Path]) -> str:
+    """Return the folder of a tiny BERT that no test changes."""
+    return str(tiny_encoder("bert"))
+
+
 @pytest.fixture
 def older_version(monkeypatch: pytest.MonkeyPatch) -> str:
     """Return a version before this one, after which the scores of STSScore changed."""

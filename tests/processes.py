@@ -7,6 +7,8 @@ import contextlib
 import multiprocessing
 import os
 import resource
+import signal
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -47,6 +49,20 @@ def _call(environment: dict[str, str], folder: Path, function: Callable[..., Any
     os.environ.update(environment)
     os.chdir(folder)
     return function(*arguments)
+
+
+def in_a_fork(work: Callable[[], bool]) -> bool:
+    """Return whether `work` returns true in a forked process, within a minute."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks beside threads
+        child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        code = 1
+        with contextlib.suppress(BaseException):
+            code = 0 if work() else 1
+        os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @contextlib.contextmanager

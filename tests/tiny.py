@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -88,3 +89,15 @@ def save_regressor(folder: Path, outputs: int = 1, token_types: int = 2) -> Path
     BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer().save_pretrained(folder)
     return folder
+
+
+def change_json(path: Path, **values: Any) -> None:
+    """Change some entries of a JSON object in a file."""
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
+
+
+def flip_last_byte(path: Path) -> None:
+    """Change the last bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)

@@ -71,10 +71,10 @@ def test_later_calls_encode_what_is_not_cached_and_score_the_same(model: str, ca
 def test_texts_cached_across_chunks_and_metrics_are_encoded_once(
     model: str, cache: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = ("twmd", "sbert")
-    whole = [found.scores for found in score_all([metric(model, name) for name in names], *PAIRS)]
+    keys: list[dict[str, Any]] = [{"name": "twmd"}, {"name": "twmd", "temperature": 0.7}, {"name": "sbert"}]
+    whole = [found.scores for found in score_all([metric(model, **own) for own in keys], *PAIRS)]
     monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 12)
-    scorers = [metric(model, name, **{cache: room}) for name, room in zip(names, (ROOM, 10), strict=True)]
+    scorers = [metric(model, **{**own, cache: room}) for own, room in zip(keys, (ROOM, ROOM, 10), strict=True)]
     assert all(scorer.spec for scorer in scorers)
     for number in (DIFFERENT, AGAIN[cache]):
         before = scorers[0].backend.model.texts_encoded

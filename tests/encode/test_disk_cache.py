@@ -35,13 +35,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")
-def model(tiny_encoder: Callable[[str], Path]) -> str:
-    return str(tiny_encoder("bert"))
-
-
-@pytest.fixture(scope="module")
-def expected(model: str) -> ScoreSet:
-    return metric(model, disk_cache=0).score(PREDICTIONS, REFERENCES)
+def expected(bert: str) -> ScoreSet:
+    return metric(bert, disk_cache=0).score(PREDICTIONS, REFERENCES)
 
 
 def metric(model: str, name: str = "twmd", **keys: Any) -> Scorer:
@@ -72,20 +67,9 @@ def score_again(model: str) -> tuple[ScoreSet, int]:
     return score(metric(model))
 
 
-def test_another_process_encodes_nothing(model: str, expected: ScoreSet) -> None:
-    assert score(metric(model)) == (expected, DIFFERENT)
-    assert run_beside(score_again, (model,)) == [(expected, 0)]
-
-
-def test_other_metrics_and_references_use_cached_texts(model: str) -> None:
-    score(metric(model))
-    for keys in ({"temperature": 0.7}, {"name": "wordset_cka", "centering": "corpus"}):
-        assert score(metric(model, **keys)) == (score(metric(model, **keys, disk_cache=0))[0], 0)
-    references = [*REFERENCES[1:], ["it sat"]]
-    found, number = score(metric(model), OTHERS, references)
-    assert number == 3  # "it sat", and two of OTHERS: "a dog ran" was a reference
-    plain, _ = score(metric(model, disk_cache=0), OTHERS, references)
-    np.testing.assert_allclose(found.scores, plain.scores, rtol=0, atol=1e-5)
+def test_another_process_encodes_nothing(bert: str, expected: ScoreSet) -> None:
+    assert score(metric(bert)) == (expected, DIFFERENT)
+    assert run_beside(score_again, (bert,)) == [(expected, 0)]
 
 
 def test_adapter_does_not_use_cached_texts_of_its_base_model() -> None:
@@ -103,31 +87,31 @@ def test_adapter_does_not_use_cached_texts_of_its_base_model() -> None:
 
 @pytest.mark.parametrize("place", range(6))
 def test_other_software_or_device_does_not_use_cached_texts(
-    model: str, place: int, monkeypatch: pytest.MonkeyPatch
+    bert: str, place: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import tokenizers
     import torch
     import transformers
 
-    one = metric(model)
+    one = metric(bert)
     versions = [module.__version__ for module in (twmd_registry, torch, transformers, tokenizers)]
     assert disk._versions(one.backend.model) == [disk.FORMAT, *versions, "cpu"]
     score(one)
     other = [*versions, "cpu"]
     made_with = [disk.FORMAT, *other]
     monkeypatch.setattr(disk, "_versions", lambda _: [*made_with[:place], "another", *made_with[place + 1 :]])
-    assert score(metric(model))[1] == DIFFERENT
+    assert score(metric(bert))[1] == DIFFERENT
 
 
-def test_cached_references_move_to_main_memory(model: str, cache: Path) -> None:
-    score(metric(model))
-    with metric(model, keep_references="1MB") as one:
-        encoder = one.backend.model
-        first = one.score(PREDICTIONS, REFERENCES)
-        assert (encoder.texts_encoded, len(encoder.references)) == (0, 6)
+def test_cached_references_move_to_main_memory(bert: str, cache: Path) -> None:
+    score(metric(bert))
+    with metric(bert, keep_references="1MB") as one:
+        first, number = score_and_count(one)
+        assert (number, len(one.backend.model.references)) == (0, 6)
         only_shard(cache).unlink()
-        assert one.score(OTHERS, REFERENCES).scores != first.scores
-        assert encoder.texts_encoded == 2  # "a dog ran" is a reference, too
+        second, number = score_and_count(one, OTHERS)
+        assert second.scores != first.scores
+        assert number == 2  # "a dog ran" is a reference, too
 
 
 def test_chunks_and_shards_change_no_bit_of_a_score(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,10 +128,10 @@ def test_chunks_and_shards_change_no_bit_of_a_score(texts: Texts, monkeypatch: p
     assert number == 0
 
 
-def test_folder_is_made_on_request_only_and_holds_no_text(model: str, cache: Path) -> None:
-    score(metric(model, disk_cache=0))
+def test_folder_is_made_on_request_only_and_holds_no_text(bert: str, cache: Path) -> None:
+    score(metric(bert, disk_cache=0))
     assert not cache.exists()
-    score(metric(model))
+    score(metric(bert))
     content = only_shard(cache).read_bytes()
     assert len(content) > DIFFERENT * 16 * 4
     assert not any(word.encode() in content for word in ("the cat", "over", "hill"))
@@ -169,28 +153,28 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damaged_shards_are_removed_with_a_single_warning(
-    model: str, expected: ScoreSet, cache: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+    bert: str, expected: ScoreSet, cache: Path, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk, "SHARD_BYTES", 1)
-    assert score(metric(model)) == (expected, DIFFERENT)
+    assert score(metric(bert)) == (expected, DIFFERENT)
     paths = shards(cache)
     assert len(paths) == DIFFERENT
     for path in paths[:4]:
         DAMAGE[damage](path)
     message = r"^disk cache: 4 damaged file\(s\) in .*cache are removed; their texts are encoded again"
     with pytest.warns(TwmdWarning, match=message) as caught:
-        found, number = score(metric(model))
+        found, number = score(metric(bert))
     assert (number, len(caught)) == (4, 1)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=1e-5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert score(metric(model)) == (expected, 0)
+        assert score(metric(bert)) == (expected, 0)
         shards(cache)[0].unlink()
-        assert score(metric(model))[1] == 1
+        assert score(metric(bert))[1] == 1
 
 
-def test_changed_byte_of_a_shard_gives_no_changed_text(model: str, cache: Path) -> None:
-    score(metric(model))
+def test_changed_byte_of_a_shard_gives_no_changed_text(bert: str, cache: Path) -> None:
+    score(metric(bert))
     path = only_shard(cache)
     sound, names = path.read_bytes(), disk._texts(path, 0)
     before = disk._read(path, names)
@@ -238,13 +222,13 @@ def locked(cache: Path, patch: pytest.MonkeyPatch) -> FileLock:
 
 @pytest.mark.parametrize("trouble", [no_folder, full_disk, locked])
 def test_unusable_folder_gives_a_single_warning_and_all_scores(
-    model: str,
+    bert: str,
     expected: ScoreSet,
     cache: Path,
     trouble: Callable[[Path, pytest.MonkeyPatch], FileLock | None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = metric(model)
+    one = metric(bert)
     assert one.spec
     message = r"^disk cache: .*cache cannot be used \(.*\); scoring goes on without it"
     with monkeypatch.context() as patch:
@@ -265,11 +249,11 @@ def test_unusable_folder_gives_a_single_warning_and_all_scores(
 
 @pytest.mark.parametrize("room", [500, 6000, 12_000, 10**6])
 def test_cache_never_exceeds_its_bound_and_fits_stay(
-    model: str, expected: ScoreSet, cache: Path, room: int, recwarn: pytest.WarningsRecorder
+    bert: str, expected: ScoreSet, cache: Path, room: int, recwarn: pytest.WarningsRecorder
 ) -> None:
     numbers = []
     for _ in range(3):
-        found, number = score(metric(model, disk_cache=room))
+        found, number = score(metric(bert, disk_cache=room))
         np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=1e-5)
         assert size_of(cache) <= room
         numbers.append(number)
@@ -277,16 +261,16 @@ def test_cache_never_exceeds_its_bound_and_fits_stay(
     assert numbers[0] == DIFFERENT
     assert numbers[1] >= numbers[2] >= DIFFERENT - held  # a second run may fill a gap with smaller shards
     assert (held == 0) if room == 500 else (held == DIFFERENT) if room == 10**6 else held > 0
-    assert score(metric(model, disk_cache=room))[1] == DIFFERENT - held
+    assert score(metric(bert, disk_cache=room))[1] == DIFFERENT - held
     assert not recwarn.list
 
 
-def test_least_recently_used_shard_is_removed_first(model: str, cache: Path) -> None:
+def test_least_recently_used_shard_is_removed_first(bert: str, cache: Path) -> None:
     size = 0
 
     def encoded(text: str) -> int:
         nonlocal size
-        number = score(metric(model, disk_cache=int(2.5 * size) or ROOM), [text], [text])[1]
+        number = score(metric(bert, disk_cache=int(2.5 * size) or ROOM), [text], [text])[1]
         size = size or size_of(cache)
         return number
 
@@ -320,10 +304,10 @@ def score_in_rounds(model: str, home: str, start: int, barrier: Any, answers: An
         answers.put((start, scores, one.backend.model.texts_encoded))
 
 
-def test_processes_may_write_read_and_evict_at_once(model: str, cache: Path) -> None:
+def test_processes_may_write_read_and_evict_at_once(bert: str, cache: Path) -> None:
     starts = (0, 3)
     barrier, answers = CONTEXT.Barrier(len(starts)), CONTEXT.Queue()
-    given = [(model, str(cache.parent), start, barrier, answers) for start in starts]
+    given = [(bert, str(cache.parent), start, barrier, answers) for start in starts]
     workers = [CONTEXT.Process(target=score_in_rounds, args=arguments) for arguments in given]
     for worker in workers:
         worker.start()
@@ -331,7 +315,7 @@ def test_processes_may_write_read_and_evict_at_once(model: str, cache: Path) -> 
     for worker in workers:
         worker.join(timeout=60)
         assert worker.exitcode == 0
-    plain = metric(model, disk_cache=0)
+    plain = metric(bert, disk_cache=0)
     for start, scores, encoded in found:
         for texts, own in zip(windows(start), scores, strict=True):
             np.testing.assert_allclose(own, plain.score(*texts).scores, rtol=0, atol=1e-5)

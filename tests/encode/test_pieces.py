@@ -97,25 +97,21 @@ def test_words_next_to_punctuation_begin_there(name: str) -> None:
     assert len(begun) == len(text.split())
 
 
-@pytest.mark.parametrize("name", [name for name in SUBWORD if name != "end-of-word bpe"])
-def test_ideographs_are_words_though_nothing_marks_them(name: str) -> None:
-    assert len(words(name, "我们喜欢猫")) == 5
-    assert len(kept(reader(name), {"subwords": "drop"}, "我们喜欢猫")) == 5
-
-
-@pytest.mark.parametrize("name", MARKED)
-def test_accents_do_not_divide_words(name: str) -> None:
-    assert len(words(name, "the café naïve herons")) == 4
+@pytest.mark.parametrize(
+    ("name", "text", "count"),
+    [
+        *((name, "我们喜欢猫", 5) for name in SUBWORD if name != "end-of-word bpe"),  # though nothing marks them
+        *((name, "the café naïve herons", 4) for name in MARKED),
+        *((name, "heron \U0001f600 weir", 3) for name in BYTES),  # of four bytes
+    ],
+)
+def test_ideographs_and_emoji_are_words_and_accents_do_not_divide_them(name: str, text: str, count: int) -> None:
+    assert len(words(name, text)) == count
+    assert len(kept(reader(name), {"subwords": "drop"}, text)) == count
 
 
 def test_wordpiece_reads_words_as_its_normalizer_writes_them() -> None:
     assert words("wordpiece", "The Café, naïve") == ["the", "cafe", ",", "naive"]
-
-
-@pytest.mark.parametrize("name", BYTES)
-def test_emoji_of_four_bytes_is_one_word(name: str) -> None:
-    assert len(words(name, "heron \U0001f600 weir")) == 3
-    assert len(kept(reader(name), {"subwords": "drop"}, "heron \U0001f600 weir")) == 3
 
 
 @pytest.mark.parametrize("name", ALL)

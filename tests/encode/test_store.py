@@ -24,8 +24,8 @@ from twmd_registry.tensors import TextFlags
 
 
 @pytest.fixture(scope="module")
-def encoder(tiny_encoder: Any) -> Encoder:
-    return Encoder(find_model(str(tiny_encoder("bert"))), None, "float32", torch.device("cpu"))
+def encoder(bert: str) -> Encoder:
+    return Encoder(find_model(bert), None, "float32", torch.device("cpu"))
 
 
 @pytest.fixture

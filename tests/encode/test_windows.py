@@ -7,14 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoModel
 
 import twmd_registry
-from tests import tiny
-from tests.encode.test_encoder import load
 from twmd_registry.encode.encoder import split_into_windows
 from twmd_registry.errors import SpecError
 from twmd_registry.tensors import TextTokens
@@ -39,25 +35,6 @@ def test_every_token_is_in_a_window_and_no_window_is_too_long(length: int, size:
         assert (places[0], places[-1]) == (0, length + 1), "the special tokens are in every window"
         assert (np.diff(places[1:-1]) == 1).all(), "and between them a stretch of the text"
     assert len(windows) == (1 if length + 2 <= size else math.ceil((length - (size - 2)) / stride) + 1)
-
-
-@pytest.mark.parametrize("batch_tokens", [1, 64, 100_000])
-def test_tokens_vector_is_the_mean_over_its_windows(tmp_path: Path, batch_tokens: int) -> None:
-    encoder = load(tiny.save_encoder("bert", tmp_path / "bert"))
-    network = AutoModel.from_pretrained(tmp_path / "bert").eval()
-    tokens = encoder.tokenise([SHORT, LONG], 16, 5)
-    with torch.inference_mode():
-        found = encoder.encode(tokens, [2], 16, 5, batch_tokens=batch_tokens)
-        sums = torch.zeros(sum(len(text.ids) for text in tokens), tiny.WIDTH)
-        times = torch.zeros(len(sums))
-        for text, start in zip(tokens, (0, len(tokens[0].ids)), strict=True):
-            for places in split_into_windows(text, 16, 5):
-                ids = torch.from_numpy(text.ids[places])[None]
-                sums[start + places] += network(input_ids=ids, output_hidden_states=True).hidden_states[2][0]
-                times[start + places] += 1
-    assert found.lengths.tolist() == [8, len(LONG.split()) + 2]
-    assert times.max() > 2
-    torch.testing.assert_close(found.layers[2], sums / times[:, None], atol=2e-6, rtol=0)
 
 
 @pytest.mark.parametrize("metric", ["twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "sbert"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 import twmd_registry
 from tests import tiny
+from tests.tiny import change_json
 from twmd_registry.errors import ModelError, TwmdError
 
 Change = Callable[[dict[str, torch.Tensor]], None]
@@ -28,10 +30,6 @@ def save_model(folder: Path, metric: str = "sbert") -> Path:
     if metric == "stsscore":
         return tiny.save_regressor(folder / "m")
     return tiny.save_encoder("bert", folder / "m")
-
-
-def change_json(path: Path, **values: Any) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
 
 
 def change(folder: Path, how: Change) -> Path:
@@ -56,11 +54,70 @@ def drop_a_layer(weights: dict[str, torch.Tensor]) -> None:
         del weights[name]
 
 
-@pytest.mark.parametrize("metric", ["twmd", "moverscore", "sbert", "stsscore"])
-def test_numbers_that_are_not_finite_are_an_error(tmp_path: Path, metric: str) -> None:
+def read_tokenizer(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    return found
+
+
+def cut_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:1000])
+
+
+def pointer_for_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\n", encoding="utf-8")
+
+
+def enlarge_vocabulary(folder: Path) -> None:
+    tokenizer = read_tokenizer(folder)
+    tokenizer["model"]["vocab"]["cat"] = 99
+    change_json(folder / "tokenizer.json", **tokenizer)
+
+
+def change_template(folder: Path) -> None:
+    tokenizer = read_tokenizer(folder)
+    for special in tokenizer["post_processor"]["special_tokens"].values():
+        special["ids"] = [40_000]
+    change_json(folder / "tokenizer.json", **tokenizer)
+
+
+NOT_FINITE = "gives numbers that are not finite; its weights are damaged"
+NO_TOKENIZER = "has no tokenizer: expected tokenizer.json"
+UNREADABLE = "cannot be loaded: its weights file is damaged or not complete"
+BEYOND = "gives token id {}, but its network has ids 0 to 23"
+DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
+    *((metric, lambda folder: change(folder, spoil), NOT_FINITE) for metric in ("twmd", "moverscore", "stsscore")),
+    *(
+        (metric, damage, words)
+        for metric in ("sbert", "stsscore")
+        for damage, words in (
+            (lambda folder: change(folder, drop_a_layer), "lacks 16 of the weights that its config.json asks for"),
+            (lambda folder: (folder / "tokenizer.json").unlink(), NO_TOKENIZER),
+            (enlarge_vocabulary, BEYOND.format("99 ('cat')")),
+        )
+    ),
+    ("sbert", cut_weights, UNREADABLE),
+    ("sbert", pointer_for_weights, UNREADABLE),
+    ("sbert", lambda folder: change_json(folder / "config.json", intermediate_size=99), "do not have the shapes that"),
+    ("sbert", lambda folder: (folder / "tokenizer.json").write_text("{}", encoding="utf-8"), "the tokenizer of"),
+    *(
+        ("twmd", lambda folder, name=name: change_json(folder / "tokenizer_config.json", **{name: "[NEW]"}), words)
+        for name, words in (("cls_token", BEYOND.format("24 ('[NEW]')")), ("pad_token", BEYOND.format("24 ('[NEW]')")))
+    ),
+    ("twmd", change_template, "gives token id 40000 "),
+]
+"""Metrics, damages of a folder, and words of the error."""
+
+
+@pytest.mark.parametrize(("metric", "damage", "words"), DAMAGES)
+def test_damage_is_named_in_one_line_with_the_users_folder(
+    metric: str, damage: Callable[[Path], object], words: str, tmp_path: Path
+) -> None:
     folder = save_model(tmp_path, metric)
-    with pytest.raises(ModelError, match="gives numbers that are not finite; its weights are damaged"):
-        score(change(folder, spoil), metric)
+    damage(folder)
+    with pytest.raises(ModelError, match=re.escape(words)) as caught:
+        score(folder, metric)
+    assert str(folder) in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_number_format_too_small_for_a_model_is_an_error(tmp_path: Path) -> None:
@@ -68,13 +125,6 @@ def test_number_format_too_small_for_a_model_is_an_error(tmp_path: Path) -> None
     assert -1 <= score(folder) <= 1
     with pytest.raises(ModelError, match="dtype=float16 may be too small for it: try float32"):
         score(folder, dtype="float16")
-
-
-@pytest.mark.parametrize("metric", ["sbert", "stsscore"])
-def test_missing_weights_are_an_error_that_counts_them(tmp_path: Path, metric: str) -> None:
-    folder = save_model(tmp_path, metric)
-    with pytest.raises(ModelError, match=rf"model '{folder}' lacks 16 of the weights that its config.json asks for"):
-        score(change(folder, drop_a_layer), metric)
 
 
 def test_missing_pooler_does_no_harm(tmp_path: Path) -> None:
@@ -87,87 +137,11 @@ def test_missing_pooler_does_no_harm(tmp_path: Path) -> None:
     assert score(change(folder, drop)) == pytest.approx(whole, abs=1e-7)
 
 
-@pytest.mark.parametrize("metric", ["sbert", "stsscore"])
-def test_folder_without_a_tokenizer_is_an_error(tmp_path: Path, metric: str) -> None:
-    folder = save_model(tmp_path, metric)
-    (folder / "tokenizer.json").unlink()
-    with pytest.raises(ModelError, match="has no tokenizer: expected tokenizer.json"):
-        score(folder, metric)
-
-
-def cut_weights(folder: Path) -> None:
-    (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:1000])
-
-
-def pointer_for_weights(folder: Path) -> None:
-    (folder / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\n", encoding="utf-8")
-
-
-def wider_configuration(folder: Path) -> None:
-    change_json(folder / "config.json", intermediate_size=99)
-
-
-def broken_tokenizer(folder: Path) -> None:
-    (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("damage", "words"),
-    [
-        (cut_weights, "cannot be loaded: its weights file is damaged or not complete"),
-        (pointer_for_weights, "cannot be loaded: its weights file is damaged or not complete"),
-        (wider_configuration, "its weights do not have the shapes that its config.json asks for"),
-        (broken_tokenizer, "the tokenizer of"),
-    ],
-)
-def test_damage_is_named_in_one_line_with_the_users_folder(
-    tmp_path: Path, damage: Callable[[Path], None], words: str
-) -> None:
-    folder = save_model(tmp_path)
-    damage(folder)
-    with pytest.raises(ModelError, match=words) as caught:
-        score(folder)
-    assert str(folder) in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def enlarge_vocabulary(folder: Path) -> None:
-    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
-    tokenizer["model"]["vocab"]["cat"] = 99
-    change_json(folder / "tokenizer.json", **tokenizer)
-
-
-def change_template(folder: Path) -> None:
-    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
-    for special in tokenizer["post_processor"]["special_tokens"].values():
-        special["ids"] = [40_000]
-    change_json(folder / "tokenizer.json", **tokenizer)
-
-
-@pytest.mark.parametrize(
-    ("metric", "alter", "token"),
-    [
-        ("sbert", enlarge_vocabulary, r"99 \('cat'\)"),
-        ("stsscore", enlarge_vocabulary, r"99 \('cat'\)"),
-        ("twmd", lambda folder: change_json(folder / "tokenizer_config.json", cls_token="[NEW]"), r"24 \('\[NEW\]'\)"),
-        ("twmd", lambda folder: change_json(folder / "tokenizer_config.json", pad_token="[NEW]"), r"24 \('\[NEW\]'\)"),
-        ("twmd", change_template, "40000 .*"),
-    ],
-)
-def test_token_id_beyond_the_embeddings_is_an_error_at_loading(
-    tmp_path: Path, metric: str, alter: Callable[[Path], None], token: str
-) -> None:
-    folder = save_model(tmp_path, metric)
-    alter(folder)
-    with pytest.raises(ModelError, match=f"gives token id {token}, but its network has ids 0 to 23"):
-        _ = twmd_registry.scorer(metric, model=str(folder)).signature
-
-
 def test_token_type_beyond_the_embeddings_is_an_error_at_loading(tmp_path: Path) -> None:
     folder = tiny.save_regressor(tmp_path / "m", token_types=1)
-    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    tokenizer = read_tokenizer(folder)
     tokenizer["post_processor"]["pair"][-2]["Sequence"]["type_id"] = 1
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    change_json(folder / "tokenizer.json", **tokenizer)
     names = ["input_ids", "token_type_ids", "attention_mask"]
     change_json(folder / "tokenizer_config.json", model_input_names=names)
     with pytest.raises(ModelError, match="gives token type 1, but its network has types 0 to 0"):

@@ -1,12 +1,14 @@
+"""Models as files: found, refused, shared, parked on the CPU between uses, and released."""
+
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 import twmd_registry
@@ -16,22 +18,12 @@ from twmd_registry.models import files as files_module
 from twmd_registry.models.files import find_adapter, find_model
 from twmd_registry.models.inference import _LOADED
 from twmd_registry.models.load import pick_device
-from twmd_registry.registry.fingerprint import fingerprint
 from twmd_registry.registry.names import EMBEDDED_MODEL
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tiny.save_encoder("bert", tmp_path / "bert")
-
-
-def test_fingerprint_does_not_depend_on_where_the_folder_is(tmp_path: Path) -> None:
-    here = tiny.save_encoder("bert", tmp_path / "here")
-    there = tmp_path / "there"
-    shutil.copytree(here, there)
-    (there / "README.md").write_text("a card", encoding="utf-8")
-    assert fingerprint(here) == fingerprint(there)
-    assert find_model(str(there)).name == "./there"
 
 
 def test_pickled_weights_are_refused(folder: Path) -> None:
@@ -43,12 +35,8 @@ def test_pickled_weights_are_refused(folder: Path) -> None:
 def test_model_that_needs_its_own_code_is_refused(folder: Path, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     (folder / "modeling_own.py").write_text(f"open({str(ran)!r}, 'w')\n", encoding="utf-8")
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config |= {
-        "model_type": "own",
-        "auto_map": {"AutoConfig": "modeling_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"},
-    }
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    own = {"AutoConfig": "modeling_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"}
+    tiny.change_json(folder / "config.json", model_type="own", auto_map=own)
     with pytest.raises(ModelError, match="cannot be loaded"):
         twmd_registry.scorer("sbert", model=str(folder), layer=1, centering="none").score(["a"], ["a"])
     assert not ran.exists()
@@ -58,8 +46,7 @@ def test_model_that_needs_its_own_code_is_refused(folder: Path, tmp_path: Path) 
 @pytest.mark.parametrize("metric", ["sbert", "stsscore"])
 def test_model_that_names_attention_code_of_the_hub_is_refused(tmp_path: Path, metric: str, key: str) -> None:
     folder = tiny.save_regressor(tmp_path / "m") if metric == "stsscore" else tiny.save_encoder("bert", tmp_path / "m")
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(json.dumps(config | {key: "some-org/kernel"}), encoding="utf-8")
+    tiny.change_json(folder / "config.json", **{key: "some-org/kernel"})
     keys: dict[str, Any] = {"scale": 5} if metric == "stsscore" else {"layer": 1, "centering": "none"}
     with pytest.raises(ModelError, match=r"needs remote code for attention \(some-org/kernel\), which is never run"):
         twmd_registry.scorer(metric, model=str(folder), **keys).score(["a"], ["a"])
@@ -68,9 +55,8 @@ def test_model_that_names_attention_code_of_the_hub_is_refused(tmp_path: Path, m
 def test_adapter_that_names_a_module_of_code_is_refused_before_it_is_imported(tmp_path: Path) -> None:
     adapter = tmp_path / "adapter"
     shutil.copytree(find_adapter("wmt-twmd").folder, adapter)
-    settings = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
-    settings |= {"megatron_config": {"a": 1}, "megatron_core": "this"}  # older versions of peft import any module
-    (adapter / "adapter_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    settings = {"megatron_config": {"a": 1}, "megatron_core": "this"}  # older versions of peft import any module
+    tiny.change_json(adapter / "adapter_config.json", **settings)
     with pytest.raises(ModelError, match="names a module of code"):
         twmd_registry.scorer("sbert", adapter=str(adapter), centering="none").score(["a"], ["a"])
     assert "this" not in sys.modules
@@ -119,10 +105,9 @@ def test_adapters_are_named_by_content() -> None:
         find_adapter("./own@0123456789ab", paths=False)
 
 
-def test_adapter_for_another_model_is_refused(tmp_path: Path) -> None:
-    folder = tiny.save_encoder("bert", tmp_path / "other")
+def test_adapter_for_another_model_is_refused(bert: str) -> None:
     with pytest.raises(ModelError, match="adapter wmt-twmd@.* does not fit this model"):
-        twmd_registry.scorer("twmd", model=str(folder), adapter="wmt-twmd", layer=1).score(["a"], ["a"])
+        twmd_registry.scorer("twmd", model=bert, adapter="wmt-twmd", layer=1).score(["a"], ["a"])
 
 
 def test_adapter_that_lacks_a_weight_is_refused(tmp_path: Path) -> None:
@@ -165,3 +150,73 @@ def test_scorers_share_one_model_and_the_last_one_frees_it(tmp_path: Path) -> No
     assert second.score(["a cat"], ["a cat"]).score == pytest.approx(1)
     del second
     assert models() == 0
+
+
+TEXTS = ["the cat sat", "a dog ran"], ["a cat sat on the mat", "the dog"]
+
+
+def record_devices(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record the devices to which a model's network is moved."""
+    devices: list[str] = []
+    monkeypatch.setattr(model.network, "to", lambda device: devices.append(str(device)), raising=False)
+    return devices
+
+
+@pytest.mark.parametrize("metric", ["twmd", "stsscore"])
+def test_parked_model_returns_to_its_device_at_the_next_score(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = twmd_registry.scorer(metric)
+    before = scorer.score(*TEXTS)
+    places = record_devices(scorer.backend.model, monkeypatch)
+    scorer.park()
+    assert places == ["cpu"]
+    assert scorer.backend.model.parked
+    assert scorer.score(*TEXTS) == before
+    assert places == ["cpu", str(scorer.backend.model.device)]
+    assert scorer.score(*TEXTS) == before
+    assert len(places) == 2
+
+
+def test_parking_a_model_that_is_not_loaded_does_not_load_it(bert: str) -> None:
+    one = twmd_registry.scorer("twmd", model=bert, layer=1)
+    one.park()
+    assert one.backend.loaded is None
+
+
+def test_parked_shared_model_is_unparked_by_another_scorer(bert: str) -> None:
+    first, second = (twmd_registry.scorer(name, model=bert, layer=1) for name in ("twmd", "trwmd"))
+    second.score(*TEXTS)
+    first.score(*TEXTS)
+    first.park()
+    assert second.backend.model.parked
+    second.score(*TEXTS)
+    assert not first.backend.model.parked
+
+
+def test_ensemble_parks_its_members(bert: str) -> None:
+    keys = f"model={bert};layer=1"
+    both = twmd_registry.scorer(f"ensemble(twmd;{keys},sbert;{keys})")
+    before = both.score(*TEXTS)
+    both.park()
+    assert all(member.backend.model.parked for member in both.members)
+    assert both.score(*TEXTS) == before
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_parking_frees_the_devices_memory(bert: str) -> None:
+    one = twmd_registry.scorer("twmd", model=bert, layer=1, device="cuda")
+    before = one.score(*TEXTS)
+    used = torch.cuda.memory_allocated()
+    one.park()
+    assert torch.cuda.memory_allocated() < used
+    assert one.score(*TEXTS).scores == pytest.approx(before.scores, abs=1e-5)
+    assert torch.cuda.memory_allocated() >= used
+
+
+def test_scorer_that_nobody_uses_is_released_but_not_at_the_end_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = twmd_registry.scorer("sbert").backend
+    loaded = backend.model
+    monkeypatch.setattr("twmd_registry.engine.backends.sys", None)  # as the interpreter does at the end
+    backend.__del__(lambda: True)
+    assert backend.loaded is loaded
+    backend.__del__()
+    assert backend.loaded is None

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pickle
 import platform
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from tests import tiny
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.models import inference
 from twmd_registry.models.files import find_model
@@ -184,8 +182,8 @@ def test_torch_without_onednn_is_left_alone(without: str, monkeypatch: pytest.Mo
 
 
 @needs_onednn
-def test_encoders_multiply_by_it(tmp_path: Path, products: list[int], layouts: list[int]) -> None:
-    encoder = Encoder(find_model(str(tiny.save_encoder("bert", tmp_path))), None, "float32", torch.device("cpu"))
+def test_encoders_multiply_by_it(bert: str, products: list[int], layouts: list[int]) -> None:
+    encoder = Encoder(find_model(bert), None, "float32", torch.device("cpu"))
     with torch.inference_mode():
         encoder.encode(encoder.tokenise(["some text", "text"]), [1], batch_tokens=1)
     assert len(products) == 2 * len(layouts) > 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import peft
@@ -25,7 +24,7 @@ PREDICTIONS = ["the cat sat on the mat", "it ran in rain"]
 REFERENCES = ["a cat sat over a mat", "the dog ran today"]
 
 
-def score(folder: Path, **keys: str) -> tuple[float, ...]:
+def score(folder: Path | str, **keys: str) -> tuple[float, ...]:
     with twmd_registry.scorer("twmd", model=str(folder), layer=tiny.DEPTH, centering="none", **keys) as twmd:
         return twmd.score(PREDICTIONS, REFERENCES).scores
 
@@ -47,11 +46,6 @@ def library_file_names() -> list[str]:
                 )
             )
     return sorted(names)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny.save_encoder("bert", tmp_path_factory.mktemp("models") / "model")
 
 
 @pytest.fixture(scope="module")
@@ -82,56 +76,37 @@ def contents(strangers: dict[str, bytes], name: str) -> bytes:
     return strangers.get(name) or strangers.get(Path(name).suffix) or strangers[""]
 
 
-def copies(model: Path, tmp_path: Path, names: list[str]) -> Iterator[tuple[str, Path]]:
-    for number, name in enumerate(names):
-        folder = tmp_path / f"model-{number}"
-        shutil.copytree(model, folder)
-        yield name, folder
-
-
-def test_library_file_names_include_the_known_ones() -> None:
-    known = {
-        "config.json",
-        "added_tokens.json",
-        "special_tokens_map.json",
-        "adapter_config.json",
-        "vocab.txt",
-        "merges.txt",
-        "adapter_model.bin",
-    }
-    assert known <= set(library_file_names())
-
-
 def test_fingerprint_covers_every_file_that_moves_a_score(
-    model: Path, strangers: dict[str, bytes], tmp_path: Path
+    bert: str, strangers: dict[str, bytes], tmp_path: Path
 ) -> None:
     """Each file name by itself, added or replaced."""
-    before = fingerprint(model)
+    names = library_file_names()
+    assert {"added_tokens.json", "special_tokens_map.json", "vocab.txt", "adapter_model.bin"} <= set(names)
+    before = fingerprint(Path(bert))
     covered, ignored = set[str](), set[str]()
-    for name, folder in copies(model, tmp_path, library_file_names()):
+    for number, name in enumerate(names):
+        folder = shutil.copytree(bert, tmp_path / f"model-{number}")
         (folder / name).unlink(missing_ok=True)
         (folder / name).write_bytes(contents(strangers, name))
         (ignored if fingerprint(folder) == before else covered).add(name)
     assert {"model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"} == covered
     folder = tmp_path / "all"
-    shutil.copytree(model, folder)
+    shutil.copytree(bert, folder)
     for name in ignored | {"other.safetensors"}:
         (folder / name).write_bytes(contents(strangers, name))
     assert find_model(str(folder)).fingerprint == before
-    assert score(folder) == score(model)
+    assert score(folder) == score(bert)
 
 
 def test_library_reads_those_files_where_they_are_not_kept_away(
-    model: Path, strangers: dict[str, bytes], tmp_path: Path
+    bert: str, strangers: dict[str, bytes], tmp_path: Path
 ) -> None:
     """Without this the test before it could not fail."""
-    folder = shutil.copytree(model, tmp_path / "model")
+    folder = shutil.copytree(bert, tmp_path / "model")
     for name in ("added_tokens.json", "adapter_config.json", "adapter_model.safetensors"):
         (folder / name).write_bytes(strangers[name])
     inputs = {"input_ids": torch.tensor([[0, 6, 8, 2]])}
-    assert not torch.equal(
-        AutoModel.from_pretrained(folder)(**inputs)[0], AutoModel.from_pretrained(model)(**inputs)[0]
-    )
+    assert not torch.equal(AutoModel.from_pretrained(folder)(**inputs)[0], AutoModel.from_pretrained(bert)(**inputs)[0])
 
 
 def test_added_tokens_of_an_old_vocabulary_are_in_its_fingerprint(tmp_path: Path) -> None:
@@ -159,9 +134,7 @@ def test_tokenizer_for_a_version_of_the_library_is_in_the_fingerprint(tmp_path: 
     if beside:
         content = (folder / "tokenizer.4.0.json").read_text(encoding="utf-8")
         (folder / "tokenizer.json").write_text(content.replace('"cat"', '"tac"'), encoding="utf-8")
-    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-    settings["fast_tokenizer_files"] = ["tokenizer.4.0.json"]
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    tiny.change_json(folder / "tokenizer_config.json", fast_tokenizer_files=["tokenizer.4.0.json"])
     assert score(folder) == scores
     versioned = fingerprint(folder)
     assert versioned != before
@@ -172,8 +145,8 @@ def test_tokenizer_for_a_version_of_the_library_is_in_the_fingerprint(tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["tokenizer.4.0.json", "../tokenizer.4.0.json", "tokenizer.99.json"])
-def test_missing_tokenizer_for_a_version_is_refused(model: Path, tmp_path: Path, name: str) -> None:
-    folder = shutil.copytree(model, tmp_path / "model")
+def test_missing_tokenizer_for_a_version_is_refused(bert: str, tmp_path: Path, name: str) -> None:
+    folder = shutil.copytree(bert, tmp_path / "model")
     shutil.copy(folder / "tokenizer.json", tmp_path / "tokenizer.4.0.json")
     settings = json.dumps({"fast_tokenizer_files": ["tokenizer.json", name]})
     (folder / "tokenizer_config.json").write_text(settings, encoding="utf-8")
@@ -193,12 +166,12 @@ def test_index_of_shards_is_in_the_fingerprint(tmp_path: Path) -> None:
     assert fingerprint(folder) != before
 
 
-def test_adapter_is_loaded_from_its_hashed_files_only(model: Path, strangers: dict[str, bytes], tmp_path: Path) -> None:
+def test_adapter_is_loaded_from_its_hashed_files_only(bert: str, strangers: dict[str, bytes], tmp_path: Path) -> None:
     adapter = tmp_path / "adapter"
     adapter.mkdir()
     for name in ("adapter_config.json", "adapter_model.safetensors"):
         (adapter / name).write_bytes(strangers[name])
-    before = score(model, adapter=str(adapter))
+    before = score(bert, adapter=str(adapter))
     for name in set(library_file_names()) - {"adapter_config.json", "adapter_model.safetensors"}:
         (adapter / name).write_bytes(contents(strangers, name))
-    assert before == score(model, adapter=str(adapter)) != score(model)
+    assert before == score(bert, adapter=str(adapter)) != score(bert)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -67,26 +66,23 @@ def test_text_is_counted_only_where_it_was_cut_itself(folder: Path) -> None:
         assert scorer.score([long], [longer]).counts.truncated == 2
 
 
-def test_model_of_another_kind_is_said_so(folder: Path) -> None:
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForMaskedLM"]}), encoding="utf-8")
-    with pytest.raises(
-        ModelError, match="is a BertForMaskedLM and has no trained head: stsscore needs a regression model"
-    ):
-        twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(FIRST, SECOND)
-
-
-def test_classifier_is_refused(tmp_path: Path) -> None:
-    folder = tiny.save_regressor(tmp_path / "model", outputs=2)
-    with pytest.raises(ModelError, match="has 2 outputs: stsscore needs a regression model with one"):
-        twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(FIRST, SECOND)
-
-
-def test_model_without_a_trained_head_is_refused(tmp_path: Path) -> None:
-    folder = tiny.save_encoder("bert", tmp_path / "model")
-    config = (folder / "config.json").read_text(encoding="utf-8")
-    (folder / "config.json").write_text(config.replace("{", '{"num_labels": 1,', 1), encoding="utf-8")
-    with pytest.raises(ModelError, match="no trained head"):
+@pytest.mark.parametrize(
+    ("outputs", "config", "words"),
+    [
+        (1, {"architectures": ["BertForMaskedLM"]}, "is a BertForMaskedLM and has no trained head: stsscore needs a"),
+        (2, {}, "has 2 outputs: stsscore needs a regression model with one"),
+        (None, {"num_labels": 1}, "no trained head"),
+    ],
+)
+def test_model_that_is_no_regressor_is_refused(
+    outputs: int | None, config: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    if outputs is None:
+        folder = tiny.save_encoder("bert", tmp_path / "model")
+    else:
+        folder = tiny.save_regressor(tmp_path / "model", outputs=outputs)
+    tiny.change_json(folder / "config.json", **config)
+    with pytest.raises(ModelError, match=words):
         twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(FIRST, SECOND)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 from pathlib import Path
@@ -61,8 +60,8 @@ def test_score_is_a_line_on_the_cosine_of_mean_vectors(adapter: Path) -> None:
     assert found.scores == pytest.approx([(3 * cosine - 0.5) / 2 for cosine in cosines], abs=1e-6)
 
 
-def test_gradients_reach_line_and_encoder(tmp_path: Path) -> None:
-    encoder = AutoModel.from_pretrained(tiny.save_encoder("bert", tmp_path))
+def test_gradients_reach_line_and_encoder(bert: str) -> None:
+    encoder = AutoModel.from_pretrained(bert)
     network = SiameseRegressor(encoder)
     firsts, seconds = (
         tiny.tokenizer()(texts)["input_ids"] for texts in (["the cat", "a dog"], ["it ran", "we saw it again"])
@@ -106,7 +105,7 @@ def test_damaged_head_is_refused(content: bytes | dict[str, torch.Tensor], words
         twmd_registry.scorer("stsscore", adapter=str(adapter)).score(["a"], ["b"])
 
 
-def test_adapter_of_another_model_is_refused(adapter: Path) -> None:
+def test_adapter_of_another_content_is_refused(adapter: Path) -> None:
     save_line(load_line(adapter / HEAD_FILE, EMBEDDED), adapter, "ba9876543210")
     with pytest.raises(ModelError, match=r"was trained on a model of the content @ba9876543210, not on @0336012e2308"):
         twmd_registry.scorer("stsscore", adapter=str(adapter)).score(["a"], ["b"])
@@ -114,9 +113,7 @@ def test_adapter_of_another_model_is_refused(adapter: Path) -> None:
 
 @pytest.mark.parametrize("base", ["org/other-model", "bert-base-uncased"])
 def test_adapter_that_names_another_base_is_refused(base: str, adapter: Path) -> None:
-    config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
-    config["base_model_name_or_path"] = base
-    (adapter / "adapter_config.json").write_text(json.dumps(config), encoding="utf-8")
+    tiny.change_json(adapter / "adapter_config.json", base_model_name_or_path=base)
     words = rf"was made for {base}, not for sentence-transformers/all-MiniLM-L6-v2"
     for metric, keys in (("stsscore", {}), ("sbert", {"centering": "none"})):
         with pytest.raises(ModelError, match=words):
@@ -144,8 +141,7 @@ def test_head_alone_does_not_make_an_adapter_fit(adapter: Path, tmp_path: Path) 
 
 def test_padding_on_the_left_changes_nothing(adapter: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(find_model("embedded").folder, tmp_path / "model")
-    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"padding_side": "left"}), encoding="utf-8")
+    tiny.change_json(folder / "tokenizer_config.json", padding_side="left")
     save_line(load_line(adapter / HEAD_FILE, EMBEDDED), adapter, find_model(str(folder)).fingerprint)
     found = twmd_registry.scorer("stsscore", model=str(folder), adapter=str(adapter), scale=5).score(FIRST, SECOND)
     assert found.scores == pytest.approx(twmd_registry.scorer("stsscore").score(FIRST, SECOND).scores, abs=1e-6)

@@ -39,7 +39,7 @@ def draw_segments(number: int, seed: int = 3) -> list[Segment]:
     return [(sentence(), [sentence() for _ in range(draw.integers(1, 4))]) for _ in range(number)]
 
 
-def scorers(model: Path, *names: str) -> list[Scorer]:
+def scorers(model: Path | str, *names: str) -> list[Scorer]:
     """Scorers of some metrics by a tiny model."""
     return [scorer(METRICS[name][0], model=str(model), layer=2, **METRICS[name][1]) for name in names or METRICS]
 

@@ -9,7 +9,6 @@ import datasets
 import numpy as np
 import pytest
 
-from tests import tiny
 from tests.scale.segments import draw_segments, scorers
 from twmd_registry.cli import main
 from twmd_registry.engine.scorer import score_all, scorer
@@ -18,11 +17,6 @@ from twmd_registry.registry.spec import make_spec
 from twmd_registry.scale import score_dataset, score_files
 
 SEGMENTS = draw_segments(11)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny.save_encoder("bert", tmp_path_factory.mktemp("bert"))
 
 
 @pytest.fixture
@@ -36,8 +30,8 @@ def rows() -> datasets.Dataset:
     )
 
 
-def test_columns_of_a_single_process_equal_scores_of_the_engine(model: Path, rows: datasets.Dataset) -> None:
-    metric_scorers = scorers(model)
+def test_columns_of_a_single_process_equal_scores_of_the_engine(bert: str, rows: datasets.Dataset) -> None:
+    metric_scorers = scorers(bert)
     scored = score_dataset(rows, metric_scorers)
     assert scored.column_names[:4] == ["id", "prediction", "reference", "twmd"]
     for found, name in zip(
@@ -50,12 +44,12 @@ def test_columns_of_a_single_process_equal_scores_of_the_engine(model: Path, row
 
 
 def test_columns_of_several_processes_equal_scores_of_the_engine(
-    model: Path, rows: datasets.Dataset, monkeypatch: pytest.MonkeyPatch
+    bert: str, rows: datasets.Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("twmd_registry.scale.dataset._BATCH", 3)
-    spec = make_spec("twmd", model=str(model), layer=2, centering="none")
+    spec = make_spec("twmd", model=bert, layer=2, centering="none")
     scored = score_dataset(rows, spec, num_proc=2)
-    (found,) = score_all(scorers(model, "none"), *zip(*SEGMENTS, strict=True))
+    (found,) = score_all(scorers(bert, "none"), *zip(*SEGMENTS, strict=True))
     assert scored["id"][:] == list(range(11))
     np.testing.assert_allclose(scored["twmd"], found.scores, rtol=0, atol=1e-5)
     np.testing.assert_allclose(scored["twmd_precision"], np.array(found.precision), rtol=0, atol=1e-5)
@@ -79,26 +73,14 @@ def test_metric_given_by_name_or_signature_reads_columns_that_with_format_hides(
     ],
 )
 def test_what_several_processes_cannot_score_is_refused(
-    centering: str, number: int, taken: int, message: str, *, model: Path, rows: datasets.Dataset
+    centering: str, number: int, taken: int, message: str, *, bert: str, rows: datasets.Dataset
 ) -> None:
     with pytest.raises(InputError if not taken else SpecError, match=message):
-        score_dataset(rows.take(taken), scorers(model, centering), num_proc=number)
+        score_dataset(rows.take(taken), scorers(bert, centering), num_proc=number)
 
 
-@pytest.mark.parametrize("metrics", [3, ["twmd"]])
-def test_metrics_of_a_wrong_type_are_refused(rows: datasets.Dataset, metrics: object) -> None:
-    with pytest.raises(SpecError, match=r'^expected a list of scorers: \[scorer\("twmd"\), scorer\("trwmd"\)\]\.$'):
-        score_dataset(rows, metrics)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("metric", ["ensemble(twmd;against=source)", "ensemble(twmd;against=both,sbert)"])
-def test_metrics_that_compare_with_sources_are_refused(rows: datasets.Dataset, metric: str) -> None:
-    with pytest.raises(SpecError, match="rows of a data set are compared with references only"):
-        score_dataset(rows, scorer(metric))
-
-
-def test_data_set_of_a_wrong_type_or_with_wrong_columns_is_refused(model: Path, rows: datasets.Dataset) -> None:
-    own = scorers(model, "none")
+def test_data_set_of_a_wrong_type_or_with_wrong_columns_is_refused(bert: str, rows: datasets.Dataset) -> None:
+    own = scorers(bert, "none")
     for dataset, message in [
         (rows.to_iterable_dataset(), r"a datasets\.Dataset; got IterableDataset\.$"),
         ([{"prediction": "a", "reference": "b"}], r"expected a ray\.data\.Dataset or a datasets\.Dataset; got list"),
@@ -115,16 +97,28 @@ def test_data_set_of_a_wrong_type_or_with_wrong_columns_is_refused(model: Path, 
     ]:
         with pytest.raises(InputError, match=message):
             score_dataset(dataset, own)
-    with pytest.raises(SpecError, match="the list of scorers is empty"):
-        score_dataset(rows, [])
 
 
-def test_missing_ray_names_the_extra(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_that_score_no_data_set_are_refused(rows: datasets.Dataset) -> None:
+    sources = "rows of a data set are compared with references only"
+    for metrics, message in [
+        ([], "the list of scorers is empty"),
+        *(
+            (wrong, r'^expected a list of scorers: \[scorer\("twmd"\), scorer\("trwmd"\)\]\.$')
+            for wrong in (3, ["twmd"])
+        ),
+        *((f"ensemble(twmd;against={own})", sources) for own in ("source", "both,sbert")),
+    ]:
+        with pytest.raises(SpecError, match=message):
+            score_dataset(rows, scorer(metrics) if isinstance(metrics, str) else metrics)  # type: ignore[arg-type]
+
+
+def test_missing_ray_names_the_extra(bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(
         MissingExtraError, match=r"^scoring on Ray needs more packages: pip install 'twmd-registry\[ray\]'$"
     ):
-        score_files(scorers(model, "none"), [str(tmp_path)], str(tmp_path / "out"))
+        score_files(scorers(bert, "none"), [str(tmp_path)], str(tmp_path / "out"))
 
 
 RAY = "--engine ray -i a.jsonl --output o"

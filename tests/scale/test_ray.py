@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests import tiny
 from tests.scale.segments import (
     assert_like_one_machine,
     draw_segments,
@@ -51,11 +50,6 @@ def _ray() -> Iterator[None]:
         ray.shutdown()
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny.save_encoder("bert", tmp_path_factory.mktemp("bert"))
-
-
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Return one file of each form."""
@@ -83,8 +77,8 @@ def deadly(own: Scorer, out: Path, note: Path) -> Scorer:
     return Deadly(own.requested)
 
 
-def test_two_workers_equal_a_single_machine_even_if_a_worker_is_killed(model: Path, data: Path, tmp_path: Path) -> None:
-    first, *others = scorers(model, "none", "batch", "corpus")
+def test_two_workers_equal_a_single_machine_even_if_a_worker_is_killed(bert: str, data: Path, tmp_path: Path) -> None:
+    first, *others = scorers(bert, "none", "batch", "corpus")
     out, note = tmp_path / "out", tmp_path / "died"
     record = score_files(
         [deadly(first, out, note), *others],
@@ -115,14 +109,14 @@ def patient(own: Scorer, note: Path) -> Scorer:
     return Patient(own.requested)
 
 
-def test_progress_moves_while_a_worker_scores_a_part(model: Path, data: Path, tmp_path: Path) -> None:
+def test_progress_moves_while_a_worker_scores_a_part(bert: str, data: Path, tmp_path: Path) -> None:
     note, calls = tmp_path / "heard", list[int]()
 
     def progress(rows: int) -> None:
         calls.append(rows)
         note.touch()
 
-    own = scorer(f"ensemble(twmd;model={model};layer=2;centering=none,trwmd;model={model};layer=2;centering=none)")
+    own = scorer(f"ensemble(twmd;model={bert};layer=2;centering=none,trwmd;model={bert};layer=2;centering=none)")
     record = score_files(
         [patient(own, note)], [str(data)], str(tmp_path / "out"), ScaleOptions(progress=progress), WorkerOptions(1)
     )
@@ -131,7 +125,7 @@ def test_progress_moves_while_a_worker_scores_a_part(model: Path, data: Path, tm
     assert len(calls) > 1
 
 
-def test_ray_data_set_gets_columns(model: Path) -> None:
+def test_ray_data_set_gets_columns(bert: str) -> None:
     predictions, references = zip(*draw_segments(9), strict=True)
     dataset = ray.data.from_items(
         [
@@ -139,7 +133,7 @@ def test_ray_data_set_gets_columns(model: Path) -> None:
             for i, (one, many) in enumerate(zip(predictions, references, strict=True))
         ]
     )
-    own = scorers(model, "none")
+    own = scorers(bert, "none")
     with pytest.raises(
         SpecError,
         match=(
@@ -147,7 +141,7 @@ def test_ray_data_set_gets_columns(model: Path) -> None:
             r"order: use"
         ),
     ):
-        score_dataset(dataset, scorers(model, "batch"), prediction="ours", reference="theirs")
+        score_dataset(dataset, scorers(bert, "batch"), prediction="ours", reference="theirs")
     with pytest.raises(InputError, match="no column 'prediction'; Choices: id, ours, theirs"):
         score_dataset(dataset, own)
     scored = score_dataset(dataset, own, prediction="ours", reference="theirs", workers=WorkerOptions(1))
@@ -158,15 +152,15 @@ def test_ray_data_set_gets_columns(model: Path) -> None:
         np.testing.assert_allclose([row[column] for row in rows], np.array(values), rtol=0, atol=1e-5)
 
 
-def test_ray_data_set_without_a_row_ends(model: Path) -> None:
+def test_ray_data_set_without_a_row_ends(bert: str) -> None:
     """Two workers: Ray would wait forever for the second one, if both were started at once."""
     dataset = ray.data.from_items([{"prediction": "a cat", "reference": "the cat"}]).filter(
         lambda row: row["prediction"] == ""
     )
-    assert score_dataset(dataset, scorers(model, "none"), workers=WorkerOptions(2)).take_all() == []
+    assert score_dataset(dataset, scorers(bert, "none"), workers=WorkerOptions(2)).take_all() == []
 
 
-def test_more_gpus_than_ray_has_are_refused(model: Path, data: Path, tmp_path: Path) -> None:
+def test_more_gpus_than_ray_has_are_refused(bert: str, data: Path, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"^a worker would need 1 GPUs, but Ray has 0: lower the GPUs per worker\.$"):
-        score_files(scorers(model, "none"), [str(data)], str(tmp_path / "out"), workers=WorkerOptions(1, gpus=1))
+        score_files(scorers(bert, "none"), [str(data)], str(tmp_path / "out"), workers=WorkerOptions(1, gpus=1))
     assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]

@@ -44,13 +44,12 @@ from twmd_registry.scale.runner import score_parts
 SEGMENTS = draw_segments(23)
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Yield a tiny model; held, so that no run pays for loading it again."""
-    folder = tiny.save_encoder("bert", tmp_path_factory.mktemp("bert"))
-    with scorer("twmd", model=str(folder), layer=2) as held:
+@pytest.fixture(scope="module", autouse=True)
+def _loaded(bert: str) -> Iterator[None]:
+    """Hold the model, so that no run pays for loading it again."""
+    with scorer("twmd", model=bert, layer=2) as held:
         assert held.spec
-        yield folder
+        yield
 
 
 @pytest.fixture
@@ -81,12 +80,18 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("part_rows", [5, 100])
-def test_parts_have_the_scores_of_a_single_machine(model: Path, data: Path, tmp_path: Path, part_rows: int) -> None:
-    own = scorers(model)
+def test_parts_have_the_scores_of_a_single_machine_by_every_kind_of_metric(
+    bert: str, data: Path, tmp_path: Path, part_rows: int
+) -> None:
+    members = f"twmd;model={bert};layer=2;centering=corpus,2*sbert;model={bert};layer=1;centering=none"
+    regressor = scorer("stsscore", model=str(tiny.save_regressor(tmp_path / "regressor")), scale=5)
+    own = [*scorers(bert), scorer("ensemble", members=members), regressor]
     record = score(own, data, tmp_path / "out", part_rows=part_rows)
     assert_like_one_machine(tmp_path / "out", own, SEGMENTS)
     assert record == ScoredDataset.from_json((tmp_path / "out" / "record.json").read_text(encoding="utf-8"))
     assert (record.rows, record.rejected, record.part_rows % 3) == (23, 0, 0)
+    columns = ["twmd", "twmd_2", "bertscore_centered", "moverscore", "ensemble", "stsscore"]
+    assert [metric.column for metric in record.metrics] == columns
     table = read_parts(tmp_path / "out")
     assert table["file"].to_pylist() == ["a.jsonl"] * 5 + ["b.parquet"] * 9 + ["c.jsonl"] * 9
     assert table["row_in_file"].to_pylist() == [*range(5), *range(9), *range(9)]
@@ -108,7 +113,7 @@ class Bar:
 
 
 def test_progress_has_a_total_before_workers_start_and_moves_within_a_part(
-    model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bert: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("twmd_registry.engine.pipeline.CHUNK_TOKENS", 16)
     with (data / "a.jsonl").open("a", encoding="utf-8") as file:
@@ -128,30 +133,30 @@ def test_progress_has_a_total_before_workers_start_and_moves_within_a_part(
 
     with pytest.warns(TwmdWarning, match="could not be scored: 1"):
         score_parts(
-            scorers(model, "corpus", "none"), [str(data)], str(tmp_path / "out"), ScaleOptions(progress=bar), start
+            scorers(bert, "corpus", "none"), [str(data)], str(tmp_path / "out"), ScaleOptions(progress=bar), start
         )
     assert sum(bar.calls) == 24
     assert len(bar.calls) > 8
     assert seen == [11, 23]
 
 
-def test_part_that_is_done_twice_moves_progress_once(model: Path, data: Path, tmp_path: Path) -> None:
+def test_part_that_is_done_twice_moves_progress_once(bert: str, data: Path, tmp_path: Path) -> None:
     def again(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         for part, _ in here(replace(scorer, folder=str(tmp_path / "lost")), parts):
             yield part, scorer.run(part)
 
     bar = Bar()
     (tmp_path / "lost").mkdir()
-    score(scorers(model, "none"), data, tmp_path / "out", again, progress=bar)
+    score(scorers(bert, "none"), data, tmp_path / "out", again, progress=bar)
     assert (bar.total, sum(bar.calls)) == (23, 23)
     done = Bar()
     (tmp_path / "out" / "record.json").unlink()
-    score(scorers(model, "none"), data, tmp_path / "out", resume=True, progress=done)
+    score(scorers(bert, "none"), data, tmp_path / "out", resume=True, progress=done)
     assert (done.total, sum(done.calls)) == (23, 23)
 
 
-def test_references_of_several_columns_are_combined(model: Path, tmp_path: Path) -> None:
-    own, out = scorers(model, "none", "batch"), tmp_path / "out"
+def test_references_of_several_columns_are_combined(bert: str, tmp_path: Path) -> None:
+    own, out = scorers(bert, "none", "batch"), tmp_path / "out"
     rows = [{"ours": one, "first": several[0], "others": several[1:] or [several[0]]} for one, several in SEGMENTS]
     columns = Columns("ours", ("first", "others"))
     record = score(own, write_rows(tmp_path / "rows.jsonl", rows), out, columns=columns)
@@ -159,7 +164,7 @@ def test_references_of_several_columns_are_combined(model: Path, tmp_path: Path)
     assert_like_one_machine(out, own, [(one, several if several[1:] else several * 2) for one, several in SEGMENTS])
 
 
-def test_parts_and_rejects_contain_the_ids_of_rows(model: Path, tmp_path: Path) -> None:
+def test_parts_and_rejects_contain_the_ids_of_rows(bert: str, tmp_path: Path) -> None:
     folder, out = tmp_path / "data", tmp_path / "out"
     folder.mkdir()
     segments = [(prediction, references[:1]) for prediction, references in SEGMENTS]
@@ -171,7 +176,7 @@ def test_parts_and_rejects_contain_the_ids_of_rows(model: Path, tmp_path: Path) 
     write_rows(folder / "c.jsonl", [*rows, {"id": "bad"}])
     write_rows(folder / "d.jsonl", [{"prediction": one, "reference": many} for one, many in segments[12:14]])
     with pytest.warns(TwmdWarning, match="could not be scored: 1"):
-        record = score(scorers(model, "none"), folder, out, part_rows=4)
+        record = score(scorers(bert, "none"), folder, out, part_rows=4)
     found = read_parts(out)["id"].to_pylist()
     assert found == ["0", "1", "2", "0", "1", "2", "3", "doc-1", "17", None, "\\ud800", '{"set": "a"}', None, None]
     (reject,) = read_rows(out / "rejects.jsonl")
@@ -179,8 +184,8 @@ def test_parts_and_rejects_contain_the_ids_of_rows(model: Path, tmp_path: Path) 
     assert record.columns["references"] == ["reference", "references"]
 
 
-def test_edited_record_is_refused_and_a_removed_record_written_again(model: Path, data: Path, tmp_path: Path) -> None:
-    own, path = scorers(model, "none"), tmp_path / "out" / "record.json"
+def test_edited_record_is_refused_and_a_removed_record_written_again(bert: str, data: Path, tmp_path: Path) -> None:
+    own, path = scorers(bert, "none"), tmp_path / "out" / "record.json"
     record = score(own, data, tmp_path / "out")
     table = json.loads(path.read_text(encoding="utf-8"))
     table["metrics"][0]["score"] += 0.1
@@ -191,15 +196,6 @@ def test_edited_record_is_refused_and_a_removed_record_written_again(model: Path
         score(own, data, tmp_path / "out", resume=True)
     path.unlink()
     assert score(own, data, tmp_path / "out", resume=True).metrics == record.metrics
-
-
-def test_several_metrics_ensembles_and_regressors_are_scored_together(model: Path, data: Path, tmp_path: Path) -> None:
-    members = f"twmd;model={model};layer=2;centering=corpus,2*sbert;model={model};layer=1;centering=none"
-    regressor = scorer("stsscore", model=str(tiny.save_regressor(tmp_path / "regressor")), scale=5)
-    own = [*scorers(model, "none", "batch"), scorer("ensemble", members=members), regressor]
-    record = score(own, data, tmp_path / "out")
-    assert [metric.column for metric in record.metrics] == ["twmd", "twmd_2", "ensemble", "stsscore"]
-    assert_like_one_machine(tmp_path / "out", own, SEGMENTS)
 
 
 BAD_ROWS = [
@@ -220,8 +216,8 @@ def broken(tmp_path: Path) -> Path:
     return write_rows(tmp_path / "rows.jsonl", rows)
 
 
-def test_rows_that_cannot_be_scored_are_rejected_with_the_reason(model: Path, broken: Path, tmp_path: Path) -> None:
-    own = scorers(model, "none", "corpus", "idf")
+def test_rows_that_cannot_be_scored_are_rejected_with_the_reason(bert: str, broken: Path, tmp_path: Path) -> None:
+    own = scorers(bert, "none", "corpus", "idf")
     with pytest.warns(TwmdWarning, match=r"rows that could not be scored: 6 of 23, see rejects\.jsonl\."):
         record = score(own, broken, tmp_path / "out")
     rejects, numbers = read_rows(tmp_path / "out" / "rejects.jsonl"), list(range(4, 20, 3))
@@ -242,10 +238,10 @@ def test_rows_that_cannot_be_scored_are_rejected_with_the_reason(model: Path, br
     assert not list((tmp_path / "out").glob("part-*.jsonl"))
 
 
-def test_rejected_row_leaves_its_place_in_its_centering_batch_empty(model: Path, broken: Path, tmp_path: Path) -> None:
+def test_rejected_row_leaves_its_place_in_its_centering_batch_empty(bert: str, broken: Path, tmp_path: Path) -> None:
     """Two metrics with batches of different sizes, compared with batches that are scored separately."""
-    other = scorer("twmd", model=str(model), layer=1, centering="batch", centering_size=4, centering_side="joint")
-    own, bad = [*scorers(model, "batch"), other], set(range(4, 20, 3))
+    other = scorer("twmd", model=bert, layer=1, centering="batch", centering_size=4, centering_side="joint")
+    own, bad = [*scorers(bert, "batch"), other], set(range(4, 20, 3))
     with pytest.warns(TwmdWarning, match="their centering batches are that much smaller"):
         score(own, broken, tmp_path / "out", part_rows=3)
     table = read_parts(tmp_path / "out")
@@ -257,16 +253,16 @@ def test_rejected_row_leaves_its_place_in_its_centering_batch_empty(model: Path,
         np.testing.assert_allclose(table[column].to_numpy(), expected, rtol=0, atol=1e-5)
 
 
-def test_strict_run_ends_at_the_first_bad_row(model: Path, broken: Path, tmp_path: Path) -> None:
+def test_strict_run_ends_at_the_first_bad_row(bert: str, broken: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^row 5 \(rows\.jsonl, row 5 there\): expected a JSON object \(.*\)\.$"):
-        score(scorers(model, "none"), broken, tmp_path / "out", strict=True)
+        score(scorers(bert, "none"), broken, tmp_path / "out", strict=True)
     assert sorted(content(tmp_path / "out")) == []
     with pytest.warns(TwmdWarning, match="could not be scored: 6"):
-        score(scorers(model, "none"), broken, tmp_path / "out", resume=True)
+        score(scorers(bert, "none"), broken, tmp_path / "out", resume=True)
 
 
-def test_part_without_a_good_row_changes_no_score(model: Path, data: Path, tmp_path: Path) -> None:
-    own, text = scorers(model), (data / "a.jsonl").read_text(encoding="utf-8")
+def test_part_without_a_good_row_changes_no_score(bert: str, data: Path, tmp_path: Path) -> None:
+    own, text = scorers(bert), (data / "a.jsonl").read_text(encoding="utf-8")
     (data / "a.jsonl").write_text("".join(f"bad {i}\n" for i in range(3)) + text, encoding="utf-8")
     with pytest.warns(TwmdWarning, match="could not be scored: 3"):
         record = score(own, data, tmp_path / "out", part_rows=3)
@@ -297,9 +293,9 @@ class Interrupted:
 
 @pytest.mark.parametrize("parts", [2, 6])
 def test_resumed_run_repeats_no_finished_part(
-    model: Path, data: Path, tmp_path: Path, parts: int, monkeypatch: pytest.MonkeyPatch
+    bert: str, data: Path, tmp_path: Path, parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, out = scorers(model), tmp_path / "out"
+    own, out = scorers(bert), tmp_path / "out"
     score(own, data, tmp_path / "whole", part_rows=6)
     first = Interrupted(parts)
     with pytest.raises(StopError):
@@ -329,7 +325,7 @@ def test_resumed_run_repeats_no_finished_part(
 
 
 def test_second_pass_uses_the_totals_of_the_first(
-    model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bert: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("looked at the texts of a total that is known")
@@ -340,14 +336,14 @@ def test_second_pass_uses_the_totals_of_the_first(
             monkeypatch.setattr("twmd_registry.engine.pipeline.count_documents", refuse)
         yield from here(scorer, parts)
 
-    own = scorers(model, "corpus", "idf")
+    own = scorers(bert, "corpus", "idf")
     score(own, data, tmp_path / "out", each)
     monkeypatch.undo()
     assert_like_one_machine(tmp_path / "out", own, SEGMENTS)
 
 
-def test_damaged_part_is_scored_again(model: Path, data: Path, tmp_path: Path) -> None:
-    own, out = scorers(model, "none"), tmp_path / "out"
+def test_damaged_part_is_scored_again(bert: str, data: Path, tmp_path: Path) -> None:
+    own, out = scorers(bert, "none"), tmp_path / "out"
     score(own, data, out)
     (out / "record.json").unlink()
     (out / "part-00001.parquet").write_bytes((out / "part-00001.parquet").read_bytes()[:-200])
@@ -355,8 +351,8 @@ def test_damaged_part_is_scored_again(model: Path, data: Path, tmp_path: Path) -
     assert_like_one_machine(out, own, SEGMENTS)
 
 
-def test_output_folder_of_a_run_that_finished_no_part_is_used_again(model: Path, data: Path, tmp_path: Path) -> None:
-    own, out = scorers(model, "none"), tmp_path / "out"
+def test_output_folder_of_a_run_that_finished_no_part_is_used_again(bert: str, data: Path, tmp_path: Path) -> None:
+    own, out = scorers(bert, "none"), tmp_path / "out"
 
     def fail(*_: Any) -> NoReturn:
         raise InputError("in another script")
@@ -368,8 +364,8 @@ def test_output_folder_of_a_run_that_finished_no_part_is_used_again(model: Path,
     assert_like_one_machine(out, own, SEGMENTS)
 
 
-def test_output_folder_of_another_run_is_refused(model: Path, data: Path, tmp_path: Path) -> None:
-    own, out = scorers(model, "none"), tmp_path / "out"
+def test_output_folder_of_another_run_is_refused(bert: str, data: Path, tmp_path: Path) -> None:
+    own, out = scorers(bert, "none"), tmp_path / "out"
     score(own, data, out)
     with pytest.raises(FileError, match=r"out is not empty: give an empty folder, or continue with --resume"):
         score(own, data, out)
@@ -395,9 +391,9 @@ def fill_disk(patched: pytest.MonkeyPatch, name: str) -> None:
 @pytest.mark.filterwarnings("ignore:rows that could not be scored")
 @pytest.mark.parametrize("name", ["part-00002.parquet", "part-00002.rejects.jsonl", "rejects.jsonl"])
 def test_full_disk_loses_no_finished_part_and_resumed_run_writes_all_rejects(
-    model: Path, broken: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    bert: str, broken: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, out, found = scorers(model, "none"), tmp_path / "out", list[ScoredDataset]()
+    own, out, found = scorers(bert, "none"), tmp_path / "out", list[ScoredDataset]()
     message = r"No space left on device\. Finished parts are kept: make room, and continue with --resume\."
     with monkeypatch.context() as patched:
         fill_disk(patched, name)
@@ -417,7 +413,7 @@ def test_full_disk_loses_no_finished_part_and_resumed_run_writes_all_rejects(
 
 
 def test_command_prints_scores_even_if_the_record_cannot_be_written(
-    model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    bert: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = (data / "a.jsonl").read_text(encoding="utf-8").splitlines()
     (data / "a.jsonl").write_text("\n".join([*lines[:2], "no json", *lines[2:]]) + "\n", encoding="utf-8")
@@ -426,12 +422,12 @@ def test_command_prints_scores_even_if_the_record_cannot_be_written(
     monkeypatch.setattr(partitions, "share_resources", lambda *_: (1, 0.0))
     monkeypatch.setattr(partitions, "run_parts", lambda _, *given: here(*given))
     command = ["score", "--engine", "ray", "-i", str(data), "--output", str(tmp_path / "out"), "-m", "twmd"]
-    command += ["--set", f"model={model}", "layer=2", "centering=none"]
+    command += ["--set", f"model={bert}", "layer=2", "centering=none"]
     with monkeypatch.context() as patched:
         fill_disk(patched, "record.json")
         assert main(command) == 1
     printed = capsys.readouterr()
-    (found,) = score_all(scorers(model, "none"), *zip(*SEGMENTS, strict=True))
+    (found,) = score_all(scorers(bert, "none"), *zip(*SEGMENTS, strict=True))
     assert printed.out.splitlines()[0] == f"{found.signature} = {found.score:.4f}"
     assert printed.out.splitlines()[1].startswith("rows scored: 23, rejected: 1; parts: 1, in ")
     assert "rows that could not be scored: 1 of 24, see rejects.jsonl" in printed.err
@@ -441,8 +437,8 @@ def test_command_prints_scores_even_if_the_record_cannot_be_written(
 
 
 @pytest.mark.parametrize("fault", ["gone", "unreadable"])
-def test_input_that_becomes_unreadable_is_named(model: Path, data: Path, tmp_path: Path, fault: str) -> None:
-    own, out = scorers(model, "none"), tmp_path / "out"
+def test_input_that_becomes_unreadable_is_named(bert: str, data: Path, tmp_path: Path, fault: str) -> None:
+    own, out = scorers(bert, "none"), tmp_path / "out"
     file = data / "b.parquet"
     whole = file.read_bytes()
 
@@ -465,7 +461,7 @@ def test_input_that_becomes_unreadable_is_named(model: Path, data: Path, tmp_pat
         assert_like_one_machine(out, own, SEGMENTS)
 
 
-def test_worker_with_another_model_is_refused(model: Path, data: Path, tmp_path: Path) -> None:
+def test_worker_with_another_model_is_refused(bert: str, data: Path, tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "model")
 
     def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
@@ -477,8 +473,8 @@ def test_worker_with_another_model_is_refused(model: Path, data: Path, tmp_path:
         score(scorers(folder, "none"), data, tmp_path / "out", each)
 
 
-def test_part_that_kills_its_workers_ends_the_run(model: Path, data: Path, tmp_path: Path) -> None:
-    own, out = scorers(model, "batch"), tmp_path / "out"
+def test_part_that_kills_its_workers_ends_the_run(bert: str, data: Path, tmp_path: Path) -> None:
+    own, out = scorers(bert, "batch"), tmp_path / "out"
 
     def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         for number in parts:
@@ -497,11 +493,11 @@ def test_part_that_kills_its_workers_ends_the_run(model: Path, data: Path, tmp_p
     assert not list(out.glob("*.tries"))
 
 
-def test_warnings_of_parts_are_given_once(model: Path, tmp_path: Path) -> None:
+def test_warnings_of_parts_are_given_once(bert: str, tmp_path: Path) -> None:
     empty, long = ("", ["the cat"]), (" ".join(f"zebra {i}" for i in range(40)), ["a cat"])
     segments: list[Segment] = [*SEGMENTS[:4], empty, *SEGMENTS[4:8], empty, long]
     with pytest.warns(TwmdWarning) as warned:
-        record = score(scorers(model, "none"), write_jsonl(tmp_path / "rows.jsonl", segments), tmp_path / "out")
+        record = score(scorers(bert, "none"), write_jsonl(tmp_path / "rows.jsonl", segments), tmp_path / "out")
     messages = [str(one.message) for one in warned]
     assert any(re.fullmatch(r"texts without a token: 1; .*\(in 2 of 3 parts\)", message) for message in messages)
     assert (record.metrics[0].counts["empty"], record.metrics[0].counts["truncated"]) == (2, 1)
@@ -516,7 +512,7 @@ def test_chunks_of_segments_with_gaps_end_at_steps() -> None:
     assert [sorted(set(gaps.segment[piece].tolist())) for piece in pieces] == [[0, 2], [3], [7, 8], [9]]
 
 
-def test_workers_are_started_after_all_checks(model: Path, data: Path, tmp_path: Path) -> None:
+def test_workers_are_started_after_all_checks(bert: str, data: Path, tmp_path: Path) -> None:
     def nobody() -> NoReturn:
         pytest.fail("called")
 
@@ -524,12 +520,12 @@ def test_workers_are_started_after_all_checks(model: Path, data: Path, tmp_path:
         with pytest.raises(TwmdError, match=message):
             score_parts(own, [str(given)], str(out), ScaleOptions(**how), nobody)
 
-    own, done = scorers(model, "none"), tmp_path / "done"
+    own, done = scorers(bert, "none"), tmp_path / "done"
     score(own, data, done)
     refused("there is no such file", own, tmp_path / "nothing.jsonl", tmp_path / "out")
     refused("no column 'ours'", own, data, tmp_path / "out", columns=Columns("ours"))
     refused("is not empty", own, data, done)
-    refused("the metrics are not those", scorers(model, "batch"), data, done, part_rows=5, resume=True)
+    refused("the metrics are not those", scorers(bert, "batch"), data, done, part_rows=5, resume=True)
     refused("the input files are not those", own, data / "a.jsonl", done, part_rows=5, resume=True)
     refused("the list of scorers is empty", [], data, tmp_path / "out")
     refused("compared with references only", [scorer("twmd", against="source")], data, tmp_path / "out")

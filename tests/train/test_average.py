@@ -30,60 +30,54 @@ CPU = RunOptions(device="cpu")
 
 
 @pytest.fixture(scope="module")
-def tiny(tiny_encoder: Any) -> str:
-    """Return a random encoder of three layers."""
-    return str(tiny_encoder("bert"))
-
-
-@pytest.fixture(scope="module")
-def members(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def members(bert: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Return two runs of the same plan with different seeds and ranks."""
     folder = tmp_path_factory.mktemp("runs")
     return [
-        train(tiny, folder / f"seed{seed}", Recipe(rank=seed + 1, epochs=1, seed=seed, learning_rate=1e-2))
+        train(bert, folder / f"seed{seed}", Recipe(rank=seed + 1, epochs=1, seed=seed, learning_rate=1e-2))
         for seed in (1, 2)
     ]
 
 
 def train(
-    tiny: str, output: Path, recipe: Recipe, metric: str = "twmd", *, teacher: str | None = None, **keys: Any
+    bert: str, output: Path, recipe: Recipe, metric: str = "twmd", *, teacher: str | None = None, **keys: Any
 ) -> Path:
-    spec = make_spec(metric, model=tiny, **{"layer": 2, "centering": "none", **keys})
+    spec = make_spec(metric, model=bert, **{"layer": 2, "centering": "none", **keys})
     data = named_words(32, 1)._replace(teacher=teacher)
     finetune(FinetunePlan(spec, (data,), recipe=recipe), output, options=CPU)
     return output
 
 
-def weights(tiny: str, adapter: Path) -> dict[str, np.ndarray]:
+def weights(bert: str, adapter: Path) -> dict[str, np.ndarray]:
     """Return the network with the adapter merged into it."""
-    files = find_model(tiny)
+    files = find_model(bert)
     network = merge(load_encoder(files, "float32"), find_adapter(str(adapter)), files)
     return {name: weight.detach().numpy() for name, weight in network.named_parameters()}
 
 
 def test_mean_adapter_is_the_mean_of_changed_weights_and_float16_rounds_it(
-    tiny: str, members: list[Path], tmp_path: Path
+    bert: str, members: list[Path], tmp_path: Path
 ) -> None:
     _, rank = average(members, tmp_path / "mean", options=CPU)
     assert rank == 5
-    parts, mean = [weights(tiny, member) for member in members], weights(tiny, tmp_path / "mean")
+    parts, mean = [weights(bert, member) for member in members], weights(bert, tmp_path / "mean")
     for name, weight in mean.items():
         np.testing.assert_allclose(weight, (parts[0][name] + parts[1][name]) / 2, atol=1e-7)
     assert max(float(np.abs(parts[0][name] - weight).max()) for name, weight in mean.items()) > 1e-3
     average(members, tmp_path / "half", dtype="float16", options=CPU)
     sizes = [(tmp_path / name / "adapter_model.safetensors").stat().st_size for name in ("mean", "half")]
     assert sizes[1] < 0.7 * sizes[0]
-    half = weights(tiny, tmp_path / "half")
+    half = weights(bert, tmp_path / "half")
     assert 0 < max(float(np.abs(mean[name] - half[name]).max()) for name in mean) < 4 * torch.finfo(torch.float16).eps
 
 
 def test_mean_of_a_lower_rank_is_the_nearest_adapter_of_that_rank(
-    tiny: str, members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bert: str, members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     average(members, tmp_path / "mean", options=CPU)
     average(members, tmp_path / "low", rank=2, options=CPU)
-    base = load_encoder(find_model(tiny), "float32")
-    mean, low = weights(tiny, tmp_path / "mean"), weights(tiny, tmp_path / "low")
+    base = load_encoder(find_model(bert), "float32")
+    mean, low = weights(bert, tmp_path / "mean"), weights(bert, tmp_path / "low")
     changed = 0
     for name, weight in base.named_parameters():
         change = mean[name] - (before := weight.detach().numpy())
@@ -98,14 +92,14 @@ def test_mean_of_a_lower_rank_is_the_nearest_adapter_of_that_rank(
 
 
 def test_mean_with_a_bfloat16_adapter_is_the_float32_mean_rounded_to_the_format_of_the_file(
-    tiny: str, members: list[Path], tmp_path: Path
+    bert: str, members: list[Path], tmp_path: Path
 ) -> None:
     file, coarse = "adapter_model.safetensors", tmp_path / "coarse"
     shutil.copytree(members[0], coarse)
     save_file({name: weight.bfloat16() for name, weight in load_file(coarse / file).items()}, coarse / file)
     average([coarse, members[1]], tmp_path / "mean", dtype="float32", options=CPU)
     average([coarse, members[1]], tmp_path / "half", dtype="bfloat16", options=CPU)
-    parts, mean = [weights(tiny, member) for member in (coarse, members[1])], weights(tiny, tmp_path / "mean")
+    parts, mean = [weights(bert, member) for member in (coarse, members[1])], weights(bert, tmp_path / "mean")
     for name, weight in mean.items():
         np.testing.assert_allclose(weight, (parts[0][name] + parts[1][name]) / 2, atol=1e-7)
     whole, half = (load_file(tmp_path / name / file) for name in ("mean", "half"))
@@ -116,7 +110,7 @@ def test_mean_with_a_bfloat16_adapter_is_the_float32_mean_rounded_to_the_format_
 
 
 def test_command_writes_preset_card_and_signature(
-    tiny: str, members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bert: str, members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "mean"
     assert main(["average", *map(str, members), "-o", str(output), "--name", "words-mean", "--device", "cpu"]) == 0
@@ -130,7 +124,7 @@ def test_command_writes_preset_card_and_signature(
     for member in members:
         assert find_adapter(str(member)).name in card
         assert str(member) not in card
-    assert tiny not in card + (output / "adapter_config.json").read_text(encoding="utf-8")
+    assert bert not in card + (output / "adapter_config.json").read_text(encoding="utf-8")
     add_preset(output / "preset.toml")
     try:
         assert twmd_registry.scorer("twmd", "words-mean").signature == signature
@@ -139,9 +133,9 @@ def test_command_writes_preset_card_and_signature(
 
 
 def test_card_of_a_mean_or_copy_says_what_it_is_and_how_each_member_was_made(
-    tiny: str, members: list[Path], tmp_path: Path
+    bert: str, members: list[Path], tmp_path: Path
 ) -> None:
-    distilled = train(tiny, tmp_path / "distilled", Recipe(rank=2, epochs=1), teacher="moverscore|of:another")
+    distilled = train(bert, tmp_path / "distilled", Recipe(rank=2, epochs=1), teacher="moverscore|of:another")
     average([members[0], distilled], tmp_path / "mean", rank=2, dtype="float16", options=CPU)
     average([tmp_path / "mean"], tmp_path / "copy", dtype="bfloat16", options=CPU)
     mean, copy = ((tmp_path / name / "README.md").read_text(encoding="utf-8") for name in ("mean", "copy"))
@@ -178,19 +172,19 @@ def test_damaged_adapter_is_named_in_one_line(
 
 
 def test_mean_vectors_are_transferred_and_must_be_the_same(
-    tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bert: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, seed in (("one", 1), ("other", 9)):
         corpus = tmp_path / f"{name}.txt"
         corpus.write_text("\n".join(named_words(20, seed).rated.references), encoding="utf-8")
-        assert main(["fit-mean", str(corpus), "--model", tiny, "-o", str(tmp_path)]) == 0
+        assert main(["fit-mean", str(corpus), "--model", bert, "-o", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     means = [line.partition("background:")[2].strip() for line in lines if "background:" in line]
 
     def run(seed: int, mean: str) -> Path:
         keys = {"centering": f"background:{mean}"}
         recipe = Recipe(rank=2, epochs=1, seed=seed)
-        return train(tiny, tmp_path / f"run{seed}", recipe, "bertscore_centered", **keys)
+        return train(bert, tmp_path / f"run{seed}", recipe, "bertscore_centered", **keys)
 
     first, second, odd = run(1, means[0]), run(2, means[0]), run(3, means[1])
     made, _ = average([first, second], tmp_path / "mean", options=CPU)
@@ -222,11 +216,11 @@ def test_single_adapter_in_half_precision_is_a_smaller_copy(members: list[Path],
         torch.testing.assert_close(copy[name], change, rtol=0, atol=1e-3 * float(change.abs().max()))
 
 
-def test_adapters_without_a_mean_are_refused(tiny: str, members: list[Path], tmp_path: Path) -> None:
+def test_adapters_without_a_mean_are_refused(bert: str, members: list[Path], tmp_path: Path) -> None:
     output = tmp_path / "mean"
     shutil.copytree(members[0], tmp_path / "copy")
-    other = train(tiny, tmp_path / "other", Recipe(rank=2, epochs=1), temperature=0.5)
-    whole = train(tiny, tmp_path / "whole", Recipe(full=True, epochs=1))
+    other = train(bert, tmp_path / "other", Recipe(rank=2, epochs=1), temperature=0.5)
+    whole = train(bert, tmp_path / "whole", Recipe(full=True, epochs=1))
     cases: list[tuple[list[Path], type[Exception], str]] = [
         (members[:1], SpecError, "averaging needs two or more adapters; of a single one, rank or dtype"),
         ([*members, tmp_path / "copy"], SpecError, "copy and .*seed1 hold the same adapter: train each with a seed of"),

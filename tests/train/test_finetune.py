@@ -8,7 +8,6 @@ import re
 import signal
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -37,23 +36,17 @@ Run = tuple[Path, FinetuneResult, FinetunePlan]
 
 
 @pytest.fixture(scope="module")
-def tiny(tiny_encoder: Any) -> str:
-    """Return a random encoder of three layers."""
-    return str(tiny_encoder("bert"))
-
-
-@pytest.fixture(scope="module")
-def done(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def done(bert: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Return a run of some epochs on words whose value the encoder has to learn."""
-    spec = make_spec("twmd", model=tiny, layer=LAYER, centering="none", temperature=0.1)
+    spec = make_spec("twmd", model=bert, layer=LAYER, centering="none", temperature=0.1)
     recipe = Recipe(rank=4, epochs=4, learning_rate=1e-2)
     plan = FinetunePlan(spec, (named_words(96, 1),), (named_words(48, 2),), (named_words(20, 3),), recipe)
     output = tmp_path_factory.mktemp("runs") / "adapter"
     return output, finetune(plan, output, options=CPU, name="words"), plan
 
 
-def test_metric_against_the_source_is_trained_as_it_scores(tiny: str, tmp_path: Path) -> None:
-    spec = make_spec("twmd", model=tiny, layer=LAYER, centering="none", temperature=0.1, against="source")
+def test_metric_against_the_source_is_trained_as_it_scores(bert: str, tmp_path: Path) -> None:
+    spec = make_spec("twmd", model=bert, layer=LAYER, centering="none", temperature=0.1, against="source")
     data = [
         own._replace(rated=own.rated._replace(references=["none"] * len(own.rated.group), source=own.rated.references))
         for own in (named_words(48, 1), named_words(48, 2), named_words(20, 3))
@@ -95,7 +88,7 @@ def test_trained_metric_agrees_better_with_dev(done: Run) -> None:
     assert epochs.index(max(epochs)) + 1 == found.best["epoch"]
 
 
-def test_folder_holds_adapter_preset_card_and_signature(done: Run, tiny: str) -> None:
+def test_folder_holds_adapter_preset_card_and_signature(done: Run, bert: str) -> None:
     output, found, plan = done
     files = "README.md adapter_config.json adapter_model.safetensors log.jsonl preset.toml signature.txt"
     assert sorted(path.name for path in output.iterdir()) == [*files.split(), "training_data.safetensors"]
@@ -104,7 +97,7 @@ def test_folder_holds_adapter_preset_card_and_signature(done: Run, tiny: str) ->
     card = (output / "README.md").read_text(encoding="utf-8")
     assert found.signature in card
     assert str(output) not in card
-    assert tiny not in card + (output / "adapter_config.json").read_text(encoding="utf-8")
+    assert bert not in card + (output / "adapter_config.json").read_text(encoding="utf-8")
     (preset,) = read_presets((output / "preset.toml").read_text(encoding="utf-8"), "here")
     rated = plan.train[0].rated.ratings
     labels = [data[0].label for data in (plan.train, plan.dev, plan.holdout)]
@@ -134,10 +127,10 @@ def test_adapter_has_no_weights_above_the_layer(done: Run) -> None:
     assert all(float(weight.abs().max()) > 0 for weight in weights.values())
 
 
-def test_adapter_depends_on_the_seed_only(tiny: str, tmp_path: Path) -> None:
+def test_adapter_depends_on_the_seed_only(bert: str, tmp_path: Path) -> None:
     def signature(name: str, seed: int) -> str:
         recipe = Recipe(rank=2, epochs=1, seed=seed)
-        plan = FinetunePlan(make_spec("trwmd", model=tiny, layer=LAYER), (named_words(20, 1),), recipe=recipe)
+        plan = FinetunePlan(make_spec("trwmd", model=bert, layer=LAYER), (named_words(20, 1),), recipe=recipe)
         return finetune(plan, tmp_path / name / "adapter", options=CPU).signature
 
     first, again, other = signature("a", 1), signature("b", 1), signature("c", 2)
@@ -146,26 +139,26 @@ def test_adapter_depends_on_the_seed_only(tiny: str, tmp_path: Path) -> None:
 
 
 def test_full_training_changes_the_network_and_transfers_mean_vectors(
-    tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bert: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "corpus.txt").write_text("\n".join(rated_words(20, 5).references), encoding="utf-8")
-    assert main(["fit-mean", str(tmp_path / "corpus.txt"), "--model", tiny, "-o", str(tmp_path)]) == 0
+    assert main(["fit-mean", str(tmp_path / "corpus.txt"), "--model", bert, "-o", str(tmp_path)]) == 0
     mean = capsys.readouterr().out.partition("background:")[2].strip()
     output, train = tmp_path / "model", write_words(tmp_path / "train.jsonl", 32, 1)
     command = ["finetune", "bertscore_centered", "--train", train, "-o", str(output), "--full", "--epochs", "1"]
-    keys = [f"model={tiny}", f"layer={LAYER}", f"centering=background:{mean}"]
+    keys = [f"model={bert}", f"layer={LAYER}", f"centering=background:{mean}"]
     assert main([*command, "--device", "cpu", "--set", *keys]) == 0
     out = capsys.readouterr().out
     printed = dict(part.split("=", 1) for part in out.partition("--set ")[2].splitlines()[0].split(" "))
     assert printed["model"] == str(output)
     scorer = twmd_registry.scorer("bertscore_centered", **printed)
     assert scorer.signature == out.partition("signature ")[2].strip()
-    spec = make_spec("sbert", model=tiny, layer=0, centering=f"background:{mean}")
+    spec = make_spec("sbert", model=bert, layer=0, centering=f"background:{mean}")
     assert isinstance(scorer.backend, TokenAlignmentBackend)
     (trained,), (untrained,) = scorer.backend.backgrounds, TokenAlignmentBackend(spec, CPU).backgrounds
     assert trained.about["trained_with"] == untrained.hash != trained.hash
     torch.testing.assert_close(trained.content, untrained.content, atol=0, rtol=0)
-    before, after = (load_file(Path(folder) / "model.safetensors") for folder in (tiny, output))
+    before, after = (load_file(Path(folder) / "model.safetensors") for folder in (bert, output))
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert {name.partition("layer.")[2].partition(".")[0] for name in changed if "layer." in name} == {"0", "1"}
     assert "embeddings.word_embeddings.weight" in changed
@@ -192,10 +185,10 @@ def test_plan_against_the_source_with_a_held_out_source_is_refused() -> None:
         FinetunePlan(spec, (train,), holdout=(held_out,)).check()
 
 
-def test_diverging_run_ends_with_an_error(tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_diverging_run_ends_with_an_error(bert: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train = write_words(tmp_path / "train.jsonl", 40, 1)
     command = ["finetune", "twmd", "--train", train, "-o", str(tmp_path / "out"), "--device", "cpu", "--batch", "8"]
-    keys = ["--set", f"model={tiny}", "layer=2", "centering=none"]
+    keys = ["--set", f"model={bert}", "layer=2", "centering=none"]
     assert main([*command, "--learning-rate", "1e30", *keys]) == 1
     message = r"twmd: training diverged at step \d+: train anew, in a new folder, with a lower one \(the learning rate"
     assert re.search(message, capsys.readouterr().err)
@@ -249,16 +242,16 @@ def test_data_that_the_model_does_not_read_are_refused(
         ("batch", "batches of 16, and scored in batches of 32"),
     ],
 )
-def test_population_of_another_size_gives_a_warning(tiny: str, centering: str, message: str) -> None:
-    spec = make_spec("sbert", model=tiny, layer=1, centering=centering)
+def test_population_of_another_size_gives_a_warning(bert: str, centering: str, message: str) -> None:
+    spec = make_spec("sbert", model=bert, layer=1, centering=centering)
     with pytest.warns(TwmdWarning, match=message):
         _warn_about_population(TokenAlignmentBackend(spec, CPU).spec, Recipe())
 
 
-def test_model_of_a_preset_is_trained(tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_model_of_a_preset_is_trained(bert: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train = write_words(tmp_path / "train.jsonl", 20, 1)
     command = ["finetune", "sbert", "--train", train, "--epochs", "1", "--device", "cpu"]
-    first = ["--rank", "2", "--set", f"model={tiny}", "layer=2", "centering=none", "-o", str(tmp_path / "first.one")]
+    first = ["--rank", "2", "--set", f"model={bert}", "layer=2", "centering=none", "-o", str(tmp_path / "first.one")]
     assert main([*command, *first]) == 0
     add_preset(tmp_path / "first.one" / "preset.toml")  # its name is that of the folder
     capsys.readouterr()
@@ -284,13 +277,13 @@ def run_until_killed(command: list[str], step: int) -> None:
 
 
 def test_run_killed_in_a_checkpoint_ends_like_an_uninterrupted_run(
-    tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bert: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     train, dev = write_words(tmp_path / "train.jsonl", 80, 1), write_words(tmp_path / "dev.jsonl", 20, 2)
     whole, killed = tmp_path / "whole" / "adapter", tmp_path / "killed" / "adapter"
     recipe = "--epochs 3 --batch 8 --rank 2 --save-steps 6 --learning-rate 1e-2 --device cpu --loss".split()
     command = ["finetune", "twmd", "--train", train, "--dev", dev, *recipe, "pearson"]
-    command += ["--set", f"model={tiny}", "layer=2", "centering=batch", "-o"]
+    command += ["--set", f"model={bert}", "layer=2", "centering=batch", "-o"]
     assert main([*command, str(whole)]) == 0
     expected = capsys.readouterr().out
     with pytest.raises(BrokenProcessPool):
@@ -327,11 +320,11 @@ def test_run_killed_in_a_checkpoint_ends_like_an_uninterrupted_run(
 
 @pytest.mark.parametrize("largest", [4096, 12288], ids=["weights", "optimizer"])
 def test_full_disk_in_training_is_one_error_and_the_run_can_be_resumed(
-    largest: int, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    largest: int, bert: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "out"
     command = ["finetune", "twmd", "--train", write_words(tmp_path / "train.jsonl", 20, 1), "-o", str(output), "-q"]
-    command += ["--epochs", "1", "--rank", "2", "--device", "cpu", "--set", f"model={tiny}", "layer=2"]
+    command += ["--epochs", "1", "--rank", "2", "--device", "cpu", "--set", f"model={bert}", "layer=2"]
     with limit_files(largest):
         assert main(command) == 1
     hint = r"Checkpoints are kept: make room, and continue with --resume\."

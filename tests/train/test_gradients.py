@@ -53,7 +53,7 @@ def scores(metric: MetricName, vectors: torch.Tensor, items: TokenItems = ITEMS,
     return found
 
 
-@pytest.mark.parametrize(("centering", "temperature"), [("batch", 0.02), ("none", 0.1), ("batch", 1.0)])
+@pytest.mark.parametrize(("centering", "temperature"), [("batch", 0.02), ("none", 0.1), ("dimension", 1.0)])
 @pytest.mark.parametrize("metric", ALIGNERS)
 def test_gradients_of_scores_equal_finite_differences(
     metric: MetricName, temperature: float, centering: Centering

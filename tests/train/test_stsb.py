@@ -34,6 +34,14 @@ def write_set(path: Path, rows: int, seed: int) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+@pytest.fixture
+def sets(tmp_path: Path) -> Path:
+    """Return a folder with a small train and dev set."""
+    for seed, name in enumerate(("train", "dev"), start=1):
+        write_set(tmp_path / f"{name}.csv", 8, seed)
+    return tmp_path
+
+
 def test_command_writes_adapter_head_card_and_signature(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,10 +77,8 @@ def test_command_writes_adapter_head_card_and_signature(
     assert all(np.array_equal(rounded[name], weight.astype(np.float16)) for name, weight in whole.items())
 
 
-def test_teachers_scores_of_other_pairs_are_learned_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_set(tmp_path / "train.csv", 8, seed=1)
-    write_set(tmp_path / "dev.csv", 8, seed=2)
-    pairs, output, learned = tmp_path / "pairs.jsonl", tmp_path / "adapter", []
+def test_teachers_scores_of_other_pairs_are_learned_from(sets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs, output, learned = sets / "pairs.jsonl", sets / "adapter", []
 
     def keep(_network: Any, _arguments: Any, data: Any, _tokenizer: Any) -> float:
         learned.append(data["train"])
@@ -80,7 +86,7 @@ def test_teachers_scores_of_other_pairs_are_learned_from(tmp_path: Path, monkeyp
 
     monkeypatch.setattr("twmd_registry.train.stsb._train", keep)
     pairs.write_text('{"prediction": "a heron stood", "reference": "the baker sang"}\n', encoding="utf-8")
-    command = ["train", "stsb", "--data", f"stsb:{tmp_path}", "-o", str(output), "--pairs", str(pairs)]
+    command = ["train", "stsb", "--data", f"stsb:{sets}", "-o", str(output), "--pairs", str(pairs)]
     assert main([*command, "--teacher", "stsscore;output_of=nothing"]) == 2
     assert main([*command, "--teacher", "twmd"]) == 2
     assert main(command) == 2
@@ -104,37 +110,36 @@ def test_pairs_in_train_and_dev_are_counted(tmp_path: Path) -> None:
         _warn_about_overlap(train, dev._replace(ratings=train.ratings[:3]))
 
 
-def test_folder_with_files_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("train", "dev"):
-        write_set(tmp_path / f"{name}.csv", 8, seed=1)
-    assert main(["train", "stsb", "--data", f"stsb:{tmp_path}", "-o", str(tmp_path)]) == 1
-    assert f"{tmp_path} is not empty: give a new folder" in capsys.readouterr().err
-    assert len(list(tmp_path.iterdir())) == 2
+def test_folder_with_files_is_not_written_over(sets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "stsb", "--data", f"stsb:{sets}", "-o", str(sets)]) == 1
+    assert f"{sets} is not empty: give a new folder" in capsys.readouterr().err
+    assert len(list(sets.iterdir())) == 2
 
 
 def test_pairs_that_the_model_does_not_read_are_refused_before_they_are_rated(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    sets: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("train", "dev"):
-        write_set(tmp_path / f"{name}.csv", 8, seed=1)
-    pairs, output = tmp_path / "pairs.jsonl", tmp_path / "adapter"
+    pairs, output = sets / "pairs.jsonl", sets / "adapter"
     pairs.write_text(f'{{"prediction": "{RUSSIAN}", "reference": "{RUSSIAN}"}}', encoding="utf-8")
     more = ["--pairs", str(pairs), "--teacher", "stsscore;model=multilingual"]
-    assert main(["train", "stsb", "--data", f"stsb:{tmp_path}", "-o", str(output), *more]) == 1
+    assert main(["train", "stsb", "--data", f"stsb:{sets}", "-o", str(output), *more]) == 1
     assert "pairs.jsonl: 100% of the letters are in scripts that sentence-transformers" in capsys.readouterr().err
     assert not output.exists()
 
 
-def test_dev_without_a_correlation_is_refused_before_training(tmp_path: Path) -> None:
-    write_set(tmp_path / "train.csv", 8, seed=1)
-    (tmp_path / "dev.csv").write_text("a cat sits,a cat sat,3.0\n" * 4, encoding="utf-8")
-    with pytest.raises(InputError, match=r"^STS-B dev: ratings do not vary \(all 4 are 3\)"):
-        train_stsb(tmp_path, tmp_path / "adapter")
-    assert not (tmp_path / "adapter").exists()
-
-
-def test_missing_data_are_refused_before_training(tmp_path: Path) -> None:
-    write_set(tmp_path / "train.csv", 8, seed=1)
-    with pytest.raises(FileError, match="dev.csv"):
-        train_stsb(tmp_path, tmp_path / "adapter")
-    assert not (tmp_path / "adapter").exists()
+@pytest.mark.parametrize(
+    ("dev", "error", "words"),
+    [
+        ("a cat sits,a cat sat,3.0\n" * 4, InputError, r"^STS-B dev: ratings do not vary \(all 4 are 3\)"),
+        (None, FileError, "dev.csv"),
+    ],
+)
+def test_dev_that_is_missing_or_without_a_correlation_is_refused_before_training(
+    dev: str | None, error: type[Exception], words: str, sets: Path
+) -> None:
+    (sets / "dev.csv").unlink()
+    if dev is not None:
+        (sets / "dev.csv").write_text(dev, encoding="utf-8")
+    with pytest.raises(error, match=words):
+        train_stsb(sets, sets / "adapter")
+    assert not (sets / "adapter").exists()

@@ -31,20 +31,14 @@ LAYER = 2
 RECIPE = Recipe()
 
 
-@pytest.fixture
-def tiny(tiny_encoder: Any) -> str:
-    """Return a random encoder of three layers."""
-    return str(tiny_encoder("bert"))
-
-
 def load(folder: str) -> Encoder:
     return Encoder(find_model(folder), None, "float32", torch.device("cpu"))
 
 
-def trained_metric(tiny: str, metric: str, recipe: Recipe = RECIPE, **keys: Any) -> tuple[TrainedMetric, Any]:
+def trained_metric(bert: str, metric: str, recipe: Recipe = RECIPE, **keys: Any) -> tuple[TrainedMetric, Any]:
     """Return a metric with an adapter whose weights are far from 0, and the PEFT model."""
-    backend = TokenAlignmentBackend(make_spec(metric, model=tiny, layer=LAYER, **keys), RunOptions(device="cpu"))
-    encoder = load(tiny)
+    backend = TokenAlignmentBackend(make_spec(metric, model=bert, layer=LAYER, **keys), RunOptions(device="cpu"))
+    encoder = load(bert)
     torch.manual_seed(1)
     wrapped = add_lora(encoder.network, 4, lora_modules(encoder, LAYER))
     for name, weight in encoder.network.named_parameters():
@@ -62,24 +56,24 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("metric", "keys"), CASES)
 def test_trained_similarities_equal_scores_of_the_saved_adapter(
-    metric: str, keys: dict[str, Any], tiny: str, tmp_path: Path
+    metric: str, keys: dict[str, Any], bert: str, tmp_path: Path
 ) -> None:
-    model, wrapped = trained_metric(tiny, metric, **keys)
+    model, wrapped = trained_metric(bert, metric, **keys)
     data = rated_words(6, seed=1)
     several = Segments(data.predictions, [[reference, data.references[0]] for reference in data.references])
     learned = model.eval().similarities(several).detach().numpy()
     save_adapter(wrapped, "./tiny", tmp_path / "adapter")
     size = {"centering_size": 6} if keys["centering"] == "batch" else {}
-    given: dict[str, Any] = {"model": tiny, "layer": LAYER, **keys, **size}
+    given: dict[str, Any] = {"model": bert, "layer": LAYER, **keys, **size}
     scores = twmd_registry.scorer(metric, **given, adapter=str(tmp_path / "adapter")).score(*several).scores
     untrained = twmd_registry.scorer(metric, **given).score(*several).scores
     np.testing.assert_allclose(learned, scores, atol=1e-5)
     assert np.abs(np.subtract(scores, untrained)).max() > 1e-3
 
 
-def test_target_mean_is_the_mean_of_precision_and_recall(tiny: str) -> None:
+def test_target_mean_is_the_mean_of_precision_and_recall(bert: str) -> None:
     def fitted(target: Target, **keys: Any) -> Tensor:
-        model, _ = trained_metric(tiny, "trwmd", Recipe(target=target), centering="none", **keys)
+        model, _ = trained_metric(bert, "trwmd", Recipe(target=target), centering="none", **keys)
         return model.eval().similarities(segments(rated_words(4, seed=1))).detach()
 
     precision, recall = (fitted("output", output=side) for side in ("precision", "recall"))
@@ -87,8 +81,8 @@ def test_target_mean_is_the_mean_of_precision_and_recall(tiny: str) -> None:
     assert float((precision - recall).abs().max()) > 1e-4
 
 
-def test_line_starts_at_least_squares_and_mse_is_its_error(tiny: str) -> None:
-    model = trained_metric(tiny, "sbert", centering="none")[0].eval()
+def test_line_starts_at_least_squares_and_mse_is_its_error(bert: str) -> None:
+    model = trained_metric(bert, "sbert", centering="none")[0].eval()
     given = segments(rated_words(30, seed=2))
     with torch.no_grad():
         sims = model.similarities(given).double().numpy()
@@ -103,11 +97,11 @@ def test_line_starts_at_least_squares_and_mse_is_its_error(tiny: str) -> None:
     assert float(model.log_scale.exp().detach()) == pytest.approx(0.1 * ratings.std() / sims.std(), rel=1e-5)
 
 
-def test_pearson_loss_is_a_share_of_mse_less_the_correlation(tiny: str) -> None:
+def test_pearson_loss_is_a_share_of_mse_less_the_correlation(bert: str) -> None:
     data = rated_words(8, seed=2)
     ratings = torch.tensor(data.ratings)
     models = {
-        loss: trained_metric(tiny, "sbert", Recipe(loss=loss), centering="none")[0].eval() for loss in get_args(Loss)
+        loss: trained_metric(bert, "sbert", Recipe(loss=loss), centering="none")[0].eval() for loss in get_args(Loss)
     }
     mse, both = (float(model(*segments(data)[:2], ratings)["loss"].detach()) for model in models.values())
     sims = models["mse"].similarities(segments(data)).detach().numpy()
@@ -120,9 +114,9 @@ def test_pearson_loss_is_a_share_of_mse_less_the_correlation(tiny: str) -> None:
     assert all(bool(weight.grad.isfinite().all()) for _, weight in trained if weight.grad is not None)
 
 
-def test_bf16_rounds_products_in_training_only(tiny: str) -> None:
+def test_bf16_rounds_products_in_training_only(bert: str) -> None:
     given = segments(rated_words(6, seed=1))
-    plain, rounded = (trained_metric(tiny, "twmd", Recipe(bf16=bf16), centering="none")[0] for bf16 in (False, True))
+    plain, rounded = (trained_metric(bert, "twmd", Recipe(bf16=bf16), centering="none")[0] for bf16 in (False, True))
     for model in (plain, rounded):
         set_dropout(model, 0.0)
     np.testing.assert_array_equal(plain.score(given), rounded.score(given))
@@ -137,10 +131,10 @@ def test_bf16_rounds_products_in_training_only(tiny: str) -> None:
 
 @pytest.mark.parametrize(("words", "fused"), [(4, False), (30, True)])
 def test_bf16_uses_fused_attention_for_long_texts_only(
-    words: int, fused: bool, tiny: str, monkeypatch: pytest.MonkeyPatch
+    words: int, fused: bool, bert: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("twmd_registry.train.model.FUSED_ATTENTION", 20)
-    model = trained_metric(tiny, "twmd", Recipe(bf16=True), centering="none")[0]
+    model = trained_metric(bert, "twmd", Recipe(bf16=True), centering="none")[0]
     set_dropout(model, 0.0)  # with dropout torch has no fused attention on a CPU
     with torch.profiler.profile() as profile:
         torch.autograd.backward(model.train().similarities(Segments(["a " * words], [["a " * words]])).sum())

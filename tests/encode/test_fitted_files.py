@@ -1,0 +1,247 @@
+"""Document frequencies, mean vectors and stop words: how they are fitted, read, kept, found and refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import twmd_registry
+from tests import tiny
+from tests.encode import vocabularies
+from tests.oracles import movers
+from twmd_registry.encode.idf import (
+    FREQUENCIES,
+    find_idf,
+    idf_weights,
+    read_idf,
+    vocabulary_hash,
+    vocabulary_size,
+)
+from twmd_registry.encode.mean_vectors import MEAN_VECTOR, find_background, read_background
+from twmd_registry.encode.words import STOP_WORDS, canonical, find_stop_words
+from twmd_registry.engine.backends import TokenAlignmentBackend
+from twmd_registry.errors import InputError, ModelError
+from twmd_registry.models.files import find_model
+from twmd_registry.models.fitted import hash_of, save
+from twmd_registry.registry.names import EMBEDDED_MODEL
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import make_spec
+
+CORPUS = ["the cat sat on the mat", "a dog ran over the hill", "the cat sat on the mat", "it", "we saw zebras again"]
+
+
+@pytest.fixture
+def backend(bert: str) -> TokenAlignmentBackend:
+    return TokenAlignmentBackend(make_spec("moverscore", model=bert, layer=2, centering="none"), RunOptions())
+
+
+def changed(backend: TokenAlignmentBackend, **changes: Any) -> bytes:
+    """Return a frequency file that is fitted on the corpus, with some of its entries changed."""
+    fitted = json.loads(backend.fit_idf(CORPUS))
+    return json.dumps(fitted | changes).encode()
+
+
+def test_weight_is_the_log_inverse_document_frequency_and_an_empty_text_a_document(
+    backend: TokenAlignmentBackend, tmp_path: Path
+) -> None:
+    texts = [*CORPUS, "", " "]
+    found = find_idf(str(save(FREQUENCIES, backend.fit_idf(texts), tmp_path)), backend.model.tokenizer).content
+    assert found[-1] == len(texts)
+    rows = [tiny.tokenizer()(text)["input_ids"] for text in texts]
+    expected = [movers.idf(rows, token) for token in range(len(tiny.WORDS) + 4)]
+    np.testing.assert_allclose(idf_weights(found), expected, atol=1e-6)
+
+
+def test_frequencies_of_another_tokenizer_are_refused(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+    path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)
+    other = vocabularies.word_level()
+    assert vocabulary_hash(other) != vocabulary_hash(backend.model.tokenizer)
+    with pytest.raises(ModelError, match=r"of another tokenizer .*: fit them with 'twmd fit-idf'"):
+        find_idf(str(path), other)
+
+
+def test_models_that_share_a_tokenizer_share_frequencies(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+    path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)
+    other = tiny.save_encoder("electra", tmp_path / "electra", seed=5)
+    one = twmd_registry.scorer("moverscore", model=str(other), layer=1, centering="none", idf=f"background:{path}")
+    assert one.score(["the cat"], ["the cat"]).scores == pytest.approx((1.0,))
+
+
+NO_FILE = r"odd.json is not a file of document frequencies"
+TOO_MANY = r"odd.json holds a token in more texts than there are \(5\), in fewer than none"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", NO_FILE),
+        (b"no json", NO_FILE),
+        (b"[1, 2]", NO_FILE),
+        (b"{}", NO_FILE),
+        (b'{"counts": [1], "documents": 3, "tokenizer": "x"}', NO_FILE),
+        (b'{"counts": {"a": 1}, "documents": 3, "tokenizer": "x"}', NO_FILE),
+        (b'{"counts": {}, "documents": 3, "tokenizer": "/a/path"}', NO_FILE),
+        (b"\xff\xfe", NO_FILE),
+        ({"counts": {"4": 6}}, TOO_MANY),
+        ({"counts": {"4": -1}}, TOO_MANY),
+        ({"counts": {"4": 2, "5": 10**9}}, TOO_MANY),
+        ({"documents": -1}, "odd.json"),
+        ({"documents": "many"}, "odd.json"),
+        ({"documents": None}, "odd.json"),
+        ({"documents": 10**400}, "odd.json"),
+        ({"documents": 1 << 53}, "odd.json"),
+        ({"documents": 5.5}, "odd.json"),
+        ({"counts": {"4": 10**30}}, "odd.json"),
+        ({"counts": {"4": 2.7}}, "odd.json"),
+    ],
+)
+def test_file_of_invalid_frequencies_is_refused(
+    backend: TokenAlignmentBackend, tmp_path: Path, content: bytes | dict[str, Any], words: str
+) -> None:
+    """Whole contents, and changes of a fitted file."""
+    (tmp_path / "odd.json").write_bytes(content if isinstance(content, bytes) else changed(backend, **content))
+    with pytest.raises(ModelError, match=words):
+        find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)
+
+
+def test_ids_beyond_the_vocabulary_are_ignored(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+    (tmp_path / "odd.json").write_bytes(changed(backend, counts={"4": 2, "999999999999": 1}))
+    found = read_idf(tmp_path / "odd.json", vocabulary_size(backend.model.tokenizer))
+    assert found.content[4] == 2
+
+
+def test_corpus_without_text_is_refused(backend: TokenAlignmentBackend) -> None:
+    for fit in (backend.fit_idf, backend.fit_background):
+        with pytest.raises(InputError, match="every text is empty"):
+            fit(["", " "])
+
+
+SENTENCES = ["the cat sat", "a dog ran over the hill", "the cat sat", " "]
+
+
+def test_mean_vector_of_repeated_texts_averages_all_token_occurrences(
+    backend: TokenAlignmentBackend, tmp_path: Path
+) -> None:
+    found = read_background(save(MEAN_VECTOR, backend.fit_background(SENTENCES), tmp_path))
+    with torch.inference_mode():
+        rows = [backend.model.encode(backend.model.tokenise([text]), [2]).layers[2].numpy() for text in SENTENCES[:3]]
+    expected = {
+        "all": np.concatenate(rows).mean(0),
+        "cls": np.concatenate([row[:-1] for row in rows]).mean(0),
+        "none": np.concatenate([row[1:-1] for row in rows]).mean(0),
+    }
+    for policy, mean in expected.items():
+        np.testing.assert_allclose(found.content[policy][2].numpy(), mean, atol=1e-6)
+    assert found.content["none"].shape == (tiny.DEPTH + 1, tiny.WIDTH)
+    assert (found.about["texts"], found.about["tokens"]) == (3, 12)
+
+
+def test_mean_vector_file_with_nan_is_rejected(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+    content = bytearray(backend.fit_background(SENTENCES))
+    content[-4:] = np.float32(np.nan).tobytes()
+    path = save(MEAN_VECTOR, bytes(content), tmp_path)
+    with pytest.raises(ModelError, match="not finite"):
+        read_background(path)
+
+
+def test_mean_of_another_model_is_refused(tmp_path: Path, backend: TokenAlignmentBackend) -> None:
+    other = tiny.save_encoder("bert", tmp_path / "other", seed=3)
+    path = save(MEAN_VECTOR, backend.fit_background(SENTENCES), tmp_path)
+    with pytest.raises(ModelError, match="not on this model"):
+        twmd_registry.scorer("twmd", model=str(other), layer=1, centering=f"background:{path}").score(["a"], ["a"])
+
+
+def test_mean_of_the_model_without_its_adapter_is_refused(tmp_path: Path, backend: TokenAlignmentBackend) -> None:
+    path = save(MEAN_VECTOR, backend.fit_background(SENTENCES), tmp_path)
+    assert find_background(str(path), backend.files.fingerprint, None).about["adapter"] is None
+    with pytest.raises(ModelError, match="adapter None, not on this model"):
+        find_background(str(path), backend.files.fingerprint, "some-adapter@0123456789ab")
+
+
+def test_background_centering_without_a_packaged_mean_raises_an_error_with_fit_mean(bert: str) -> None:
+    with pytest.raises(ModelError, match="twmd fit-mean"):
+        twmd_registry.scorer("twmd", model=bert, layer=1, centering="background").score(["a"], ["a"])
+
+
+def test_file_that_is_no_mean_vector_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mean.safetensors"
+    path.write_bytes(b"something else")
+    with pytest.raises(ModelError, match="not a mean-vector file"):
+        read_background(path)
+
+
+def test_each_packaged_model_comes_with_one_mean() -> None:
+    paths = list(MEAN_VECTOR.packaged.glob("mean-*.safetensors"))
+    means = [read_background(path) for path in paths]
+    assert [path.name for path in paths] == [f"mean-{mean.hash}.safetensors" for mean in means]
+    models = {str(mean.about["fingerprint"]) for mean in means}
+    assert models == {find_model(EMBEDDED_MODEL).fingerprint, make_spec("twmd", preset="multilingual").fingerprint}
+    assert len(means) == len(models)
+
+
+def written(folder: Path, content: str | bytes, name: str = "words.txt") -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_list_has_one_word_per_line(tmp_path: Path) -> None:
+    found, other = (find_stop_words(str(written(tmp_path, text))) for text in ("the\nof\nétait\n", "the\nof\nétai\n"))
+    assert found.content == {"the", "of", "était"}
+    assert found.hash == hash_of(canonical(found.content)) != other.hash
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "of\nthe\nand\n",
+        "THE\nAnd\nof",
+        "\n\nthe\n  \nof\n\nand\n\n",
+        "the\r\nof\r\nand\r\n",
+        " the \n\tof\nand\nof\nThe\n",
+    ],
+)
+def test_order_case_repetition_and_empty_lines_do_not_change_its_hash(tmp_path: Path, content: str) -> None:
+    assert find_stop_words(str(written(tmp_path, content))) == find_stop_words(
+        str(written(tmp_path, "and\nof\nthe\n", "other.txt"))
+    )
+
+
+def test_list_is_kept_sorted_one_word_per_line() -> None:
+    assert (
+        canonical(frozenset({"the", "of", "été", "and", "weir", "at", "by", "to"}))
+        == "and\nat\nby\nof\nthe\nto\nweir\nété\n".encode()
+    )
+
+
+def test_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path) -> None:
+    assert find_stop_words(str(written(tmp_path, b"\xef\xbb\xbfthe\nof\n"))).content == {"the", "of"}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("the\nof the\n", "words.txt, line 2: expected one word per line"),
+        ("in spite of\n", "words.txt, line 1: expected one word per line"),
+        ("\n\nthe\n\nas well\n", "words.txt, line 5: expected one word per line"),
+        ("était\n".encode("latin-1"), "words.txt cannot be read as UTF-8"),
+        ("", "there is no word in it"),
+        ("\n \n", "there is no word in it"),
+    ],
+)
+def test_list_that_cannot_be_read_is_refused(tmp_path: Path, content: str | bytes, words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        find_stop_words(str(written(tmp_path, content)))
+
+
+def test_list_at_home_may_be_written_in_any_order_and_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path))
+    digest = find_stop_words(str(written(tmp_path, "The\nOf\n"))).hash
+    (tmp_path / "stopwords").mkdir()
+    written(tmp_path / "stopwords", "The\nOf\n", STOP_WORDS.name(digest))
+    assert find_stop_words(digest).content == {"the", "of"}
