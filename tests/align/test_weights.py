@@ -1,4 +1,4 @@
-"""A weight is a multiplicity: what a token that counts twice changes is what a second copy of it would."""
+"""A weight is a multiplicity: a token that counts twice is two copies of it. Gradients of weighted tokens."""
 
 from __future__ import annotations
 
@@ -73,11 +73,16 @@ def times(side: PaddedTokens, factor: float | Tensor) -> PaddedTokens:
 
 
 @pytest.mark.parametrize(("metric", "how"), different(HOW))
-def test_token_of_weight_k_counts_as_k_copies_of_it(metric: MetricName, how: MetricSpec) -> None:
-    x, y = drawn(SIZES)
-    weighed = c(metric, block(x), block(y), how)
-    written = c(metric, block(x, written_out=True), block(y, written_out=True), how)
-    torch.testing.assert_close(weighed, written, atol=near(how, metric), rtol=near(how, metric))
+def test_token_of_weight_k_counts_as_k_copies_of_it_in_a_text_alone(metric: MetricName, how: MetricSpec) -> None:
+    greedy = metric is MetricName.BERTSCORE_CENTERED  # where a token of weight zero is not absent: see below
+    x, y = drawn(SIZES, least=int(greedy))
+    assert greedy or any(0 in text.times for text in [*x, *y])
+    together = c(metric, block(x, garbage=-77.0), block(y, garbage=1e3), how)
+    for b in range(len(SIZES)):
+        hyp, ref = (block(side[b : b + 1], written_out=True) for side in (x, y))
+        alone = c(metric, hyp, ref, how)
+        for side, written in zip(together, alone, strict=True):
+            assert float(side[b]) == pytest.approx(float(written), rel=near(how, metric), abs=near(how, metric))
 
 
 @pytest.mark.parametrize(("metric", "how"), different(EXPECTED))
@@ -97,17 +102,6 @@ def test_k_times_as_many_partners_add_t_log_k_to_an_entropic_objective(metric: M
     torch.testing.assert_close(more, torch.full_like(more, temperature * np.log(3)), atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("metric", "how"), [case for case in different(HOW) if case[0] is not MetricName.BERTSCORE_CENTERED]
-)
-def test_token_of_weight_zero_is_absent(metric: MetricName, how: MetricSpec) -> None:
-    x, y = drawn(SIZES, least=0)
-    assert any(0 in text.times for text in [*x, *y])
-    without = [[Text(t.vectors[np.array(t.times) > 0], [k for k in t.times if k]) for t in side] for side in (x, y)]
-    found, wanted = c(metric, block(x), block(y), how), c(metric, block(without[0]), block(without[1]), how)
-    torch.testing.assert_close(found, wanted, atol=1e-12, rtol=1e-12)
-
-
 def test_greedy_token_of_weight_zero_counts_for_nothing_but_may_be_chosen() -> None:
     x, y = drawn(SIZES, least=0)
     precision, recall = c(MetricName.BERTSCORE_CENTERED, block(x), block(y), tempered())
@@ -117,20 +111,13 @@ def test_greedy_token_of_weight_zero_counts_for_nothing_but_may_be_chosen() -> N
         assert float(recall[b]) == pytest.approx(family.greedy(movers.copies(s.T, ref.times)), abs=1e-12)
 
 
-@pytest.mark.parametrize(("metric", "how"), different(HOW))
-def test_padding_and_neighbours_change_nothing(metric: MetricName, how: MetricSpec) -> None:
-    x, y = drawn(SIZES, least=0)
-    together = c(metric, block(x, garbage=-77.0), block(y, garbage=1e3), how)
-    for b in range(len(SIZES)):
-        for side, alone in zip(together, c(metric, block(x[b : b + 1]), block(y[b : b + 1]), how), strict=True):
-            assert float(side[b]) == pytest.approx(float(alone), rel=1e-10, abs=1e-10)
-
-
 @pytest.mark.parametrize(
     ("metric", "how"),
-    different(tempered(t, i, o) for t in (1e-3, 0.1, 100.0) for i in (1, 20, None) for o in get_args(Objective)),
+    different(tempered(t, i, o) for t in (1e-4, 0.01, 100.0) for i in (1, 20, None) for o in get_args(Objective)),
 )
-def test_gradients_are_finite_and_nothing_flows_where_nothing_is_carried(metric: MetricName, how: MetricSpec) -> None:
+def test_scores_are_in_range_and_gradients_finite_from_cold_to_hot_and_zero_where_nothing_is_carried(
+    metric: MetricName, how: MetricSpec
+) -> None:
     x, y = (block(side, garbage=1e3) for side in drawn([(1, 1), (3, 3), (5, 4)], least=0))
     s = similarities(x, y).to(torch.float32).requires_grad_()
     hyp, ref = (PaddedTokens(side.mask, side.weights.float()) for side in (x, y))
@@ -138,18 +125,25 @@ def test_gradients_are_finite_and_nothing_flows_where_nothing_is_carried(metric:
         warnings.simplefilter("ignore", TwmdWarning)
         found = ALIGNERS[metric](s, hyp, ref, how)
     (slope,) = torch.autograd.grad(found.sum(), s)
-    assert bool(torch.isfinite(found).all())
     assert bool(torch.isfinite(slope).all())
+    if how.objective == "expected" and metric not in SUMS:
+        cells = x.mask[:, :, None] & y.mask[:, None, :]
+        lowest, highest = s.masked_fill(~cells, 2).amin((1, 2)), s.masked_fill(~cells, -2).amax((1, 2))
+        assert bool(((found >= lowest - 1e-5) & (found <= highest + 1e-5)).all())
+    assert bool(torch.isfinite(found).all())
     assert float(slope.abs().amax((1, 2)).min()) > 0
     partners = ref.mask if metric is MetricName.BERTSCORE_CENTERED else ref.weights > 0
     assert float(slope[~((hyp.weights > 0)[:, :, None] & partners[:, None, :])].abs().max()) == 0
 
 
-@pytest.mark.parametrize("metric", ALIGNERS)
-@pytest.mark.parametrize("objective", get_args(Objective))
-def test_weighted_gradients_are_those_of_the_formula(metric: MetricName, objective: Objective) -> None:
+@pytest.mark.parametrize(
+    ("metric", "how"),
+    [
+        *different(tempered(t, 2, o) for t in (0.02, 1.0) for o in get_args(Objective)),
+        *((MetricName.TWMD, tempered(1.0, None, objective)) for objective in get_args(Objective)),
+    ],
+)
+def test_gradients_are_those_of_the_formula(metric: MetricName, how: MetricSpec) -> None:
     x, y = (block(side) for side in drawn([(3, 4), (2, 3)], seed=5))
-    s = similarities(x, y).requires_grad_()
-    assert torch.autograd.gradcheck(
-        lambda z: ALIGNERS[metric](z, x, y, tempered(0.3, 2, objective)), (s,), eps=1e-7, atol=1e-5
-    )
+    s = (0.1 * similarities(x, y)).requires_grad_()
+    assert torch.autograd.gradcheck(lambda z: ALIGNERS[metric](z, x, y, how), (s,), eps=1e-7, atol=1e-4)
