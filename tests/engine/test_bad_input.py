@@ -7,6 +7,7 @@ import math
 import pickle
 import warnings
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pandas as pd
 import pytest
 
 import twmd_registry
+from tests import tiny
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
@@ -84,10 +86,15 @@ def test_single_tokens_under_every_centering_score_finite_numbers(centering: str
                 assert all(map(math.isfinite, found.scores)), found.signature
 
 
+@pytest.mark.parametrize("key", ["centering", "stopwords"])
 @pytest.mark.parametrize("metric", ["twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka"])
-def test_texts_of_which_centering_leaves_nothing_are_counted_and_alike_to_themselves_only(metric: str) -> None:
+def test_texts_of_which_nothing_is_left_are_counted_and_alike_to_themselves_only(
+    metric: str, key: str, tmp_path: Path
+) -> None:
+    (tmp_path / "words.txt").write_text("no\nyes\n", encoding="utf-8")
+    keys: dict[str, Any] = {"centering": "sentence"} if key == "centering" else {key: tmp_path / "words.txt"}
     with pytest.warns(TwmdWarning, match="nothing is left to compare .*: 2; each scores 1 against itself") as caught:
-        found = twmd_registry.scorer(metric, centering="sentence", special="none", ngram=1).score(
+        found = twmd_registry.scorer(metric, special="none", ngram=1, **keys).score(
             ["no", "a cat", "no", "no", ""], ["yes", "no", "a dog", "no", "no"]
         )
     assert found.scores == (0.0, 0.0, 0.0, 1.0, 0.0)
@@ -113,39 +120,33 @@ def test_very_long_text_is_cut_and_counted_once(metric: str, times: int) -> None
     assert all(map(math.isfinite, found.scores))
 
 
-@pytest.mark.parametrize("centering", ["batch", "corpus"])
-def test_single_segment_under_a_neighbours_mean_is_announced(centering: str) -> None:
-    with pytest.warns(TwmdWarning, match="alone in its batch"):
-        twmd_registry.scorer("twmd", centering=centering).score(["a cat"], ["the cat"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        twmd_registry.scorer("twmd", centering=centering).score(["a cat", "it rains"], ["the cat", "it pours"])
+@pytest.mark.parametrize(
+    ("number", "keys", "which"),
+    [
+        (1, {"centering": "batch"}, "a segment is"),
+        (1, {"centering": "corpus"}, "a segment is"),
+        (5, {"centering": "batch", "centering_size": 4}, "the last segment is"),
+        (5, {"centering": "batch", "centering_size": 1}, "a segment is"),
+        (2, {"centering": "batch"}, ""),
+        (2, {"centering": "corpus"}, ""),
+    ],
+)
+def test_segment_that_is_alone_under_a_neighbours_mean_is_announced(
+    number: int, keys: dict[str, Any], which: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    texts = [f"line {i}" for i in range(number)]
+    twmd_registry.scorer("twmd", **keys).score(texts, texts)
+    expected = f"centering={keys['centering']}: {which} alone in its batch"
+    assert [expected in str(one.message) for one in recwarn] == [True] * bool(which)
 
 
-def test_last_batch_of_one_segment_is_announced() -> None:
-    texts = [f"line {i}" for i in range(5)]
-    with pytest.warns(TwmdWarning, match="centering=batch: the last segment is alone in its batch"):
-        twmd_registry.scorer("twmd", centering="batch", centering_size=4).score(texts, texts)
-    with pytest.warns(TwmdWarning, match="centering=batch: a segment is alone in its batch"):
-        twmd_registry.scorer("twmd", centering="batch", centering_size=1).score(texts, texts)
-
-
-def test_untuned_layer_is_announced_once(tmp_path: Any) -> None:
-    from tests import tiny
-
-    scorer = twmd_registry.scorer("twmd", model=str(tiny.save_encoder("bert", tmp_path / "bert")))
+def test_untuned_layer_is_announced_once(bert: str) -> None:
+    scorer = twmd_registry.scorer("twmd", model=bert)
     with pytest.warns(TwmdWarning, match="^untuned: no settings of") as caught:
         for _ in range(2):
             scorer.score(["a cat", "it ran"], ["the cat", "it sat"])
     assert len(caught) == 1
     assert scorer.spec.layer == round(tiny.DEPTH * 5 / 6)
-
-
-def test_layers_out_of_range_are_refused() -> None:
-    with pytest.raises(
-        SpecError, match="layer=7 is out of range: sentence-transformers/all-MiniLM-L6-v2 has hidden states 0 to 6"
-    ):
-        twmd_registry.scorer("twmd", layer=7).score(["a"], ["a"])
 
 
 @pytest.mark.parametrize(
@@ -184,18 +185,15 @@ def test_rows_that_cannot_be_scored_are_named(predictions: Any, references: Any,
         twmd_registry.scorer("twmd").score(predictions, references)
 
 
-def test_rows_may_be_ragged_and_of_any_kind_of_list_or_generators() -> None:
-    found = check_segments(("a", "b"), (text for text in (["x"], ("y", "z"))))
-    assert found[:2] == (["a", "b"], [["x"], ["y", "z"]])
-    rows = (iter(row) for row in (["a cat", "the cat"], ["it rains"]))
-    assert check_segments(iter(["a cat", "it rains"]), rows).references == [["a cat", "the cat"], ["it rains"]]
-
-
-def test_members_of_a_text_enum_are_their_text() -> None:
+def test_rows_may_be_ragged_of_any_kind_of_list_or_generators_and_members_of_a_text_enum() -> None:
     class Answer(str, Enum):  # noqa: UP042 (a StrEnum would say its value)
         YES = "it is so"
 
     assert check_segments([Answer.YES], [Answer.YES])[:2] == (["it is so"], [["it is so"]])
+    found = check_segments(("a", "b"), (text for text in (["x"], ("y", "z"))))
+    assert found[:2] == (["a", "b"], [["x"], ["y", "z"]])
+    rows = (iter(row) for row in (["a cat", "the cat"], ["it rains"]))
+    assert check_segments(iter(["a cat", "it rains"]), rows).references == [["a cat", "the cat"], ["it rains"]]
 
 
 @pytest.mark.parametrize("objective", ["expected", "entropic"])
@@ -268,23 +266,30 @@ def test_two_models_give_a_warning_of_one_text_once_per_call() -> None:
 
 
 WRITTEN_FOR = (
-    r"the signature of twmd was written for nrefs:{}; these texts have nrefs:{}\. More references make scores higher"
+    r"the signature of {} was written for nrefs:{}; these texts have nrefs:{}\. More references make scores higher"
 )
 
 
 @pytest.mark.parametrize(
-    ("nrefs", "references", "found"), [("2", [["a"]], "1"), ("var", [["a"]], "1"), ("1", [["a", "b"]], "2")]
+    ("name", "nrefs", "references", "found"),
+    [
+        ("twmd", "2", [["a"]], "1"),
+        ("twmd", "var", [["a"]], "1"),
+        ("twmd", "1", [["a", "b"]], "2"),
+        ("ensemble(twmd,sbert)", "2", ["b"], "1"),
+    ],
 )
 def test_signature_for_another_number_of_references_is_announced_in_every_call(
-    nrefs: str, references: Any, found: str
+    name: str, nrefs: str, references: Any, found: str
 ) -> None:
-    signature = str(Signature(twmd_registry.scorer("twmd").spec, nrefs))
+    signature = str(Signature(twmd_registry.scorer(name).spec, nrefs))
+    expected = WRITTEN_FOR.format(name.partition("(")[0], nrefs, found)
     scorer = twmd_registry.scorer(signature)
     for made in (scorer, scorer, pickle.loads(pickle.dumps(scorer))):
-        with pytest.warns(TwmdWarning, match=WRITTEN_FOR.format(nrefs, found)) as caught:
+        with pytest.warns(TwmdWarning, match=expected) as caught:
             made.score(["a"], references)
         assert len(caught) == 1
-    with pytest.warns(TwmdWarning, match=WRITTEN_FOR.format(nrefs, found)):
+    with pytest.warns(TwmdWarning, match=expected):
         twmd_registry.score(["a"], references, signature)
 
 
@@ -295,12 +300,6 @@ def test_signature_for_the_same_number_of_references_or_for_none_is_silent() -> 
         for nrefs, references in (("2", [["a", "b"]]), ("var", [["a"], ["b", "c"]]), (None, [["a"]])):
             found = twmd_registry.scorer(Signature(spec, nrefs)).score(["a"] * len(references), references)
             assert found.signature.nrefs == (nrefs or "1")
-
-
-def test_ensembles_signature_for_another_number_of_references_is_announced() -> None:
-    signature = str(Signature(twmd_registry.scorer("ensemble(twmd,sbert)").spec, "2"))
-    with pytest.warns(TwmdWarning, match="the signature of ensemble was written for nrefs:2; these texts have nrefs:1"):
-        twmd_registry.scorer(signature).score(["a"], ["b"])
 
 
 def test_one_line_scores_as_a_scorer_does_and_keeps_the_model() -> None:
@@ -318,6 +317,17 @@ def test_one_line_scores_as_a_scorer_does_and_keeps_the_model() -> None:
     assert len(tuple(_LOADED)) == len(before) - 1
     with pytest.raises(SpecError, match="did you mean 'temperature'"):
         twmd_registry.score(["a"], ["b"], temprature=1)
+
+
+def test_specification_scores_as_it_was_scored_and_takes_no_keys() -> None:
+    texts = ["the cat sat", "it rains"], ["a cat sat", "it pours"]
+    scored = twmd_registry.score(*texts, temperature=0.1)
+    spec = twmd_registry.parse(str(scored.signature))
+    assert twmd_registry.scorer(spec, device="cpu").score(*texts).scores == pytest.approx(scored.scores, abs=1e-6)
+    assert twmd_registry.score(*texts, spec).signature == scored.signature
+    for keys, words in (({"temperature": 0.2}, "a specification fixes temperature"), ({"preset": "x"}, "is no key")):
+        with pytest.raises(SpecError, match=words):
+            UNTYPED.scorer(spec, **keys)
 
 
 def test_warning_points_at_the_users_own_line() -> None:

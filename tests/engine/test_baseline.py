@@ -55,15 +55,12 @@ def test_every_side_is_rescaled_by_the_mean_of_its_random_pairs(metric: str, tmp
     assert rescaled.scores != plain.scores
 
 
-def test_explaining_shows_the_rescaled_score(tmp_path: Path) -> None:
-    found = twmd_registry.scorer("twmd", baseline=fitted(tmp_path, "twmd")).score(PREDICTIONS, REFERENCES)
-    assert found.explain(0).score == found.scores[0]
-
-
-@pytest.mark.parametrize("keys", [{"output": "recall"}, {"multiref": "mean"}])
-def test_it_serves_every_output_and_rule_for_references(keys: dict[str, Any], tmp_path: Path) -> None:
+def test_rescaled_score_is_explained_and_serves_every_output_and_rule_for_references(tmp_path: Path) -> None:
     path = fitted(tmp_path, "twmd")
-    assert twmd_registry.scorer("twmd", baseline=path, **keys).score(PREDICTIONS, REFERENCES).scores
+    keys: tuple[dict[str, Any], ...] = ({}, {"output": "recall"}, {"multiref": "mean"})
+    for own in keys:
+        found = twmd_registry.scorer("twmd", baseline=path, **own).score(PREDICTIONS, REFERENCES)
+        assert found.explain(1).score == found.scores[1]
 
 
 @pytest.mark.parametrize(
@@ -101,11 +98,24 @@ def test_damaged_baseline_is_refused(change: dict[str, Any], tmp_path: Path) -> 
         twmd_registry.scorer("twmd", baseline=path).score(PREDICTIONS, REFERENCES)
 
 
-def test_one_text_is_no_corpus_and_a_baseline_has_none_itself(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="needs two different texts at least; there are 1"):
-        twmd_registry.scorer("twmd").fit_baseline(["one", "one", " "])
-    with pytest.raises(SpecError, match="is set already"):
-        twmd_registry.scorer("twmd", baseline=fitted(tmp_path, "twmd")).fit_baseline(CORPUS)
+@pytest.mark.parametrize(
+    ("metric", "corpus", "error", "words"),
+    [
+        ("twmd", ["one", "one", " "], InputError, "needs two different texts at least; there are 1"),
+        ("twmd;baseline", CORPUS, SpecError, "is set already"),
+        ("twmd;against=source", CORPUS, SpecError, "against=source has no baseline"),
+        ("twmd;against=both", CORPUS, SpecError, "against=both has no baseline"),
+        ("ensemble(sbert,twmd)", CORPUS, SpecError, "an ensemble has no baseline of its own"),
+    ],
+)
+def test_baseline_that_cannot_be_fitted_is_refused(
+    metric: str, corpus: list[str], error: type[Exception], words: str, tmp_path: Path
+) -> None:
+    name, _, given = metric.partition(";")
+    key, _, value = given.partition("=")
+    keys: dict[str, Any] = {key: value or fitted(tmp_path, name)} if key else {}
+    with pytest.raises(error, match=words):
+        twmd_registry.scorer(name, **keys).fit_baseline(corpus)
 
 
 def test_random_pairs_are_never_a_text_and_itself_and_the_same_for_a_seed() -> None:

@@ -32,6 +32,10 @@ def tasks(texts: Texts) -> list[Segments]:
     ]
 
 
+def made(metric: str) -> Scorer:
+    return scorer(metric) if "(" in metric else Scorer(spec_with_keys(metric))
+
+
 def alone(scorer: Scorer, task: Segments) -> tuple[ScoreSet | TwmdError, list[str]]:
     with collect_warnings() as notices:
         return score_segments([scorer], task)[0], notices
@@ -42,9 +46,7 @@ def alone(scorer: Scorer, task: Segments) -> tuple[ScoreSet | TwmdError, list[st
     ["twmd", "moverscore;ngram=2", "bertscore_centered;punctuation=drop", "stsscore", "ensemble(stsscore,twmd,sbert)"],
 )
 def test_requests_that_share_a_pass_get_what_they_get_alone(metric: str, tasks: list[Segments]) -> None:
-    from twmd_registry import scorer as scorer_of
-
-    with scorer_of(metric) if "(" in metric else Scorer(spec_with_keys(metric)) as scorer:
+    with made(metric) as scorer:
         for (found, notices), task in zip(score_together(scorer, tasks), tasks, strict=True):
             expected, warned = alone(scorer, task)
             assert isinstance(found, ScoreSet)
@@ -102,15 +104,12 @@ def test_other_errors_of_a_pass_are_raised(tasks: list[Segments], monkeypatch: p
         ("twmd;centering=corpus", True),
         ("moverscore;idf=corpus", True),
         ("moverscore;idf=references", True),
+        ("ensemble(sbert,twmd;centering=batch)", True),
+        ("ensemble(sbert,twmd)", False),
     ],
 )
 def test_metrics_whose_scores_depend_on_neighbours_are_known(metric: str, *, expected: bool) -> None:
-    assert depends_on_neighbours(Scorer(spec_with_keys(metric))) is expected
-
-
-def test_ensemble_depends_on_neighbours_as_its_members_do() -> None:
-    assert depends_on_neighbours(scorer("ensemble(sbert,twmd;centering=batch)"))
-    assert not depends_on_neighbours(scorer("ensemble(sbert,twmd)"))
+    assert depends_on_neighbours(made(metric)) is expected
 
 
 def test_row_that_is_refused_does_not_refuse_the_rows_of_its_pass(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,6 +122,19 @@ def test_segment_or_reference_that_is_not_there_is_refused(segment: Any, referen
         found.explain(segment, reference)
 
 
-def test_regression_model_aligns_nothing() -> None:
-    with pytest.raises(SpecError, match="stsscore has no alignment to show"):
-        twmd_registry.scorer("stsscore").score(["a"], ["b"]).explain(0)
+@pytest.mark.parametrize(
+    ("metric", "keys", "words"),
+    [
+        ("stsscore", {}, "stsscore has no alignment to show"),
+        ("ensemble(sbert,twmd)", {}, "explain a member's scores"),
+        ("twmd", {"against": "both"}, "against=both"),
+        ("twmd", {"align": "sentences"}, "align=sentences has no alignment of whole documents to show"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*no text has two lines")
+def test_score_without_an_alignment_is_not_explained(metric: str, keys: dict[str, Any], words: str) -> None:
+    found = twmd_registry.score(PREDICTIONS, REFERENCES, metric, sources=PREDICTIONS[::-1], **keys)
+    with pytest.raises(SpecError, match=words):
+        found.explain(0)
+    with pytest.raises(SpecError if "against" in keys or "(" in metric else InputError):
+        found.explain(4)

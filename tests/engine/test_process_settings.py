@@ -23,6 +23,7 @@ from transformers.utils.import_utils import enable_tf32
 
 import twmd_registry
 from tests import tiny
+from tests.processes import in_a_fork
 from twmd_registry.engine.pipeline import prefetch
 from twmd_registry.models import inference
 from twmd_registry.models.inference import exact_arithmetic
@@ -364,20 +365,6 @@ def test_precision_that_the_caller_sets_meanwhile_does_not_reach_the_next_score(
     assert torch.get_float32_matmul_precision() == "medium"
 
 
-def in_a_fork(work: Callable[[], bool]) -> bool:
-    """Return whether `work` returns true in a forked process, within a minute."""
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        code = 1
-        with contextlib.suppress(BaseException):
-            code = 0 if work() else 1
-        os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_fork_in_the_middle_of_another_threads_score_starts_as_the_caller_is() -> None:
     torch.set_float32_matmul_precision("medium")
     threads = torch.get_num_threads()

@@ -16,11 +16,6 @@ TEXTS = ["the cat sat", "a dog ran over the hill", "it", "the cat sat", "the cat
 REFERENCES = [["a cat sat on the mat"], ["it ran", "a dog ran"], ["we saw it"], ["a cat sat on the mat"], ["it"]]
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tiny.save_encoder("bert", tmp_path_factory.mktemp("bert")))
-
-
 @pytest.mark.parametrize(
     "keys",
     [
@@ -28,19 +23,25 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
         [{"centering": "corpus"}],
         [{"centering": "none"}, {"centering": "none", "dtype": "bfloat16"}],
         [{"centering": "none", "truncation": "window:4/2"}],
+        [{"centering": "none", "keep_references": "1MB"}],
+        [],
     ],
-    ids=["one pass", "two passes", "two encoders", "windows"],
+    ids=["one pass", "two passes", "two encoders", "windows", "kept references", "regression model"],
 )
-def test_reports_add_up_to_the_segments(keys: list[dict[str, str]], model: str) -> None:
-    scorers = [twmd_registry.scorer("twmd", model=model, layer=1, **scorer_keys) for scorer_keys in keys]
-    done: list[int] = []
-    twmd_registry.score_all(scorers, TEXTS, REFERENCES, progress=done.append)
-    assert sum(done) == len(TEXTS)
-    assert min(done) > 0
+def test_reports_add_up_to_the_segments(keys: list[dict[str, str]], bert: str, tmp_path: Path) -> None:
+    scorers = [twmd_registry.scorer("twmd", model=bert, layer=1, **scorer_keys) for scorer_keys in keys]
+    if not scorers:
+        folder = str(tiny.save_regressor(tmp_path / "model"))
+        scorers = [twmd_registry.scorer("stsscore", model=folder, scale=5, symmetric=True)]
+    for _ in range(2):  # the second time by kept references
+        done: list[int] = []
+        twmd_registry.score_all(scorers, TEXTS, REFERENCES, progress=done.append)
+        assert sum(done) == len(TEXTS)
+        assert min(done) > 0
 
 
-def test_last_report_follows_the_last_alignment(model: str) -> None:
-    scorers = [twmd_registry.scorer("twmd", model=model, layer=1, temperature=0.1 + i / 100) for i in range(40)]
+def test_last_report_follows_the_last_alignment(bert: str) -> None:
+    scorers = [twmd_registry.scorer("twmd", model=bert, layer=1, temperature=0.1 + i / 100) for i in range(40)]
     order, align = list[str](), pipeline.align_pairs
 
     def note(*given: Any) -> Any:
@@ -51,21 +52,6 @@ def test_last_report_follows_the_last_alignment(model: str) -> None:
         patch.setattr(pipeline, "align_pairs", note)
         twmd_registry.score_all(scorers, TEXTS, REFERENCES, progress=lambda segments: order.append("reported"))
     assert order[-1] == "reported"  # not full when all texts are encoded: most of the work is still to come
-
-
-def test_reports_add_up_to_the_segments_with_kept_references(model: str) -> None:
-    with twmd_registry.scorer("twmd", model=model, layer=1, keep_references="1MB") as scorer:
-        for _ in range(2):
-            done: list[int] = []
-            twmd_registry.score_all([scorer], [own[0] for own in REFERENCES], REFERENCES, progress=done.append)
-            assert sum(done) == len(TEXTS)
-
-
-def test_regression_model_reports_segments(tmp_path: Path) -> None:
-    folder, done = tiny.save_regressor(tmp_path / "model"), list[int]()
-    scorer = twmd_registry.scorer("stsscore", model=str(folder), scale=5, symmetric=True)
-    twmd_registry.score_all([scorer], TEXTS, REFERENCES, progress=done.append)
-    assert sum(done) == len(TEXTS)
 
 
 def test_stage_reports_exactly_its_share_of_the_segments() -> None:

@@ -6,14 +6,13 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-import signal
 import tempfile
-import time
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import pytest
 import torch
@@ -21,9 +20,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+import twmd_registry
+from tests.processes import in_a_fork
 from tests.tiny import WORDS, save_encoder
 from twmd_registry.encode.disk import cache_folder
+from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
+from twmd_registry.models import inference
+from twmd_registry.models.inference import LoadedModel
 
 TEXTS = [" ".join(WORDS[start : start + length]) for start, length in ((0, 5), (3, 2), (7, 9), (12, 4), (1, 1), (6, 6))]
 PAIRS = [(TEXTS[i], TEXTS[j]) for i in range(len(TEXTS)) for j in range(len(TEXTS)) if i != j]
@@ -106,35 +110,73 @@ def test_any_order_of_uses_gives_the_scores_of_new_scorers() -> None:
     run_state_machine_as_test(Scorers, settings=settings(max_examples=15, stateful_step_count=15))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_forked_process_scores_as_its_parent_that_has_scored_by_several_threads(
-    tiny_encoder: Callable[[str], Path],
-) -> None:
+def test_forked_process_scores_as_its_parent_that_has_scored_by_several_threads(bert: str) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        given = scorer("twmd", model=str(tiny_encoder("bert")), layer=2, centering="none")
+        given = scorer("twmd", model=bert, layer=2, centering="none")
         texts = [TEXTS[:3] * 20, TEXTS[3:] * 20]  # enough for operators to run in parallel
         expected = pytest.approx(given.score(*texts).scores, abs=1e-6)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks beside threads
-            child = os.fork()
-        if child == 0:
-            os._exit(0 if given.score(*texts).scores == expected else 1)
-        assert wait_for(child) == 0
+        assert in_a_fork(lambda: bool(given.score(*texts).scores == expected))
         assert given.score(*texts).scores == expected
     finally:
         torch.set_num_threads(threads)
 
 
-def wait_for(child: int, seconds: float = 60) -> int | None:
-    """Return a process's exit status; kill it after some time, and return None."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.05)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
+PREDICTIONS = [f"the number {i} is on the list" for i in range(12)]
+REFERENCES = [f"number {i + i % 2} is listed" for i in range(12)]
+ASKED: list[tuple[str, dict[str, Any]]] = [
+    ("twmd", {"layer": 1}),
+    ("twmd", {"layer": 4}),
+    ("moverscore", {"layer": 6}),
+    ("stsscore", {}),
+]
+
+
+def score_setting(setting: tuple[str, dict[str, Any]]) -> ScoreSet:
+    metric, keys = setting
+    return twmd_registry.scorer(metric, **keys).score(PREDICTIONS, REFERENCES)
+
+
+def test_threads_share_models_and_get_the_scores_of_one_thread() -> None:
+    alone = [score_setting(setting) for setting in ASKED]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(score_setting, ASKED * 4))
+    for one, other in zip(alone * 4, together, strict=True):
+        assert other.scores == pytest.approx(one.scores, abs=1e-6)
+
+
+def test_one_scorer_can_be_used_by_threads() -> None:
+    with twmd_registry.scorer("trwmd") as scorer, ThreadPoolExecutor(4) as pool:
+        alone = scorer.score(PREDICTIONS, REFERENCES)
+        for other in pool.map(lambda _: scorer.score(PREDICTIONS, REFERENCES), range(8)):
+            assert other.scores == pytest.approx(alone.scores, abs=1e-6)
+
+
+@pytest.mark.parametrize("metric", ["trwmd", "stsscore"])
+def test_scorer_that_another_thread_closes_while_it_waits_uses_the_model_that_it_waited_for(
+    metric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inference, "_LOADED", WeakValueDictionary[Hashable, Any]())  # other tests keep models
+    scorer = twmd_registry.scorer(metric)
+    alone = scorer.score(PREDICTIONS, REFERENCES)
+
+    class ClosedWhileWaiting(AbstractContextManager[None]):
+        def __enter__(self) -> None:
+            scorer.close()
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    lock = scorer.backend.model.lock = ClosedWhileWaiting()
+    used: list[Any] = []
+    run_batches = LoadedModel.run_batches
+
+    def note(model: LoadedModel, *args: Any) -> Any:
+        used.append(model.lock)
+        return run_batches(model, *args)
+
+    monkeypatch.setattr(LoadedModel, "run_batches", note)
+    with scorer:
+        assert scorer.score(PREDICTIONS, REFERENCES).scores == pytest.approx(alone.scores, abs=1e-6)
+    assert set(used) == {lock}

@@ -289,7 +289,7 @@ def test_settings_are_drawn_over_all_keys_of_the_metrics_that_align() -> None:
         "adapter",
         "dtype",
     }  # they say which hidden states are given, and are tested with the encoder
-    other_texts = {"against", "source_weight", "align"}  # sources and documents: test_against.py and test_sentences.py
+    other_texts = {"against", "source_weight", "align"}  # sources and documents: test_against.py and test_documents.py
     assert drawn == {
         (metric, name)
         for metric in metrics

@@ -1,0 +1,253 @@
+"""Texts in scripts that a model does not read, and predictions that may score high by accident: refused, counted, named."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import twmd_registry
+from twmd_registry.cli import main
+from twmd_registry.engine.input_warnings import count_letters, repeats_itself, script_of
+from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
+from twmd_registry.registry.presets import PACKAGED, presets
+
+CYRILLIC, HAN = "\u041f\u0440\u0438\u0432\u0435\u0442", "\u732b\u5728\u7761\u89c9"
+ENGLISH = ["The heron stood by the old weir all morning", "Nobody saw the boat leave the harbour at night"]
+
+
+@pytest.mark.parametrize(
+    ("text", "scripts"),
+    [
+        ("a\u00df\u00e9 12 \u20ac!", {"Latin": 3}),
+        (CYRILLIC, {"Cyrillic": 6}),
+        (HAN + "a", {"Han": 4, "Latin": 1}),
+        ("\u0917\u093e\u0921", {"Devanagari": 2}),
+        ("\u3072\u30ab\uff76\u30fc", {"Katakana": 2, "Hiragana": 1}),
+        ("\uff21\u00b5\u00aa\u03b1", {"Latin": 2, "Greek": 1}),
+        ("\uac00\u0e01\u0627\u05d0", {"Hangul": 1, "Thai": 1, "Arabic": 1, "Hebrew": 1}),
+        ("", {}),
+    ],
+)
+def test_letters_are_counted_by_unicode_script(text: str, scripts: dict[str, int]) -> None:
+    assert count_letters(text) == scripts
+
+
+def test_character_that_is_no_letter_has_no_script() -> None:
+    assert [script_of(character) for character in "1 .\u0301\u20ac\U0001f60d"] == [None] * 6
+
+
+@pytest.mark.parametrize(
+    ("metric", "presets"),
+    [
+        (MetricName.TWMD, "multilingual, multilingual-e5-small, multilingual-tuned"),
+        (MetricName.STSSCORE, "multilingual"),
+        (MetricName.ENSEMBLE, "multilingual"),
+    ],
+)
+def test_text_in_another_script_is_refused_with_script_row_and_way_out(metric: MetricName, presets: str) -> None:
+    texts = [*ENGLISH, HAN * 8]
+    message = (
+        r"1\d(?:\.\d)?% of the letters are in scripts that sentence-transformers/all-MiniLM-L6-v2 does not read, above all "
+        r"Han \(first: predictions\[2\]\); it was made for en: use a model that reads Han "
+        rf"\(preset {presets}\), or score anyway by any_language=True"
+    )
+    with pytest.raises(InputError, match=message):
+        twmd_registry.score(texts, [*ENGLISH, "A cat sleeps"], metric)
+
+
+def test_presets_against_sources_are_named_where_sources_are_in_another_script() -> None:
+    with pytest.raises(InputError, match=r"\(preset multilingual-source, multilingual-source-tuned\), or score anyway"):
+        twmd_registry.score(ENGLISH, sources=[HAN * 8, HAN], against="source")
+
+
+def test_share_of_a_tenth_is_scored_and_counted() -> None:
+    latin = "abcdefghi" * 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TwmdWarning)  # of unknown tokens
+        counts = twmd_registry.score([latin], [HAN[:2]]).counts
+        assert (counts.foreign, counts.letters) == (2, {"Latin": 18, "Han": 2})
+        with pytest.raises(InputError, match=r"14\.3% of the letters"):
+            twmd_registry.score([latin], [HAN[:3]])
+
+
+def test_every_row_counts_for_the_guard_whatever_it_repeats() -> None:
+    with pytest.raises(InputError, match=r"66\.1% of the letters .* above all Han \(first: predictions\[4\]\)"):
+        twmd_registry.score([*ENGLISH, *ENGLISH, *[HAN] * 95], [*ENGLISH, *ENGLISH, *[HAN[:2]] * 95])
+
+
+def test_first_row_is_one_of_the_script_that_is_named() -> None:
+    with pytest.raises(InputError, match=r"above all Cyrillic \(first: references\[1\]\)"):
+        twmd_registry.score([HAN, ENGLISH[0]], [HAN, CYRILLIC * 4])
+
+
+def test_any_language_gives_a_warning_and_the_same_score_in_every_face(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import evaluate
+
+    with pytest.warns(TwmdWarning, match=r"100% of the letters .*Cyrillic.*these scores say little\."):
+        ours = twmd_registry.score([CYRILLIC], [CYRILLIC[:3]], any_language=True)
+    assert ours.as_dict()["letters_Cyrillic"] == ours.counts.foreign == 9
+    with pytest.warns(TwmdWarning, match="these scores say little"):
+        theirs = evaluate.load("twmd", any_language=True).compute(predictions=[CYRILLIC], references=[CYRILLIC[:3]])
+    assert theirs == ours.as_dict()
+    hypothesis, reference = tmp_path / "hyp.txt", tmp_path / "ref.txt"
+    hypothesis.write_text(CYRILLIC + "\n", encoding="utf-8")
+    reference.write_text(CYRILLIC[:3] + "\n", encoding="utf-8")
+    words = ["score", str(reference), "-i", str(hypothesis), "--format", "json"]
+    assert main(words) == 1
+    refused = capsys.readouterr().err
+    assert "prediction of row 1" in refused
+    assert "--any-language" in refused
+    assert main([*words, "--any-language"]) == 0
+    (printed,) = json.loads(capsys.readouterr().out)
+    assert printed["score"] == pytest.approx(ours.score)
+    assert printed["letters_Cyrillic"] == 9
+
+
+def test_model_that_no_preset_describes_is_not_checked(bert: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TwmdWarning)
+        counts = twmd_registry.score([CYRILLIC], [CYRILLIC], model=bert, layer=1).counts
+    assert (counts.foreign, counts.letters) == (0, {"Cyrillic": 12})
+
+
+def test_packaged_preset_of_a_model_names_languages_and_scripts() -> None:
+    silent = {
+        preset.name
+        for preset in presets().values()
+        if preset.source == PACKAGED and preset.model and not (preset.languages and preset.scripts)
+    }
+    assert silent == set()
+    assert {preset.strict for preset in presets().values() if preset.model == EMBEDDED_MODEL} == {True}
+
+
+@pytest.mark.parametrize("text", ["", " \u3000", "\ufeff", "\u200f\u00ad", "\u2060\ufe0f"])
+def test_text_of_invisible_characters_is_empty(text: str, tiny_encoder: Any) -> None:
+    scorer = twmd_registry.scorer("twmd", model=str(tiny_encoder("xlm-roberta")), centering="none")
+    scores = scorer.score([text, text], ["x", ""])
+    assert scores.scores == (0, 1)
+    assert scores.counts.empty == 3
+
+
+def test_choice_that_is_no_truth_value_is_refused() -> None:
+    with pytest.raises(SpecError, match="any_language='no' is not possible: expected True or False"):
+        twmd_registry.scorer("twmd", any_language="no")
+
+
+GOOD = "The ferry leaves at noon"
+
+
+@pytest.mark.parametrize(
+    ("text", "repeats"),
+    [
+        ("the bell rang and rang and rang and rang and rang and rang", True),
+        ("rain " * 10, True),
+        ("\u96e8\u304c\u964d\u308b\u3002" * 4, True),
+        ("ha" * 6, True),
+        ("no no no no", False),  # too short to matter
+        ("wir gehen wir gehen wir gehen wir gehen", True),  # no space follows the last
+        ("1000000000000000", False),
+        ("We rowed north, then we rowed east, then we rowed home for tea and toast", False),
+        ("Chapter 1 ................................ 5", False),
+        ("She said no, no, no, no, and walked along the pier until the lamps went out", False),
+        ("", False),
+    ],
+)
+def test_text_of_one_repeated_string_is_recognised(text: str, repeats: bool) -> None:
+    assert repeats_itself(text) is repeats
+
+
+def test_odd_predictions_are_counted_and_named_once_with_their_rows() -> None:
+    source = "Die F\u00e4hre legt mittags ab"
+    predictions = [GOOD, "the ferry the ferry the ferry the ferry the ferry", f" {source} ", f"{CYRILLIC} A", source]
+    references = [[GOOD], [GOOD], [GOOD, "The ferry departs at noon"], [GOOD], [source]]
+    scorers = [twmd_registry.scorer("twmd", any_language=True), twmd_registry.scorer("stsscore", any_language=True)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scores = twmd_registry.score_all(scorers, predictions, references, sources=[source] * 5)
+    for counts in (scores[0].counts, scores[1].counts):
+        assert (counts.copied, counts.other_script, counts.repetitive) == (1, 1, 1)
+    named = [str(warning.message) for warning in caught if "by accident" in str(warning.message)]
+    kinds = [
+        ("that equal their source and no reference", 2),
+        ("that are in another script than their references", 3),
+        ("that repeat one string for most of their length", 1),
+    ]
+    expected = "predictions {}: 1 of 5 (predictions[{}]). Their scores may be high by accident."
+    assert named == [expected.format(*kind) for kind in kinds]
+
+
+def test_loan_words_in_another_script_are_no_sign_of_a_wrong_language() -> None:
+    mixed, plain = f"{CYRILLIC} Newton, Kepler", f"{CYRILLIC} A"
+    scorer = twmd_registry.scorer("twmd", any_language=True)
+    assert scorer.score([mixed, GOOD], [CYRILLIC] * 2).counts.other_script == 1
+    assert scorer.score([plain], [GOOD]).counts.other_script == 1
+
+
+def test_scripts_of_japanese_are_one() -> None:
+    scorer = twmd_registry.scorer("twmd", any_language=True)
+    assert scorer.score(["\u4eca\u65e5\u306f"], ["\u3053\u3093\u306b\u3061\u306f"]).counts.other_script == 0
+
+
+def test_repetition_that_the_reference_has_is_not_counted() -> None:
+    song = "row, row, row, row, row, row your boat"
+    assert twmd_registry.score([song], [song.title()]).counts.repetitive == 0
+
+
+def test_system_without_text_is_named() -> None:
+    with pytest.warns(TwmdWarning, match="all 2 predictions are empty"):
+        twmd_registry.score(["", " "], [GOOD, GOOD])
+
+
+@pytest.mark.parametrize(
+    ("sources", "message"),
+    [
+        ("text", "sources must be a list of texts, one per segment; got"),
+        ([GOOD, 1], r"sources\[1\] must be a text"),
+        ([GOOD], "there are 1 sources for 2 segments"),
+    ],
+)
+def test_wrong_sources_are_refused(sources: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        twmd_registry.score_all([twmd_registry.scorer("twmd")], [GOOD] * 2, [GOOD] * 2, sources=sources)  # type: ignore[arg-type]
+
+
+def test_command_line_names_the_system_of_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {"a": GOOD, "b": "Die Barke"}
+    for name, prediction in rows.items():
+        text = f'{{"prediction": "{prediction}", "reference": "{GOOD}", "source": "Die Barke"}}\n'
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    assert main(["score", "-i", *(str(tmp_path / f"{name}.jsonl") for name in rows)]) == 0
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "b.jsonl: predictions that equal their source and no reference: 1 of 1 (prediction of row 1)" in shown
+    assert "a.jsonl:" not in shown
+
+
+def test_german_given_to_the_english_model_causes_a_warning_from_30_texts_on() -> None:
+    nouns = "Fischer B\u00e4uerin Zeichner Schaffnerin G\u00e4rtner Lehrling Schreinerin Schornsteinfeger".split()
+    verbs = "betrachtet verschenkt verschiebt bew\u00e4ssert".split()
+    german = [f"Der freundliche {noun} {verb} die verwitterten Gartenst\u00fchle" for noun in nouns for verb in verbs]
+    workers, works = "fisher farmer painter guard student pilot sailor baker".split(), "moves sells paints sees".split()
+    english = [f"The friendly {worker} {work} the old garden chairs" for worker in workers for work in works]
+    assert len(english) == len(german) == 32
+    with pytest.warns(TwmdWarning, match=r"\d\d% of the tokens are unknown or continue a word .*\(en\)"):
+        twmd_registry.score(german, german)
+    for texts in (german[:29], english):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", TwmdWarning)
+            twmd_registry.score(texts, texts)
+
+
+def test_english_texts_cause_no_warning_in_a_process_that_has_encoded_nothing() -> None:
+    demo = Path(twmd_registry.__file__).parent / "data" / "demo" / "system_a.jsonl"
+    command = [sys.executable, "-m", "twmd_registry.cli", "score", "-i", str(demo)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == ""

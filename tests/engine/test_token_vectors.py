@@ -1,0 +1,104 @@
+"""Token vectors where whole scores do not show a fault: single numbers of layers, means, and tokens that are dropped.
+
+tests/engine/test_whole_scores.py compares every aggregation, mean and n-gram with its formula.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.align.problems import QUICK, seeds
+from tests.oracles import movers
+from twmd_registry.engine.aggregation import aggregate
+from twmd_registry.engine.token_vectors import center, form_ngrams
+from twmd_registry.registry.names import CENTERINGS, Centering, RoutingKernel, Vectors
+from twmd_registry.tensors import EPSILON, TokenVectors
+
+LENGTHS = [3, 1, 5, 2]
+
+
+def layers(tokens: int, depth: int, width: int = 6, seed: int = 0, spread: float = 1.0) -> Tensor:
+    """Unit vectors; with a small `spread` a token's layers lie close together."""
+    draw = np.random.default_rng(seed)
+    found = draw.normal(size=(tokens, 1, width)) + spread * draw.normal(size=(tokens, depth, width))
+    return torch.tensor(found / np.linalg.norm(found, axis=2, keepdims=True))
+
+
+@pytest.mark.parametrize("power", ["3", "99"])
+def test_high_power_of_small_numbers_is_not_lost_in_float32(power: str) -> None:
+    z = layers(3, 4, width=384, seed=6)
+    found = aggregate(z.to(torch.float32), f"pmeans:{power}")
+    np.testing.assert_allclose(found, [movers.power_mean(token, power) for token in z.numpy()], atol=1e-5)
+
+
+@QUICK
+@given(
+    kernel=st.sampled_from(get_args(RoutingKernel)),
+    tokens=st.integers(1, 5),
+    depth=st.sampled_from([2, 3, 6, 12]),
+    seed=seeds,
+    spread=st.sampled_from([0.1, 1.0, 4.0]),
+)
+def test_routing_is_algorithm_1_of_every_token(kernel: str, tokens: int, depth: int, seed: int, spread: float) -> None:
+    z = layers(tokens, depth, seed=seed, spread=spread)
+    wanted = [movers.routing(token, kernel) for token in z.numpy()]
+    np.testing.assert_allclose(aggregate(z, f"routing:{kernel}"), wanted, atol=1e-9)
+
+
+@pytest.fixture
+def tokens() -> TokenVectors:
+    draw = np.random.default_rng(1)
+    return TokenVectors(
+        torch.tensor(draw.normal(size=(sum(LENGTHS), 4)) + 2, dtype=torch.float32), torch.tensor(LENGTHS)
+    )
+
+
+def centered_alone(
+    tokens: TokenVectors, centering: Centering, vectors: Vectors, means: torch.Tensor | None = None
+) -> TokenVectors:
+    return center([tokens], centering, vectors, None if means is None else [means])[0]
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e4])
+def test_whether_a_token_is_dropped_depends_on_its_share_and_not_on_its_size(size: float) -> None:
+    mean = torch.tensor([[3.0, -4.0, 12.0]]) * size
+    vectors = torch.cat([mean, mean * (1 + 1e-7), mean * (1 + 1e-5), mean * 2])
+    means = mean.expand(2, -1)
+    centered = centered_alone(TokenVectors(vectors, torch.tensor([2, 2])), "background", "raw", means)
+    assert centered.lengths.tolist() == [0, 2]
+    np.testing.assert_allclose(centered.vectors[1], mean[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("centering", CENTERINGS)
+def test_zero_vector_has_no_direction(tokens: TokenVectors, centering: Centering) -> None:
+    vectors = tokens.vectors.clone()
+    vectors[3] = 0.0
+    fitted = {"batch", "corpus", "background"}
+    means = torch.zeros(4, 4) if centering in fitted else None
+    centered = centered_alone(tokens._replace(vectors=vectors), centering, "unit", means)
+    assert centered.lengths.tolist() == [3, 0, 5, 2]
+    assert bool(torch.isfinite(centered.vectors).all())
+
+
+def test_dropping_keeps_which_of_the_other_tokens_count(tokens: TokenVectors) -> None:
+    counted = torch.tensor([True, False, True, True, False, True, True, True, True, True, True])
+    centered = centered_alone(tokens._replace(counted=counted), "sentence", "unit")
+    assert centered.counted is not None
+    assert centered.counted.tolist() == [*counted[:3].tolist(), *counted[4:].tolist()]
+    assert centered.count_true(centered.counted).tolist() == [2, 0, 4, 2]
+
+
+def test_window_with_zero_weights_has_the_unweighted_mean_and_zero_weight() -> None:
+    vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    weights, rounding = torch.tensor([0.0, 0.0, 2.0]), EPSILON * torch.linalg.vector_norm(vectors, dim=1)
+    found = form_ngrams(TokenVectors(vectors, torch.tensor([3]), weights=weights, rounding=rounding), 2)
+    assert found.weights is not None
+    assert found.weights.tolist() == [0.0, 2.0]
+    assert found.vectors.tolist() == [[0.5, 0.5], [0.5, 0.5]]
