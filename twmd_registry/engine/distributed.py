@@ -74,7 +74,8 @@ class Ranks:
 
     def _gather(self, value: Any, failure: Failure | None) -> list[tuple[Any, Failure | None]]:
         messages: list[Any] = [None] * self.number
-        dist.all_gather_object(messages, (value, failure))
+        with torch.inference_mode(mode=False):  # torch 2.5 updates what it gathers in place
+            dist.all_gather_object(messages, (value, failure))
         return messages
 
     def agree(self, scorers: Sequence[Scorer], segments: Segments) -> None:
