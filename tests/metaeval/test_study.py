@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import lzma
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,8 +78,6 @@ def test_study_name_differs_with_every_field() -> None:
     assert len(names) == len(changes) + 1
     assert PLAIN.name.startswith(f"study|data:made.csv@{content_of(RATED)}|metrics:sbert;model=")
     assert "|correlation:pearson,kendall|averaging:group|level:segment|bs:50|ar:0|seed:12345|version:" in PLAIN.name
-    changed: Any = {"level": "system", "statistics": ("pearson",)}
-    assert replace(PLAIN, **changed) == replace(PLAIN, level=SYSTEM, statistics=("pearson",))
 
 
 def test_study_measures_the_same_as_its_parts(result: StudyResult) -> None:
@@ -154,16 +151,8 @@ def test_metrics_of_sacrebleu_are_scored_and_tested_beside_ours() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"metrics": ("ter",)}, "there is none called 'ter'"),
-        ({"metrics": ()}, "no metric to compare"),
-        ({"statistics": ()}, "needs a correlation"),
-        ({"averaging": "itm"}, "there is no averaging 'itm'"),
-        ({"level": "sytem"}, "there is no level 'sytem'"),
         ({"level": "system", "trials": 5}, "of the statistics of systems only spa is tested"),
         ({"statistics": ("pearson", "spa")}, "spa ranks systems: ask for the level of systems"),
-        ({"resamples": -3}, "resamples of 0 or more, not -3"),
-        ({"seed": -1}, "seed of 0 or more"),
-        ({"threshold": math.nan}, "threshold from 0"),
     ],
 )
 def test_impossible_study_is_refused(changes: dict[str, Any], words: str) -> None:
@@ -171,12 +160,12 @@ def test_impossible_study_is_refused(changes: dict[str, Any], words: str) -> Non
         replace(PLAIN, **changes)
 
 
-@pytest.mark.parametrize("changes", [{"content": "0" * 12}, {"statistics": ("darr",)}, {"level": "system"}])
-def test_study_without_its_data_is_refused_before_encoding(
+@pytest.mark.parametrize("changes", [{"statistics": ("darr",)}, {"level": "system"}])
+def test_study_of_data_without_labels_is_refused_before_encoding(
     changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("twmd_registry.engine.scorer.score_all", lambda *_args, **_kwargs: pytest.fail("was encoded"))
-    with pytest.raises((InputError, SpecError), match=r"study's data: their content is @[0-9a-f]{12}, not|item|system"):
+    with pytest.raises(InputError, match=r"needs the (item|system) of every segment"):
         run_study(replace(PLAIN, **changes), RATED, RunOptions())
 
 

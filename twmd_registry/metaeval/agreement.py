@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -40,6 +40,7 @@ Part = tuple[str, np.ndarray, Estimator]
 Undefined = tuple[str, int, str]
 """The name of a part without a value, its segments, and the reason."""
 
+Measured = TypeVar("Measured")
 Averaging = Literal["none", "group", "item", "system"]
 """What a statistic is averaged over: nothing (one value of all rows), groups such as language pairs, items, or
 systems.
@@ -113,7 +114,7 @@ def agreement(
         raise SpecError(f"expected a seed of 0 or more, not {seed}.")
     wanted, numbers = statistic_named(statistic), check_numbers("scores", scores, len(rated.ratings))
     parts = split_parts(rated, wanted, averaging, threshold=threshold)
-    estimates, undefined = _estimate_parts(wanted, parts, numbers)
+    estimates, undefined = measure_parts(wanted, parts, lambda rows, estimator: estimator(numbers[rows]))
     values = np.array([estimate.value for estimate in estimates.values()])
     if averaging == "item" and wanted not in PAIRWISE:
         resampled = [np.zeros(0)] * len(values)
@@ -134,18 +135,26 @@ def agreement(
     return Agreement(float(values.mean()), *interval(means), segments, groups=groups, undefined=undefined)
 
 
-def _estimate_parts(
-    statistic: Statistic, parts: Sequence[Part], scores: np.ndarray
-) -> tuple[dict[str, CorrelationEstimate], tuple[Undefined, ...]]:
-    """Return the estimate of every part that has a value, and the parts that have none, which a warning names."""
-    estimates, undefined = dict[str, CorrelationEstimate](), list[Undefined]()
+def measure_parts(
+    statistic: Statistic, parts: Sequence[Part], measure: Callable[[np.ndarray, Estimator], Measured]
+) -> tuple[dict[str, Measured], tuple[Undefined, ...]]:
+    """Return what `measure` makes of the rows and the statistic of every part, and the parts without a value; a warning
+    names these, and where no part has a value an InputError.
+    """
+    measured, undefined = dict[str, Measured](), list[Undefined]()
     for name, rows, estimator in parts:
         try:
-            estimates[name] = estimator(scores[rows])
+            measured[name] = measure(rows, estimator)
         except InputError as error:
             undefined.append((name, len(rows), str(error)))
-    warn_about_undefined(statistic, undefined, len(estimates))
-    return estimates, tuple(undefined)
+    if undefined:
+        names = ", ".join(f"{name} ({n} values: {reason})" for name, n, reason in undefined[:_SHOWN])
+        names += f" and {len(undefined) - _SHOWN} more" if len(undefined) > _SHOWN else ""
+        if not measured:
+            raise InputError(f"{statistic} is undefined everywhere: {names}.")
+        which = f"{len(undefined)} of {len(parts)}"
+        warn(f"{statistic} is undefined for {which}, which are left out of the mean: {names}.")
+    return measured, tuple(undefined)
 
 
 def split_parts(
@@ -190,18 +199,6 @@ def draw(units: int, resamples: int, rng: np.random.Generator) -> np.ndarray:
     rows = rng.integers(0, units, size=(resamples, units))  # (resamples, units)
     cells = rows * resamples + np.arange(resamples)[:, None]
     return np.bincount(cells.ravel(), minlength=units * resamples).reshape(units, resamples)
-
-
-def warn_about_undefined(statistic: Statistic, undefined: Sequence[Undefined], defined: int) -> None:
-    """Warn about parts that are left out of an average; raise InputError where no part is defined."""
-    if not undefined:
-        return
-    names = ", ".join(f"{name} ({n} values: {reason})" for name, n, reason in undefined[:_SHOWN])
-    names += f" and {len(undefined) - _SHOWN} more" if len(undefined) > _SHOWN else ""
-    if not defined:
-        raise InputError(f"{statistic} is undefined everywhere: {names}.")
-    parts = f"{len(undefined)} of {len(undefined) + defined}"
-    warn(f"{statistic} is undefined for {parts}, which are left out of the mean: {names}.")
 
 
 def interval(values: np.ndarray) -> Interval:

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from twmd_registry.errors import InputError, MissingExtraError, SpecError, menu, visible
+from twmd_registry.errors import InputError, MissingExtraError, visible
 from twmd_registry.judgments.official import OfficialScores
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.progress import Progress, split_progress
 from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.members import write_members
-from twmd_registry.registry.names import SEGMENT_LEXICAL
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec
 
@@ -92,18 +91,6 @@ def as_report(tables: Iterable[TextTable], notes: Iterable[str], form: str) -> s
 def between(low: float | None, high: float | None, digits: int = 3) -> str | None:
     """Write an interval; None where there is none."""
     return None if low is None or high is None else f"{low:.{digits}f} .. {high:.{digits}f}"
-
-
-def check_compared(metrics: Iterable[Compared]) -> tuple[Compared, ...]:
-    """Return each metric once; raises SpecError for no metric, or a name that is not of `SEGMENT_LEXICAL`."""
-    distinct = (metrics,) if isinstance(metrics, str | MetricSpec) else tuple(dict.fromkeys(metrics))
-    for metric in distinct:
-        if isinstance(metric, str) and metric not in SEGMENT_LEXICAL:
-            missing = f"expected a specification or a metric of SacreBLEU, and there is none called {metric!r} here"
-            raise SpecError(f"{missing}; {menu(str(metric), SEGMENT_LEXICAL)}.")
-    if not distinct:
-        raise SpecError("there is no metric to compare.")
-    return distinct
 
 
 def names_of(metrics: Iterable[Compared]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from twmd_registry.engine.input_warnings import check_sample, warn_about_small_samples
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval.agreement import SEED, Undefined, split_parts, warn_about_undefined
+from twmd_registry.metaeval.agreement import SEED, measure_parts, split_parts
 from twmd_registry.metaeval.correlation import LEAST_ROWS, THRESHOLD, Estimator, check_numbers, pearson, statistic_named
 
 SIGNIFICANT = 0.05
@@ -152,15 +152,13 @@ def permutation(
     swaps = _draw_swaps(rated._replace(item=None) if single else rated, trials, np.random.default_rng(seed))
     of_items = wanted == "acc_eq" and (single or averaging in {"group", "item"})
     permute = partial(_permute_pairs, seed=seed if single else None) if of_items else _permute
-    observed, permuted, undefined = list[float](), list[np.ndarray](), list[Undefined]()
-    for name, rows, estimator in split_parts(rated, wanted, averaging, threshold=threshold):
-        try:
-            observed.append(_difference(both[:, rows], estimator))
-        except InputError as error:
-            undefined.append((name, len(rows), str(error)))
-            continue
-        permuted.append(permute(both[:, rows], estimator, swaps[rows]))
-    warn_about_undefined(wanted, undefined, len(observed))
+
+    def measure(rows: np.ndarray, estimator: Estimator) -> tuple[float, np.ndarray]:
+        own = both[:, rows]
+        return _difference(own, estimator), permute(own, estimator, swaps[rows])
+
+    parts = split_parts(rated, wanted, averaging, threshold=threshold)
+    observed, permuted = zip(*measure_parts(wanted, parts, measure)[0].values(), strict=True)
     differences = np.ma.masked_invalid(permuted).mean(axis=0).filled(np.nan)  # shape (1 + trials,)
     below = differences[1:] < differences[0] - _ROUNDING  # False for an undefined trial
     return AgreementTest(float(np.mean(observed)), float((1 + (~below).sum()) / (1 + trials)))

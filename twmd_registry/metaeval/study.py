@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any, Final, Literal
 
-from twmd_registry.errors import InputError, SpecError, menu
+from twmd_registry.errors import SpecError
 from twmd_registry.judgments.official import OfficialScores, published_systems
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.agreement import (
     RESAMPLES,
     SEED,
@@ -22,7 +20,7 @@ from twmd_registry.metaeval.agreement import (
     split_parts,
     system_agreement,
 )
-from twmd_registry.metaeval.correlation import THRESHOLD, statistic_named
+from twmd_registry.metaeval.correlation import THRESHOLD
 from twmd_registry.metaeval.side_by_side import (
     FORMATS,
     MISSING,
@@ -31,7 +29,6 @@ from twmd_registry.metaeval.side_by_side import (
     TextTable,
     as_report,
     between,
-    check_compared,
     names_of,
     score_side_by_side,
 )
@@ -41,15 +38,17 @@ from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.version import __version__
 
-SEGMENT, SYSTEM = "segment", "system"
-"""Levels of a study: every segment's score is correlated, or every system's mean."""
+Level = Literal["segment", "system"]
+"""Whether every segment's score is correlated, or every system's mean."""
+SEGMENT: Final = "segment"
+SYSTEM: Final = "system"
 MOST_COLUMNS = 12
 """A table of more groups has a row for each of them, and a column per metric."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """What is measured; raises SpecError for a value that is not possible.
+    """What is measured; raises SpecError where statistics, level and trials do not go together.
 
     Attributes:
         content: Hash of the data, `twmd_registry.judgments.sets.content_of`.
@@ -62,28 +61,14 @@ class Study:
     metrics: tuple[Compared, ...]
     statistics: tuple[Statistic, ...]
     averaging: Averaging = "group"
-    level: str = SEGMENT
+    level: Level = SEGMENT
     resamples: int = RESAMPLES
     trials: int = 0
     seed: int = SEED
     threshold: float = THRESHOLD
 
     def __post_init__(self) -> None:
-        """Replace names by what they name, so that equal studies have equal names."""
-        object.__setattr__(self, "metrics", check_compared(self.metrics))
-        statistics = (self.statistics,) if isinstance(self.statistics, str) else self.statistics
-        object.__setattr__(self, "statistics", tuple(map(statistic_named, statistics)))
-        for field, choices in (("averaging", get_args(Averaging)), ("level", (SEGMENT, SYSTEM))):
-            value = getattr(self, field)
-            if value not in choices:
-                raise SpecError(f"there is no {field} {value!r}; {menu(str(value), choices)}.")
-        if not self.statistics:
-            raise SpecError("a study needs a correlation.")
-        for field in ("resamples", "trials", "seed"):
-            if getattr(self, field) < 0:
-                raise SpecError(f"expected {field} of 0 or more, not {getattr(self, field)}.")
-        if not 0 <= self.threshold < math.inf:
-            raise SpecError(f"expected a threshold from 0, in points of the ratings, not {self.threshold}.")
+        """Refuse a statistic that the level does not have."""
         if "spa" in self.statistics and self.level != SYSTEM:
             raise SpecError("spa ranks systems: ask for the level of systems.")
         if self.trials and self.level == SYSTEM and set(self.statistics) != {"spa"}:
@@ -221,10 +206,6 @@ class StudyResult:
 
 def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress: Progress | None = None) -> StudyResult:
     """Score every segment by every metric, each text encoded once, and correlate."""
-    if content_of(rated) != study.content:
-        raise InputError(
-            f"these are not the study's data: their content is @{content_of(rated)}, not @{study.content}."
-        )
     for statistic in study.statistics:  # before anything is encoded
         if study.level == SYSTEM:
             check_systems(rated, statistic, study.averaging)
