@@ -13,7 +13,7 @@ from twmd_registry import mbr, score, scorer
 from twmd_registry.encode.words import copied_tokens
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import score_all
-from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.errors import InputError, ModelError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
@@ -129,6 +129,8 @@ def test_background_means_of_two_languages_center_one_side_each(tmp_path: Path) 
     assert "+" in str(two.signature.spec.centering)
     assert "+" not in str(one.signature.spec.centering)
     assert one.scores != pytest.approx(two.scores, abs=1e-4)
+    with pytest.raises(ModelError, match=r"two of them, HASH\+HASH, are for against=source or both"):
+        score(PREDICTIONS, REFERENCES, centering=f"background:{paths[0]}+{paths[1]}")
     with pytest.raises(SpecError, match="train one comparison at a time"):
         check_trainable(two.signature.spec, Recipe())
 

@@ -182,6 +182,6 @@ def require_span_settings(metric: MetricSpec) -> FittedPart[SpanSettings]:
     if part is None:
         raise SpecError(
             f"no thresholds of error spans were fitted for {metric.metric} with these settings: fit them by "
-            "'twmd fit-spans', or take twmd."
+            "'twmd fit-spans', or take twmd as it is."
         )
     return part

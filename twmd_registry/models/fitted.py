@@ -68,7 +68,8 @@ def locate(kind: FittedKind, wanted: str, digest: Callable[[bytes], str] = hash_
         with suppress(OSError):  # too long for a name
             if Path(wanted).is_file():
                 return Path(wanted)
-        raise ModelError(f"{kind.what} {wanted!r} is neither a file nor a hash of {LENGTH} hexadecimal digits.")
+        hint = " (two of them, HASH+HASH, are for against=source or both)" if "+" in wanted else ""
+        raise ModelError(f"{kind.what} {wanted!r} is neither a file nor a hash of {LENGTH} hexadecimal digits{hint}.")
     for folder in (kind.packaged, kind.home, Path()):
         path = folder / kind.name(wanted)
         if path.is_file():
