@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Run
 from tests.judgments.test_readers import written
-from twmd_registry.cli import main
 from twmd_registry.errors import FileError, InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.mt_metrics_eval import GROUPINGS, read_mt_metrics_eval
 from twmd_registry.metaeval.agreement import check_segment_ratings
@@ -169,17 +169,15 @@ def test_rating_of_systems_alone_is_that_of_their_segments(tmp_path: Path) -> No
     check_segment_ratings(rated._replace(ratings=rated.ratings + 1))
 
 
-def test_sources_stand_beside_their_segments_and_outputs_that_repeat_them_are_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sources_stand_beside_their_segments_and_outputs_that_repeat_them_are_counted(tmp_path: Path, run: Run) -> None:
     folder = wmt(tmp_path, "B\tNone\nB\t-1\nA\t-2\nA\t-3\n", OUTPUTS | {"A": "a one\nref two\n"})
     written(folder, "eins\nb two\n", "sources/zh-en.txt")
     with pytest.warns(TwmdWarning, match=r"rating or a reference, left out: 1 \(segment 1 of B\)"):
         rated = read_mt_metrics_eval(folder)
     assert (rated.system, rated.source) == (["B", "A", "A"], ["b two", "eins", "b two"])
     for metric in ("sbert", "chrf"):
-        assert main(["correlate", f"mte:{folder}", "-m", metric, "--resamples", "0"]) == 0
-        assert capsys.readouterr().err.count("equal their source and no reference") == 1
+        err = run(f"correlate mte:{folder} -m {metric} --resamples 0")[2]
+        assert err.count("equal their source and no reference") == 1
 
 
 def test_segments_are_grouped_by_domain_where_that_is_asked_for(tmp_path: Path) -> None:

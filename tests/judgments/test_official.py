@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.conftest import shared
+from tests.conftest import Run, shared
 from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import written
-from twmd_registry.cli import main
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
 from twmd_registry.judgments.official import published_systems, read_official
 from twmd_registry.judgments.sets import read_rated
@@ -138,17 +137,15 @@ def test_damaged_or_missing_files_are_refused(file: str, text: str, words: str, 
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_published_scores_stand_beside_metrics_in_one_table(campaign: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["correlate", campaign, "-m", "chrf", "--official", "--format", "json"]) == 0
-    study = json.loads(capsys.readouterr().out)
+def test_published_scores_stand_beside_metrics_in_one_table(campaign: str, run: Run) -> None:
+    study = json.loads(run(f"correlate {campaign} -m chrf --official --format json")[1])
     assert [metric["label"] for metric in study["metrics"]] == ["chrf", "a-1*", "b*"]
     values = [metric["agreement"]["pearson"]["value"] for metric in study["metrics"]]
     ratings = np.array([-1.0, 0, -2, -5, -3])
     assert values[1:] == pytest.approx(
         [correlate("pearson", own, ratings) for own in ([1, 2, 3, 5, 6], [4, 5, 6, 2, 3])]
     )
-    assert main(["correlate", campaign, "-m", "chrf", "--official"]) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    rows = [line.split() for line in run(f"correlate {campaign} -m chrf --official")[1].splitlines()]
     shown = [float(row[1]) for row in rows if row and row[0] in {"chrf", "a-1*", "b*"}]
     assert shown == pytest.approx(sorted(values, reverse=True), abs=5e-4)
     assert shown != pytest.approx(values, abs=5e-4)  # chrf, which was named first, is not the best

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 import twmd_registry
+from tests.conftest import Run
 from tests.papers.rated_files import TEXTS, system_rows, write_rows
-from twmd_registry.cli import main
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.delta_accuracy import (
@@ -101,48 +101,40 @@ def test_data_without_five_systems_are_refused() -> None:
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+def files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(folder / "home"))
     rows = system_rows()
     write_rows(Path("rated.jsonl"), rows)
     Path("ref.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     for k in (0, 4):
         lines = [str(row["prediction"]) for row in rows if row["rating"] == k]
         Path(f"s{k}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return tmp_path
 
 
-def test_score_says_what_a_difference_means_and_the_record_keeps_it(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["score", "ref.txt", "-i", "s0.txt", "s4.txt", "-m", "sbert", "chrf", "-q"]
-    assert main(command) == 0
-    assert "people agree" not in capsys.readouterr().out
-    assert main(["fit-accuracy", "sbert", "--data", "table:rated.jsonl", "-q"]) == 0
-    path = Path(capsys.readouterr().out.strip())
-    part = read_delta_accuracy(path)
+def test_score_says_what_a_difference_means_and_the_record_keeps_it(files: None, run: Run) -> None:
+    systems = "ref.txt -i s0.txt s4.txt -m sbert chrf -q"
+    assert "people agree" not in run(f"score {systems}")[1]
+    path = run("fit-accuracy sbert --data table:rated.jsonl -q")[1].strip()
+    part = read_delta_accuracy(Path(path))
     assert (part.about["systems"], part.about["data"][0].partition("@")[0]) == (5, "rated.jsonl")
-    assert main([*command, "--record", "record.json"]) == 0
-    (line,) = (line for line in capsys.readouterr().out.splitlines() if "people agree" in line)
+    printed = run(f"score {systems} --record record.json")[1]
+    (line,) = (line for line in printed.splitlines() if "people agree" in line)
     assert line.startswith("sbert: s4.txt is better than s0.txt; people agree in ")
     first, second = (system.results[0] for system in read_record("record.json").systems)
     assert first.accuracy is None
     assert second.accuracy == estimate(part, second.score - first.score, len(TEXTS))
-    assert main([*command, "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)[2]["accuracy"]["fit"] == part.hash
-    assert main([*command[:1], "ref.txt", *command[1:]]) == 0  # two references: nothing was fitted for these
-    assert "people agree" not in capsys.readouterr().out
-    assert main([*command, "--set", "layer=2"]) == 0
-    assert "people agree" not in capsys.readouterr().out
+    assert json.loads(run(f"score {systems} --format json")[1])[2]["accuracy"]["fit"] == part.hash
+    for other in (f"ref.txt {systems}", f"{systems} --set layer=2"):  # nothing was fitted for two references, or this
+        status, printed, _ = run(f"score {other}")
+        assert (status, "people agree" in printed) == (0, False)
 
 
-def test_damaged_file_is_named(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_file_is_named(files: None, run: Run) -> None:
     DELTA_ACCURACY.home.mkdir(parents=True)
     path = DELTA_ACCURACY.home / DELTA_ACCURACY.name("0" * 12)
     path.write_text('{"metric": "sbert"}', encoding="utf-8")
     with pytest.raises(ModelError, match="is not as 'twmd fit-accuracy' wrote it: remove it, or fit it again"):
         read_delta_accuracy(path)
-    assert main(["score", "ref.txt", "-i", "s0.txt", "s4.txt", "-m", "sbert"]) == 0
-    assert "remove it, or fit it again" in capsys.readouterr().err
+    status, _, err = run("score ref.txt -i s0.txt s4.txt -m sbert")
+    assert (status, "remove it, or fit it again" in err) == (0, True)
     assert twmd_registry.score(["a"], ["a"], "sbert").score > 0.99

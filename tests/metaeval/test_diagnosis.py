@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
 import math
@@ -15,8 +14,9 @@ import pytest
 import torch
 
 from tests import tiny
+from tests.cli.parsing import rows_of
+from tests.conftest import Run
 from tests.papers.rated_files import write_rows
-from twmd_registry.cli import main
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.mean_vectors import find_background
 from twmd_registry.errors import InputError, TwmdWarning
@@ -210,34 +210,25 @@ def test_texts_without_a_word_are_counted_and_too_few_texts_refused(model: str) 
             diagnose(model, SOME, RunOptions(), pairs=pairs, seed=seed)
 
 
-def test_diagnose_prints_table_and_verdicts_and_writes_figures(
-    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "texts.txt").write_text("\n".join(CORPUS) + "\n", encoding="utf-8")
-    command = ["diagnose", model, "--data", str(tmp_path / "texts.txt"), "--device", "cpu", "--seed", "0"]
-    assert main([*command, "-o", str(tmp_path / "out")]) == 0
-    printed = capsys.readouterr().out
+def test_diagnose_prints_table_and_verdicts_and_writes_figures(model: str, folder: Path, run: Run) -> None:
+    (folder / "texts.txt").write_text("\n".join(CORPUS) + "\n", encoding="utf-8")
+    printed = run(f"diagnose {model} --data texts.txt --device cpu --seed 0 -o out")[1]
     result = diagnose(model, CORPUS, RunOptions())
     assert result.model in printed
     verdicts = [line for line in printed.splitlines() if line.startswith(("pass ", "fail ", "undefined "))]
     assert len(verdicts) == len(result.verdicts)
-    with (tmp_path / "out" / "diagnosis.csv").open(encoding="utf-8", newline="") as file:
-        for line, (centering, layer, estimates) in zip(csv.DictReader(file), result.rows, strict=True):
-            assert (line["centering"], int(line["layer"])) == (centering, layer)
-            for name, own in estimates.items():
-                numbers = [float(line[f"{name}{end}"]) for end in ("", "_error", "_pairs", "_left_out")]
-                assert numbers == pytest.approx(list(own.values()))
-    assert (tmp_path / "out" / "diagnosis.png").read_bytes().startswith(b"\x89PNG")
-    assert "dimension" in (tmp_path / "out" / "diagnosis.svg").read_text(encoding="utf-8")
+    for line, (centering, layer, estimates) in zip(rows_of(Path("out/diagnosis.csv")), result.rows, strict=True):
+        assert (line["centering"], int(line["layer"])) == (centering, layer)
+        for name, own in estimates.items():
+            numbers = [float(line[f"{name}{end}"]) for end in ("", "_error", "_pairs", "_left_out")]
+            assert numbers == pytest.approx(list(own.values()))
+    assert Path("out/diagnosis.png").read_bytes().startswith(b"\x89PNG")
+    assert "dimension" in Path("out/diagnosis.svg").read_text(encoding="utf-8")
 
 
-def test_diagnose_reads_texts_of_rated_data_and_prints_undefined(
-    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_diagnose_reads_texts_of_rated_data_and_prints_undefined(model: str, tmp_path: Path, run: Run) -> None:
     data = write_rows(tmp_path / "own.jsonl", [{"prediction": "the cat sat", "reference": "a dog ran", "rating": 1}])
-    assert main(["diagnose", model, "--data", data, "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["texts"] == 2
-    assert main(["diagnose", model, "--data", data]) == 0
-    printed = capsys.readouterr()
-    assert "can be compared: self" in printed.err
-    assert printed.out.count("undefined ") >= 5
+    assert json.loads(run(f"diagnose {model} --data {data} --format json")[1])["texts"] == 2
+    status, printed, err = run(f"diagnose {model} --data {data}")
+    assert (status, "can be compared: self" in err) == (0, True)
+    assert printed.count("undefined ") >= 5

@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import twmd_registry
-from tests.conftest import shared
+from tests.conftest import Run, shared
 from tests.train.rated_words import write_words
 from twmd_registry.cli import main
 from twmd_registry.errors import ModelError
@@ -146,29 +146,28 @@ def name_metric(adapter: tuple[str, str, Path]) -> str:
     return ";".join([f"twmd;model={adapter[0]};adapter={adapter[2]}", *KEYS])
 
 
-def read_warnings(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
-    capsys.readouterr()
-    assert main(arguments) == 0
-    return [line for line in capsys.readouterr().err.splitlines() if "was trained or tuned" in line]
+def read_warnings(run: Run, line: str) -> list[str]:
+    status, _, err = run(line)
+    assert status == 0
+    return [line for line in err.splitlines() if "was trained or tuned" in line]
 
 
 @pytest.mark.parametrize("command", ["correlate", "report"])
 def test_command_warns_of_training_data_of_an_adapter(
-    command: str, adapter: tuple[str, str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, adapter: tuple[str, str, Path], folder: Path, run: Run
 ) -> None:
-    rated, data = read_rated(adapter[1]), adapter[1]
-    arguments = [command, "--data", data, "--resamples", "0", "-o", str(tmp_path)]
-    if command == "report":
-        for name, texts in (("hyp", rated.predictions), ("ref", rated.references)):
-            (tmp_path / f"{name}.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-        data, page = str(tmp_path / "ref.txt"), str(tmp_path / "report.html")
-        arguments = ["report", data, "-i", str(tmp_path / "hyp.txt"), "-o", page]
-    (line,) = read_warnings([*arguments, "-m", name_metric(adapter), "sbert"], capsys)
+    rated = read_rated(adapter[1])
+    for name, texts in (("hyp", rated.predictions), ("ref", rated.references)):
+        (folder / f"{name}.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    arguments, data, written = {
+        "correlate": (f"--data {adapter[1]} --resamples 0 -o .", "train.jsonl", "study.json"),
+        "report": ("ref.txt -i hyp.txt -o report.html", "ref.txt", "report.html"),
+    }[command]
+    (line,) = read_warnings(run, f"{command} {arguments} -m '{name_metric(adapter)}' sbert")
     assert line.startswith("twmd: warning: twmd was trained or tuned (adapter ./own@")
-    assert f" rows of {data.rpartition('/')[2]}" in line
+    assert f" rows of {data}" in line
     assert "(100.0%; from train.jsonl@" in line
-    written = {"correlate": "study.json", "report": "report.html"}[command]
-    assert "twmd was trained or tuned (adapter ./own@" in (tmp_path / written).read_text(encoding="utf-8")
+    assert "twmd was trained or tuned (adapter ./own@" in (folder / written).read_text(encoding="utf-8")
 
 
 def test_training_data_of_starting_and_averaged_weights_are_known(
@@ -191,22 +190,21 @@ def test_training_data_of_starting_and_averaged_weights_are_known(
 
 
 def test_added_preset_has_its_hashes_until_it_is_removed(
-    adapter: tuple[str, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    adapter: tuple[str, str, Path], folder: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     model, data, _ = adapter
-    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TWMD_HOME", str(folder / "home"))
     presets.cache_clear()
-    tried = ["--layers", "1", "2", "--try", "centering=none", "special=cls", "temperature=0.4,0.5"]
-    fixed, out = ["--set", f"model={model}"], tmp_path / "out"
-    assert main(["tune", "twmd", *fixed, "--data", data, *tried, "--name", "house", "-o", str(out)]) == 0
-    measure = ["correlate", data, "-m", "twmd", "--resamples", "0", *fixed]
-    assert read_warnings([*measure, "layer=1"], capsys) == []
-    assert main(["preset", "add", str(out / "preset.toml")]) == 0
-    for path in out.iterdir():
+    tried = "--layers 1 2 --try centering=none special=cls temperature=0.4,0.5"
+    assert run(f"tune twmd --set model={model} --data {data} {tried} --name house -o out")[0] == 0
+    measure = f"correlate {data} -m twmd --resamples 0 --set model={model}"
+    assert read_warnings(run, f"{measure} layer=1") == []
+    assert run("preset add out/preset.toml")[0] == 0
+    for path in (folder / "out").iterdir():
         path.unlink()
-    (line,) = read_warnings([*measure, "--preset", "house"], capsys)
+    (line,) = read_warnings(run, f"{measure} --preset house")
     known = "twmd was trained or tuned (layer, temperature of twmd) on references of 40 of 40 rows of train.jsonl"
     assert f"{known} (100.0%; from train.jsonl@" in line
-    assert main(["preset", "remove", "house"]) == 0
-    assert list((tmp_path / "home" / "presets").iterdir()) == []
+    assert run("preset remove house")[0] == 0
+    assert list((folder / "home" / "presets").iterdir()) == []
     presets.cache_clear()

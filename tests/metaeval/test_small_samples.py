@@ -11,7 +11,7 @@ import pytest
 from sacrebleu.significance import PairedTest
 
 import twmd_registry
-from twmd_registry.cli import main
+from tests.conftest import Run
 from twmd_registry.engine.input_warnings import RELIABLE_SAMPLE, describe_small_samples
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
@@ -97,38 +97,29 @@ def test_warning_names_ten_samples_and_counts_the_others() -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def files(folder: Path) -> None:
     for n in (1, 29):
         for name, texts in (("ref", TEXTS), ("a", OTHERS), ("b", OTHERS[::-1])):
-            (tmp_path / f"{name}{n}.txt").write_text("".join(f"{text}\n" for text in texts[:n]), encoding="utf-8")
-    return tmp_path
+            (folder / f"{name}{n}.txt").write_text("".join(f"{text}\n" for text in texts[:n]), encoding="utf-8")
 
 
-@pytest.mark.parametrize(("option", "metric"), [("--paired-ar", "chrf"), ("--confidence", "sbert")])
-def test_score_warns_of_few_segments_and_refuses_a_single_segment(
-    option: str, metric: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    few = [] if option == "--confidence" else [f"{option}-n", "20"]
-    assert main(["score", "ref29.txt", "-i", "a29.txt", "b29.txt", "-m", metric, option, *few]) == 0
-    assert capsys.readouterr().err == f"twmd: warning: {WARNING}: n = 29.\n"
-    assert main(["score", "ref1.txt", "-i", "a1.txt", "b1.txt", "-m", metric, option, *few]) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith(f"twmd: {REFUSAL}")
+@pytest.mark.parametrize("options", ["-m chrf --paired-ar --paired-ar-n 20", "-m sbert --confidence"])
+def test_score_warns_of_few_segments_and_refuses_a_single_segment(options: str, files: None, run: Run) -> None:
+    status, _, err = run(f"score ref29.txt -i a29.txt b29.txt {options}")
+    assert (status, err) == (0, f"twmd: warning: {WARNING}: n = 29.\n")
+    status, out, err = run(f"score ref1.txt -i a1.txt b1.txt {options}")
+    assert (status, out, err.startswith(f"twmd: {REFUSAL}")) == (1, "", True)
 
 
-def test_report_of_few_segments_has_the_warning(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "ref29.txt", "-i", "a29.txt", "b29.txt", "-m", "sbert", "-o", "page.html"]) == 0
-    assert f"{WARNING}: n = 29." in capsys.readouterr().err
+def test_report_of_few_segments_has_the_warning(files: None, run: Run) -> None:
+    status, _, err = run("report ref29.txt -i a29.txt b29.txt -m sbert -o page.html")
+    assert (status, f"{WARNING}: n = 29." in err) == (0, True)
     assert f'<p class="note">{WARNING}: n = 29.</p>' in Path("page.html").read_text(encoding="utf-8")
 
 
-def test_report_of_a_single_segment_has_no_test_and_no_interval(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["report", "ref1.txt", "-i", "a1.txt", "b1.txt", "-m", "sbert", "-o", "page.html"]) == 0
-    assert "there is one segment: the report has no intervals and no tests." in capsys.readouterr().err
+def test_report_of_a_single_segment_has_no_test_and_no_interval(files: None, run: Run) -> None:
+    err = run("report ref1.txt -i a1.txt b1.txt -m sbert -o page.html")[2]
+    assert "there is one segment: the report has no intervals and no tests." in err
     page = Path("page.html").read_text(encoding="utf-8")
     table = page[page.index("<table><caption><span>corpus scores<") : page.index("</table>")]
     assert table.count("<td>") == 2

@@ -14,9 +14,9 @@ import pytest
 import sacrebleu
 
 import twmd_registry
-from tests.conftest import shared
+from tests.cli.parsing import rows_of
+from tests.conftest import Run, shared
 from tests.papers.rated_files import system_rows, write_rows
-from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
@@ -179,66 +179,58 @@ def test_control_characters_of_a_name_are_escaped(form: str) -> None:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> str:
-    with (tmp_path / "made.csv").open("w", encoding="utf-8", newline="") as file:
+def table(folder: Path) -> str:
+    with (folder / "made.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["prediction", "reference", "rating", "lp"])
         writer.writerows(zip(FIRST, SECOND, RATED.ratings.tolist(), RATED.group, strict=True))
         writer.writerow(["Unrated.", "Not rated.", "", "x"])
-    return f"table:{tmp_path / 'made.csv'}"
+    return "table:made.csv"
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["-m", "chrf", "--set", "word_order=0"], "without keys of their own"),
-        (["-m", "chrf", "--threshold", "3"], "--threshold is of darr"),
-        (["-m", "sbert,twmd;layer=3"], "expected one metric with its keys, not 2"),
+        ("-m chrf --set word_order=0", "without keys of their own"),
+        ("-m chrf --threshold 3", "--threshold is of darr"),
+        ("-m 'sbert,twmd;layer=3'", "expected one metric with its keys, not 2"),
+        ("-m chrf --data table:made.csv", "name rated data once"),
     ],
 )
-def test_correlate_refuses_options_without_an_effect(
-    options: list[str], words: str, table: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["correlate", table, *options]) == 2
-    assert words in capsys.readouterr().err
+def test_correlate_refuses_options_without_an_effect(options: str, words: str, table: str, run: Run) -> None:
+    status, _, err = run(f"correlate {table} {options}")
+    assert (status, words in err) == (2, True)
 
 
-def test_correlate_takes_metrics_and_members_with_keys(table: str, capsys: pytest.CaptureFixture[str]) -> None:
-    metrics = ["sbert;layer=3", "ensemble(sbert;layer=3,twmd)", "ensemble(sbert,twmd)"]
-    assert main(["correlate", "--data", table, "-m", *metrics, "--resamples", "0"]) == 0
-    printed = capsys.readouterr().out
+def test_correlate_takes_metrics_and_members_with_keys(table: str, run: Run) -> None:
+    metrics = ("sbert;layer=3", "ensemble(sbert;layer=3,twmd)", "ensemble(sbert,twmd)")
+    printed = run(f"correlate --data {table} --resamples 0 -m", *metrics)[1]
     assert "\nsbert: sbert|model:" in printed
     assert "\nensemble(sbert layer=3,twmd): ensemble(sbert;" in printed
-    assert main(["correlate", table, "--data", table, "-m", "chrf"]) == 2
-    assert "name rated data once" in capsys.readouterr().err
 
 
-def test_correlate_shows_a_part_without_a_value_as_undefined(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path = tmp_path / "own.csv"
+def test_correlate_shows_a_part_without_a_value_as_undefined(folder: Path, run: Run) -> None:
     ratings = [("x", 1.0), ("x", 2.0), ("x", 5.0), ("y", 3.0), ("y", 3.0), ("y", 3.0)]
     lines = [f'"{a}","{b}",{c},{d}' for a, b, (d, c) in zip(FIRST, SECOND, ratings, strict=True)]
-    path.write_text("\n".join(["prediction,reference,rating,group", *lines]), encoding="utf-8")
-    command = ["correlate", f"table:{path}", "-m", "chrf", "--resamples", "0", "-o"]
-    assert main([*command, str(tmp_path / "out")]) == 0
-    written = (tmp_path / "out" / "pearson.tsv").read_text(encoding="utf-8").splitlines()
+    (folder / "own.csv").write_text("\n".join(["prediction,reference,rating,group", *lines]), encoding="utf-8")
+    command = "correlate table:own.csv -m chrf --resamples 0 -o"
+    status, printed, _ = run(f"{command} out")
+    written = (folder / "out" / "pearson.tsv").read_text(encoding="utf-8").splitlines()
     header, row = (line.split("\t") for line in written[-2:])
-    assert (header[-3:], row[-2]) == (["x", "y", "n"], "undefined")
-    assert "chrf, pearson: the mean is over 1 of 2, without y (3 values: " in capsys.readouterr().out
-    assert main([*command, str(path / "out")]) == 1
-    assert "is a file: give a folder" in capsys.readouterr().err
-    assert main(["correlate", f"table:{path},group=rating", "-m", "chrf"]) == 1
-    assert "pearson is undefined everywhere" in capsys.readouterr().err
+    assert (status, header[-3:], row[-2]) == (0, ["x", "y", "n"], "undefined")
+    assert "chrf, pearson: the mean is over 1 of 2, without y (3 values: " in printed
+    for line, words in (
+        (f"{command} own.csv/out", "is a file: give a folder"),
+        ("correlate table:own.csv,group=rating -m chrf", "pearson is undefined everywhere"),
+    ):
+        status, _, err = run(line)
+        assert (status, words in err) == (1, True)
 
 
-def test_correlate_prints_tables_and_writes_everything(
-    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out"
-    arguments = ["correlate", f"{table},group=lp", "-m", "sbert", "twmd", "--correlation", "pearson", "kendall"]
-    assert main([*arguments, "--trials", "10", "--resamples", "20", "-o", str(out)]) == 0
-    printed, warned = capsys.readouterr()
+def test_correlate_prints_tables_and_writes_everything(table: str, folder: Path, run: Run) -> None:
+    out = folder / "out"
+    options = "-m sbert twmd --correlation pearson kendall --trials 10 --resamples 20 -o out"
+    _, printed, warned = run(f"correlate {table},group=lp {options}")
     assert "made.csv: rows without a rating, left out: 1 (row" in warned
     assert "higher Pearson correlation than sbert's" in printed
     whole = json.loads((out / "study.json").read_text(encoding="utf-8"))
@@ -250,7 +242,7 @@ def test_correlate_prints_tables_and_writes_everything(
     header, *rows = [line.split("\t") for line in (out / "kendall.tsv").read_text(encoding="utf-8").splitlines()]
     assert header == ["metric", "kendall", "95% interval", "rank", "p (better)", "x", "y", "n"]
     assert [row[0] for row in rows] == ["sbert", "twmd"]
-    segments = list(csv.DictReader((out / "segments.csv").open(encoding="utf-8", newline="")))
+    segments = rows_of(out / "segments.csv")
     assert [row["group"] for row in segments] == RATED.group
     alone = twmd_registry.scorer("twmd").score(FIRST, SECOND).scores
     assert [float(row["twmd"]) for row in segments] == pytest.approx(alone, abs=1e-6)
@@ -295,16 +287,13 @@ def test_demetr_is_grouped_by_the_third_of_the_sentence_that_is_edited(edited: s
         read_rated(f"demetr:{tmp_path / 'demetr.jsonl'},by=place")
 
 
-def test_table_by_position_has_the_thirds_in_their_order_and_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_table_by_position_has_the_thirds_in_their_order_and_says_so(folder: Path, run: Run) -> None:
     text = "the cat slept on the mat today"
     row = {"pert_name": "kind", "eng_sent": "the cat slept", "mt_sent": text}
     edits = ["mat today", text[:-6], text.replace("on", "under"), text.replace("the cat", "a dog")]
     rows = [row | {"id": i, "pert_sent": edited} for i, edited in enumerate(edits)]
-    (tmp_path / "demetr.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    assert main(["correlate", f"demetr:{tmp_path / 'demetr.jsonl'},by=position", "-m", "chrf", "-q"]) == 0
-    printed = capsys.readouterr().out
+    (folder / "demetr.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    printed = run("correlate demetr:demetr.jsonl,by=position -m chrf -q")[1]
     places = [printed.index(f" {place} ") for place in ("1st third", "2nd third", "3rd third", "whole")]
     assert places == sorted(places)
     assert "study|data:demetr.jsonl,by=position@" in printed
@@ -328,20 +317,16 @@ def test_edit_that_changes_nothing_is_dropped() -> None:
     assert rated.group.count("critical_id10_numbers_replaced") == 2 * 44
 
 
-def test_challenge_set_has_the_share_of_better_texts_that_score_higher(
-    demetr: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["correlate", demetr, "-m", "twmd", "chrf", "-q", "-o", str(tmp_path), "--format", "json"]
-    assert main(command) == 0
-    first, second = json.loads(capsys.readouterr().out)["metrics"]
+def test_challenge_set_has_the_share_of_better_texts_that_score_higher(demetr: str, tmp_path: Path, run: Run) -> None:
+    printed = run(f"correlate {demetr} -m twmd chrf -q -o {tmp_path} --format json")[1]
+    first, second = json.loads(printed)["metrics"]
     assert (first["label"], second["label"]) == ("twmd", "chrf")
     references, scorer = [f"{text[:-1]} today." for text, _ in EDITS], twmd_registry.scorer("twmd")
     better, worse = (scorer.score([pair[side] for pair in EDITS], references).scores for side in (0, 1))
     groups = {own["name"]: own for own in first["agreement"]["accuracy"]["groups"]}
     assert groups["negation"]["value"] == np.mean(np.subtract(better, worse) > 0)
     assert groups["negation"]["n"] == 2 * len(EDITS)
-    with (tmp_path / "segments.csv").open(encoding="utf-8", newline="") as file:
-        assert float(next(csv.DictReader(file))["twmd"]) == pytest.approx(better[0], abs=1e-6)
+    assert float(rows_of(tmp_path / "segments.csv")[0]["twmd"]) == pytest.approx(better[0], abs=1e-6)
 
 
 def test_many_groups_have_a_row_each() -> None:
@@ -371,14 +356,14 @@ def test_rouge_is_the_f1_of_the_best_reference(name: str, score: float) -> None:
     assert signature.startswith(f"{name}|nrefs:2|stemmer:no|version:")
 
 
-def test_pictures_have_a_panel_per_metric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pictures_have_a_panel_per_metric(tmp_path: Path, run: Run) -> None:
     pytest.importorskip("matplotlib")
     data = write_rows(tmp_path / "own.jsonl", [row | {"group": "a/../../own"} for row in system_rows()])
-    command = ["correlate", data, "-m", "chrf", "bleu", "-q", "-o", str(tmp_path)]
-    assert main(command) == 0
+    command = f"correlate {data} -m chrf bleu -q -o {tmp_path}"
+    assert run(command)[0] == 0
     drawn = (tmp_path / "scatter.svg").read_text(encoding="utf-8")
     assert [name in drawn for name in (">chrf<", ">bleu<")] == [True, True]
-    assert main([*command, "--level", "system", "--correlation", "spa"]) == 0
+    assert run(f"{command} --level system --correlation spa")[0] == 0
     drawn = (tmp_path / "spa-a_.._.._own.svg").read_text(encoding="utf-8")
     assert drawn.index(">s3<") < drawn.index(">s0<")  # the best system first
     assert (tmp_path / "spa-a_.._.._own.png").read_bytes().startswith(b"\x89PNG")

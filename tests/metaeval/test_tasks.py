@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.conftest import Run
 from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import written
 from tests.metaeval.test_agreement import make_campaign
-from twmd_registry.cli import main
 from twmd_registry.errors import InputError
 from twmd_registry.judgments.official import OfficialScores, read_divisions
 from twmd_registry.judgments.rated import RatedSegments
@@ -51,14 +51,14 @@ def make_task() -> tuple[list[OfficialScores], RatedSegments]:
     return [OfficialScores(name, "0" * 12, tuple(own), frozenset()) for name, own in both.items()], rated
 
 
-def run(task: str, metrics: list[OfficialScores], rated: RatedSegments) -> TaskResult:
+def run_made(task: str, metrics: list[OfficialScores], rated: RatedSegments) -> TaskResult:
     study = Study("made", content_of(rated), tuple(metrics), ("pearson",))
     return run_task(task, study, rated, RunOptions())
 
 
 def test_average_of_wmt23_is_of_accuracy_correlations_and_acc_eq() -> None:
     metrics, rated = make_task()
-    result = run("wmt23", metrics, rated)
+    result = run_made("wmt23", metrics, rated)
     assert [metric.label for metric in result.scored] == ["better*", "worse*"]
     group, system, item = (np.array(labels) for labels in (rated.group, rated.system, rated.item))
     scores, expected, alike = np.array(metrics[1].scores), [], []
@@ -78,7 +78,7 @@ def test_average_of_wmt23_is_of_accuracy_correlations_and_acc_eq() -> None:
 
 def test_average_of_wmt24_is_of_spa_and_acc_eq() -> None:
     metrics, rated = make_task()
-    parts = run("wmt24", metrics, rated).parts[0]
+    parts = run_made("wmt24", metrics, rated).parts[0]
     assert list(parts) == ["en-de system spa", "en-de segment acc_eq"]
     own = [i for i, name in enumerate(rated.group) if name == "en-de"]
     items, systems = ([labels[i] for i in own] for labels in (rated.item or [], rated.system or []))
@@ -89,17 +89,17 @@ def test_average_of_wmt24_is_of_spa_and_acc_eq() -> None:
 def test_data_of_other_pairs_are_refused() -> None:
     metrics, rated = make_task()
     with pytest.raises(InputError, match="wmt24 ranks metrics on en-de, en-es, ja-zh; these data have none of them"):
-        run("wmt24", metrics, rated._replace(group=["cs-en"] * len(rated.group)))
+        run_made("wmt24", metrics, rated._replace(group=["cs-en"] * len(rated.group)))
     with pytest.raises(InputError, match="over language pairs, and these data are divided further, as 'en-de news'"):
-        run("wmt23", metrics, rated._replace(group=["en-de news"] * len(rated.group)))
+        run_made("wmt23", metrics, rated._replace(group=["en-de news"] * len(rated.group)))
     assert set(TASKS) == {"wmt22", "wmt23", "wmt24"}
 
 
-def test_task_and_a_statistic_are_not_asked_for_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "own.csv").write_text("prediction,reference,rating\na,b,1\n", encoding="utf-8")
-    for other in (["--correlation", "pearson"], ["--level", "system"], ["--trials", "9"]):
-        assert main(["correlate", f"table:{tmp_path / 'own.csv'}", "-m", "chrf", "--task", "wmt23", *other]) == 2
-        assert "--task names its own statistics: leave out" in capsys.readouterr().err
+def test_task_and_a_statistic_are_not_asked_for_together(folder: Path, run: Run) -> None:
+    (folder / "own.csv").write_text("prediction,reference,rating\na,b,1\n", encoding="utf-8")
+    for other in ("--correlation pearson", "--level system", "--trials 9"):
+        status, _, err = run(f"correlate table:own.csv -m chrf --task wmt23 {other}")
+        assert (status, "--task names its own statistics: leave out" in err) == (2, True)
 
 
 PAIRS, DOMAINS, SYSTEMS, ITEMS = ("en-de", "en-ru", "zh-en"), ("chat", "news", "shop", "social"), 5, 16
@@ -187,32 +187,27 @@ def test_metrics_that_no_test_tells_apart_share_a_rank() -> None:
         assert worse == 2 or task.level == "system", task  # a test of six systems may tell nothing apart
 
 
-def test_what_the_data_lack_is_named_and_what_they_have_is_used(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_the_data_lack_is_named_and_what_they_have_is_used(tmp_path: Path, run: Run) -> None:
     texts = ["it rains", "a dog barks", "the sun sets", "no bread"]
     outputs = {f"s{k}": [text[: 2 + 2 * k] for text in texts] for k in range(4)} | {PEOPLE: [f"{t}!" for t in texts]}
     scores = "".join(f"{name}\t{-((i + k) % 4) - i}\n" for i, name in enumerate(outputs) for k in range(4))
     folder = wmt(tmp_path, scores, {name: "\n".join(own) + "\n" for name, own in outputs.items()}, "en-de")
     for name in ("refA", PEOPLE):
         written(folder, "\n".join(texts) + "\n", f"references/en-de.{name}.txt")
-    command = ["correlate", f"mte:{folder}", "-m", "chrf", "bleu", "--task", "wmt22"]
-    assert main(command) == 0
-    shown = capsys.readouterr().out
+    shown = run(f"correlate mte:{folder} -m chrf bleu --task wmt22")[1]
     assert "wmt22: no ratings of en-ru, zh-en; the average is over en-de." in shown
     assert "wmt22: 9 of 201 tasks; no documents, and so no domains, of en-de; no translations by people of" in shown
     written(folder, "news a\nnews a\nchat b\nchat b\n", "documents/en-de.docs")
     written(folder, "news\ts0\t-7\n", "human-scores/en-de.mqm.domain.score")
-    command[1] += ",humans=yes"
-    assert main([*command, "--format", "json", "--trials", "9"]) == 0
-    result = json.loads(capsys.readouterr().out)
+    data = f"mte:{folder},humans=yes"
+    result = json.loads(run(f"correlate {data} -m chrf bleu --task wmt22 --format json --trials 9")[1])
     by_system_in_a_domain = 2 * 2 * 2  # domains of two segments, with people and without, by Pearson and Kendall
     said = "wmt22: 41 of 201 tasks; 8 are left out, in which a metric has no correlation."
     assert result["notes"][1:] == [said]
     assert len(result["metrics"][0]["parts"]) == 49 - by_system_in_a_domain
     averages = [metric["average"] for metric in result["metrics"]]
     assert averages == sorted(averages)
-    rated = read_divisions(command[1], read_rated(command[1]))
+    rated = read_divisions(data, read_rated(data))
     assert rated.domain is not None
     assert rated.domain[:4] == ["news", "news", "chat", "chat"]
     assert rated.by_person == [False] * 16 + [True] * 4
