@@ -9,27 +9,10 @@ import numpy as np
 import pytest
 
 import twmd_registry
+from tests.conftest import Texts
 from twmd_registry.engine import pipeline
 from twmd_registry.errors import TwmdWarning
 
-PREDICTIONS = [
-    "A heron waited at the weir, unbothered by the downpour.",
-    "The baker's lukewarm loaves were overbaked (again).",
-    "Snow.",
-    "A heron waited at the weir, unbothered by the downpour.",
-    "Nobody mended the lighthouse bell!",
-]
-REFERENCES = [
-    "At the dam stood a grey heron that did not mind the rain.",
-    "The bread was burnt once more, and it was cold.",
-    "Snow fell on the quarry; the quarrymen went home.",
-    "Some bird, perhaps a heron, was waiting for fish.",
-    "The bell of the lighthouse has never been repaired.",
-]
-MORE = [
-    [text, other] if i % 2 else [text]
-    for i, (text, other) in enumerate(zip(REFERENCES, PREDICTIONS[1:] + PREDICTIONS[:1], strict=True))
-]
 ALIGNED = ["twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "sbert"]
 WAYS: dict[str, dict[str, Any]] = {
     "idf": {"idf": "corpus"},
@@ -43,6 +26,14 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def pairs(texts: Texts) -> tuple[list[str], list[list[str]]]:
+    """Return five predictions, two of them equal, and every second with two references."""
+    predictions = [*texts.predictions[:4], texts.predictions[0]]
+    several = zip(texts.references, [*predictions[1:], predictions[0]], strict=False)
+    return predictions, [[text, other] if i % 2 else [text] for i, (text, other) in enumerate(several)]
+
+
 def scored(predictions: list[str], references: Any, **keys: Any) -> np.ndarray:
     """Return scores by every metric of the family, for which each text is encoded once; shape (metrics, segments)."""
     scorers = [twmd_registry.scorer(metric, centering="none", **keys) for metric in ALIGNED]
@@ -51,28 +42,30 @@ def scored(predictions: list[str], references: Any, **keys: Any) -> np.ndarray:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_neither_the_order_of_texts_nor_batches_nor_pieces_change_a_score(
-    way: str, monkeypatch: pytest.MonkeyPatch
+    way: str, pairs: tuple[list[str], list[list[str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = WAYS[way]
-    found = scored(PREDICTIONS, MORE, **keys)
+    (predictions, references), keys = pairs, WAYS[way]
+    found = scored(*pairs, **keys)
     order = [3, 0, 4, 2, 1]
-    turned = scored([PREDICTIONS[i] for i in order], [MORE[i][::-1] for i in order], **keys)
+    turned = scored([predictions[i] for i in order], [references[i][::-1] for i in order], **keys)
     np.testing.assert_allclose(turned, found[:, order], atol=1e-5)
-    np.testing.assert_allclose(scored(PREDICTIONS, MORE, batch_tokens=1, **keys), found, atol=1e-5)
+    np.testing.assert_allclose(scored(*pairs, batch_tokens=1, **keys), found, atol=1e-5)
     monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 8)
     monkeypatch.setattr(pipeline, "BLOCK_CELLS", 10)
-    np.testing.assert_allclose(scored(PREDICTIONS, MORE, **keys), found, atol=1e-5)
+    np.testing.assert_allclose(scored(*pairs, **keys), found, atol=1e-5)
 
 
 @pytest.mark.parametrize("metric", ["twmd", "moverscore"])
-def test_scorers_that_look_differently_do_not_disturb_each_other(metric: str) -> None:
+def test_scorers_that_look_differently_do_not_disturb_each_other(
+    metric: str, pairs: tuple[list[str], list[list[str]]]
+) -> None:
     scorers = [twmd_registry.scorer(metric, centering="none", **keys) for keys in WAYS.values()]
-    for one, together in zip(scorers, twmd_registry.score_all(scorers, PREDICTIONS, MORE), strict=True):
-        assert one.score(PREDICTIONS, MORE).scores == pytest.approx(together.scores, abs=1e-6)
+    for one, together in zip(scorers, twmd_registry.score_all(scorers, *pairs), strict=True):
+        assert one.score(*pairs).scores == pytest.approx(together.scores, abs=1e-6)
 
 
 @pytest.mark.parametrize(("metric", "ngram"), zip(ALIGNED, [1, 2, "sentence"] * 2, strict=True))
-def test_single_segment_has_no_rare_words_and_says_so(metric: str, ngram: int | str) -> None:
+def test_single_segment_has_no_rare_words_and_says_so(metric: str, ngram: int | str, texts: Texts) -> None:
     # The scale of the weights, which must be 1, shows in entropic objectives and in sums that nothing divides.
     shown: dict[str, dict[str, Any]] = {
         "twmd": {"objective": "entropic"},
@@ -83,9 +76,9 @@ def test_single_segment_has_no_rare_words_and_says_so(metric: str, ngram: int | 
     with pytest.warns(
         TwmdWarning, match="of which every token has the idf 0 .*: 2; their tokens count the same"
     ) as caught:
-        found = twmd_registry.scorer(metric, idf="corpus", **keys).score(PREDICTIONS[:1], REFERENCES[:1])
+        found = twmd_registry.scorer(metric, idf="corpus", **keys).score(texts.predictions[:1], texts.references[:1])
     assert len([one for one in caught if "idf 0" in str(one.message)]) == 1
-    plain = twmd_registry.scorer(metric, **keys).score(PREDICTIONS[:1], REFERENCES[:1])
+    plain = twmd_registry.scorer(metric, **keys).score(texts.predictions[:1], texts.references[:1])
     assert found.scores == pytest.approx(plain.scores, rel=1e-6)
 
 

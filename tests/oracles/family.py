@@ -66,18 +66,3 @@ def f1(p: float, r: float) -> float:
 def normalised(c: float, of_hypothesis: float, of_reference: float) -> float:
     """Eq. 1."""
     return c / math.sqrt(of_hypothesis * of_reference) if of_hypothesis > 0 and of_reference > 0 else 0.0
-
-
-def group_means(texts: list[np.ndarray], group: list[int], weight: list[int], groups: int) -> list[np.ndarray]:
-    """Return the mean token of every group, each text taken as often as it occurs; zero for a group without tokens."""
-    means = []
-    for g in range(groups):
-        tokens = [
-            vector
-            for text, mine, times in zip(texts, group, weight, strict=True)
-            if mine == g
-            for vector in text
-            for _ in range(times)
-        ]
-        means.append(sum(tokens[1:], tokens[0]) / len(tokens) if tokens else np.zeros(texts[0].shape[1]))
-    return means

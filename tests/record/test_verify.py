@@ -185,22 +185,6 @@ class TestTampering:
         content = keys["fingerprint"] if part == "model" else keys["adapter"].rpartition("@")[2]
         assert f"{content} as asked for" in problem
 
-    def test_flipped_byte_in_the_mean_vector_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
-        monkeypatch.chdir(tmp_path)
-        Path("corpus.txt").write_text("\n".join(PREDICTIONS), encoding="utf-8")
-        assert main(["fit-mean", "corpus.txt"]) == 0
-        (path,) = (tmp_path / "home" / "backgrounds").iterdir()
-        digest = path.stem.removeprefix("mean-")
-        record = record_of(twmd_registry.scorer("twmd", centering=f"background:{digest}"))
-        assert twmd_registry.verify_record(record, [TEXTS]).agrees
-        scorer = twmd_registry.scorer(twmd_registry.scorer("bertscore_centered").signature, background=str(path))
-        with pytest.raises(ModelError, match=r"holds the mean vector [0-9a-f]{12}, not 370008ba2c06 as asked for"):
-            scorer.score(["a"], ["b"])
-        tiny.flip_last_byte(path)
-        (problem,) = problems(record)
-        assert problem.startswith(f"model content: mean-{digest}.safetensors does not hold what its name says")
-
 
 class TestParts:
     def test_folder_of_a_model_is_not_taken_from_a_record(
