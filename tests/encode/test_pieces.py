@@ -114,21 +114,15 @@ def test_wordpiece_reads_words_as_its_normalizer_writes_them() -> None:
     assert words("wordpiece", "The Café, naïve") == ["the", "cafe", ",", "naive"]
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_each_text_begins_anew_whoever_its_neighbours_are(name: str) -> None:
-    texts = ["walked", "the heron waded", "naïve (see this)", "waiting at the weir,", "seeing"]
-    read = reader(name)
+@pytest.mark.parametrize("name", [*ALL, "bare"])
+def test_each_text_begins_anew_whatever_its_neighbours_are(name: str) -> None:
+    bare = name == "bare"  # no special tokens are between its texts
+    read = Reader(vocabularies.bare(vocabularies.byte_level_backend(prefix=False))) if bare else reader(name)
+    texts = ["walked", "", "the heron waded", "naïve (see this)", "waiting at the weir,", "seeing"]
     together = read.continuing(texts)
     np.testing.assert_array_equal(together, np.concatenate([read.continuing([text]) for text in texts]))
-
-
-def test_texts_without_special_tokens_between_them_are_told_apart() -> None:
-    read = Reader(vocabularies.bare(vocabularies.byte_level_backend(prefix=False)))
-    texts = ["walked", "", "waiting", "seeing the weir"]
-    together = read.continuing(texts)
-    np.testing.assert_array_equal(together, np.concatenate([read.continuing([text]) for text in texts]))
-    starts = np.cumsum([0, *(len(read.read([text])[0]) for text in texts)])
-    assert not together[[starts[0], starts[2], starts[3]]].any()
+    lengths = np.array([len(read.read([text])[0]) for text in texts])
+    assert not together[(np.cumsum(lengths) - lengths)[lengths > 0]].any()
 
 
 @pytest.fixture(scope="module")
@@ -185,8 +179,9 @@ def test_dropping_ascii_punctuation_keeps_typographic_marks(embedded: Reader) ->
         (["walk", "wait", "he", "bak", "wa", "ing", "see"], "walked waiting heron baking seeing", None),
         (["waiting", "walked"], "waiting, walked the heron, waiting", ",theheron,"),
         (["walked,waded"], "heron walked,waded waded, walked", "heronwaded,walked"),
+        (["café"], "the café waiting", "thewaiting"),
     ],
-    ids=["all pieces", "beginning of a longer word", "first, last and beside punctuation", "several words"],
+    ids=["all pieces", "beginning of a longer word", "first, last and beside punctuation", "several words", "accent"],
 )
 def test_stop_word_goes_with_all_its_pieces_and_only_whole(
     name: str, stop_words: list[str], text: str, left: str | None
@@ -229,12 +224,6 @@ def test_mark_that_stands_first_is_no_part_of_the_text_before() -> None:
     both = left_out(read.pieces, ids, own, lengths, **policy)
     alone = read.read(["  waded"])
     np.testing.assert_array_equal(both[: lengths[0]], left_out(read.pieces, *alone, **policy))
-
-
-@pytest.mark.parametrize("name", ["unigram", "sentencepiece bpe", "end-of-word bpe", "word-level", "wordpiece", *BYTES])
-def test_stop_word_with_an_accent_goes_with_all_its_pieces(name: str) -> None:
-    policy = stopping(reader(name), "café")
-    assert "".join(kept(reader(name), policy, "the café waiting")) == "thewaiting"
 
 
 def test_letters_read_byte_by_byte_do_not_divide_a_word() -> None:

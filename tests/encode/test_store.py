@@ -39,6 +39,13 @@ def some_pairs() -> Pairs:
     return make_pairs(check_segments(["it ran", "we saw the cat", "it ran"] * 3, references))
 
 
+def open_store(encoder: Encoder, pairs: Pairs) -> tuple[TextStore, list[slice]]:
+    """Return a store of the texts of some pairs, and their chunks."""
+    chunks, uses = plan_chunks(pairs, None, 1)
+    flags = TextFlags._make([*np.zeros((6, len(pairs.texts)), dtype=bool), {}])
+    return TextStore(encoder, pairs.texts, [2], uses, flags=flags), list(chunks)
+
+
 @pytest.mark.parametrize(("most", "step"), [(1, 1), (8, 1), (1, 4), (10**9, 1)])
 def test_chunks_cover_all_pairs_and_end_at_steps(most: int, step: int) -> None:
     pairs = some_pairs()
@@ -60,10 +67,7 @@ def test_copies_of_repeated_texts_are_bounded() -> None:
 
 def test_every_text_is_encoded_once_and_held_while_it_is_needed(encoder: Encoder) -> None:
     pairs = some_pairs()
-    pieces, uses = plan_chunks(pairs, None, 1)
-    store = TextStore(
-        encoder, pairs.texts, [2], uses, flags=TextFlags._make([*np.zeros((6, len(pairs.texts)), dtype=bool), {}])
-    )
+    store, pieces = open_store(encoder, pairs)
     before = encoder.texts_encoded
     with torch.inference_mode():
         alone = {text: encoder.encode(encoder.tokenise([text]), [2]).layers[2] for text in pairs.texts}
@@ -82,10 +86,7 @@ def test_every_text_is_encoded_once_and_held_while_it_is_needed(encoder: Encoder
 
 def test_text_that_does_not_fit_is_encoded_again(encoder: Encoder) -> None:
     pairs = some_pairs()
-    pieces, uses = plan_chunks(pairs, None, 1)
-    store = TextStore(
-        encoder, pairs.texts, [1], uses, flags=TextFlags._make([*np.zeros((6, len(pairs.texts)), dtype=bool), {}])
-    )
+    store, pieces = open_store(encoder, pairs)
     before = encoder.texts_encoded
     with torch.inference_mode():
         for p, piece in enumerate(pieces):
