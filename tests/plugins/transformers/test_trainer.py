@@ -233,15 +233,6 @@ def test_every_form_of_rows_gives_the_same_scores(
         assert scores(run.evaluate()) == pytest.approx(wanted, abs=1e-6)
 
 
-def test_labels_are_the_references_if_none_are_given(encoder: Path, tmp_path: Path, wanted: dict[str, float]) -> None:
-    assert scores(trainer(tmp_path, make(encoder, TARGETS)).evaluate()) == pytest.approx(wanted, abs=1e-6)
-
-
-def test_logits_are_refused_with_the_setting_to_change(encoder: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="set predict_with_generate=True"):
-        trainer(tmp_path, make(encoder), predict_with_generate=False).evaluate()
-
-
 def test_rows_in_another_order_are_refused(encoder: Path, tmp_path: Path) -> None:
     try:
         run = trainer(tmp_path, make(encoder, TARGETS), train_sampling_strategy="group_by_length")
@@ -340,32 +331,19 @@ def test_full_disk_ends_no_training(encoder: Path, tmp_path: Path, monkeypatch: 
     assert {
         name for name in ("eval_record.json", "eval_texts.jsonl") if (tmp_path / "checkpoint-2" / name).exists()
     } == (set() if full.startswith("eval_") else {"eval_record.json", "eval_texts.jsonl"})
-    room.append(True)
     metrics.follow(running)
+    if full == "README.md":  # nor does the card end that the trainer writes itself
+        with pytest.warns(
+            TwmdWarning, match="the model card is left as it is: cannot write .*README.md: No space left"
+        ):
+            running.create_model_card()
+    room.append(True)
     running.evaluate()
     running.create_model_card()
     assert json.loads((tmp_path / "metric_signatures.json").read_text(encoding="utf-8"))["eval"]["twmd"].startswith(
         "twmd|"
     )
     assert len([entry for entry in running.state.log_history if "metric_signatures" in entry]) == 1
-
-
-def test_card_that_the_trainer_writes_on_a_full_disk_ends_nothing(
-    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    metrics = make(encoder)
-    running = trainer(tmp_path, metrics)
-    metrics.follow(running)
-    running.evaluate()
-
-    def write_atomically(path: Path, written: bytes) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(paths, "write_atomically", write_atomically)
-    with pytest.warns(
-        TwmdWarning, match="the model card is left as it is: cannot write .*README.md: No space left on device"
-    ):
-        running.create_model_card()
 
 
 class Broken:
