@@ -1,4 +1,5 @@
-"""The keys of a specification: name, short name, what they accept, how a value is read and written.
+"""`MetricSpec`: everything that changes a score, and nothing else; of its keys also short name, what they accept, how a
+value is read and written.
 
 One key has one name everywhere: Python, ``evaluate.load``, the command line, presets and signatures. The order of
 `KEYS` is the order in a signature.
@@ -9,20 +10,24 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, get_args
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, cast, get_args
 
 from twmd_registry.errors import SpecError, menu
+from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import (
     CENTERINGS,
     CONVERGED,
     SENTENCE,
     Against,
     Aggregation,
+    Centering,
     Distance,
     Dtype,
     First,
     Idf,
+    MetricName,
     Multiref,
     Objective,
     Output,
@@ -242,8 +247,13 @@ def _key(
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeyValues:
-    """The keys of a specification in the order of a signature; None where a metric does not use a key."""
+class MetricSpec:
+    """A metric and every setting that moves its numbers, the keys in the order of a signature.
+
+    A key the metric does not use is None, and so is one whose value does nothing (`Key.neutral`). Before a model has
+    been read, `layer` and `fingerprint` may be None, and `centering`, `idf` and `stopwords` may name a file; `scorer`
+    turns such a *requested* specification into the *applied* one, which is what a signature shows.
+    """
 
     output: Output | None = _key("o", "the side of a two-sided metric that is the score", Output)
     members: str | None = _key(
@@ -362,9 +372,83 @@ class KeyValues:
         _truncation,
     )
     dtype: Dtype | None = _key("d", "number format of the encoder", Dtype)
+    metric: MetricName
+    fingerprint: str | None = None
+
+    @cached_property
+    def centering_kind(self) -> Centering:
+        """The kind of centering, without the name of a mean vector."""
+        return kind_of_centering(self.centering)
+
+    @cached_property
+    def background(self) -> str | None:
+        """Hash or file of the mean vector of ``background`` centering, None when there is none."""
+        return self._backgrounds[0] or None
+
+    @cached_property
+    def source_background(self) -> str | None:
+        """The same of the mean vector of the sources, where they have one of their own."""
+        return self._backgrounds[1] or None
+
+    @cached_property
+    def _backgrounds(self) -> tuple[str, str]:
+        named = (self.centering or "").partition(":")[2]
+        own, _, of_sources = named.partition("+") if self.against else (named, "", "")
+        return own, of_sources
+
+    @cached_property
+    def needs_corpus(self) -> bool:
+        """Whether a score depends on all pairs that are scored: by the mean or the document frequencies of a corpus."""
+        return self.centering_kind == "corpus" or self.idf in {"corpus", "references"}
+
+    @cached_property
+    def has_plan(self) -> bool:
+        """Whether a score is that of a plan between the tokens of two texts, which can be shown."""
+        return entry(self.metric).aligner is not None and self.align is None and self.against != "both"
+
+    @cached_property
+    def layers(self) -> tuple[int, ...]:
+        """The hidden states that are read; none as long as only the model can say."""
+        return () if self.layer is None else layers_of(self.layer)
+
+    @cached_property
+    def idf_file(self) -> str | None:
+        """Hash or file of the document frequencies of ``idf=background``, None when there are none."""
+        return (self.idf or "").partition(":")[2] or None
+
+    @cached_property
+    def limit(self) -> int | None:
+        """Most tokens of a text (of a window of it, of a pair for stsscore); None for the model's own limit."""
+        number = (self.truncation or "").partition(":")[2].partition("/")[0]
+        return int(number) if number else None
+
+    @cached_property
+    def stride(self) -> int | None:
+        """Tokens between the beginnings of two windows; None where texts are cut."""
+        number = (self.truncation or "").partition("/")[2]
+        return int(number) if number else None
+
+    def values(self) -> dict[str, Value]:
+        """Return the keys that are set, in signature order, without metric and fingerprint."""
+        return {name: value for name in KEYS if (value := getattr(self, name)) is not None}
+
+    def texts(self) -> dict[str, str]:
+        """Return the keys that are set, as `values`, each value as text."""
+        return {name: KEYS[name].format(value) for name, value in self.values().items()}
+
+    def replace(self, **changes: Value | None) -> MetricSpec:
+        """Return a copy with some fields changed, not checked again."""
+        return replace(self, **changes)  # type: ignore[arg-type]
 
 
-KEYS: dict[str, Key] = {declared.name: Key(declared.name, **declared.metadata) for declared in fields(KeyValues)}
+KEYS: dict[str, Key] = {
+    declared.name: Key(declared.name, **declared.metadata) for declared in fields(MetricSpec) if declared.metadata
+}
+
+
+def kind_of_centering(value: Value | None) -> Centering:
+    """Return the kind of centering that a value of the key says, without the name of a mean vector."""
+    return cast("Centering", str(value or "none").partition(":")[0])
 
 
 def key(name: str, allowed: tuple[str, ...] | None = None, owner: str = "a specification") -> Key:

@@ -1,16 +1,15 @@
-"""`MetricSpec`: everything that changes a score, and nothing else."""
+"""Specifications made from a metric, a preset and keys; which keys go together, and which are needed."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from functools import cached_property
 from pathlib import Path
-from typing import cast, get_args
+from typing import get_args
 
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.fingerprint import LENGTH
-from twmd_registry.registry.keys import KEYS, KeyValues, Value, key, layers_of
+from twmd_registry.registry.keys import KEYS, Value, key, kind_of_centering
+from twmd_registry.registry.keys import MetricSpec as MetricSpec  # noqa: PLC0414 (others import it from here)
 from twmd_registry.registry.members import read_members, write_members
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import EMBEDDED_MODEL, SHORT_NAMES, Aggregation, Centering, MetricName
@@ -28,89 +27,6 @@ every tenth row of MLQE-PE dev, for twmd with the keys of the preset ``multiling
 source, 0.410 without the references).
 """
 _ALL_CENTERING_KEYS = frozenset(name for keys in _CENTERING_DEFAULTS.values() for name in keys)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class MetricSpec(KeyValues):
-    """A metric and every setting that moves its numbers.
-
-    A key the metric does not use is None, and so is one whose value does nothing (`Key.neutral`). Before a model has
-    been read, `layer` and `fingerprint` may be None, and `centering`, `idf` and `stopwords` may name a file; `scorer`
-    turns such a *requested* specification into the *applied* one, which is what a signature shows.
-    """
-
-    metric: MetricName
-    fingerprint: str | None = None
-
-    @cached_property
-    def centering_kind(self) -> Centering:
-        """The kind of centering, without the name of a mean vector."""
-        return kind_of_centering(self.centering)
-
-    @cached_property
-    def background(self) -> str | None:
-        """Hash or file of the mean vector of ``background`` centering, None when there is none."""
-        return self._backgrounds[0] or None
-
-    @cached_property
-    def source_background(self) -> str | None:
-        """The same of the mean vector of the sources, where they have one of their own."""
-        return self._backgrounds[1] or None
-
-    @cached_property
-    def _backgrounds(self) -> tuple[str, str]:
-        named = (self.centering or "").partition(":")[2]
-        own, _, of_sources = named.partition("+") if self.against else (named, "", "")
-        return own, of_sources
-
-    @cached_property
-    def needs_corpus(self) -> bool:
-        """Whether a score depends on all pairs that are scored: by the mean or the document frequencies of a corpus."""
-        return self.centering_kind == "corpus" or self.idf in {"corpus", "references"}
-
-    @cached_property
-    def has_plan(self) -> bool:
-        """Whether a score is that of a plan between the tokens of two texts, which can be shown."""
-        return entry(self.metric).aligner is not None and self.align is None and self.against != "both"
-
-    @cached_property
-    def layers(self) -> tuple[int, ...]:
-        """The hidden states that are read; none as long as only the model can say."""
-        return () if self.layer is None else layers_of(self.layer)
-
-    @cached_property
-    def idf_file(self) -> str | None:
-        """Hash or file of the document frequencies of ``idf=background``, None when there are none."""
-        return (self.idf or "").partition(":")[2] or None
-
-    @cached_property
-    def limit(self) -> int | None:
-        """Most tokens of a text (of a window of it, of a pair for stsscore); None for the model's own limit."""
-        number = (self.truncation or "").partition(":")[2].partition("/")[0]
-        return int(number) if number else None
-
-    @cached_property
-    def stride(self) -> int | None:
-        """Tokens between the beginnings of two windows; None where texts are cut."""
-        number = (self.truncation or "").partition("/")[2]
-        return int(number) if number else None
-
-    def values(self) -> dict[str, Value]:
-        """Return the keys that are set, in signature order, without metric and fingerprint."""
-        return {name: value for name in KEYS if (value := getattr(self, name)) is not None}
-
-    def texts(self) -> dict[str, str]:
-        """Return the keys that are set, as `values`, each value as text."""
-        return {name: KEYS[name].format(value) for name, value in self.values().items()}
-
-    def replace(self, **changes: Value | None) -> MetricSpec:
-        """Return a copy with some fields changed, not checked again."""
-        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
-
-
-def kind_of_centering(value: Value | None) -> Centering:
-    """Return the kind of centering that a value of the key says, without the name of a mean vector."""
-    return cast("Centering", str(value or "none").partition(":")[0])
 
 
 def read_keys(metric: str, keys: dict[str, object]) -> dict[str, Value]:
