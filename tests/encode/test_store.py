@@ -95,21 +95,6 @@ def test_text_that_does_not_fit_is_encoded_again(encoder: Encoder) -> None:
     assert encoder.texts_encoded - before > len(pairs.texts)
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [{"centering": "batch", "centering_size": 4}, {"centering": "corpus"}, {"centering": "sentence"}],
-)
-def test_scores_in_small_chunks_are_the_same(
-    texts: Texts, keys: dict[str, Any], request: pytest.FixtureRequest
-) -> None:
-    scorer = twmd_registry.scorer("twmd", **keys)
-    whole = scorer.score(*texts)
-    request.getfixturevalue("small_chunks")
-    pieces = scorer.score(*texts)
-    assert float(np.abs(np.array(whole.scores) - np.array(pieces.scores)).max()) <= 1e-5
-    assert whole.counts == pieces.counts
-
-
 def test_chunk_is_encoded_while_the_chunk_before_it_is_aligned(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = twmd_registry.scorer("moverscore", layer=1)
     whole = scorer.score(*texts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,10 +36,14 @@ def word2vec_text(folder: Path) -> Path:
     return path
 
 
+def binary(end: bytes) -> bytes:
+    rows = b"".join(word.encode() + b" " + row.tobytes() + end for word, row in zip(WORDS, VECTORS, strict=True))
+    return f"{len(WORDS)} 6\n".encode() + rows
+
+
 def word2vec_binary(folder: Path, end: bytes = b"\n") -> Path:
     path = folder / "vectors.bin"
-    rows = b"".join(word.encode() + b" " + row.tobytes() + end for word, row in zip(WORDS, VECTORS, strict=True))
-    path.write_bytes(f"{len(WORDS)} 6\n".encode() + rows)
+    path.write_bytes(binary(end))
     return path
 
 
@@ -176,38 +179,18 @@ UNEVEN = "expected a word and 2 numbers with single spaces between them, as in t
         ("word\n", "line 1: expected a word"),
         ("\n \n", "holds no word"),
         ("3 2\nthe 0.1 0.2\ncat 0.1 0.3\n", "announces 3 words in its first line and has 2"),
+        (binary(b"") + b"more", "there is more behind its 10 words"),
+        (binary(b"")[:100], "word 4 of 10: the file ends here"),
+        (binary(b"")[:-4] + np.float32(np.inf).tobytes(), "word 10 of 10: a number that is not finite"),
+        (b"\x80\x04nothing good", "is a pickle; pickles are never loaded"),
     ],
 )
-def test_damaged_table_is_refused_at_its_line(content: str, words: str, tmp_path: Path) -> None:
+def test_damaged_table_is_refused_at_its_line_or_word(content: str | bytes, words: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.txt"
-    path.write_text(content, encoding="utf-8")
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ModelError) as caught:
         twmd_registry.scorer("moverscore", "wmd", model=path).score(["the"], ["the"])
     assert words in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("damage", "words"),
-    [
-        (lambda content: content + b"more", "there is more behind its 10 words"),
-        (lambda content: content[:100], "word 4 of 10: the file ends here"),
-        (lambda content: content[:-4] + np.float32(np.inf).tobytes(), "word 10 of 10: a number that is not finite"),
-    ],
-)
-def test_damaged_binary_table_is_refused_at_its_word(
-    damage: Callable[[bytes], bytes], words: str, tmp_path: Path
-) -> None:
-    path = word2vec_binary(tmp_path, b"")
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(ModelError, match=words):
-        read_table(path)
-
-
-def test_pickle_is_never_loaded(tmp_path: Path) -> None:
-    path = tmp_path / "vectors.kv"
-    path.write_bytes(b"\x80\x04nothing good")
-    with pytest.raises(ModelError, match="is a pickle; pickles are never loaded"):
-        twmd_registry.scorer("moverscore", "wmd", model=path).score(["the"], ["the"])
 
 
 def test_vectors_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
@@ -225,16 +208,6 @@ def test_what_holds_no_vectors_is_not_saved(wrong: Any, tmp_path: Path) -> None:
 def test_regression_model_is_not_a_table(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="holds static word vectors: stsscore needs a regression model"):
         twmd_registry.scorer("stsscore", model=glove(tmp_path)).score(["the"], ["the"])
-
-
-def test_folder_of_which_half_is_gone_says_which(tmp_path: Path) -> None:
-    folder = static_folder(tmp_path)
-    (folder / "model.safetensors").write_bytes(b"x" * 20)
-    with pytest.raises(ModelError, match=r"its model.safetensors is damaged, or holds no static vectors"):
-        twmd_registry.scorer("moverscore", "wmd", model=folder).score(["the"], ["the"])
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match=r"has tokenizer.json alone: static vectors are"):
-        twmd_registry.scorer("moverscore", "wmd", model=folder).score(["the"], ["the"])
 
 
 def test_static_vectors_have_one_layer(tmp_path: Path) -> None:
@@ -287,7 +260,7 @@ def test_folders_with_pieces_of_words_are_read_piece_by_piece(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("tensors", "words"),
+    ("damage", "words"),
     [
         ({"embeddings": torch.ones(5)}, r"its tensors \(embeddings \(5,\)\) do not fit a vocabulary of 12"),
         ({"embeddings": torch.ones(3, 6)}, "do not fit a vocabulary of 12"),
@@ -296,15 +269,21 @@ def test_folders_with_pieces_of_words_are_read_piece_by_piece(tmp_path: Path) ->
         ({"mapping": torch.full((12,), 40)}, "its mapping names a row that is not there"),
         ({"mapping": torch.full((12,), -1)}, "its mapping names a row that is not there"),
         ({"embeddings": torch.full((12, 6), torch.nan)}, "holds vectors that are not finite"),
+        (b"x" * 20, "its model.safetensors is damaged, or holds no static vectors"),
+        (None, "has tokenizer.json alone: static vectors are"),
+        ("{}", "cannot be loaded"),
     ],
 )
-def test_damaged_folder_is_refused(tensors: dict[str, torch.Tensor], words: str, tmp_path: Path) -> None:
+def test_damaged_folder_is_refused(
+    damage: dict[str, torch.Tensor] | bytes | str | None, words: str, tmp_path: Path
+) -> None:
+    """Other tensors, another file of tensors or none, or another tokenizer."""
+    folder = static_folder(tmp_path, **(damage if isinstance(damage, dict) else {}))
+    if isinstance(damage, bytes):
+        (folder / "model.safetensors").write_bytes(damage)
+    elif isinstance(damage, str):
+        (folder / "tokenizer.json").write_text(damage, encoding="utf-8")
+    elif damage is None:
+        (folder / "model.safetensors").unlink()
     with pytest.raises(ModelError, match=words):
-        twmd_registry.scorer("moverscore", "wmd", model=static_folder(tmp_path, **tensors)).score(["the"], ["the"])
-
-
-def test_folder_without_a_readable_tokenizer_is_refused(tmp_path: Path) -> None:
-    static_folder(tmp_path)
-    (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(ModelError, match="cannot be loaded"):
-        twmd_registry.scorer("moverscore", "wmd", model=tmp_path).score(["the"], ["the"])
+        twmd_registry.scorer("moverscore", "wmd", model=folder).score(["the"], ["the"])
