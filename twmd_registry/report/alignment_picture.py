@@ -15,11 +15,11 @@ import numpy as np
 import regex
 from rich.cells import cell_len, set_cell_size
 
+from twmd_registry.engine.error_spans import find_span_settings
 from twmd_registry.engine.input_warnings import SHARED_SCRIPT
 from twmd_registry.errors import InputError, SpecError, menu, visible, warn
 from twmd_registry.registry.paths import write_file
 from twmd_registry.report.figures import plain_style, require_matplotlib, save_figure
-from twmd_registry.report.span_kinds import mark_texts
 from twmd_registry.report.template import render
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ def draw(alignment: Alignment, path: Path) -> None:
     suffix = path.suffix.lower()
     if suffix == ".html":
         about = {"title": title(alignment), "reading": READING, "signature": str(alignment.signature)}
-        marked = mark_texts(alignment)
-        content = render("alignment_page.html", sides=_sides(alignment), marked=marked, **about).encode()
+        content = render("alignment_page.html", **_variables(alignment), **about).encode()
     else:
         content = _plot(alignment, suffix)
     write_file(path, content)
@@ -96,11 +95,6 @@ def check_drawable(alignment: Alignment, most: int = MOST_TOKENS) -> None:
 def second_text(alignment: Alignment) -> str:
     """Return what the hypothesis is compared with: ``reference`` or ``source``."""
     return alignment.signature.spec.against or "reference"
-
-
-def heading(alignment: Alignment, side: str) -> str:
-    """Return what the plan of a side says."""
-    return HEADINGS[side].format(second=second_text(alignment))
 
 
 def title(alignment: Alignment) -> str:
@@ -145,28 +139,24 @@ def heat_maps(alignment: Alignment, *, level: int = 2, least: float = 0.0) -> st
     The page's style needs the templates ``alignment.css`` and ``light.css`` or ``dark.css``. Cells below the share
     `least` of the greatest amount stay empty, which makes a page much smaller.
     """
-    return render("heat_maps.html", sides=_sides(alignment), marked=mark_texts(alignment), level=level, least=least)
+    return render("heat_maps.html", **_variables(alignment) | {"level": level, "least": least})
 
 
-def _sides(alignment: Alignment) -> list[dict[str, Any]]:
-    """Return the variables of the template, per side."""
-    sides = []
+def _variables(alignment: Alignment) -> dict[str, Any]:
+    """Return the variables of the template; no texts where no thresholds of error spans were fitted for the metric."""
+    sides, second, part = [], second_text(alignment), find_span_settings(alignment.signature.spec)
+    spans = alignment.error_spans(part) if part else ()
+    marked = [*zip(("hypothesis", second), alignment.texts, spans, strict=False)]
     rows, columns = ([(_visible_token(t), label(t)) for t in ts] for ts in (alignment.hypothesis, alignment.reference))
     for side in alignment.sides:
         plan, bars = alignment.plans[side], _marginals(alignment, side)
         longest = [float(max(abs(values).max() for values in own.values())) or 1.0 for own in bars]
         cells = zip(rows, plan.tolist(), alignment.similarities.tolist(), strict=True)
-        values: dict[str, Any] = {"heading": heading(alignment, side), "columns": columns}
+        values: dict[str, Any] = {"heading": HEADINGS[side].format(second=second), "columns": columns}
         values["rows"] = [(*token, *own) for token, *own in cells]
-        values |= {
-            "second": second_text(alignment),
-            "row_bars": bars[0],
-            "row_most": longest[0],
-            "column_bars": bars[1],
-            "column_most": longest[1],
-        }
+        values |= {"row_bars": bars[0], "row_most": longest[0], "column_bars": bars[1], "column_most": longest[1]}
         sides.append(values | {"most": float(np.abs(plan).max()) or 1.0, "negative": bool((plan < 0).any())})
-    return sides
+    return {"sides": sides, "second": second, "marked": marked, "level": 2, "least": 0.0}
 
 
 def _plot(alignment: Alignment, suffix: str) -> bytes:
@@ -211,7 +201,7 @@ def _draw_side(panel: SubFigure, alignment: Alignment, side: str, labels: Sequen
     """Draw one side: heading, heat map with its tokens, marginal bars along both axes, colour bar."""
     plan = alignment.plans[side]
     (rows, columns), most, negative = plan.shape, float(np.abs(plan).max()) or 1.0, bool((plan < 0).any())
-    panel.suptitle(heading(alignment, side).replace(", ", ",\n"), fontsize=9)
+    panel.suptitle(HEADINGS[side].format(second=second_text(alignment)).replace(", ", ",\n"), fontsize=9)
     ratios = {"width_ratios": (columns * cell, BAR), "height_ratios": (rows * cell, BAR)}
     (heat, right), (below, corner) = panel.subplots(2, 2, gridspec_kw=ratios)
     corner.set_axis_off()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from twmd_registry.engine.error_spans import ErrorSpan, ErrorSpans, find_span_settings, place_words
+from twmd_registry.engine.error_spans import ErrorSpan, find_span_settings, place_words
 from twmd_registry.engine.result import Alignment, ScoreSet
 from twmd_registry.progress import Progress
 
@@ -65,10 +65,3 @@ def compare_spans(scores: Sequence[Sequence[ScoreSet]], progress: Progress | Non
             cells.append(f"{sum(segment[kind] for segment in other)}\n{gone} gone, {new} new")
         rows.append((kind, cells))
     return {"rows": rows, "by": f"{scores[0][first].signature} spans:{part.hash}"}
-
-
-def mark_texts(alignment: Alignment) -> list[tuple[str, str, ErrorSpans]]:
-    """Return the name of both texts, the text and its spans; nothing where no thresholds were fitted for the metric."""
-    part = find_span_settings(alignment.signature.spec)
-    names = ("hypothesis", "reference")
-    return list(zip(names, alignment.texts, alignment.error_spans(part), strict=True)) if part else []
