@@ -92,7 +92,7 @@ def outputs() -> Iterator[str]:
         yield from shape(json.loads(scores), "json")
         yield f"tsv: {table.splitlines()[0]}"
         yield from (
-            f"report: {title}" for title in re.findall("<h[1-3][^>]*>(.*?)</h", report.read_text(encoding="utf-8"))
+            f"report: {title}" for title in re.findall("<h[12][^>]*>(.*?)</h", report.read_text(encoding="utf-8"))
         )
 
 

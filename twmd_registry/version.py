@@ -1,3 +1,3 @@
 """The version of this package: part of every signature."""
 
-__version__ = "0.3.0"
+__version__ = "1.0.0"

@@ -119,7 +119,7 @@ class TestTampering:
             (edit_signature("nrefs:var", "nrefs:1"), "applied: nrefs is var, signed as 1"),
             (edit_signature("nrefs:var", "nrefs:1"), "says nrefs=1, the record's keys say nrefs=var"),
             (edit_signature("|nrefs:var", ""), "says nrefs=nothing, the record's keys say nrefs=var"),
-            (edit_signature(":0.3.0", ":0.0.9"), "says version=0.0.9, the record's keys say version=0.3.0"),
+            (edit_signature(":1.0.0", ":0.0.9"), "says version=0.0.9, the record's keys say version=1.0.0"),
             (edit_signature(":var", ":var|bs:1000|seed:7"), "says bs=1000, the record's keys say bs=nothing"),
             (edit_signature("@0336012e2308", ""), "says fingerprint=nothing, the record's keys say fingerprint=0336"),
         ],
@@ -137,13 +137,13 @@ class TestTampering:
 
     def test_older_version_reports_what_has_changed_since(self, record: Record, older_version: str) -> None:
         def change(result: SystemScore) -> dict[str, Any]:
-            signature = result.signature.replace("0.3.0", older_version)
+            signature = result.signature.replace("1.0.0", older_version)
             return {"signature": signature, "keys": result.keys | {"version": older_version}}
 
         found = twmd_registry.verify_record(edit(record, change), [TEXTS])
         assert found.agrees
         assert any(
-            difference.startswith(f"versions: {older_version}; 0.3.0: Empty texts") for difference in found.differences
+            difference.startswith(f"versions: {older_version}; 1.0.0: Empty texts") for difference in found.differences
         )
 
     def test_forged_entry_beside_a_true_one_is_named(self, record: Record) -> None:

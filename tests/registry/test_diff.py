@@ -91,7 +91,7 @@ def test_every_key_that_differs_is_named_and_forbids_comparing(metric: MetricNam
             "nothing that moves these scores of twmd changed between them",
             True,
         ),
-        (STSSCORE, Signature(STSSCORE.spec, version="0.0.9"), "0.3.0: Empty texts score 0.", False),
+        (STSSCORE, Signature(STSSCORE.spec, version="0.0.9"), "1.0.0: Empty texts score 0.", False),
         (
             Signature(TWMD.spec, bs="1000"),
             TWMD,
@@ -130,7 +130,7 @@ def test_diff_command_prints_differences_and_returns_a_status(
     assert main(["diff", str(TWMD), "twmd|nothing"]) == 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)
-        assert main(["diff", str(STSSCORE), str(STSSCORE).replace("0.3.0", older_version)]) == 1
+        assert main(["diff", str(STSSCORE), str(STSSCORE).replace("1.0.0", older_version)]) == 1
     assert "Empty texts score 0." in capsys.readouterr().out
 
 

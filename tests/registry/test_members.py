@@ -36,7 +36,7 @@ def test_name_is_split_from_its_members_in_parentheses() -> None:
     with pytest.raises(SpecError, match=r"'ensemble\(sbert' opens a parenthesis and does not end with '\)'"):
         twmd_registry.scorer("ensemble(sbert")
     with pytest.raises(SignatureError, match="column 1: .* opens a parenthesis"):
-        parse_signature("ensemble(sbert|version:0.3.0")
+        parse_signature("ensemble(sbert|version:1.0.0")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_coarsest_format_and_every_content_are_known() -> None:
         ("stsscore;", "tsscore;", "member 1 of the ensemble"),
         ("model=sentence-transformers/all-MiniLM-L6-v2@0336012e2308", "model=?", "model of member 1 is a blank"),
         ("|version", "|members:sbert|version", "members are given after the metric already"),
-        (WHOLE, "ensemble|version:0.3.0", "column 9: an ensemble, and nothing else, has its members in parentheses"),
+        (WHOLE, "ensemble|version:1.0.0", "column 9: an ensemble, and nothing else, has its members in parentheses"),
     ],
 )
 def test_broken_ensemble_is_refused_at_its_column(before: str, after: str, words: str) -> None:
@@ -148,7 +148,7 @@ def test_broken_ensemble_is_refused_at_its_column(before: str, after: str, words
 
 def test_members_as_a_field_are_read() -> None:
     members = WHOLE.partition("(")[2].partition(")")[0]
-    assert parse_signature(f"ensemble|members:{members}|version:0.3.0") == parse_signature(WHOLE)
+    assert parse_signature(f"ensemble|members:{members}|version:1.0.0") == parse_signature(WHOLE)
 
 
 def test_weights_have_one_form() -> None:

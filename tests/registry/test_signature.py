@@ -244,12 +244,12 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
         ("g:none", "g:none|centering_size:3", "centering_size", "centering_size has no meaning with centering=none"),
         ("special:all", "special:partners", "special", "special=partners is bert_score's way"),
         ("cut%3A512", "cut%ff", "truncation", "is not percent-encoded UTF-8"),
-        ("version:0.3.0", "version:9.9.9", "version", "version '9.9.9' is not known here"),
-        ("version:0.3.0", "version:new", "version", "version 'new' is not known here"),
+        ("version:1.0.0", "version:9.9.9", "version", "version '9.9.9' is not known here"),
+        ("version:1.0.0", "version:new", "version", "version 'new' is not known here"),
         ("|version", "|nrefs:00|version", "nrefs", "nrefs is a number from 0 or 'var', not '00'"),
         ("|version", "|bs:many|version", "bs", "bs is a number from 1, not 'many'"),
-        ("|version:0.3.0", "", "END", "version is missing here"),
-        ("|dtype:float32|version:0.3.0", "", "END", "dtype is missing here"),
+        ("|version:1.0.0", "", "END", "version is missing here"),
+        ("|dtype:float32|version:1.0.0", "", "END", "dtype is missing here"),
     ],
 )
 def test_broken_signature_is_refused_at_its_column(before: str, after: str, at: str, words: str) -> None:
@@ -269,7 +269,7 @@ def test_part_that_the_signature_does_not_name_is_refused(signature: str, part: 
 
 
 def test_text_that_is_too_short_or_too_long_is_refused_at_once() -> None:
-    for text in ("", "twmd", "|", "twmd|", "twmd|version:0.3.0"):
+    for text in ("", "twmd", "|", "twmd|", "twmd|version:1.0.0"):
         with pytest.raises(SignatureError, match=r"^column \d+: "):
             parse_signature(text)
     with pytest.raises(SignatureError, match="a signature is shorter than this text of 10000000 characters"):
@@ -357,14 +357,14 @@ def test_versions_are_this_packages_and_the_changelogs() -> None:
 
 
 def test_changes_between_versions_concern_the_metrics_of_a_specification(older_version: str) -> None:
-    for metric, expected in (("stsscore", ["0.3.0: Empty texts score 0."]), ("twmd", [])):
+    for metric, expected in (("stsscore", ["1.0.0: Empty texts score 0."]), ("twmd", [])):
         assert (
             changes_between(make_spec(metric), older_version, __version__)
             == changes_between(make_spec(metric), __version__, older_version)
             == expected
         )
     assert changes_between(make_spec("ensemble", members="stsscore,sbert"), older_version, __version__) == [
-        "0.3.0: Empty texts score 0."
+        "1.0.0: Empty texts score 0."
     ]
     assert changes_between(make_spec("stsscore"), __version__, __version__) == []
 

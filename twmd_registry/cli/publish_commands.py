@@ -39,7 +39,7 @@ MARKS = {True: "-", False: "=", None: "?"}
     "verify",
     example="twmd verify scores.json\n"
     "twmd verify scores.json --refs ref.txt --hyps system_a.txt system_b.txt\n"
-    "twmd verify 'twmd|output:f1|...|version:0.3.0' 0.8614 ref.txt -i system_a.txt",
+    "twmd verify 'twmd|output:f1|...|version:1.0.0' 0.8614 ref.txt -i system_a.txt",
 )
 @declare.argument("what", metavar="RECORD|SIGNATURE")
 @declare.argument("value", required=False, metavar="[VALUE]")

@@ -1,6 +1,6 @@
 """Signatures: the line that is published with a score, and from which the scorer can be built again.
 
-``twmd|output:f1|model:sentence-transformers/all-MiniLM-L6-v2@0336012e2308|layer:4|...|nrefs:1|version:0.3.0``
+``twmd|output:f1|model:sentence-transformers/all-MiniLM-L6-v2@0336012e2308|layer:4|...|nrefs:1|version:1.0.0``
 
 The metric first, then every key the metric uses in the order of `twmd_registry.registry.keys.KEYS`, then the number of
 references and the version. The short form has short key names. ``|``, ``:`` and ``%`` inside a value (and ``@`` inside
@@ -34,7 +34,7 @@ from twmd_registry.registry.spec import (
 )
 from twmd_registry.version import __version__
 
-VERSIONS: tuple[str, ...] = ("0.3.0",)
+VERSIONS: tuple[str, ...] = ("1.0.0",)
 """Oldest first; a test holds the last one equal to this package's, and all of them to CHANGELOG.md."""
 CHANGES: tuple[tuple[str, Collection[MetricName], str], ...] = ()
 """Changes after which the same signature gives another score, oldest first: the first version with the change, the
