@@ -12,12 +12,11 @@ import asyncio
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
 
@@ -84,33 +83,39 @@ def score_lines(name: str) -> np.ndarray:
 
 
 def score_on_ray(seconds: float) -> np.ndarray:
-    """Score all on Ray while a worker is killed every so many seconds; return the scores in the order of rows."""
+    """Score all on Ray while a worker is killed every so many seconds; return the scores in the order of rows.
+
+    A run that ends, as three workers died over a part, is resumed.
+    """
     import pyarrow.parquet
 
-    options = ["--engine", "ray", "-i", "all.jsonl", "--output", "out", "--num-workers", "2", "--quiet"]
-    killed, most = 0, 0.0
-    with subprocess.Popen(command(*options)) as run, watch("driver of --engine ray", run.pid):
-        due = time.monotonic() + seconds
-        while run.poll() is None:
-            time.sleep(INTERVAL_S)
-            workers = [one for one in psutil.Process(run.pid).children(recursive=True) if is_worker(one)]
-            most = max([most, *(one.memory_info().rss / 1e6 for one in workers)])
-            if workers and time.monotonic() > due:
-                random.choice(workers).send_signal(signal.SIGKILL)
-                killed, due = killed + 1, time.monotonic() + seconds
-        assert run.returncode == 0
+    options = ["--engine", "ray", "-i", "all.jsonl", "--output", "out", "--num-workers", "2", "--quiet", "--resume"]
+    runs, killed, most = 0, 0, 0.0
+    while not Path("out/record.json").is_file():
+        runs += 1
+        with subprocess.Popen(command(*options)) as run, watch("driver of --engine ray", run.pid):
+            due = time.monotonic() + seconds
+            while run.poll() is None:
+                time.sleep(INTERVAL_S)
+                workers = find_workers(run.pid)
+                most = max([most, *workers.values()])
+                if workers and time.monotonic() > due:
+                    random.choice(list(workers)).kill()
+                    killed, due = killed + 1, time.monotonic() + seconds
     table = pyarrow.parquet.read_table("out", columns=["row", "twmd"])
     assert table["row"].to_pylist() == list(range(table.num_rows))
-    print(f"workers: 2, killed: {killed}; most MB of one: {most:.0f}; record: {Path('out/record.json').is_file()}")
+    print(f"runs: {runs}; workers: 2, killed: {killed}, most MB of one: {most:.0f}")
     return np.asarray(table["twmd"])
 
 
-def is_worker(process: psutil.Process) -> bool:
-    """Return whether a process is one of Ray's that scores."""
-    try:
-        return "PartitionScorer" in " ".join(process.cmdline())
-    except psutil.Error:
-        return False
+def find_workers(driver: int) -> dict[psutil.Process, float]:
+    """Return Ray's processes that score, with their resident memory in MB."""
+    found = {}
+    for process in psutil.Process(driver).children(recursive=True):
+        with suppress(psutil.Error):  # it has ended
+            if "PartitionScorer" in " ".join(process.cmdline()):
+                found[process] = process.memory_info().rss / 1e6
+    return found
 
 
 def score_by_service(lines: list[str], requests: int) -> np.ndarray:

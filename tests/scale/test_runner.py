@@ -351,6 +351,25 @@ def test_damaged_part_is_scored_again(bert: str, data: Path, tmp_path: Path) -> 
     assert_like_one_machine(out, own, SEGMENTS)
 
 
+@pytest.mark.parametrize("parts", [2, 6])
+def test_damaged_totals_are_computed_again(bert: str, data: Path, tmp_path: Path, parts: int) -> None:
+    own, out = scorers(bert, "corpus"), tmp_path / "out"
+    with pytest.raises(StopError):
+        score(own, data, out, Interrupted(parts))
+    os.truncate(out / "totals.safetensors", 100)
+    score(own, data, out, resume=True)
+    assert_like_one_machine(out, own, SEGMENTS)
+
+
+@pytest.mark.filterwarnings("ignore:rows that could not be scored")
+def test_part_without_its_rejects_is_scored_again(bert: str, broken: Path, tmp_path: Path) -> None:
+    own, out = scorers(bert, "none"), tmp_path / "out"
+    with pytest.raises(StopError):
+        score(own, broken, out, Interrupted(3))
+    (out / "part-00001.rejects.jsonl").unlink()
+    assert score(own, broken, out, resume=True).rejected == len(BAD_ROWS) == len(read_rows(out / "rejects.jsonl"))
+
+
 def test_output_folder_of_a_run_that_finished_no_part_is_used_again(bert: str, data: Path, tmp_path: Path) -> None:
     own, out = scorers(bert, "none"), tmp_path / "out"
 

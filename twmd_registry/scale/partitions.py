@@ -236,12 +236,16 @@ def write_totals(totals: CorpusTotals, parts: int = 1) -> bytes:
 
 
 def read_totals(content: bytes) -> tuple[CorpusTotals, int]:
-    """Read what `write_totals` returned."""
+    """Read what `write_totals` returned; damaged content holds the sums of no part."""
+    from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    tensors = load(content)
-    parts = int(tensors.pop("parts")[0])
-    return [tensors[str(i)] for i in range(len(tensors))], parts
+    try:
+        tensors = load(content)
+        parts = int(tensors.pop("parts")[0])
+        return [tensors[str(i)] for i in range(len(tensors))], parts
+    except (SafetensorError, KeyError):
+        return [], 0
 
 
 def _collect(into: CorpusTotals) -> AllReduce:
@@ -307,7 +311,7 @@ def _parquet(places: Sequence[Place], scores: dict[str, list[float]], summary: d
 
 
 def _read_summary(folder: OutputFolder, part: int, plan: str) -> dict[str, Any] | None:
-    """Return the summary of a finished part; None if it is missing, damaged, or scored by another plan."""
+    """Return the summary of a finished part; None if it, or its rejects, are missing, damaged, or of another plan."""
     import pyarrow.parquet
 
     name = f"{part_name(part)}.parquet"
@@ -316,7 +320,8 @@ def _read_summary(folder: OutputFolder, part: int, plan: str) -> dict[str, Any] 
     try:
         metadata = pyarrow.parquet.read_table(io.BytesIO(folder.read(name))).schema.metadata or {}
         summary: dict[str, Any] = json.loads(metadata[_SUMMARY])
-        return summary if summary["plan"] == plan else None
+        whole = not summary["rejected"] or folder.has(rejects_name(part))
+        return summary if summary["plan"] == plan and whole else None
     except (FileError, OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -257,7 +257,7 @@ def _tidy(folder: OutputFolder, names: set[str]) -> None:
 
 def _compute_totals(scorer: PartitionScorer, folder: OutputFolder, each: RunParts) -> CorpusTotals:
     """Compute the totals, added in the order of parts (rounding depends on it) and written after every part."""
-    totals, done = partitions.read_totals(folder.read(TOTALS)) if folder.has(TOTALS) else (list[Any](), 0)
+    totals, done = partitions.read_totals(folder.read(TOTALS) if folder.has(TOTALS) else b"")
     missing = range(done, len(scorer.plan.parts))
     early: dict[int, CorpusTotals] = {}
     for part in range(done):
