@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
@@ -84,6 +85,22 @@ class Scorers(RuleBasedStateMachine):
             assert scores.scores == pytest.approx(expected, abs=1e-6)
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(self.check, (first, second), (pairs, pairs[::-1])))
+
+    @rule(
+        given=opened,
+        pairs=st.lists(st.sampled_from(PAIRS), min_size=1, max_size=12),
+        seconds=st.sampled_from([0.001, 0.005, 0.02, 60]),
+    )
+    def fork(self, given: Scorer, pairs: list[tuple[str, str]], seconds: float) -> None:
+        """Score by a forked process, which may be killed, perhaps while it writes the disk cache."""
+
+        def work() -> bool:
+            signal.setitimer(signal.ITIMER_REAL, seconds)  # its end kills the process
+            self.check(given, pairs)
+            return True
+
+        assert in_a_fork(work) or seconds < 60
+        self.check(given, pairs)
 
     @rule(given=opened, end=st.sampled_from([Scorer.park, Scorer.close]))
     def leave(self, given: Scorer, end: Callable[[Scorer], None]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -559,3 +560,16 @@ def test_lines_with_a_text_are_dropped_from_stderr(capfd: pytest.CaptureFixture[
         raise KeyError
     os.write(2, b"three\n")
     assert capfd.readouterr().err == "one\ntwo\nthree\n"
+
+
+def test_ray_that_does_not_start_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**_: Any) -> NoReturn:
+        raise Exception("The node timed out.\nSee the log.")  # noqa: TRY002 (as Ray does)
+
+    idle = SimpleNamespace(is_initialized=lambda: False, init=init)
+    monkeypatch.setattr(partitions, "import_ray", lambda: idle)
+    with (
+        pytest.raises(TwmdError, match=r"^Ray does not start \(The node timed out\): is this machine too busy\?"),
+        partitions.on_ray(),
+    ):
+        pass

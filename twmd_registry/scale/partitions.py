@@ -456,7 +456,12 @@ def on_ray() -> Iterator[None]:
                 os.environ[_LOG_LEVEL_VARIABLE] = "fatal"
                 quiet.callback(os.environ.pop, _LOG_LEVEL_VARIABLE)
             quiet.enter_context(drop_stderr_lines(b"Set ray log level"))  # printed where the log level is set
-            ray.init(include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+            try:
+                ray.init(include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+            except Exception as error:
+                reason = str(error).partition("\n")[0].removesuffix(".")
+                hint = "is this machine too busy? Try again, or start it by 'ray start --head'"
+                raise TwmdError(f"Ray does not start ({reason}): {hint}.") from error
     context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
     before = context.enable_progress_bars, logger.level
     context.enable_progress_bars = False
