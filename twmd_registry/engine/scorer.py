@@ -376,36 +376,35 @@ def score_segments(
     """Score checked texts as `score_all` does; `score_group` scores the pairs by the backends that share a model, in
     place of `Backend.score_group`, and `rows` are the numbers of the segments in warnings (from 0 if not given).
     """
-    members = [member for given in scorers for member in given.members]
-    texts_of = dict[str | None, Pairs]()  # None for the references
+    members = list(dict.fromkeys(member for given in scorers for member in given.members))
+    # By what predictions are compared with: None for references, or "source".
+    compared: dict[str | None, list[Scorer]] = {}
     for member in members:
-        if (against := member.requested.against) not in texts_of:
-            texts_of[against] = make_pairs(segments, member.requested)
+        compared.setdefault(member.requested.against, []).append(member)
+    texts_of = {against: make_pairs(segments, own[0].requested) for against, own in compared.items()}
     digest = digest_of_texts(segments, sources="source" in texts_of)
     rows = rows or range(len(segments.predictions))
     results: dict[Scorer, ScoreSet] = {}
     with collect_warnings() as held:  # several models, or chunks of the texts, may repeat a warning
-        counted = {}
-        for compared, own in texts_of.items():
-            backends = [member.backend for member in members if member.requested.against == compared]
-            counted[compared] = check_texts(backends, own, segments.sources, rows)
-        groups: dict[Hashable, list[Scorer]] = {}
-        for member in dict.fromkeys(members):
+        counted = {
+            against: check_texts([member.backend for member in compared[against]], pairs, segments.sources, rows)
+            for against, pairs in texts_of.items()
+        }
+        groups: dict[tuple[Hashable, str | None], list[Scorer]] = {}  # what shares a model, and its pairs
+        for member in members:
             groups.setdefault((member.backend.share_key, member.requested.against), []).append(member)
-        models: dict[str | None, list[tuple[TextFlags, bool]]] = {}
+        flags_of: dict[str | None, list[tuple[TextFlags, bool]]] = {against: [] for against in texts_of}
         stage = split_progress(progress, len(rows), len(groups)) if progress else lambda _work: nullcontext()
-        for group in groups.values():
-            backend, backends = group[0].backend, [member.backend for member in group]
-            against = backend.requested.against
-            pairs = texts_of[against]
+        for (_, against), group in groups.items():
+            backend, pairs = group[0].backend, texts_of[against]
             if against == "source" or len(pairs.texts) >= RELIABLE_SAMPLE:
                 warn_about_split_words(backend.spec.model, backend.model, pairs)
-            of_group, flags = (score_group or backend.score_group)(backends, pairs, stage)
-            models.setdefault(against, []).append((flags, backend.model.static))
+            of_group, flags = (score_group or backend.score_group)([member.backend for member in group], pairs, stage)
+            flags_of[against].append((flags, backend.model.static))
             for member, scores in zip(group, of_group, strict=True):
                 results[member] = _score_set(member, pairs, scores, flags, counted=counted[against], digest=digest)
-        for compared, flagged in models.items():
-            warn_about_texts(texts_of[compared], flagged, rows)
+        for against, flagged in flags_of.items():
+            warn_about_texts(texts_of[against], flagged, rows)
         sets = [results.get(given) or given.combine([results[member] for member in given.members]) for given in scorers]
         for given, score_set in zip(scorers, sets, strict=True):
             if given.nrefs not in {None, score_set.signature.nrefs}:
