@@ -96,9 +96,9 @@ def test_study_measures_the_same_as_its_parts(result: StudyResult) -> None:
 
 
 def test_result_prints_its_tables_and_signatures(result: StudyResult) -> None:
-    assert str(result).startswith("pearson, made.csv, averaging group, level segment")
-    assert result.study.name in str(result)
-    for form, sign in (("latex_booktabs", "% "), ("tsv", "# ")):
+    assert result.as_text("txt").startswith("pearson, made.csv, averaging group, level segment")
+    assert result.study.name in result.as_text("txt")
+    for form, sign in (("tex", "% "), ("tsv", "# ")):
         assert f"\n{sign}sbert: {result.scored[0].signature}" in result.as_text(form)
 
 
@@ -169,7 +169,7 @@ def test_study_of_data_without_labels_is_refused_before_encoding(
         run_study(replace(PLAIN, **changes), RATED, RunOptions())
 
 
-@pytest.mark.parametrize("form", ["simple", "tsv"])
+@pytest.mark.parametrize("form", ["txt", "tsv"])
 def test_control_characters_of_a_name_are_escaped(form: str) -> None:
     name, safe = "cs\x1b[2J\n\ten", r"cs\x1b[2J\n\ten"
     shown, expected = (

@@ -15,12 +15,12 @@ import rich_click as click
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import columns_of, options_of, parse_assignments, read_texts
-from twmd_registry.cli.output import STYLES, SUFFIXES, as_json, format_table, write_forms
+from twmd_registry.cli.output import SUFFIXES, as_json, format_table, write_forms
 from twmd_registry.cli.terminal import GOOD, HEADER, best, complain, matches, printed, progress_bar, say
 from twmd_registry.errors import FileError, InputError, MissingExtraError, SpecError, warn
 from twmd_registry.judgments.official import read_divisions, read_official
 from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
-from twmd_registry.metaeval.side_by_side import FORMATS, MISSING, TextTable, as_text
+from twmd_registry.metaeval.side_by_side import MISSING, TextTable, as_text
 from twmd_registry.papers.experiment import Experiment, read_experiment
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS, Value, key
@@ -114,13 +114,13 @@ def correlate_command(arguments: Arguments) -> int:
     if arguments.task:
         run = partial(run_task, arguments.task)
     first = "loading the model" if any(metric.spec for metric in arguments.asked) else ""
-    with progress_bar(total=len(rated.ratings), first=first) as progress:
+    with progress_bar(first=first) as progress:
         result = run(study, rated, options, progress)
     averages = {str(statistic): True for statistic in study.statistics} | {"accuracy": True}
     # p below 0.05 stands between two columns or ends a line
     rules = best(averages), matches(r"(?<=  )0\.0[0-4]\d\d(?=  | ?$)", GOOD)
     form = arguments.format
-    shown = as_json(result.as_dict()) if form == "json" else result.as_text(STYLES[form])
+    shown = as_json(result.as_dict()) if form == "json" else result.as_text(SUFFIXES[form])
     with printed(shown, *(rules if form == "text" else ())):
         if arguments.output:
             _write_study(result, rated, arguments.output)
@@ -134,7 +134,7 @@ def _write_study(result: StudyResult | TaskResult, rated: RatedSegments, folder:
     from twmd_registry.report.figures import as_csv
 
     for title, table in result.tables.items():
-        write_forms(folder, title, {suffix: as_text(table, style) for suffix, style in FORMATS.items()})
+        write_forms(folder, title, partial(as_text, table))
     write_file(folder / "study.json", f"{as_json(result.as_dict())}\n".encode())
     blank = [""] * len(rated.group)
     ratings = rated.group, rated.item or blank, rated.system or blank, rated.ratings.tolist()
@@ -169,8 +169,7 @@ def report_agreement(arguments: Arguments) -> int:
     metrics = tuple(metric.spec or metric.name for metric in arguments.asked)
     measured = []
     first = "loading the model" if any(metric.spec for metric in arguments.asked) else ""
-    total = sum(len(rated.ratings) for rated in data.values())
-    with progress_bar(total=total, first=first) as progress:
+    with progress_bar(first=first) as progress:
         for text, rated in data.items():
             statistics: tuple[Statistic, ...] = (
                 ("pearson", "kendall", "acc_eq") if rated.item else ("pearson", "kendall")
@@ -179,7 +178,7 @@ def report_agreement(arguments: Arguments) -> int:
                 statistics = ("accuracy",)
             study = Study(title_of(text), content_of(rated), metrics, statistics, seed=arguments.seed)
             measured.append((run_study(study, rated, options, progress), rated))
-    with printed("\n\n".join(result.as_text(STYLES["text"]) for result, _ in measured)):
+    with printed("\n\n".join(result.as_text("txt") for result, _ in measured)):
         write_file(arguments.output, agreement_page(measured).encode())
     print(f"wrote {arguments.output}")
     return 0
@@ -258,7 +257,7 @@ def _report_diagnosis(
         shown = [verdict | {"holds": WORDS[verdict["holds"]]} for verdict in verdicts]
         lines = [tuple(str(verdict[head] or MISSING) for head in heads) for verdict in shown]
         tables.append(TextTable("properties", tuple(heads), lines))
-    text = as_json(content) if form == "json" else "\n\n".join(as_text(table, STYLES[form]) for table in tables)
+    text = as_json(content) if form == "json" else "\n\n".join(as_text(table, SUFFIXES[form]) for table in tables)
     with printed(text):
         if arguments.output:
             _write_diagnosis(replace(diagnosis, model=model), arguments.output, stem)
@@ -475,7 +474,7 @@ def study_command(arguments: Arguments) -> int:
     sizes = "".join(f"{name}\t{len(own.ratings)}\n" for name, own in rated.items())
     rows: dict[str, str] = {}
     for name, table in tables.items():
-        write_forms(folder, name, {suffix: table.text(suffix) for suffix in FORMATS})
+        write_forms(folder, name, table.text)
         for setting, signature in zip(table.settings, table.signatures, strict=True):
             rows.setdefault(signature, setting.row)
     signatures = "".join(f"{row}\t{signature}\n" for signature, row in rows.items())
@@ -520,7 +519,7 @@ def reproduce_command(arguments: Arguments) -> int:
     with progress_bar() as progress:
         (table,) = reproduce([experiment], arguments.data_dir, progress=progress, **encoder)
     if folder:
-        write_forms(folder, experiment.name, {suffix: table.text(suffix) for suffix in FORMATS})
+        write_forms(folder, experiment.name, table.text)
         signed = zip(table.settings, table.signatures, strict=True)
         signatures = "".join(f"{setting.label}\t{signature}\n" for setting, signature in signed)
         write_file(folder / f"{experiment.name}-signatures.tsv", signatures.encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,6 @@ from twmd_registry.registry.paths import write_file
 
 SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "tsv": "tsv"}
 """From a word of ``--format`` to the suffix of such a file; json has no tables."""
-STYLES = {word: FORMATS[suffix] for word, suffix in SUFFIXES.items()}
-"""From a word of ``--format`` to how a table is written."""
 
 
 def as_json(value: object, indent: int | None = 1) -> str:
@@ -38,10 +36,10 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]], form:
     """Write a table in one of the formats; as JSON, a list of rows by column."""
     if form == "json":
         return as_json([dict(zip(headers, row, strict=True)) for row in rows])
-    return write_table(headers, rows, STYLES[form])
+    return write_table(headers, rows, SUFFIXES[form])
 
 
-def write_forms(folder: Path, name: str, texts: Mapping[str, str]) -> None:
-    """Write a table in every format, by the suffixes of the files."""
-    for suffix, text in texts.items():
-        write_file(folder / f"{name}.{suffix}", f"{text}\n".encode())
+def write_forms(folder: Path, name: str, as_text: Callable[[str], str]) -> None:
+    """Write a table to a file of every form, whose text `as_text` returns."""
+    for form in FORMATS:
+        write_file(folder / f"{name}.{form}", f"{as_text(form)}\n".encode())

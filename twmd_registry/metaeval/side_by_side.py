@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from twmd_registry.errors import InputError, MissingExtraError, visible
 from twmd_registry.judgments.official import OfficialScores
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.progress import Progress, split_progress
+from twmd_registry.progress import Progress, expect, split_progress
 from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.members import write_members
 from twmd_registry.registry.options import RunOptions
@@ -24,7 +24,7 @@ shared task has published."""
 MISSING = "-"
 """The cell of a data set that is not available, or of an undefined number."""
 FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv"}
-"""How tables are written, by suffix."""
+"""The forms of tables, by the suffix of such a file, and what `tabulate` calls each."""
 WIDTH, LEAST_WIDTH = 100, 8
 """Characters of a plain table at most, and of a column that is wrapped at least."""
 _LATEX = str.maketrans({"μ": r"$\mu$", "±": r"$\pm$", "|": r"\textbar{}"})
@@ -50,16 +50,16 @@ class TextTable(NamedTuple):
 def write_table(header: Sequence[object], rows: Iterable[Sequence[object]], form: str, **settings: Any) -> str:
     """Write a table in a form of `FORMATS`, a plain one at most `WIDTH` wide if wrapping columns can do that."""
     cells = [[visible(str(cell)) for cell in row] for row in (header, *rows)]
-    if form == FORMATS["tsv"]:
+    if form == "tsv":
         return "\n".join("\t".join(row) for row in cells)
     from tabulate import tabulate
 
-    if form == FORMATS["txt"]:
+    if form == "txt":
         settings = {"maxcolwidths": _fit(cells)} | settings
-    if form == FORMATS["md"]:
+    if form == "md":
         cells = [[cell.replace("|", r"\|") for cell in row] for row in cells]
-    table = tabulate(cells[1:], headers=cells[0], tablefmt=form, disable_numparse=True, **settings)
-    return table.translate(_LATEX) if form == FORMATS["tex"] else table
+    table = tabulate(cells[1:], headers=cells[0], tablefmt=FORMATS[form], disable_numparse=True, **settings)
+    return table.translate(_LATEX) if form == "tex" else table
 
 
 def _fit(cells: Sequence[Sequence[str]]) -> list[int | None] | None:
@@ -76,14 +76,14 @@ def _fit(cells: Sequence[Sequence[str]]) -> list[int | None] | None:
 def as_text(table: TextTable, form: str) -> str:
     """Write a table in a form of `FORMATS` below its name; ``tsv`` leaves the name out."""
     body = write_table(table.header, table.rows, form)
-    if form == FORMATS["tsv"]:
+    if form == "tsv":
         return body
-    return f"% {table.name}\n{body}" if form == FORMATS["tex"] else f"{table.name}\n\n{body}"
+    return f"% {table.name}\n{body}" if form == "tex" else f"{table.name}\n\n{body}"
 
 
 def as_report(tables: Iterable[TextTable], notes: Iterable[str], form: str) -> str:
     """Write tables in a form of `FORMATS`, and lines below them, as comments where the form has them."""
-    sign = {FORMATS["tex"]: "% ", FORMATS["tsv"]: "# "}.get(form, "")
+    sign = {"tex": "% ", "tsv": "# "}.get(form, "")
     below = "\n".join(f"{sign}{visible(line)}" for line in notes)
     return "\n\n".join([*(as_text(table, form) for table in tables), below])
 
@@ -157,6 +157,7 @@ def score_side_by_side(
     """
     specs = [metric for metric in metrics if isinstance(metric, MetricSpec)]
     segments = len(rated.predictions)
+    expect(progress, segments)
     stage = split_progress(progress, segments, bool(specs) + sum(isinstance(metric, str) for metric in metrics))
     scored, overlaps = dict[Compared, tuple[Compared, LabelledScores]](), tuple[str, ...]()
     if specs:  # SacreBLEU's metrics alone need no torch

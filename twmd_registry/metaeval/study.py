@@ -22,7 +22,6 @@ from twmd_registry.metaeval.agreement import (
 )
 from twmd_registry.metaeval.correlation import THRESHOLD
 from twmd_registry.metaeval.side_by_side import (
-    FORMATS,
     MISSING,
     Compared,
     LabelledScores,
@@ -178,10 +177,6 @@ class StudyResult:
                     parts = f"{len(own.groups)} of {len(own.groups) + len(own.undefined)}"
                     lines.append(f"{metric.label}, {statistic}: the mean is over {parts}, without {names}")
         return as_report(self.tables.values(), [*lines, *self.overlaps], form)
-
-    def __str__(self) -> str:
-        """Return it as text."""
-        return self.as_text(FORMATS["txt"])
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the segments' scores, ready for JSON."""

@@ -15,7 +15,7 @@ import numpy as np
 from twmd_registry.errors import InputError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.correlation import LEAST_ROWS, correlate
-from twmd_registry.metaeval.side_by_side import FORMATS, MISSING, TextTable, as_text
+from twmd_registry.metaeval.side_by_side import MISSING, TextTable, as_text
 from twmd_registry.papers.experiment import UNNAMED, Experiment, ExperimentRow, Setting
 from twmd_registry.registry.spec import MetricSpec
 
@@ -100,15 +100,15 @@ class Reproduction:
         """Lay out our rows, each followed by the paper's and the difference; of what is varied, a column per value."""
         return self._by_axis() if self.experiment.vary else self._beside()
 
-    def text(self, suffix: str) -> str:
+    def text(self, form: str) -> str:
         """Write the table in a form of `FORMATS`; ``tsv`` has a line per number, ours in full."""
-        if suffix == "tsv" and not self.experiment.vary:
+        if form == "tsv" and not self.experiment.vary:
             lines = [
                 tuple("" if own != own else str(own) for own in line.values())  # noqa: PLR0124 (NaN)
                 for line in self._lines()
             ]
-            return as_text(TextTable(self.title, tuple(next(self._lines())), lines), FORMATS[suffix])
-        return as_text(self.table(), FORMATS[suffix])
+            return as_text(TextTable(self.title, tuple(next(self._lines())), lines), form)
+        return as_text(self.table(), form)
 
     def as_dict(self) -> dict[str, Any]:
         """Return our numbers in full, NaN where undefined: a row per number, with the paper's and the signatures."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from twmd_registry.engine.result import COUNTS
 from twmd_registry.errors import visible
-from twmd_registry.metaeval.side_by_side import FORMATS, WIDTH, write_table
+from twmd_registry.metaeval.side_by_side import WIDTH, write_table
 from twmd_registry.record.content import MetricColumn, SystemComparison, SystemScore
 from twmd_registry.registry.names import OUTPUTS
 from twmd_registry.report.template import escape_latex
@@ -29,31 +29,31 @@ def text_table(comparison: SystemComparison, digits: int | None) -> str:
     tables = [_one_system(comparison, digits)] if len(comparison.systems) == 1 else []
     rest = comparison.columns if not tables else ()
     while rest:
-        several = [_side_by_side(comparison, rest[: k + 1], digits, FORMATS["txt"]) for k in range(len(rest))]
+        several = [_side_by_side(comparison, rest[: k + 1], digits, "txt") for k in range(len(rest))]
         fitting = [table for table in several if max(map(len, table.splitlines())) <= WIDTH] or several[:1]
         tables, rest = [*tables, fitting[-1]], rest[len(fitting) :]
     test = textwrap.fill(describe_test(comparison), WIDTH, break_long_words=False, break_on_hyphens=False)
     meaning = "\n".join(describe_differences(comparison))
     signatures = "\n".join(["signatures:", *(f"  {line}" for line in signature_lines(comparison))])
-    tables += _documents(comparison, digits, FORMATS["txt"])
+    tables += _documents(comparison, digits, "txt")
     return "\n\n".join(filter(None, [*tables, test, meaning, signatures]))
 
 
 def latex_table(comparison: SystemComparison, digits: int | None) -> str:
     """Write a booktabs table, the meaning of a test's marks and of differences as text, and signatures as comments."""
-    table = _side_by_side(comparison, comparison.columns, digits, FORMATS["tex"])
+    table = _side_by_side(comparison, comparison.columns, digits, "tex")
     lines = filter(None, [describe_test(comparison), *describe_differences(comparison)])
     signatures = "\n".join(f"% {line}" for line in signature_lines(comparison))
-    tables = [table, *_documents(comparison, digits, FORMATS["tex"])]
+    tables = [table, *_documents(comparison, digits, "tex")]
     return "\n\n".join([*tables, *map(escape_latex, lines)]) + f"\n{signatures}"
 
 
 def markdown_table(comparison: SystemComparison, digits: int | None) -> str:
     """Write a table of GitHub's Markdown, the meaning of a test's marks, and the signatures as a list of code."""
-    table = _side_by_side(comparison, comparison.columns, digits, FORMATS["md"])
+    table = _side_by_side(comparison, comparison.columns, digits, "md")
     signatures = "\n".join(f"- `{line}`" for line in signature_lines(comparison))
     meaning = "\n".join(f"- {line}" for line in describe_differences(comparison))
-    tables = [table, *_documents(comparison, digits, FORMATS["md"])]
+    tables = [table, *_documents(comparison, digits, "md")]
     return "\n\n".join(filter(None, [*tables, describe_test(comparison), meaning, signatures]))
 
 
@@ -64,20 +64,20 @@ def _one_system(comparison: SystemComparison, digits: int | None) -> str:
         sides = [number(column, cell.sides[output], digits) if output in cell.sides else "-" for output in OUTPUTS]
         rows.append([column.name, comparison.systems[0], _score(column, cell, digits), *sides])
     headers, align = ["metric", "system", "score", *OUTPUTS], ("left", "left", *("right",) * 4)
-    return write_table(headers, rows, FORMATS["txt"], colalign=align)
+    return write_table(headers, rows, "txt", colalign=align)
 
 
-def _side_by_side(comparison: SystemComparison, columns: Sequence[MetricColumn], digits: int | None, style: str) -> str:
+def _side_by_side(comparison: SystemComparison, columns: Sequence[MetricColumn], digits: int | None, form: str) -> str:
     names = list(comparison.systems)
     if len(names) > 1:
         names[0] = f"Baseline: {names[0]}"
     rows = [[name, *(_score(column, column.cells[i], digits) for column in columns)] for i, name in enumerate(names)]
     heads = [column.name + " (μ ± 95% CI)" * (column.cells[0].ci is not None) for column in columns]
     align = ("left", *("right",) * len(columns))
-    return write_table(["system", *heads], rows, style, colalign=align, maxcolwidths=None)
+    return write_table(["system", *heads], rows, form, colalign=align, maxcolwidths=None)
 
 
-def _documents(comparison: SystemComparison, digits: int | None, style: str) -> list[str]:
+def _documents(comparison: SystemComparison, digits: int | None, form: str) -> list[str]:
     """Write the table of documents, with a row per document and system; no table without documents."""
     rows = []
     for document in dict.fromkeys(comparison.documents):
@@ -87,7 +87,7 @@ def _documents(comparison: SystemComparison, digits: int | None, style: str) -> 
             rows.append([document, system, segments, *(_score(*place, digits) for place in cells)])
     heads = ["document", "system", "segments", *(f"{column.name} (μ ± 95% CI)" for column in comparison.columns)]
     align = ("left", "left", *("right",) * (len(heads) - 2))
-    return [write_table(heads, rows, style, colalign=align)] if rows else []
+    return [write_table(heads, rows, form, colalign=align)] if rows else []
 
 
 def _document_cell(cell: SystemScore, document: str) -> SystemScore:
