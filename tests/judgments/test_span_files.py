@@ -54,7 +54,7 @@ def test_mqm_rows_of_a_segment_are_joined_and_compared_with_the_human_translatio
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("system\tdoc\n", "line 1: no column"),
+        ("system\tdoc\n", "line 1: no column 'doc_id'; did you mean 'doc'"),
         (table(rating("a", "the <v>cat sat")), "line 2: <v> and </v> mark"),
         (table(("a", "doc")), "line 2: expected 9 columns, not 2"),
         (table(rating("a", "text")), "no segment has a human translation"),

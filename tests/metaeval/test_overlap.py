@@ -15,14 +15,14 @@ import twmd_registry
 from tests.conftest import Run, shared
 from tests.train.rated_words import write_words
 from twmd_registry.cli import main
-from twmd_registry.errors import ModelError
+from twmd_registry.errors import ModelError, TwmdWarning
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.overlap import (
     TRAINING_DATA,
-    describe_overlap,
     hash_references,
     read_hashes,
     training_hashes,
+    warn_about_overlap,
     write_hashes,
 )
 from twmd_registry.models.files import packaged_adapters
@@ -113,11 +113,11 @@ def test_training_hashes_of_another_model_name_the_values_of_the_paper(tiny_enco
 
 def test_overlap_describes_the_share_of_known_rows() -> None:
     with twmd_registry.scorer("twmd") as scorer:
-        assert describe_overlap("twmd", scorer, ["A heron.", "Rain."], "mine") is None
+        assert warn_about_overlap(["twmd"], [scorer], ["A heron.", "Rain."], "mine") == ()
         read = read_rated(f"wmt:{shared('data/wmt/wmt15.jsonl')}").references[:3]
         mixed = [["Nobody ever wrote this sentence.", read[0].upper()], ["Nor this one."], [read[1]], [read[2]]]
-        text = describe_overlap("twmd", scorer, mixed, "mine.csv")
-    assert text is not None
+        with pytest.warns(TwmdWarning, match="twmd was trained or tuned"):
+            (text,) = warn_about_overlap(["twmd"], [scorer], mixed, "mine.csv")
     assert text.startswith(
         "twmd was trained or tuned (layer, special, centering, temperature of twmd) on references of 3 of 4 "
         "rows of mine.csv (75.0%;"

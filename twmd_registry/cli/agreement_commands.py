@@ -412,9 +412,10 @@ def _table(rows: Sequence[dict[str, str]], form: str) -> str:
 
 def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dict[str, RatedSegments]) -> None:
     """Write every trial, a surface per metric, the preset, and hashes of the data that it was chosen on."""
-    from twmd_registry.metaeval.overlap import hash_references, write_hashes
+    from twmd_registry.metaeval.overlap import write_hashes
     from twmd_registry.metaeval.tune import write_preset
     from twmd_registry.report.figures import SUFFIXES, surface
+    from twmd_registry.train.data import TrainingData, hashes_of
 
     for metric, own in by_metric.items():
         write_file(folder / f"{metric}.tsv", f"{_table(_rows(own, 6), 'tsv')}\n".encode())
@@ -422,10 +423,7 @@ def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dic
             points = [(str(spec.centering), int(str(spec.layer)), spec.temperature, pearson) for spec, pearson in own]
             for suffix in SUFFIXES:
                 write_file(folder / f"{metric}{suffix}", surface(points, f"{metric}: best mean Pearson", suffix))
-    hashes = {
-        f"{title_of(source)}@{content_of(rated)} ({len(rated.ratings)} segments)": hash_references(rated.references)
-        for source, rated in data.items()
-    }
+    hashes = hashes_of(TrainingData(title_of(source), rated) for source, rated in data.items())
     write_hashes(hashes, (folder / PRESET_FILE).with_suffix(HASHES))
     trials = list(itertools.chain.from_iterable(by_metric.values()))
     write_file(folder / PRESET_FILE, write_preset(name, trials, list(hashes)).encode())

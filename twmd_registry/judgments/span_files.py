@@ -54,7 +54,7 @@ def read_mqm(path: Path) -> list[MarkedSegment]:
     """
     header, *lines = read_csv(path, delimiter="\t", quoting=csv.QUOTE_NONE) or [[]]
     if missing := [name for name in MQM_COLUMNS if name not in header]:
-        raise FileError(f"{path}, line 1: {no_column(missing, header)}.")
+        raise FileError(f"{path}, line 1: {no_column(missing[:1], header)}.")
     found: dict[tuple[str, ...], MarkedSegment] = {}
     for number, line in enumerate(lines, 2):
         row = dict(zip(header, line, strict=False))

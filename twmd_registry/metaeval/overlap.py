@@ -103,35 +103,25 @@ def _tuned_settings(spec: MetricSpec) -> dict[str, Hashes]:
     return {f"{', '.join(kept)} of {spec.metric}": tuned_on}
 
 
-def describe_overlap(label: str, scorer: Scorer, references: References, data: str) -> str | None:
-    """Describe how much of the data, by any of a segment's references, a metric was trained or tuned on; None for
-    nothing.
-    """
-    training = training_hashes(scorer)
-    if not any(training.values()):
-        return None
-    rows, hashes = _hash_all(references)
-    known, parts, names = np.zeros(len(references), dtype=bool), dict[str, None](), dict[str, None]()
-    for part, by_name in training.items():
-        for name, own in by_name.items():
-            shared = np.isin(hashes, own)
-            if shared.any():
-                known[rows[shared]] = True
-                parts[part] = names[name.partition(" (")[0]] = None
-    if not parts:
-        return None
-    return (
-        f"{label} was trained or tuned ({'; '.join(parts)}) on references of {known.sum()} of {len(known)} rows of "
-        f"{data} ({known.mean():.1%}; from {', '.join(names)}): what is measured on them says little about other texts."
-    )
-
-
 def warn_about_overlap(
     labels: Iterable[str], scorers: Iterable[Scorer], references: References, data: str
 ) -> tuple[str, ...]:
-    """Warn about metrics that were trained or tuned on the data they are measured on, and return the sentences."""
-    pairs = zip(labels, scorers, strict=True)
-    texts = tuple(text for label, scorer in pairs if (text := describe_overlap(label, scorer, references, data)))
-    for text in texts:
-        warn(text)
-    return texts
+    """Warn about metrics that were trained or tuned on references of the data that they are measured on, with the share
+    of such segments, and return the sentences.
+    """
+    (rows, hashes), sentences = _hash_all(references), list[str]()
+    for label, scorer in zip(labels, scorers, strict=True):
+        known, parts, names = np.zeros(len(references), dtype=bool), dict[str, None](), dict[str, None]()
+        for part, by_name in training_hashes(scorer).items():
+            for name, own in by_name.items():
+                shared = np.isin(hashes, own)
+                if shared.any():
+                    known[rows[shared]] = True
+                    parts[part] = names[name.partition(" (")[0]] = None
+        if parts:
+            share = f"{known.sum()} of {len(known)} rows of {data} ({known.mean():.1%}; from {', '.join(names)})"
+            trained = f"{label} was trained or tuned ({'; '.join(parts)}) on references of {share}"
+            sentences.append(f"{trained}: what is measured on them says little about other texts.")
+    for sentence in sentences:
+        warn(sentence)
+    return tuple(sentences)
