@@ -221,16 +221,16 @@ class TextFile(NamedTuple):
                 raise FileError(f"{self.name}: the rows of document {document} have different numbers of references.")
         return [["\n".join(texts) for texts in zip(*own, strict=True)] for own in groups.values()]
 
+    def texts(self, rows: Iterable[str]) -> list[str]:
+        """Return the text of every segment from that of every row."""
+        return [texts[0] for texts in self.segments([text] for text in rows)]
+
     def originals(self) -> list[str] | None:
         """Return the texts of the column ``source``, empty where a row has none; None if no row has a text there."""
         texts = [row.values.get("source") for row in self.rows or []]
         if not any(isinstance(text, str) for text in texts):
             return None
-        return _first(self.segments([text] if isinstance(text, str) else [""] for text in texts))
-
-
-def _first(segments: Iterable[list[str]]) -> list[str]:
-    return [texts[0] for texts in segments]
+        return self.texts(text if isinstance(text, str) else "" for text in texts)
 
 
 class ScoringTask(NamedTuple):
@@ -269,8 +269,8 @@ def read_file(path: Path, columns: Columns) -> TextFile:
 def read_system(file: TextFile, columns: Columns) -> tuple[list[str], list[list[str]] | None]:
     """Return the predictions of a system's output and, if it is a table that has them, its references."""
     if file.rows is None:
-        return _first(file.segments([line] for line in file.lines)), None
-    predictions = _first(file.segments([row.text(columns.prediction)] for row in file.rows))
+        return file.texts(file.lines), None
+    predictions = file.texts(row.text(columns.prediction) for row in file.rows)
     names = columns.references or USUAL_REFERENCES
     if not any(name in row.values for row in file.rows for name in names):
         return predictions, None
@@ -300,7 +300,7 @@ def read_texts(paths: Sequence[Path], columns: Columns) -> list[str]:
 
 def read_sources(file: TextFile) -> list[str]:
     """Return the texts of a file of ``--src``: lines, or the column ``source`` of a table."""
-    if not (texts := file.originals() or _first(file.segments([line] for line in file.lines))):
+    if not (texts := file.originals() or file.texts(file.lines)):
         raise FileError(f"{file.name}: there is no text in a column source.")
     return texts
 
