@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -35,12 +36,12 @@ from twmd_registry.engine.pairs import Segments, check_segments, make_pairs, pla
 from twmd_registry.engine.pipeline import PipelineRun
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
-from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, TwmdWarning
+from twmd_registry.errors import FileError, InputError, ModelError, SpecError, TwmdError, TwmdWarning
 from twmd_registry.registry import paths
 from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset, partitions
 from twmd_registry.scale.partitions import MOST_TRIES, PartitionScorer, drop_stderr_lines
 from twmd_registry.scale.plan import LOCK
-from twmd_registry.scale.runner import score_parts
+from twmd_registry.scale.runner import score_files, score_parts
 
 SEGMENTS = draw_segments(23)
 
@@ -547,10 +548,19 @@ def test_workers_are_started_after_all_checks(bert: str, data: Path, tmp_path: P
     refused("is not empty", own, data, done)
     refused("the metrics are not those", scorers(bert, "batch"), data, done, part_rows=5, resume=True)
     refused("the input files are not those", own, data / "a.jsonl", done, part_rows=5, resume=True)
-    refused("the list of scorers is empty", [], data, tmp_path / "out")
-    refused("compared with references only", [scorer("twmd", against="source")], data, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]
     assert score_parts(own, [str(data)], str(done), ScaleOptions(part_rows=5, resume=True), nobody).rows == 23
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"), [((), "the list of scorers is empty"), (["twmd"], "compared with references only")]
+)
+def test_metrics_are_refused_before_ray_is_imported(
+    metrics: Sequence[str], message: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(SpecError, match=message):
+        score_files([scorer(name, against="source") for name in metrics], [str(data)], str(tmp_path / "out"))
 
 
 def test_lines_with_a_text_are_dropped_from_stderr(capfd: pytest.CaptureFixture[str]) -> None:

@@ -176,6 +176,7 @@ def score_files(
     Warns:
         TwmdWarning: Rows were rejected; the warnings of the parts.
     """
+    partitions.check_compared(scorers)
     partitions.import_ray()
 
     @contextlib.contextmanager
@@ -191,7 +192,6 @@ def score_parts(
     scorers: Sequence[Scorer], inputs: Sequence[str], output: str, manner: ScaleOptions, start_workers: StartWorkers
 ) -> ScoredDataset:
     """Score files as `score_files` does, by any workers; they are started after all checks."""
-    partitions.check_compared(scorers)
     started = time.perf_counter()
     specs = [member.requested for scorer in scorers for member in scorer.members]
     part_rows = align_part_rows(manner.part_rows, centering_step(specs))
