@@ -82,6 +82,7 @@ def change_template(folder: Path) -> None:
 
 NOT_FINITE = "gives numbers that are not finite; its weights are damaged"
 NO_TOKENIZER = "has no tokenizer: expected tokenizer.json"
+REMOTE_CODE = "needs remote code for attention (org/kernel), which is never run"
 UNREADABLE = "cannot be loaded: its weights file is damaged or not complete"
 BEYOND = "gives token id {}, but its network has ids 0 to 23"
 DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
@@ -93,6 +94,8 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
             (lambda folder: change(folder, drop_a_layer), "lacks 16 of the weights that its config.json asks for"),
             (lambda folder: (folder / "tokenizer.json").unlink(), NO_TOKENIZER),
             (enlarge_vocabulary, BEYOND.format("99 ('cat')")),
+            (lambda folder: change_json(folder / "config.json", attn_implementation="org/kernel"), REMOTE_CODE),
+            (lambda folder: change_json(folder / "config.json", _attn_implementation="org/kernel"), REMOTE_CODE),
         )
     ),
     ("sbert", cut_weights, UNREADABLE),

@@ -42,16 +42,6 @@ def test_model_that_needs_its_own_code_is_refused(folder: Path, tmp_path: Path) 
     assert not ran.exists()
 
 
-@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation"])
-@pytest.mark.parametrize("metric", ["sbert", "stsscore"])
-def test_model_that_names_attention_code_of_the_hub_is_refused(tmp_path: Path, metric: str, key: str) -> None:
-    folder = tiny.save_regressor(tmp_path / "m") if metric == "stsscore" else tiny.save_encoder("bert", tmp_path / "m")
-    tiny.change_json(folder / "config.json", **{key: "some-org/kernel"})
-    keys: dict[str, Any] = {"scale": 5} if metric == "stsscore" else {"layer": 1, "centering": "none"}
-    with pytest.raises(ModelError, match=r"needs remote code for attention \(some-org/kernel\), which is never run"):
-        twmd_registry.scorer(metric, model=str(folder), **keys).score(["a"], ["a"])
-
-
 def test_adapter_that_names_a_module_of_code_is_refused_before_it_is_imported(tmp_path: Path) -> None:
     adapter = tmp_path / "adapter"
     shutil.copytree(find_adapter("wmt-twmd").folder, adapter)
@@ -71,13 +61,6 @@ def test_unknown_model_is_one_clear_error(name: str) -> None:
     for find in find_model, find_adapter:
         with pytest.raises(ModelError, match="is neither a folder|could not be fetched"):
             find(name)
-
-
-@pytest.mark.parametrize("name", NO_PLACE)
-def test_unknown_fitted_part_is_one_clear_error(name: str) -> None:
-    for keys in ({"centering": f"background:{name}"}, {"stopwords": name}, {"baseline": name}):
-        with pytest.raises(ModelError, match="is neither a file nor a hash"):
-            twmd_registry.scorer("twmd", **keys).score(["a"], ["a"])
 
 
 def test_signature_that_names_no_possible_adapter_is_one_clear_error() -> None:

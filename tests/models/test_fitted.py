@@ -85,7 +85,7 @@ def test_part_at_home_is_found_by_its_hash_and_the_signature_gives_the_scores_ba
 
 
 @pytest.mark.parametrize("key", KINDS)
-@pytest.mark.parametrize("wanted", ["0123456789ab", "no/such/file", "nonsense"])
+@pytest.mark.parametrize("wanted", ["0123456789ab", "no/such/file", "nonsense", "~nobody-of-this-name/x", "a" * 300])
 def test_part_that_is_not_here_is_refused(key: str, wanted: str, model: str) -> None:
     kind, form, _ = KINDS[key]
     with pytest.raises(ModelError, match=rf"{kind.what} .*{wanted}.* is n"):
