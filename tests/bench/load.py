@@ -27,7 +27,7 @@ from tests.bench.serve import use
 from tests.serve.serving import serving_process
 from tests.tiny import WORDS, save_encoder
 
-CLIENTS, PAIRS_OF_REQUEST, SAMPLE, INTERVAL_S = 8, 4, 1000, 2.0
+CLIENTS, PAIRS_OF_REQUEST, SAMPLE, INTERVAL_S, MOST_RUNS = 8, 4, 1000, 2.0, 20
 TOLERANCE = 1e-6
 METRIC = ["-m", "twmd", "--set", "model=tiny", "layer=2", "centering=none"]
 
@@ -93,6 +93,7 @@ def score_on_ray(seconds: float) -> np.ndarray:
     runs, killed, most = 0, 0, 0.0
     while not Path("out/record.json").is_file():
         runs += 1
+        assert runs <= MOST_RUNS
         with subprocess.Popen(command(*options)) as run, watch("driver of --engine ray", run.pid):
             due = time.monotonic() + seconds
             while run.poll() is None:
@@ -171,7 +172,8 @@ def main() -> None:
     os.chdir(given.folder)
     save_encoder("bert", Path("tiny"))
     lines = list(map(json.dumps, make_pairs(given.pairs)))
-    Path("all.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if not Path("all.jsonl").exists():  # a file that was written again would be another to --resume
+        Path("all.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"pairs: {len(lines):,}, different: {len(set(lines)):,}", flush=True)
     scores = score_alone(lines) if "score" in given.stages else np.load("scores.npy")
     if "ray" in given.stages:
