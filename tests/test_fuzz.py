@@ -11,7 +11,9 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TypeVar
 
 import numpy as np
@@ -21,9 +23,10 @@ from hypothesis import strategies as st
 
 import twmd_registry
 from tests.tiny import WORDS
-from twmd_registry.errors import TwmdError
+from twmd_registry.errors import ModelError, TwmdError
 from twmd_registry.judgments.reader import detect_form, form_of, read_content, read_rows
 from twmd_registry.models.files import find_model
+from twmd_registry.models.q4 import multilingual_folder
 from twmd_registry.models.vectors import WordTable, load_static, read_table
 from twmd_registry.record.content import Record, make_record
 from twmd_registry.record.file import parse_record, record_text
@@ -39,6 +42,7 @@ TABLE = (
 PRESET = (
     b'[mine.shared]\nmodel = "embedded"\nlayer = 3\n[mine.metrics.twmd]\ntemperature = 0.1\nprovenance = "a test"\n'
 )
+DATA_FILE = b"E5S1" + struct.pack("<I7ifi", 1, 384, 12, 12, 1536, 250037, 512, 2, 1e-12, 32) + bytes(64)
 VECTORS = b"3 2\nthe 0.5 1\ncat -1 2e-3\nsat 3 4\n"
 
 
@@ -170,6 +174,19 @@ def test_any_safetensors_file_is_a_model_or_an_error(saved_vectors: Path, data: 
         )
     finally:
         path.write_bytes(whole)
+
+
+@OFTEN
+@given(spoilt(DATA_FILE) | st.binary(max_size=200))
+def test_any_data_file_but_the_known_one_is_refused_before_it_is_read(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "e5-small-q4.bin"
+    path.write_bytes(content)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TWMD_HOME", str(tmp_path / "home"))
+        patched.setattr(metadata, "distribution", lambda _: SimpleNamespace(locate_file=lambda _: path))
+        with pytest.raises(ModelError, match="is not the known data file"):
+            multilingual_folder()
+    assert not (tmp_path / "home").exists()
 
 
 @OFTEN

@@ -1,0 +1,177 @@
+"""Files that somebody made to harm: headers of safetensors that lie, and names that lead out of a folder."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peft import LoraConfig
+from safetensors.torch import load_file
+
+import twmd_registry
+from tests import tiny
+from twmd_registry.encode.disk import DAMAGED, _read, cache_folder
+from twmd_registry.encode.mean_vectors import read_background
+from twmd_registry.errors import ModelError, SignatureError, SpecError, TwmdError
+from twmd_registry.metaeval.overlap import read_hashes
+from twmd_registry.models.files import find_adapter, find_model, merge
+from twmd_registry.models.load import load_encoder
+from twmd_registry.models.regressor import load_line
+from twmd_registry.models.vectors import load_static
+from twmd_registry.registry.own_presets import add_preset
+from twmd_registry.scale.partitions import read_totals
+
+
+def packed(header: Any, content: bytes = bytes(64)) -> bytes:
+    """Return a file of safetensors with a header."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + content
+
+
+def tensor(start: int, end: int, *shape: int) -> dict[str, Any]:
+    return {"dtype": "F32", "shape": shape, "data_offsets": [start, end]}
+
+
+NAME = "embedding.weight"
+DUPLICATE = json.dumps({NAME: tensor(0, 32, 4, 2)})[:-1] + "," + json.dumps({NAME: tensor(32, 64, 4, 2)})[1:]
+HEADERS = {
+    "no header": b"",
+    "huge header": struct.pack("<Q", 1 << 63) + b"{}",
+    "header of 100 MB": packed(b"{" + b" " * 100_000_001 + b"}"),
+    "header of 90 MB": packed(json.dumps({NAME: tensor(0, 32, 4, 2)}).encode() + b" " * 90_000_000, bytes(31)),
+    "deep header": packed(b'{"a":' + b"[" * 1_000_000),
+    "overlap": packed({NAME: tensor(0, 64, 8, 2), "weight": tensor(32, 64, 4, 2)}),
+    "hole": packed({NAME: tensor(32, 64, 4, 2)}),
+    "beyond the end": packed({NAME: tensor(0, 128, 16, 2)}),
+    "backwards": packed({NAME: tensor(64, 0, 8, 2)}),
+    "negative shape": packed({NAME: tensor(0, 64, -8, -2)}),
+    "huge shape": packed({NAME: tensor(0, 64, 1 << 62, 1 << 62)}),
+    "duplicate name": packed(DUPLICATE.encode()),
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of sound models and an adapter, of which a test replaces the weights."""
+    folder = tmp_path_factory.mktemp("models")
+    table = folder / "vectors.txt"
+    table.write_text("".join(f"{word} {i} 1\n" for i, word in enumerate(tiny.WORDS)), encoding="utf-8")
+    twmd_registry.save_vectors(table, folder / "static")
+    tiny.save_encoder("bert", folder / "bert")
+    tiny.save_encoder("bert", folder / "base")
+    LoraConfig(target_modules=["query"]).save_pretrained(str(folder / "adapter"))
+    return folder
+
+
+def merge_adapter(path: Path) -> Any:
+    files = find_model(str(path.parents[1] / "base"))
+    return merge(load_encoder(files, "float32"), find_adapter(str(path.parent)), files)
+
+
+READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "static": ("static/model.safetensors", lambda path: load_static(find_model(str(path.parent)), "float32")),
+    "encoder": ("bert/model.safetensors", lambda path: load_encoder(find_model(str(path.parent)), "float32")),
+    "adapter": ("adapter/adapter_model.safetensors", merge_adapter),
+    "head": ("head.safetensors", lambda path: load_line(path, "")),
+    "mean vectors": ("mean-x.safetensors", read_background),
+    "training data": ("preset.safetensors", read_hashes),
+    "disk cache": ("shard.safetensors", lambda path: _read(path, {NAME})),
+}
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize("reader", READERS)
+def test_header_that_lies_is_an_error(folders: Path, reader: str, header: str) -> None:
+    name, read = READERS[reader]
+    (folders / name).write_bytes(HEADERS[header])
+    with pytest.raises(DAMAGED if reader == "disk cache" else TwmdError):
+        read(folders / name)
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_sums_with_a_header_that_lies_are_computed_again(header: str) -> None:
+    assert read_totals(HEADERS[header]) == ([], 0)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Return a model's folder, beside a file that it must not reach."""
+    (tmp_path / "outside.json").write_text("{}", encoding="utf-8")
+    tiny.save_encoder("bert", tmp_path / "other")
+    return tiny.save_encoder("bert", tmp_path / "model")
+
+
+def test_index_of_shards_leads_to_no_file_outside(model: Path) -> None:
+    (model / "model.safetensors").unlink()
+    names = dict.fromkeys(load_file(model.parent / "other" / "model.safetensors"), "../other/model.safetensors")
+    index = {"metadata": {}, "weight_map": names}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    with pytest.raises(ModelError):
+        twmd_registry.scorer("sbert", model=str(model), layer=1, centering="none").score(["a"], ["a"])
+
+
+def test_list_of_modules_leads_to_no_folder_outside(model: Path) -> None:
+    (model / "config.json").unlink()
+    for path in ("../other", str(model.parent / "other"), "..", "a/../../other"):
+        (model / "modules.json").write_text(json.dumps([{"path": path}]), encoding="utf-8")
+        with pytest.raises(ModelError, match="no config.json"):
+            find_model(str(model))
+
+
+def test_adapter_opens_nothing_at_the_path_of_its_base_model(model: Path, tmp_path: Path) -> None:
+    adapter = tmp_path / "adapter"
+    LoraConfig(target_modules=["query"], base_model_name_or_path="../other").save_pretrained(str(adapter))
+    (adapter / "adapter_model.safetensors").write_bytes(packed({}, b""))
+    shutil.rmtree(model.parent / "other")
+    with pytest.raises(ModelError, match="does not fit this model: Found missing adapter keys"):
+        merge(load_encoder(find_model(str(model)), "float32"), find_adapter(str(adapter)), find_model(str(model)))
+
+
+@pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "..", "a/b", ".hidden"])
+def test_preset_is_written_to_no_other_folder(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+    path = tmp_path / "preset.toml"
+    table = f'["{name}".shared]\nmodel = "embedded"\nlayer = 3\n["{name}".metrics.twmd]\nprovenance = "a test"\n'
+    path.write_text(table, encoding="utf-8")
+    for given in (None, name):
+        with pytest.raises(SpecError, match="a preset's name holds letters, digits"):
+            add_preset(path, given)
+    assert [own.name for own in tmp_path.iterdir()] == ["preset.toml"]
+
+
+@pytest.mark.parametrize("key", ["stopwords", "baseline"])
+def test_signature_reads_no_file(key: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("word\n", encoding="utf-8")
+    before = str(twmd_registry.scorer("twmd", stopwords=str(tmp_path / "secret")).score(["a"], ["a"]).signature)
+    at = before.index("|stopwords:")
+    signature = f"{before[:at]}|{key}:{tmp_path}/secret{before[before.index('|', at + 1) :]}"
+    with pytest.raises((SignatureError, SpecError)):
+        twmd_registry.scorer(signature)
+
+
+def test_link_in_the_disk_cache_is_removed_and_what_it_leads_to_is_kept(tmp_path: Path) -> None:
+    model = tiny.save_encoder("bert", tmp_path / "m")
+    given = twmd_registry.scorer("sbert", model=str(model), layer=1, centering="none", disk_cache="1MB")
+    given.score(["a cat"], ["the cat"])
+    (shard,) = cache_folder().glob("*/*.safetensors")
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"mine")
+    shard.unlink()
+    shard.symlink_to(outside)
+    with pytest.warns(twmd_registry.errors.TwmdWarning, match="damaged"):
+        given.score(["a cat"], ["the cat"])
+    assert outside.read_bytes() == b"mine"
+    assert not shard.is_symlink()
+    shutil.rmtree(cache_folder())
+
+
+def test_package_opens_no_archive_whose_names_could_lead_elsewhere() -> None:
+    for path in Path(twmd_registry.__file__).parent.rglob("*.py"):
+        words = set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+        assert not words & {"tarfile", "zipfile", "unpack_archive", "extractall"}, path
