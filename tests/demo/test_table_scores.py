@@ -24,6 +24,8 @@ CSV = (
     'prediction,reference,reference_2\nIt rains.,It is raining.,\n"A cat, a dog",Two pets.,"A dog, a cat"\n'
     "So be it,Never,Ever\n"
 )
+HEADER = b"prediction,reference\n"
+MISSPELT = ", row 1 (the header): no column 'reference'; did you mean 'refrence'? Choices: prediction, refrence."
 PREDICTIONS = ["It rains.", "A cat, a dog", "So be it"]
 REFERENCES = [["It is raining."], ["Two pets.", "A dog, a cat"], ["Never", "Ever"]]
 
@@ -78,35 +80,21 @@ def test_table_of_sources_needs_no_references(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "words"),
+    ("content", "words"),
     [
-        (
-            "a.csv",
-            b"prediction,refrence\na,b\n",
-            "a.csv, row 1 (the header): no column 'reference'; did you mean 'refrence'? Choices: prediction, refrence.",
-        ),
-        ("a.csv", b"prediction,reference\n", "a.csv: there is no row under the header."),
-        ("a.csv", b"", "a.csv is empty."),
-        (
-            "a.csv",
-            gzip.compress(b"prediction,reference\na,b\n", mtime=0),
-            "a.csv is compressed (gzip), which is not read here: unpack it first.",
-        ),
-        (
-            "a.csv",
-            b"prediction,reference\n" + b"a,b\n" * (MOST_ROWS + 1),
-            "a.csv has 2,001 rows: this page scores up to 2,000",
-        ),
-        ("a.csv", b"x" * (LARGEST + 1), "a.csv has more than 2,000,000 bytes: 'twmd score' reads files of any size."),
+        (b"prediction,refrence\na,b\n", MISSPELT),
+        (HEADER, ": there is no row under the header."),
+        (b"", " is empty."),
+        (gzip.compress(HEADER, mtime=0), " is compressed (gzip), which is not read here: unpack it first."),
+        (HEADER + b"a,b\n" * (MOST_ROWS + 1), " has 2,001 rows: this page scores up to 2,000"),
+        (b"x" * (LARGEST + 1), " has more than 2,000,000 bytes: 'twmd score' reads files of any size."),
     ],
 )
-def test_bad_file_is_refused_in_one_line_without_its_folder(
-    name: str, content: bytes, words: str, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_bytes(content)
+def test_bad_file_is_refused_in_one_line_without_its_folder(content: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
     with pytest.raises(FileError) as caught:
-        read_upload(tmp_path / name)
-    assert str(caught.value).startswith(words)
+        read_upload(tmp_path / "a.csv")
+    assert str(caught.value).startswith(f"a.csv{words}")
     assert "\n" not in str(caught.value)
     assert str(tmp_path) not in str(caught.value)
     with pytest.raises(FileError, match=r"^gone.csv: this file was deleted; upload it again\.$"):

@@ -22,6 +22,17 @@ mcp = pytest.importorskip("mcp")
 pytest.importorskip("prometheus_client")
 
 
+TEXTS: dict[str, Any] = {"predictions": ["it rains"], "references": [["it is raining", "rain"]]}
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("score", {"predictions": ["a"] * 4, "references": ["b"] * 4}, "4 pairs"),
+    ("score", {"predictions": ["a"], "references": ["b", "c"]}, "1 predictions but 2 references"),
+    ("score", {"predictions": ["a"]}, "references is missing"),
+    ("score", TEXTS | {"layer": 5}, "layer is unknown; the fields are predictions, references, sources, metric."),
+    ("list_metrics", {"metric": "twmd"}, "metric is unknown; the fields are none."),
+    ("explain", {}, "there is no tool 'explain'; there are score, align, list_metrics."),
+]
+
+
 def test_tools_give_the_scores_of_python() -> None:
     arguments = ["-m", "twmd_registry.cli", "serve", "--mcp", "-m", "twmd", "sbert", "--max-pairs", "3"]
     server = mcp.StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
@@ -31,42 +42,24 @@ def test_tools_give_the_scores_of_python() -> None:
             tools = await client.list_tools()
             assert {tool.name for tool in tools.tools} == {"score", "align", "list_metrics"}
             assert all(tool.description for tool in tools.tools)
-            texts: dict[str, Any] = {"predictions": ["it rains"], "references": [["it is raining", "rain"]]}
-            calls = [
-                ("score", texts),
-                ("score", texts | {"metric": "sbert"}),
+            calls: list[tuple[str, dict[str, Any]]] = [
+                ("score", TEXTS),
+                ("score", TEXTS | {"metric": "sbert"}),
                 ("align", {"prediction": "it rains", "reference": "it is raining"}),
                 ("list_metrics", {}),
-                ("score", {"predictions": ["a"] * 4, "references": ["b"] * 4}),
-                ("score", {"predictions": ["a"], "references": ["b", "c"]}),
-                ("score", {"predictions": ["a"]}),
-                ("score", texts | {"layer": 5}),
-                ("list_metrics", {"metric": "twmd"}),
-                ("explain", {}),
+                *((tool, given) for tool, given, _ in REFUSED),
             ]
             return [await client.call_tool(*call) for call in calls]
 
     scored, other, aligned, listed, *refused = asyncio.run(use())
     for result, metric in ((scored, "twmd"), (other, "sbert")):
-        expected = twmd_registry.score(["it rains"], [["it is raining", "rain"]], metric)
+        expected = twmd_registry.score(TEXTS["predictions"], TEXTS["references"], metric)
         assert result.structured_content["scores"] == pytest.approx(expected.scores, abs=1e-6)
         assert result.structured_content["signature"] == str(expected.signature)
     assert aligned.structured_content["sides"]["precision"][0]["hypothesis"]
     assert [metric["metric"] for metric in listed.structured_content["result"]] == ["twmd", "sbert"]
-    for result, words in zip(
-        refused,
-        (
-            "4 pairs",
-            "1 predictions but 2 references",
-            "references is missing",
-            "layer is unknown; the fields are predictions, references, sources, metric.",
-            "metric is unknown; the fields are none.",
-            "there is no tool 'explain'; there are score, align, list_metrics.",
-        ),
-        strict=True,
-    ):
-        assert result.is_error
-        assert words in result.content[0].text
+    for result, (_, _, words) in zip(refused, REFUSED, strict=True):
+        assert (result.is_error, words in result.content[0].text) == (True, True)
 
 
 SERVE = [sys.executable, "-m", "twmd_registry.cli", "serve", "--mcp", "-m"]
