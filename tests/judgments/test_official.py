@@ -89,6 +89,9 @@ def test_published_scores_of_systems_are_of_pairs_and_domains_and_missing_scores
         f"{names}: no published score of some systems ({systems}); the mean of segments stands for it."
         for names, systems in (("a-1*", "B of zh-en"), ("b*, c*", "A of zh-en, B of zh-en"))
     ]
+    divided = rated._replace(domain=["news"] * len(rated.group))
+    with pytest.warns(TwmdWarning, match=r"some systems \(B of zh-en, B of zh-en news\); the mean"):
+        published_systems([first], divided)
 
 
 @pytest.mark.filterwarnings("ignore:.*left out")

@@ -200,7 +200,9 @@ def test_what_the_data_lack_is_named_and_what_they_have_is_used(tmp_path: Path, 
     written(folder, "news a\nnews a\nchat b\nchat b\n", "documents/en-de.docs")
     written(folder, "news\ts0\t-7\n", "human-scores/en-de.mqm.domain.score")
     data = f"mte:{folder},humans=yes"
-    result = json.loads(run(f"correlate {data} -m chrf bleu --task wmt22 --format json --trials 9")[1])
+    _, shown, complained = run(f"correlate {data} -m chrf bleu --task wmt22 --format json --trials 9")
+    assert "the mean of their segments' ratings stands for it: refB of en-de chat, s0 of en-de chat, s1" in complained
+    result = json.loads(shown)
     by_system_in_a_domain = 2 * 2 * 2  # domains of two segments, with people and without, by Pearson and Kendall
     said = "wmt22: 41 of 201 tasks; 8 are left out, in which a metric has no correlation."
     assert result["notes"][1:] == [said]

@@ -201,7 +201,8 @@ def read_mt_metrics_eval(
         read = [row._replace(group=labels[str(row.item)]) for row in read]
     where = f"{folder.resolve()}, {rating} of {', '.join(each.name for each in pairs)}"
     rated = gather(read, where, "segments without a rating or a reference")
-    ratings = _read_system_ratings(pairs, f"{rating}.{GROUPINGS[group]}.score", rated)
+    places = set(zip(rated.group, rated.system or [], strict=True))
+    ratings = read_system_ratings(pairs, f"{rating}.{GROUPINGS[group]}.score", places)
     return rated._replace(source=_read_sources(pairs, rated), system_ratings=ratings or None)
 
 
@@ -215,10 +216,10 @@ def _name_outliers(folder: Path, pairs: Collection[LanguagePair], without: str |
     return {pair.name: given | set(by_year.get(pair.name, "").split("+")) - {""} for pair in pairs}
 
 
-def _read_system_ratings(
-    pairs: Iterable[LanguagePair], ending: str, rated: RatedSegments
+def read_system_ratings(
+    pairs: Iterable[LanguagePair], ending: str, places: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], float]:
-    """Read the ratings of the systems that have rated segments; warn of systems without output or without ratings."""
+    """Read people's scores of systems, given by group and name; warn of systems without output or without a score."""
     ratings = dict[tuple[str, str], float]()
     for pair in pairs:
         path = pair.folder / "human-scores" / f"{pair.name}.{ending}"
@@ -226,8 +227,7 @@ def _read_system_ratings(
         if unknown := {system for _, system in own} - pair.outputs.keys() - pair.references.keys():
             warn(f"{path}: systems without output, left out: {', '.join(sorted(unknown))}.")
         ratings |= own
-    places = sorted(set(zip(rated.group, rated.system or [], strict=True)))
-    rest = [f"{system} of {group}" for group, system in places if (group, system) not in ratings]
+    rest = [f"{system} of {group}" for group, system in sorted(places) if (group, system) not in ratings]
     if ratings and rest:
         warn(f"no human score of some systems; the mean of their segments' ratings stands for it: {', '.join(rest)}.")
     return {place: ratings[place] for place in places if place in ratings}

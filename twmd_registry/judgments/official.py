@@ -19,6 +19,7 @@ from twmd_registry.judgments.mt_metrics_eval import (
     places_of,
     read_mt_metrics_eval,
     read_scores,
+    read_system_ratings,
 )
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import DIGITS, FORMATS, parse_name
@@ -46,17 +47,20 @@ class OfficialScores(NamedTuple):
 def read_divisions(text: str, rated: RatedSegments) -> RatedSegments:
     """Add to rated data the domains of segments, whether persons wrote them, and ratings of systems by domain."""
     pairs, keys = _parse_layout(text, rated)
-    domains, ratings = dict[str, list[str]](), dict(rated.system_ratings or {})
-    for name, pair in pairs.items():
-        domains[name] = [""] * pair.segments
-        if pair.docs.is_file():
-            domains[name] = [domain for domain, _ in pair.documents]
-            path = pair.folder / "human-scores" / f"{name}.{keys.get('rating', RATING)}.domain.score"
-            ratings |= pair.read_system_scores(path) if path.is_file() else {}
-    places = places_of(rated)
-    people = [system in pairs[name].references for (name, _), system in zip(places, rated.system or [], strict=True)]
-    own = [domains[name][number] for name, number in places]
-    return rated._replace(domain=own, by_person=people, system_ratings=ratings or None)
+    with_docs = {name: pair for name, pair in pairs.items() if pair.docs.is_file()}
+    segments, systems = places_of(rated), rated.system or []
+    people = [system in pairs[name].references for (name, _), system in zip(segments, systems, strict=True)]
+    domains = [with_docs[name].documents[number][0] if name in with_docs else "" for name, number in segments]
+    divided = rated._replace(domain=domains, by_person=people)
+    ending = f"{keys.get('rating', RATING)}.domain.score"
+    ratings = (rated.system_ratings or {}) | read_system_ratings(with_docs.values(), ending, _domain_places(divided))
+    return divided._replace(system_ratings=ratings or None)
+
+
+def _domain_places(rated: RatedSegments) -> set[tuple[str, str]]:
+    """Return every domain, as a group ``PAIR DOMAIN``, and system of it; nothing where domains are not read."""
+    rows = zip(rated.group, rated.domain or [], rated.system or [], strict=False)
+    return {(f"{group} {domain}", system) for group, domain, system in rows if domain}
 
 
 def _parse_layout(text: str, rated: RatedSegments) -> tuple[dict[str, LanguagePair], dict[str, str]]:
@@ -146,7 +150,7 @@ def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[d
         scores = dict[tuple[str, str], float]()
         if isinstance(metric, OfficialScores):
             scores = {(group, system): score for group, system, score in metric.systems}
-            places = set(zip(rated.group, rated.system or [], strict=True))
+            places = _domain_places(rated).union(zip(rated.group, rated.system or [], strict=True))
             derived[tuple(sorted(places - scores.keys()))].append(f"{metric.name}*")
         result.append(scores)
     derived.pop((), None)
