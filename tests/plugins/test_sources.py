@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import evaluate
@@ -10,8 +11,10 @@ import pytest
 
 import twmd_registry
 from twmd_registry.errors import InputError, SpecError
+from twmd_registry.plugins.sacrebleu.metric import TWMD
 from twmd_registry.plugins.transformers.callback import EvaluationRows
 from twmd_registry.plugins.transformers.evaluation import make_panel
+from twmd_registry.plugins.trl import reward_function
 
 PREDICTIONS = ["a dog barked at night", "the train to Berlin left at 9:30"]
 SOURCES = ["the hound was loud last night", "at 9:30 the Berlin train departed"]
@@ -61,6 +64,17 @@ def test_evaluate_says_which_sources_are_wrong_and_scores_again(
     with pytest.raises(InputError, match=message):
         metric.compute(**{"predictions": PREDICTIONS, **texts})
     assert metric.compute(predictions=PREDICTIONS, sources=SOURCES) == wanted["source"]
+
+
+@pytest.mark.parametrize("make", [reward_function, TWMD])
+def test_rewards_and_sacrebleus_metrics_refuse_what_needs_sources(make: Callable[..., object]) -> None:
+    with pytest.raises(SpecError, match="against=source needs sources, and this framework"):
+        make(preset=None, against="source")
+
+
+def test_ranks_compare_with_sources_alone(wanted: dict[str, Any]) -> None:
+    scorers = [twmd_registry.scorer("twmd", against="source")]
+    assert twmd_registry.score_over_ranks(scorers, PREDICTIONS, sources=SOURCES)[0].as_dict() == wanted["source"]
 
 
 def test_evaluations_of_a_trainer_compare_with_sources(wanted: dict[str, Any]) -> None:

@@ -95,6 +95,16 @@ def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[Outcome]:
     return outcomes
 
 
+def check_needs_no_sources(scorer: Scorer) -> None:
+    """Raise SpecError for a metric that compares with sources, where a framework gives none."""
+    against = next((member.requested.against for member in scorer.members if member.requested.against), None)
+    if against:
+        raise SpecError(
+            f"against={scorer.requested.against or against} needs sources, and this framework gives predictions and "
+            "references only: leave it out, or choose another preset."
+        )
+
+
 class Batcher:
     """Scores pairs that a framework or a service gives one by one: while one pass of the model runs, others are
     `waiting`, and the next takes all of them, where passes are `shared`: no score depends on a pair's neighbours, or on
@@ -114,13 +124,10 @@ class Batcher:
         Raises:
             SpecError: There is no pool, and passes cannot be shared.
         """
-        against = next((member.requested.against for member in scorer.members if member.requested.against), None)
+        against = any(member.requested.against for member in scorer.members)
         self.scorer, self.shared = scorer, not (depends_on_neighbours(scorer) or against)
-        if pool is None and against:
-            raise SpecError(
-                f"against={scorer.requested.against or against} needs sources, and this framework gives predictions "
-                "and references only: leave it out, or choose another preset."
-            )
+        if pool is None:
+            check_needs_no_sources(scorer)
         if pool is None and not self.shared:
             raise SpecError(
                 "centering=batch and corpus, and idf=corpus and references, need all texts at once, and this framework "

@@ -120,7 +120,7 @@ def _error_of(failures: Sequence[Failure | None]) -> TwmdError:
 def score_over_ranks(
     scorers: Sequence[Scorer],
     predictions: Iterable[str],
-    references: Iterable[str] | Iterable[Iterable[str]] | None,
+    references: Iterable[str] | Iterable[Iterable[str]] | None = None,
     sources: Iterable[str] | None = None,
     *,
     progress: Progress | None = None,

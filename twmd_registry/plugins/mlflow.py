@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twmd_registry.engine.batching import Batcher
+from twmd_registry.engine.batching import Batcher, check_needs_no_sources
 from twmd_registry.engine.result import Alignment
 from twmd_registry.engine.scorer import scorer as make_metric_scorer
 from twmd_registry.errors import InputError, MissingExtraError
@@ -82,6 +82,7 @@ def classic_metric(metric: str = "twmd", preset: str | None = None, **keys: Any)
         SpecError: As for `twmd_registry.scorer`.
     """
     own = make_metric_scorer(metric, preset, **keys)
+    check_needs_no_sources(own)
     name = str(own.requested.metric)
 
     def evaluate(predictions: Any, targets: Any) -> MetricValue:

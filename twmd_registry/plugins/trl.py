@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from twmd_registry.engine.batching import check_needs_no_sources
 from twmd_registry.engine.input_warnings import repeats_itself
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import Scorer, scorer
@@ -106,7 +107,9 @@ def reward_function(
             come back in every epoch) and ``any_language`` is true (a policy may write in any script).
 
     Raises:
-        SpecError: As for `twmd_registry.scorer`.
+        SpecError: As for `twmd_registry.scorer`, or the metric compares with sources.
     """
     keys = {"keep_references": "256MB", "any_language": True} | keys
-    return Reward(scorer(metric, preset, **keys), reference_column, guard=guard)
+    own = scorer(metric, preset, **keys)
+    check_needs_no_sources(own)
+    return Reward(own, reference_column, guard=guard)

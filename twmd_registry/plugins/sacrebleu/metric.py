@@ -123,9 +123,11 @@ class SacreBLEUMetric(Metric):
         """
         super().__init__()  # type: ignore[no-untyped-call]
         if scorer_used is None:
+            from twmd_registry.engine.batching import check_needs_no_sources
             from twmd_registry.engine.scorer import scorer
 
             scorer_used = scorer(self.METRIC, preset, **keys)
+            check_needs_no_sources(scorer_used)
         self.scorer: Scorer = scorer_used
         self._name = name
         self._known: dict[str, ScoreSet] = {}
