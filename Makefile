@@ -19,6 +19,7 @@
 # make dist    build and check the wheel and the sdist, and list what is installed with the wheel (SBOM, CycloneDX): dist
 # make versions  run the core's tests by other versions of Python (PYTHONS: commands), each in a new environment
 # make promises  write tests/snapshots again: public names, options and output formats
+# make load    a million pairs by the command line, by Ray with workers killed, and 100,000 requests of the service (half an hour): build/load
 # make bench   speed and memory beside other programs, and how they grow (QUICK=1: a short run of at most 3 minutes)
 VENV := .venv
 PYTHON ?= python3
@@ -251,6 +252,9 @@ else
 	for part in tests.bench "tests.bench --shape multilingual --pairs 1000 --only twmd moverscore" \
 	  $(BENCHES:%=tests.bench.%); do $(BIN)/python -m $$part || exit 1; done
 endif
+
+load: $(VENV)/.bench
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.load build/load
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
