@@ -27,7 +27,7 @@ PARTS = (  # the first part of which a frame's file and source line hold both te
     ("products of matrices", "models/inference.py", "_linear_pointwise"),
     ("order of weights for oneDNN", "models/inference.py", "_reorder_linear_weight"),
     ("GELU", "models/", "functional.gelu"),
-    ("attention", "models/packaged.py", "scaled_dot_product_attention"),
+    ("attention", "models/packaged.py", "attend("),
     ("layer norms", "nn/modules/normalization.py", ""),
     ("layer norms", "torch/nn/functional.py", "layer_norm"),
     ("adding of a layer's input", "models/packaged.py", "add_(hidden)"),

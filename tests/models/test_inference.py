@@ -72,6 +72,12 @@ def test_batches_hold_texts_of_like_length_and_the_longest_come_first() -> None:
     assert seen == [[1, 3], [2, 0]]
 
 
+def test_large_numbers_with_an_infinite_sum_are_finite() -> None:
+    model = LoadedModel()
+    model.network, model.device = nn.Identity(), torch.device("cpu")
+    model.run_batches(np.array([1]), None, lambda _: [torch.full((2,), 3e38)])
+
+
 @needs_onednn
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(48,), (0, 48), (1, 48), (7, 1, 48), (3, 50, 48), "view"])

@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from twmd_registry.errors import ModelError
 from twmd_registry.models.files import ModelFiles, check_base, packaged_adapters, read_adapter_config
-from twmd_registry.models.inference import OneDnnLinear
+from twmd_registry.models.inference import OneDnnLinear, suits
 from twmd_registry.models.q4 import model_folders
 from twmd_registry.registry.names import (
     EMBEDDED_FINGERPRINT,
@@ -36,6 +36,8 @@ from twmd_registry.registry.names import (
 KNOWN = {(EMBEDDED_MODEL, EMBEDDED_FINGERPRINT), (MULTILINGUAL_MODEL, MULTILINGUAL_FINGERPRINT)}
 """Name and content of the models that are read here."""
 WORDS = "embeddings.word_embeddings.weight"
+SHORT = 64
+"""Up to so many tokens, attention in bfloat16 is two products."""
 
 
 class Block(nn.Module):
@@ -59,17 +61,31 @@ class Block(nn.Module):
         self.output: Any = half(inner)
 
     def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the next hidden states; of shape (B, N, D), with a mask of shape (B, 1, 1, N)."""
+        """Return the next hidden states; of shape (B, N, D), with a mask of shape (B, 1, 1, N), -inf for padding."""
         query, key, value = (
             project(hidden).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, N, D / heads)
             for project in self.attention["self"].values()
         )
-        mixed = functional.scaled_dot_product_attention(query, key, value, mask).transpose(1, 2).flatten(2)
+        mixed = attend(query, key, value, mask).transpose(1, 2).flatten(2)
         after = self.attention["output"]
         hidden = after["LayerNorm"](after["dense"](mixed).add_(hidden))
         inner = self.intermediate["dense"](hidden, gelu=True)
         changed: Tensor = self.output["LayerNorm"](self.output["dense"](inner).add_(hidden))
         return changed
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """Return the mean values by attention, each of shape (B, heads, N, D / heads); `mask` is added to scores.
+
+    torch's own operator takes up to twice as long for short texts in bfloat16, and rounds no less.
+    """
+    if query.dtype != torch.bfloat16 or query.shape[2] > SHORT or not suits(query):
+        return functional.scaled_dot_product_attention(query, key, value, mask)
+    query, key = (side.contiguous().to(torch.float32) for side in (query, key))
+    scores = (query @ key.mT).mul_(query.shape[-1] ** -0.5)  # (B, heads, N, N)
+    if mask is not None:
+        scores += mask
+    return scores.softmax(-1).to(value.dtype) @ value
 
 
 class Bert(nn.Module):
@@ -104,7 +120,7 @@ class Bert(nn.Module):
         parts = self.embeddings
         hidden = parts["word_embeddings"](input_ids) + parts["token_type_embeddings"].weight[0]
         hidden = parts["LayerNorm"](hidden + parts["position_embeddings"].weight[: input_ids.shape[1]])
-        mask = None if attention_mask is None else attention_mask.bool()[:, None, None]
+        mask = None if attention_mask is None else attention_mask[:, None, None].to(hidden.dtype).log()  # 0 or -inf
         for layer in self.encoder["layer"]:
             hidden = layer(hidden, mask)
         return SimpleNamespace(last_hidden_state=hidden)  # (B, N, D)
