@@ -186,7 +186,7 @@ def make_pairs(segments: Segments, spec: MetricSpec | None = None) -> Pairs:
         if segments.sources is None:
             raise InputError(
                 f"{spec.metric} compares predictions with their sources (against=source): give sources, one per "
-                "prediction."
+                "prediction (sources=, --src FILE, or a column source)."
             )
         second, seconds = "sources", [[text] for text in segments.sources]
     elif spec and not all(seconds):
