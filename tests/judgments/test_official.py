@@ -78,10 +78,12 @@ def test_scores_are_those_of_the_rated_segments_whatever_their_order(campaign: s
 def test_published_scores_of_systems_are_of_pairs_and_domains_and_missing_scores_are_named(
     campaign: str, tmp_path: Path
 ) -> None:
+    rated = read_rated(campaign)
+    before, same = read_official(campaign, rated)
     written(tmp_path, "A\t0.25\n", "metric-scores/zh-en/a-1-refA.sys.score")
     written(tmp_path, "news\tA\t0.5\n", "metric-scores/zh-en/a-1-refA.domain.score")
-    rated = read_rated(campaign)
     first, second = read_official(campaign, rated)
+    assert (first.content != before.content, second) == (True, same)  # a study's name tells other scores of systems
     with pytest.warns(TwmdWarning) as caught:
         published = published_systems([first, "chrf", second, second._replace(name="c")], rated)
     assert published == [{("zh-en", "A"): 0.25, ("zh-en news", "A"): 0.5}, {}, {}, {}]

@@ -45,7 +45,7 @@ def test_page_has_intervals_pictures_and_what_a_difference_means(data: str, run:
     assert "https:" not in page
 
 
-def test_page_of_a_challenge_set_has_no_accuracy_of_systems(data: list[str], run: Run) -> None:
+def test_page_of_a_challenge_set_has_no_accuracy_of_systems(data: str, run: Run) -> None:
     edits = [("one two three", "one two"), ("four five six", "four four six"), ("seven eight", "seven ate")]
     rows: list[dict[str, object]] = [
         {"pert_name": kind, "id": i, "eng_sent": text, "mt_sent": text, "pert_sent": edited}

@@ -106,7 +106,8 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
         if missing:
             lacking.append(f"{name} ({', '.join(f'{number} of {pair}' for pair, number in missing.items())})")
             continue
-        digest = hashlib.sha256(b"".join(path.read_bytes() for path in by_pair.values())).hexdigest()[:DIGITS]
+        contents = (file.read_bytes() for path in by_pair.values() for file in (path, *_levels_of(path)))
+        digest = hashlib.sha256(b"".join(contents)).hexdigest()[:DIGITS]
         result.append(OfficialScores(name, digest, scores, _systems_of(by_pair, pairs)))
     if lacking:
         remedy = "; pair=PAIR after the folder compares the metrics of one language pair" if len(pairs) > 1 else ""
@@ -134,12 +135,18 @@ def _scores_of(files: dict[str, Path], pairs: dict[str, LanguagePair], rated: Ra
     return tuple(scores)
 
 
+def _levels_of(path: Path) -> list[Path]:
+    """Return the files of scores of systems beside one of scores of segments."""
+    stem = path.name.removesuffix(".seg.score")
+    files = (path.with_name(f"{stem}.{level}.score") for level in GROUPINGS.values())
+    return [file for file in files if file.is_file()]
+
+
 def _systems_of(files: dict[str, Path], pairs: dict[str, LanguagePair]) -> frozenset[tuple[str, str, float]]:
     systems = dict[tuple[str, str], float]()
     for name, path in files.items():
-        for level in GROUPINGS.values():
-            file = path.with_name(f"{path.name.removesuffix('.seg.score')}.{level}.score")
-            systems |= pairs[name].read_system_scores(file) if file.is_file() else {}
+        for file in _levels_of(path):
+            systems |= pairs[name].read_system_scores(file)
     return frozenset((*place, score) for place, score in systems.items())
 
 
