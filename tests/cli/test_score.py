@@ -41,15 +41,15 @@ class TestOutput:
         assert [float(line) for line in out.splitlines()] == pytest.approx(expected, abs=1e-6)
 
     def test_table_of_one_system_holds_every_metric_side_and_signature(self, files: Path, run: Run) -> None:
-        status, out, err = run("score ref.txt -i good.txt -m bleu twmd moverscore")
+        status, out, err = run("score ref.txt -i good.txt -m bleu twmd sbert")
         rows = [line.split() for line in out.splitlines()]
         assert (status, err) == (0, "")
         assert rows[0] == ["metric", "system", "score", "precision", "recall", "f1"]
-        assert [row[:2] for row in rows[2:5]] == [[name, "good.txt"] for name in ("BLEU", "twmd", "moverscore")]
+        assert [row[:2] for row in rows[2:5]] == [[name, "good.txt"] for name in ("BLEU", "twmd", "sbert")]
         assert rows[2][3:] == rows[4][3:] == ["-", "-", "-"]
         bleu, *ours = (line.strip() for line in out.splitlines()[7:])
         assert bleu.startswith("BLEU|")
-        expected = [twmd_registry.scorer(metric).score(GOOD, REFERENCES) for metric in ("twmd", "moverscore")]
+        expected = [twmd_registry.scorer(metric).score(GOOD, REFERENCES) for metric in ("twmd", "sbert")]
         assert ours == [str(scores.signature) for scores in expected]
 
     def test_table_of_several_systems_has_the_baseline_first(self, files: Path, run: Run) -> None:
