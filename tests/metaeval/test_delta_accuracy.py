@@ -132,9 +132,10 @@ def test_score_says_what_a_difference_means_and_the_record_keeps_it(files: None,
 def test_damaged_file_is_named(files: None, run: Run) -> None:
     DELTA_ACCURACY.home.mkdir(parents=True)
     path = DELTA_ACCURACY.home / DELTA_ACCURACY.name("0" * 12)
-    path.write_text('{"metric": "sbert"}', encoding="utf-8")
-    with pytest.raises(ModelError, match="is not as 'twmd fit-accuracy' wrote it: remove it, or fit it again"):
-        read_delta_accuracy(path)
+    for content in (20_000 * "[", '{"metric": "sbert"}'):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(ModelError, match="is not as 'twmd fit-accuracy' wrote it: remove it, or fit it again"):
+            read_delta_accuracy(path)
     status, _, err = run("score ref.txt -i s0.txt s4.txt -m sbert")
     assert (status, "remove it, or fit it again" in err) == (0, True)
     assert twmd_registry.score(["a"], ["a"], "sbert").score > 0.99

@@ -135,7 +135,7 @@ def read_delta_accuracy(path: Path) -> FittedPart[np.ndarray]:
         spreads = np.array([about["spread"], *about["resampled"]], dtype=np.float64)
         is_whole = spreads.shape[1] == 2 and bool((spreads >= 0).all() and (spreads > 0).any(axis=1).all())
         is_whole = is_whole and isinstance(about["metric"], str)
-    except (KeyError, TypeError, ValueError, IndexError):
+    except (KeyError, TypeError, ValueError, IndexError, RecursionError):
         is_whole = False
     if not is_whole or path.name != DELTA_ACCURACY.name(hash_of(content)):
         raise ModelError(f"{path} is not as 'twmd fit-accuracy' wrote it: remove it, or fit it again.")
