@@ -264,8 +264,13 @@ class OneDnnLinear(nn.Linear):
 
     def forward(self, input: Tensor, *, gelu: bool = False) -> Tensor:  # noqa: A002 (torch's own signature)
         """Products of vectors and weights, maybe with GELU after them; shape (..., D) to (..., E)."""
-        product: Tensor
-        if input.dtype != self.weight.dtype or not suits(input):
+        if (
+            torch.is_grad_enabled()
+            or not torch.backends.mkldnn.enabled
+            or input.device.type != "cpu"
+            or input.dtype != self.weight.dtype
+            or not multiplies(input.dtype)
+        ):
             product = super().forward(input)
             return functional.gelu(product) if gelu else product
         keep_exact()
@@ -274,8 +279,8 @@ class OneDnnLinear(nn.Linear):
         weights = self.weight if self.kept is None else self.kept
         # oneDNN's own GELU saves a pass over memory, and in bfloat16 a rounding.
         after = ("gelu", "none") if gelu else ("none", "")
-        product = torch.ops.mkldnn._linear_pointwise(input, weights, self.bias, after[0], [], after[1])  # noqa: SLF001
-        return product
+        found: Tensor = torch.ops.mkldnn._linear_pointwise(input, weights, self.bias, after[0], [], after[1])  # noqa: SLF001
+        return found
 
 
 @contextlib.contextmanager
@@ -303,12 +308,6 @@ def multiplies(dtype: torch.dtype = torch.float32) -> bool:
     return dtype == torch.float32 or (
         dtype == torch.bfloat16 and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001
     )
-
-
-def suits(input: Tensor) -> bool:  # noqa: A002
-    """Return whether oneDNN is to multiply a tensor: outside of training, on a CPU that it is fast on."""
-    used = bool(torch.backends.mkldnn.enabled) and not torch.is_grad_enabled()
-    return used and input.device.type == "cpu" and multiplies(input.dtype)
 
 
 def quicken(network: nn.Module) -> None:

@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from twmd_registry.errors import ModelError
 from twmd_registry.models.files import ModelFiles, check_base, packaged_adapters, read_adapter_config
-from twmd_registry.models.inference import OneDnnLinear, suits
+from twmd_registry.models.inference import OneDnnLinear, multiplies
 from twmd_registry.models.q4 import model_folders
 from twmd_registry.registry.names import (
     EMBEDDED_FINGERPRINT,
@@ -37,7 +37,7 @@ KNOWN = {(EMBEDDED_MODEL, EMBEDDED_FINGERPRINT), (MULTILINGUAL_MODEL, MULTILINGU
 """Name and content of the models that are read here."""
 WORDS = "embeddings.word_embeddings.weight"
 SHORT = 64
-"""Up to so many tokens, attention in bfloat16 is two products."""
+"""Up to so many tokens, attention in bfloat16 is two products on a CPU: torch's own takes up to twice as long."""
 
 
 class Block(nn.Module):
@@ -66,26 +66,17 @@ class Block(nn.Module):
             project(hidden).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, N, D / heads)
             for project in self.attention["self"].values()
         )
-        mixed = attend(query, key, value, mask).transpose(1, 2).flatten(2)
+        if hidden.dtype == torch.bfloat16 and hidden.shape[1] <= SHORT and query.is_cpu and multiplies(hidden.dtype):
+            query, key = (side.contiguous().to(torch.float32) for side in (query, key))
+            scores = (query @ key.mT).mul_(query.shape[-1] ** -0.5)  # (B, heads, N, N)
+            mixed = (scores if mask is None else scores.add_(mask)).softmax(-1).to(value.dtype) @ value
+        else:
+            mixed = functional.scaled_dot_product_attention(query, key, value, mask)
         after = self.attention["output"]
-        hidden = after["LayerNorm"](after["dense"](mixed).add_(hidden))
+        hidden = after["LayerNorm"](after["dense"](mixed.transpose(1, 2).flatten(2)).add_(hidden))
         inner = self.intermediate["dense"](hidden, gelu=True)
         changed: Tensor = self.output["LayerNorm"](self.output["dense"](inner).add_(hidden))
         return changed
-
-
-def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the mean values by attention, each of shape (B, heads, N, D / heads); `mask` is added to scores.
-
-    torch's own operator takes up to twice as long for short texts in bfloat16, and rounds no less.
-    """
-    if query.dtype != torch.bfloat16 or query.shape[2] > SHORT or not suits(query):
-        return functional.scaled_dot_product_attention(query, key, value, mask)
-    query, key = (side.contiguous().to(torch.float32) for side in (query, key))
-    scores = (query @ key.mT).mul_(query.shape[-1] ** -0.5)  # (B, heads, N, N)
-    if mask is not None:
-        scores += mask
-    return scores.softmax(-1).to(value.dtype) @ value
 
 
 class Bert(nn.Module):
