@@ -194,8 +194,7 @@ def test_function_that_was_imported_before_us_finds_the_metrics() -> None:
     assert load_before_us("twmd").name == "twmd"
 
 
-def test_by_path_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_by_path_anywhere(folder: Path) -> None:
     metric = evaluate.load(twmd_registry.path("twmd"))
     assert type(metric).__module__ == "twmd_registry.metrics.twmd.twmd"
     with pytest.raises(SpecError, match="no evaluate module for 'sbert'"):
@@ -208,16 +207,14 @@ def test_in_a_checkout_by_relative_path(monkeypatch: pytest.MonkeyPatch) -> None
     assert result == evaluate.load("twmd").compute(predictions=P, references=R)
 
 
-def test_folder_of_the_same_name_does_not_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "twmd").mkdir()
-    (tmp_path / "twmd" / "twmd.py").write_text("raise RuntimeError('not this one')\n", encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
+def test_folder_of_the_same_name_does_not_win(folder: Path) -> None:
+    (folder / "twmd").mkdir()
+    (folder / "twmd" / "twmd.py").write_text("raise RuntimeError('not this one')\n", encoding="utf-8")
     assert evaluate.load("twmd").name == "twmd"
 
 
-def test_other_names_go_to_evaluate_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    script = tmp_path / "own" / "own.py"
+def test_other_names_go_to_evaluate_itself(folder: Path) -> None:
+    script = folder / "own" / "own.py"
     script.parent.mkdir()
     script.write_text(
         "import datasets\nimport evaluate\n\n\nclass Own(evaluate.Metric):\n    def _info(self):\n"
