@@ -62,7 +62,7 @@ def test_tempering_slab_by_slab_changes_nothing(
 ) -> None:
     p = problem(garbage=1e3)
     whole = both(metric, p, tempering)
-    monkeypatch.setattr(tensors, "CHUNK_CELLS", cells)
+    monkeypatch.setattr(tensors, "SLAB_CELLS", cells)
     torch.testing.assert_close(both(metric, p, tempering), whole, atol=1e-14, rtol=0)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import PaddedTokens, chunks, masked_log_softmax, masked_logsumexp
+from twmd_registry.tensors import PaddedTokens, masked_log_softmax, masked_logsumexp, slabs
 
 
 def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
@@ -26,8 +28,8 @@ def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -
         C, shape (B,).
     """
     present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]  # (B, N, M)
-    gains, temperature = [], spec.temperature or 1.0
-    for slab in chunks(s, dim=1):
+    gains, temperature = [], cast("float", spec.temperature)
+    for slab in slabs(s, dim=1):
         logits, here = s[:, slab] / temperature + ref.log_weights[:, None, :], present[:, slab]
         if spec.objective == "entropic":
             gains.append(temperature * masked_logsumexp(logits, here, dim=2).squeeze(2))  # (B, N of the slab)
@@ -39,5 +41,5 @@ def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -
 def relaxed_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Return the transport plan: every token's mass, distributed over its partners by softmax; shape (B, N, M)."""
     present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]
-    logits = s / (spec.temperature or 1.0) + ref.log_weights[:, None, :]
+    logits = s / cast("float", spec.temperature) + ref.log_weights[:, None, :]
     return hyp.shares[:, :, None] * masked_log_softmax(logits, present).exp()
