@@ -12,8 +12,8 @@ STEP, ENOUGH, MOST_ROUNDS = 1.0, 1e-4, 50
 
 
 def aggregate(layers: Tensor, how: str) -> Tensor:
-    """Make one vector per token of several of length one, by an aggregation as in a specification; (T, L, D) to (T, D),
-    (T, L D) for ``concat``, (T, number of powers times D) for ``pmeans``; of any length.
+    """Make one vector per token of several of norm 1, by an aggregation as in a specification; (T, L, D) to (T, D),
+    (T, L D) for ``concat``, (T, number of powers times D) for ``pmeans``; of any norm.
     """
     kind, _, rest = how.partition(":")
     return AGGREGATIONS[kind](layers, rest)
@@ -81,7 +81,6 @@ KERNELS: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {
 }
 
 AGGREGATIONS: dict[str, Callable[[Tensor, str], Tensor]] = {
-    "single": lambda layers, _: layers[:, 0],
     "mean": lambda layers, _: layers.mean(1),
     "concat": lambda layers, _: layers.flatten(1),
     "pmeans": lambda layers, powers: torch.cat([_power_mean(layers, p) for p in powers.split(",")], dim=1),
