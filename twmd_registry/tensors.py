@@ -54,7 +54,9 @@ class TokenVectors(NamedTuple):
 
     def select(self, keep: Tensor) -> TokenVectors:
         """Return the tokens that are true in `keep` (T,); an item may be left without any."""
-        counted, weights, positions = (None if side is None else side[keep] for side in self[2:5])
+        counted, weights, positions = (
+            None if side is None else side[keep] for side in (self.counted, self.weights, self.positions)
+        )
         rounding = self.rounding[keep] if len(self.rounding) else self.rounding
         return TokenVectors(self.vectors[keep], self.count_true(keep), counted, weights, positions, rounding)
 
@@ -102,7 +104,7 @@ class TextTokens(NamedTuple):
         special: 0 for a token of the text, 1 for the special token that opens it, 2 for any other special token,
             `LEFT_OUT` for a word that is left out because the vocabulary does not hold it; shape (t,), uint8.
         ids: Token ids, special tokens included; shape (t,), int64.
-        codes: As `EncodedTexts.unknown`; shape (t,), int64.
+        codes: As those of `EncodedTexts`; shape (t,), int64.
         empty: Whether the text is blank, or has no token of its own, left out or not.
         truncated: Whether it was cut.
         unknown: Whether more than `UNKNOWN_SHARE` of its own tokens are unknown, where such are kept.
@@ -116,6 +118,11 @@ class TextTokens(NamedTuple):
     truncated: bool
     unknown: bool
     missing: tuple[str, ...] = ()
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The arrays with an entry per token: special, ids and codes, in the order of `EncodedTexts`."""
+        return self.special, self.ids, self.codes
 
     @property
     def own(self) -> np.ndarray:
@@ -167,14 +174,14 @@ class EncodedTexts(NamedTuple):
         special: 0 for a token of the text, 1 for the special token that opens it, 2 for any other special token; shape
             (T,), uint8.
         ids: Token ids; shape (T,), int64.
-        unknown: For an unknown token a code of its surface string, 0 for any other token; shape (T,), int64.
+        codes: For an unknown token a code of its surface string, 0 for any other token; shape (T,), int64.
     """
 
     layers: dict[int, Tensor]
     lengths: Tensor
     special: Tensor
     ids: Tensor
-    unknown: Tensor
+    codes: Tensor
 
 
 def span_indices(starts: Tensor, lengths: Tensor) -> Tensor:

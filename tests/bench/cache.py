@@ -50,7 +50,7 @@ def measure_references(metrics: tuple[str, ...], predictions: list[str], referen
         started = time.perf_counter()
         twmd_registry.score_all(scorers, changed, references)
         seconds, encoded = time.perf_counter() - started, encoder.texts_encoded - before
-        kept = f"{encoder.references.held_bytes / 1e6:.0f} MB of references kept"
+        kept = f"{encoder.reference_cache.held_bytes / 1e6:.0f} MB of references kept"
         print(f"{', '.join(metrics)}: evaluation {number}: {seconds:.1f} s, {encoded} texts encoded, {kept}")
     for scorer in scorers:
         scorer.close()

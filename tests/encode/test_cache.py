@@ -123,8 +123,8 @@ def test_texts_cached_under_other_settings_or_another_model_are_encoded_again(
 def test_reference_cache_is_freed_when_the_last_scorer_closes(model: str) -> None:
     scorer, sharing = (metric(model, keep_references=ROOM) for _ in range(2))
     scorer.score(*PAIRS)
-    assert sharing.backend.model.references is scorer.backend.model.references
-    kept = weakref.ref(scorer.backend.model.references)
+    assert sharing.backend.model.reference_cache is scorer.backend.model.reference_cache
+    kept = weakref.ref(scorer.backend.model.reference_cache)
     scorer.close()
     assert score_and_count(sharing)[1] == len(PREDICTIONS)
     sharing.close()
@@ -137,7 +137,7 @@ def test_reference_cache_with_a_byte_limit_does_not_exceed_it(model: str, most: 
     with metric(model, keep_references=most) as scorer:
         for predictions in (PREDICTIONS, OTHERS):
             found, number = score_and_count(scorer, predictions)
-            cache = scorer.backend.model.references
+            cache = scorer.backend.model.reference_cache
             assert cache.held_bytes == sum(size for _, size, _ in cache._entries.values()) <= most
         # In the second pass, cached references are found and the others are encoded again.
         assert number == len(OTHERS) + DIFFERENT_REFERENCES - len(cache)

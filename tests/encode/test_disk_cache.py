@@ -107,7 +107,7 @@ def test_cached_references_move_to_main_memory(bert: str, cache: Path) -> None:
     score(metric(bert))
     with metric(bert, keep_references="1MB") as one:
         first, number = score_and_count(one)
-        assert (number, len(one.backend.model.references)) == (0, 6)
+        assert (number, len(one.backend.model.reference_cache)) == (0, 6)
         only_shard(cache).unlink()
         second, number = score_and_count(one, OTHERS)
         assert second.scores != first.scores

@@ -20,7 +20,7 @@ from twmd_registry.tensors import EncodedTexts, TokenVectors
 LENGTHS = [3, 2, 4, 1]
 ITEMS = TokenItems(
     row=np.arange(4), group=np.array([0, 1, 0, 1]), side=np.zeros(4, dtype=np.int64),
-    weight=np.ones(4, dtype=np.int64), groups=2, partner=np.full(4, -1),
+    occurrences=np.ones(4, dtype=np.int64), groups=2, partner=np.full(4, -1),
     hyp=np.array([0, 2]), ref=np.array([1, 3]),
 )  # fmt: skip
 """Two pairs, (3, 2) and (4, 1) tokens, so that all sides but one are padded; each side has its own mean."""

@@ -35,7 +35,7 @@ class Encoder(LoadedModel):
         width: Dimensions of a token vector.
         adapter: Name of its adapter; None without one.
         identity: Content of model and adapter, and number format: equal identities give equal vectors.
-        references: Cache of encoded references for later calls; empty unless a scorer asks for it.
+        reference_cache: Encoded references for later calls; empty unless a scorer asks for it.
         texts_encoded: Number of texts encoded so far.
     """
 
@@ -78,7 +78,7 @@ class Encoder(LoadedModel):
         self.lock = RLock()  # hidden states are read by hooks, which threads would share
         self.adapter = adapter.name if adapter else None
         self.identity = f"{files.fingerprint}|{self.adapter}|{dtype}"
-        self.references = TextCache()
+        self.reference_cache = TextCache()
         self.texts_encoded = 0
 
     def decode_tokens(self, ids: Sequence[int]) -> list[str]:
@@ -138,7 +138,7 @@ class Encoder(LoadedModel):
                 for part in split_into_windows(text, limit, stride)
             ]
             repeats = np.bincount(np.concatenate(rows), minlength=int(lengths.sum()))
-        special, ids, codes = (np.concatenate(side) for side in list(zip(*tokens, strict=True))[:3])
+        special, ids, codes = map(np.concatenate, zip(*(text.arrays for text in tokens), strict=True))
         widths = np.array([len(row) for row in rows])
         vectors = {
             k: torch.zeros(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device) for k in wanted
@@ -213,7 +213,7 @@ def tokenise(
         found.append(tokens)
     # Only the slower call gives the character offsets of a token.
     for i, encoding in zip(odd, backend.encode_batch([texts[i] for i in odd]), strict=True):
-        special, ids, codes, *_ = found[i]
+        special, ids, codes = found[i].arrays
         places = np.flatnonzero((special == 0) & (ids == tokenizer.unk_token_id))
         spans = encoding.offsets  # made anew at every access
         words = tuple(texts[i][slice(*spans[place])] for place in places)

@@ -49,7 +49,7 @@ class TextStore:
         limit and stride are those of `Encoder.encode`; `flags` receives facts about texts when they are read; `caches`
         are the fastest first, each with the texts that it may keep, shape (texts,), bool.
         """
-        self._encoder, self._texts, self._layers, self._reading = encoder, texts, list(layers), (limit, stride)
+        self._encoder, self._texts, self._layers, self._limit_and_stride = encoder, texts, list(layers), (limit, stride)
         self._uses, self._flags, self._caches = uses, flags, caches
         none = torch.zeros(0, dtype=torch.int64, device=encoder.device)
         no_vectors = torch.zeros(0, encoder.width, dtype=torch.float32, device=encoder.device)
@@ -65,34 +65,34 @@ class TextStore:
         # The store holds both or neither: a call after an error, or an interruption, finds it as it was.
         new, parts, numbers = np.setdiff1d(texts, self._held_texts), [self._held], self._held_texts
         if self._caches and (cached := self._find_cached(new)):
-            parts.append(self._load(cached))
+            parts.append(self._to_device(cached))
             numbers = np.r_[numbers, list(cached)]
             new = np.setdiff1d(new, list(cached))
         if len(new):
-            tokens = self._encoder.tokenise([self._texts[i] for i in new], *self._reading)
+            tokens = self._encoder.tokenise([self._texts[i] for i in new], *self._limit_and_stride)
             self._flags.note(new, tokens)
             full, encoded = [text for text in tokens if not text.empty], self._nothing
             if full:
                 encoded = self._encoder.encode(
-                    full, self._layers, *self._reading, batch_tokens=batch_tokens, progress=progress
+                    full, self._layers, *self._limit_and_stride, batch_tokens=batch_tokens, progress=progress
                 )
             lengths = torch.tensor([0 if text.empty else len(text.ids) for text in tokens])
             parts.append(encoded._replace(lengths=lengths.to(self._encoder.device)))
             numbers = np.r_[numbers, new]
             if self._caches:
-                self._cache(self._unload(new, tokens, parts[-1]), self._caches)
+                self._keep_in(self._caches, self._to_memory(new, tokens, parts[-1]))
         held, *others = [part for part in parts if len(part.lengths)] or parts
         if others:
             layers = {k: torch.cat([held.layers[k], *(part.layers[k] for part in others)]) for k in self._layers}
-            sides = zip(*(part[1:] for part in (held, *others)), strict=True)
-            held = EncodedTexts(layers, *map(torch.cat, sides))
+            _, *arrays = zip(held, *others, strict=True)
+            held = EncodedTexts(layers, *map(torch.cat, arrays))
         self._held, self._held_texts = held, numbers
         order = np.argsort(self._held_texts)
         return self._held, order[np.searchsorted(self._held_texts, texts, sorter=order)]
 
     def forget(self, chunk: int, most_tokens: int) -> None:
         """Hold only texts that a chunk after `chunk` needs, the soonest needed first, up to a number of tokens."""
-        all_lengths = self._held.lengths
+        _, all_lengths, special, ids, codes = self._held
         waiting = []
         for row, text in enumerate(self._held_texts.tolist()):
             later = self._uses.get(text, [])
@@ -104,7 +104,7 @@ class TextStore:
         kept = torch.from_numpy(rows).to(all_lengths.device)
         places = span_indices((torch.cumsum(all_lengths, 0) - all_lengths)[kept], all_lengths[kept])
         layers = {k: vectors.index_select(0, places) for k, vectors in self._held.layers.items()}
-        self._held = EncodedTexts(layers, all_lengths[kept], *(side[places] for side in self._held[2:]))
+        self._held = EncodedTexts(layers, all_lengths[kept], special[places], ids[places], codes[places])
         self._held_texts = self._held_texts[rows]
 
     def _find_cached(self, texts: np.ndarray) -> dict[int, CachedText]:
@@ -113,19 +113,21 @@ class TextStore:
         for place, (cache, own) in enumerate(self._caches):
             sought = {self._key(i): i for i in texts[own[texts]].tolist() if i not in found}
             here = {sought[key]: text for key, text in cache.find(list(sought)).items()}
-            self._cache(here, self._caches[:place])
+            self._keep_in(self._caches[:place], here)
             found |= here
         # In the order in which texts are encoded: it decides the blocks of pairs, and so the last bits of scores.
         return dict(sorted(found.items()))
 
-    def _cache(self, texts: dict[int, CachedText], caches: Sequence[tuple[TextCache | DiskCache, np.ndarray]]) -> None:
+    def _keep_in(
+        self, caches: Sequence[tuple[TextCache | DiskCache, np.ndarray]], texts: dict[int, CachedText]
+    ) -> None:
         for cache, own in caches:
             cache.keep({self._key(i): text for i, text in texts.items() if own[i]})
 
     def _key(self, text: int) -> TextKey:
-        return self._encoder.identity, tuple(self._layers), *self._reading, self._texts[text]
+        return self._encoder.identity, tuple(self._layers), *self._limit_and_stride, self._texts[text]
 
-    def _load(self, cached: dict[int, CachedText]) -> EncodedTexts:
+    def _to_device(self, cached: dict[int, CachedText]) -> EncodedTexts:
         """Copy cached texts to the encoder's device, and set their flags."""
         vectors, tokens = zip(*cached.values(), strict=True)
         self._flags.note(cached, tokens)
@@ -134,10 +136,10 @@ class TextStore:
             for j, k in enumerate(self._layers)
         }
         lengths = np.array([len(text.ids) for text in tokens])
-        arrays = (lengths, *map(np.concatenate, list(zip(*tokens, strict=True))[:3]))
+        arrays = (lengths, *map(np.concatenate, zip(*(text.arrays for text in tokens), strict=True)))
         return EncodedTexts(layers, *(torch.from_numpy(side).to(self._encoder.device) for side in arrays))
 
-    def _unload(self, texts: np.ndarray, tokens: Sequence[TextTokens], fresh: EncodedTexts) -> dict[int, CachedText]:
+    def _to_memory(self, texts: np.ndarray, tokens: Sequence[TextTokens], fresh: EncodedTexts) -> dict[int, CachedText]:
         """Copy the texts that a cache may keep to main memory; an empty text has no tokens there."""
         wanted = np.logical_or.reduce([own for _, own in self._caches])
         layers = [fresh.layers[k].cpu().numpy() for k in self._layers]
@@ -145,7 +147,7 @@ class TextStore:
         for i, text, length in zip(texts.tolist(), tokens, fresh.lengths.tolist(), strict=True):
             start, end = end, end + length
             if wanted[i]:
-                special, ids, codes = (side[:length] for side in text[:3])
+                special, ids, codes = (array[:length] for array in text.arrays)
                 vectors = np.stack([layer[start:end] for layer in layers])
                 copied[i] = vectors, text._replace(special=special, ids=ids, codes=codes)
         return copied
@@ -154,8 +156,8 @@ class TextStore:
 class TextCache:
     """Keeps texts up to a number of bytes; the least recently used go first.
 
-    A turn is one call of a scorer. What a turn has used makes no room for more of the same turn: going round more texts
-    than fit would otherwise push out each of them just before it is needed again, and find none.
+    A turn is one call of a scorer. Texts that this turn has used stay until it ends, even if newer ones find no room:
+    in a loop over more texts than fit, each would otherwise be dropped just before its next use.
 
     Attributes:
         most_bytes: The bound; the largest that any turn asked for.
@@ -190,7 +192,7 @@ class TextCache:
     def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
         """Keep texts that are not held, as far as there is room or older ones make it."""
         for key, (vectors, tokens) in texts.items():
-            size = sum(map(sys.getsizeof, (vectors, *tokens[:3], key[-1], *tokens.missing)))
+            size = sum(map(sys.getsizeof, (vectors, *tokens.arrays, key[-1], *tokens.missing)))
             if size <= self.most_bytes and self._make_room(size):
                 self._entries[key] = (vectors, tokens), size, self._turn
                 self.held_bytes += size

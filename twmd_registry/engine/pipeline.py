@@ -121,8 +121,8 @@ class PipelineRun:
         self.flags = TextFlags._make([*np.zeros((6, len(pairs.texts)), dtype=bool), {}])
         caches: list[tuple[TextCache | DiskCache, np.ndarray]] = []
         if keep:  # references only: predictions do not come again, and would push references out
-            encoder.references.begin(keep)
-            caches.append((encoder.references, np.isin(np.arange(len(pairs.texts)), pairs.ref)))
+            encoder.reference_cache.begin(keep)
+            caches.append((encoder.reference_cache, np.isin(np.arange(len(pairs.texts)), pairs.ref)))
         if disk:
             caches.append((DiskCache(encoder, disk), np.ones(len(pairs.texts), dtype=bool)))
         self._store = TextStore(

@@ -59,7 +59,7 @@ class TokenItems(NamedTuple):
         row: The text's row in the encoded texts; shape (I,).
         group: Its centering group; shape (I,).
         side: 1 where it is weighed as a reference, else 0; shape (I,).
-        weight: Occurrences of the text in that group; shape (I,).
+        occurrences: How often the text is in that group; shape (I,).
         groups: Number of groups.
         partner: The row of the source that an item is a translation of, -1 for others; shape (I,).
         hyp: The item of every pair's hypothesis; shape (pairs of the chunk,).
@@ -69,7 +69,7 @@ class TokenItems(NamedTuple):
     row: np.ndarray
     group: np.ndarray
     side: np.ndarray
-    weight: np.ndarray
+    occurrences: np.ndarray
     groups: int
     partner: np.ndarray
     hyp: np.ndarray
@@ -82,8 +82,10 @@ def make_view(spec: MetricSpec) -> TokenView:
     return TokenView(metric=MetricName.TWMD, vectors="raw" if spec.vectors == "raw" else None, **keys)
 
 
-def make_items(view: TokenView, pairs: Pairs, chunk: slice, ids: np.ndarray, rows: np.ndarray) -> TokenItems:
-    """List the (text, group, side) combinations of a chunk and how often each occurs."""
+def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray, rows: np.ndarray) -> TokenItems:
+    """List the (text, group, side) combinations of a chunk and how often each occurs. `texts` are the numbers of the
+    chunk's texts, ascending, and `rows` their rows in the encoded texts.
+    """
     segment = pairs.segment[chunk]
     batch = np.zeros_like(segment)
     if view.centering_kind == "batch":
@@ -92,8 +94,8 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, ids: np.ndarray, row
     per_batch = view.groups_per_batch
     groups = (int(batch[-1]) + 1) * per_batch
     # An item as one number: ((row * groups + group) * 2 + side) * partners + partner + 1.
-    ref_row = rows[np.searchsorted(ids, pairs.ref[chunk])]
-    hyp_key = rows[np.searchsorted(ids, pairs.hyp[chunk])] * groups + batch * per_batch
+    ref_row = rows[np.searchsorted(texts, pairs.ref[chunk])]
+    hyp_key = rows[np.searchsorted(texts, pairs.hyp[chunk])] * groups + batch * per_batch
     ref_key = ref_row * groups + batch * per_batch + (per_batch - 1)
     weighed_apart = int(view.idf == "corpus")  # a text has other weights as a hypothesis than as a reference
     partner, partners = (ref_row + 1, int(rows.max()) + 2) if view.against == "source" else (0, 1)
@@ -101,11 +103,11 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, ids: np.ndarray, row
     keys, inverse = np.unique(both, return_inverse=True)
     keys, partner_of = keys // partners, keys % partners - 1
     hyp, ref = inverse[: len(segment)], inverse[len(segment) :]
-    # A hypothesis belongs to its population once, however many references it is paired with; a segment has several
+    # A hypothesis counts in its centering group once, however many references it is paired with; a segment has several
     # where it is a document of sentences.
     first = np.r_[True, (segment[1:] != segment[:-1]) | (hyp[1:] != hyp[:-1])]
-    weight = np.bincount(hyp[first], minlength=len(keys)) + np.bincount(ref, minlength=len(keys))
-    return TokenItems(keys // 2 // groups, keys // 2 % groups, keys % 2, weight, groups, partner_of, hyp, ref)
+    occurrences = np.bincount(hyp[first], minlength=len(keys)) + np.bincount(ref, minlength=len(keys))
+    return TokenItems(keys // 2 // groups, keys // 2 % groups, keys % 2, occurrences, groups, partner_of, hyp, ref)
 
 
 def select(
@@ -165,16 +167,16 @@ def _weigh(
     return torch.where(weightless[tokens.owners], 1.0, found), weightless
 
 
-def sum_groups(tokens: TokenVectors, group: Tensor, weight: Tensor, groups: int) -> Tensor:
+def sum_groups(tokens: TokenVectors, group: Tensor, occurrences: Tensor, groups: int) -> Tensor:
     """Sum the token vectors that count over G groups, each token once per occurrence of its text; the last column is
-    the number of tokens; shape (G, D + 1), float64. `group` and `weight` (occurrences in the group) are those of every
+    the number of tokens; shape (G, D + 1), float64. `group`, and the `occurrences` in it, are those of every
     item, shape (I,).
     """
     vectors, lengths = tokens.vectors, tokens.lengths  # (T, D), (I,)
     if tokens.counted is not None:
         vectors, lengths = torch.where(tokens.counted[:, None], vectors, 0.0), tokens.count_true(tokens.counted)
     texts = vectors.new_zeros(len(lengths), vectors.shape[1]).index_add(0, tokens.owners, vectors)  # (I, D)
-    rows = torch.cat([texts.to(torch.float64), lengths[:, None]], dim=1) * weight[:, None]
+    rows = torch.cat([texts.to(torch.float64), lengths[:, None]], dim=1) * occurrences[:, None]
     return rows.new_zeros(groups, rows.shape[1]).index_add(0, group, rows)
 
 
@@ -186,7 +188,7 @@ def means_of_groups(sums: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 def center(
     layers: Sequence[TokenVectors], centering: Centering, vectors: Vectors, means: Sequence[Tensor] | None = None
 ) -> list[TokenVectors]:
-    """Subtract a mean from token vectors and scale them to length one, layer by layer (TWMD paper, section 5).
+    """Subtract a mean from token vectors and scale them to norm 1, layer by layer (TWMD paper, section 5).
 
     ``batch`` and ``corpus`` are one operation with different groups of texts, see `sum_groups`. A token of which
     centering leaves nothing but rounding errors (`ZERO_TOLERANCE`) has no direction; it is dropped in every layer, so
@@ -195,7 +197,7 @@ def center(
     Args:
         layers: The same I items in every layer.
         centering: The kind of mean to subtract.
-        vectors: Whether to scale to length one (``unit``) or not (``raw``).
+        vectors: Whether to scale to norm 1 (``unit``) or not (``raw``).
         means: By layer, the mean of every item, for ``batch``, ``corpus`` and ``background``; each of shape (I, D).
 
     Returns:
@@ -226,8 +228,8 @@ def center(
     found = []
     for tokens, centered, norms, errors in parts:
         # A dropped token is divided by 1: a division by 0 would give NaN, here or in the gradients.
-        length = torch.ones_like(norms) if vectors == "raw" else torch.where(keep, norms, 1.0)
-        scaled = tokens._replace(vectors=centered / length[:, None], rounding=errors / length.detach())
+        divisor = torch.ones_like(norms) if vectors == "raw" else torch.where(keep, norms, 1.0)
+        scaled = tokens._replace(vectors=centered / divisor[:, None], rounding=errors / divisor.detach())
         found.append(scaled if whole else scaled.select(keep))
     return found
 
@@ -236,7 +238,7 @@ def sum_items(tokens: TokenVectors, items: TokenItems) -> Tensor:
     """Return the sums of every centering group, as `sum_groups`."""
     device = tokens.vectors.device
     return sum_groups(
-        tokens, torch.from_numpy(items.group).to(device), torch.from_numpy(items.weight).to(device), items.groups
+        tokens, torch.from_numpy(items.group).to(device), torch.from_numpy(items.occurrences).to(device), items.groups
     )
 
 
@@ -250,12 +252,12 @@ def make_units(
     weightless: Tensor | None,
 ) -> tuple[TokenVectors, TokenVectors]:
     """Return one vector for every token of every item, centered in every layer, then aggregated; and the units that are
-    compared: those tokens or n-grams of them, each with its weight, of length one unless the view asks for raw vectors.
+    compared: those tokens or n-grams of them, each with its weight, scaled to norm 1 unless the view asks for raw ones.
 
     `layers` and `weightless` are as `select` returns them (n-grams of weightless items have the weight 1, as without
     idf); `corpus` are, by layer, the sums over the whole corpus, for ``centering=corpus``.
     """
-    device = encoded.unknown.device
+    device = encoded.codes.device
     means = None
     if view.centering_kind in {"batch", "corpus", "background"}:
         group = torch.from_numpy(items.group).to(device)
@@ -271,7 +273,7 @@ def make_units(
         errors = torch.stack([layer.rounding for layer in centered], dim=1)  # (T, L)
         vectors = aggregate(torch.stack([layer.vectors for layer in centered], dim=1), str(view.aggregation))
         tokens = tokens._replace(vectors=vectors, rounding=torch.linalg.vector_norm(errors, dim=1))
-    if view.against == "source" or (view.unknown == "apart" and bool(encoded.unknown.any())):
+    if view.against == "source" or (view.unknown == "apart" and bool(encoded.codes.any())):
         tokens = _replace_tokens(view, encoded, tokens)
     units = tokens
     if tokens.counted is not None:  # a token that does not count has no weight
@@ -282,14 +284,14 @@ def make_units(
         if units.weights is not None and weightless is not None:
             units = units._replace(weights=torch.where(weightless[units.owners], 1.0, units.weights))
     as_centered = len(view.layers) == 1 and not view.ngram
-    return tokens, units if as_centered or view.vectors == "raw" else unit(units)
+    return tokens, units if as_centered or view.vectors == "raw" else scale_to_norm_one(units)
 
 
 def _replace_tokens(view: TokenView, encoded: EncodedTexts, tokens: TokenVectors) -> TokenVectors:
     """Give every unknown token the direction that belongs to its surface string, and every copied token that of its
-    piece; the vector's length stays.
+    piece; the vector's norm stays.
     """
-    codes = encoded.unknown if view.unknown == "apart" else torch.zeros_like(encoded.unknown)
+    codes = encoded.codes if view.unknown == "apart" else torch.zeros_like(encoded.codes)
     if view.against == "source":  # `select` counts the positions of copied tokens on from the number of all tokens
         codes = torch.cat([codes, -1 - encoded.ids])
     codes = codes[tokens.positions]  # (T,)
@@ -298,8 +300,8 @@ def _replace_tokens(view: TokenView, encoded: EncodedTexts, tokens: TokenVectors
         return tokens
     different, which = torch.unique(codes[positions], return_inverse=True)
     directions = np.stack([_direction(code, tokens.vectors.shape[1]) for code in different.tolist()])
-    lengths = torch.linalg.vector_norm(tokens.vectors[positions], dim=1, keepdim=True)  # (U, 1)
-    own = torch.from_numpy(directions).to(tokens.vectors)[which] * lengths  # (U, D)
+    norms = torch.linalg.vector_norm(tokens.vectors[positions], dim=1, keepdim=True)  # (U, 1)
+    own = torch.from_numpy(directions).to(tokens.vectors)[which] * norms  # (U, D)
     return tokens._replace(vectors=tokens.vectors.index_copy(0, positions, own))
 
 
@@ -337,8 +339,8 @@ def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
     return TokenVectors(vectors, windows, None, None if tokens.weights is None else weights, first, errors)
 
 
-def unit(tokens: TokenVectors) -> TokenVectors:
-    """Scale vectors to length one; drop a vector that is only rounding error."""
+def scale_to_norm_one(tokens: TokenVectors) -> TokenVectors:
+    """Scale vectors to norm 1; drop a vector that is only rounding error."""
     norms = torch.linalg.vector_norm(tokens.vectors, dim=1, keepdim=True)
     keep = ~(norms.squeeze(1) <= ZERO_TOLERANCE * tokens.rounding)  # NaN is no absence
     # A dropped vector is divided by 1, as in `center`.
