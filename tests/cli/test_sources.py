@@ -51,6 +51,14 @@ def test_report_shows_scores_against_both_without_alignment(files: Path, run: Ru
     assert "none of the metrics has an alignment to show" in page
 
 
+def test_rows_without_a_source_are_named_in_a_warning(files: Path, run: Run) -> None:
+    rows = [{"prediction": "it rained", "source": text} for text in ("there was rain", None)]
+    (files / "gap.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    _, out, err = run("score -i gap.jsonl -sl -w 2", *SOURCE)
+    assert out.splitlines()[1] == "0.00"
+    assert "gap.jsonl: rows without a text in the column source: 1 (the first: row 2)" in " ".join(err.split())
+
+
 @pytest.mark.parametrize("suffix", ["html", "svg"])
 def test_alignment_with_a_source_calls_it_so(suffix: str, folder: Path, run: Run) -> None:
     command = ["align", "twmd", "it rained", "there was rain", "--set", "against=source", "-o", f"plan.{suffix}"]

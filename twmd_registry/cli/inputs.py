@@ -228,8 +228,13 @@ class TextFile(NamedTuple):
     def originals(self) -> list[str] | None:
         """Return the texts of the column ``source``, empty where a row has none; None if no row has a text there."""
         texts = [row.values.get("source") for row in self.rows or []]
-        if not any(isinstance(text, str) for text in texts):
+        missing = [number for number, text in enumerate(texts, 1) if not isinstance(text, str)]
+        if len(missing) == len(texts):
             return None
+        if missing:
+            warn(
+                f"{self.name}: rows without a text in the column source: {len(missing)} (the first: row {missing[0]})."
+            )
         return self.texts(text if isinstance(text, str) else "" for text in texts)
 
 
