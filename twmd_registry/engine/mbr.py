@@ -262,7 +262,7 @@ def _score_with_means(
         if len(backends) < len(group):
             raise SpecError("stsscore and align=sentences have no token vectors of a text: leave out mean_vectors.")
         with stage(len(pairs.texts) * STEPS_PER_TEXT) as moved, backends[0].run(backends, pairs, moved) as run:
-            vectors, flags = run.mean_vectors(), run.flags
+            vectors, flags = run.average_hypotheses(), run.flags
         found = []
         for backend in backends:
             scores = np.concatenate([own @ own.mean(0) for own in np.split(vectors[backend.spec], ends)])

@@ -21,7 +21,8 @@ BYTES_PER_TOKEN = 3
 
 
 COPIES = 4
-"""A repeated text has a copy of its vectors per centering batch: copies hold at most this many times a chunk.
+"""A text has a copy of its vectors in every centering batch that it is in. All copies of a chunk hold at most this many
+times the tokens of a chunk without copies.
 """
 
 
@@ -149,6 +150,7 @@ class Pairs(NamedTuple):
         ref: Index into `texts`; shape (pairs,).
         segment: The segment of every pair, ascending, maybe with gaps (rows that could not be read); shape (pairs,).
         counts: References of every segment; shape (segments,).
+        starts: The first pair of every segment; shape (segments,).
         second: What the second texts of the pairs are: ``references``, or ``sources``.
     """
 
@@ -157,15 +159,13 @@ class Pairs(NamedTuple):
     ref: np.ndarray
     segment: np.ndarray
     counts: np.ndarray
-
     starts: np.ndarray
     second: str = "references"
 
     def over_references(self, scores: np.ndarray, multiref: Multiref) -> np.ndarray:
         """Return one score per segment, the best or the mean over its references, from scores (.., pairs).
 
-        Precision, recall and F1 are reduced separately: the best F1 may be of another reference than the best
-        precision.
+        The best precision, recall and F1 may be those of different references.
 
         >>> pairs = make_pairs(Segments(["a", "b"], [["c", "d"], ["e"]]))
         >>> pairs.over_references(np.array([0.2, 0.6, 0.5]), "max").tolist()

@@ -52,7 +52,7 @@ from twmd_registry.tensors import (
 Item = TypeVar("Item")
 
 CHUNK_TOKENS = 65_536
-"""Tokens of different texts that are encoded at once (100 MB for all layers, at 384 dimensions). The next chunk is
+"""Vectors (tokens of different texts x layers) that are encoded per chunk (100 MB at 384 dimensions). The next chunk is
 encoded while one is aligned, and as many tokens again are kept for later chunks.
 """
 ACCELERATOR_FACTOR = 4
@@ -94,7 +94,7 @@ class PipelineRun:
         total: AllReduce = single_process,
         progress: Progress | None = None,
     ) -> None:
-        """Plan the work, and count document frequencies where the idf is of these texts; nothing is encoded yet.
+        """Plan the work, and count in how many texts each token is where the idf is of these; nothing is encoded yet.
 
         All specifications have the same limit and stride; their views hold what was fitted. With `documents`, the pairs
         are those of `split_documents`, and what is scored are document pairs. `keep` and `disk` are the
@@ -104,7 +104,7 @@ class PipelineRun:
         """
         self._encoder, self._pairs, self._documents = encoder, pairs, documents
         self._batch_tokens, self._progress, self._total, self._cancelled = batch_tokens, progress, total, Event()
-        self._spec = next(iter(views))  # all read texts alike
+        self._spec = next(iter(views))  # for limit and stride, which all share
         self._views: dict[TokenView, list[MetricSpec]] = {}
         for spec, view in views.items():
             self._views.setdefault(view, []).append(spec)
@@ -156,7 +156,8 @@ class PipelineRun:
 
     def score_chunks(self) -> Generator[tuple[slice, dict[MetricSpec, Tensor]]]:
         """Encode, center, align and reduce all pairs, chunk by chunk; differentiable in the weights of the encoder.
-        Yields for every chunk and view which pairs, and by specification their precision, recall and F1, shape (3, P).
+        Yields, for every chunk and view, the slice of P pairs, and by specification their precision, recall and F1,
+        shape (3, P).
         """
         # First, even without a pair: other processes wait for this one's share.
         sums = self.sum_corpus() if self._summed else {}
@@ -169,20 +170,20 @@ class PipelineRun:
             for chunk, texts, rows, encoded in chunks:
                 empty = (encoded.lengths == 0).cpu().numpy()
                 for view, specs in self._views.items():
-                    # 2. Center: the tokens that take part, a mean subtracted, as tokens or n-grams of length one.
+                    # 2. Center: the tokens that take part, less a mean; then tokens or n-grams, scaled to norm 1.
                     items = make_items(view, self._pairs, chunk, texts, rows)
                     layers, weightless, wordless = select(view, encoded, items, self._encoder)
-                    if view is last:  # `layers` are copies of all vectors
+                    if view is last:  # `layers` holds copies, so the encoded vectors can be freed
                         encoded = encoded._replace(layers={})  # noqa: PLW2901
                     units = make_units(view, encoded, layers, items, sums.get(view), weightless=weightless)[1]
                     del layers
                     # 3. Align, and 4. reduce both sides of every pair to its scores.
-                    pairs, average, place = items, None, chunk
+                    aligned, average, place = items, None, chunk
                     if self._documents:
-                        units, pairs, average, place = match_documents(units, items, self._pairs, chunk)
-                    sides, vanished = align_pairs(units, pairs, empty[pairs.row], specs)
+                        units, aligned, average, place = match_documents(units, items, self._pairs, chunk)
+                    sides, vanished = align_pairs(units, aligned, empty[aligned.row], specs)
                     for flag, gone in (
-                        (self.flags.vanished, pairs.row[vanished & ~empty[pairs.row]]),
+                        (self.flags.vanished, aligned.row[vanished & ~empty[aligned.row]]),
                         (self.flags.wordless, wordless),
                         (self.flags.weightless, [] if weightless is None else items.row[weightless.cpu().numpy()]),
                     ):
@@ -196,9 +197,9 @@ class PipelineRun:
                         ]
                     yield place, dict(zip(specs, sides, strict=True))
 
-    def mean_vectors(self) -> dict[MetricSpec, np.ndarray]:
+    def average_hypotheses(self) -> dict[MetricSpec, np.ndarray]:
         """Return, by specification, the weighted mean of what is compared of every pair's hypothesis, shape (pairs, D),
-        float64: scaled to length one if the specification normalises, 0 for a text with nothing to compare. No mean or
+        float64: scaled to norm 1 if the specification normalises, 0 for a text with nothing to compare. No mean or
         idf is of these texts.
         """
         parts: dict[MetricSpec, list[Tensor]] = {spec: [] for specs in self._views.values() for spec in specs}
@@ -381,72 +382,73 @@ BLOCK_NUMBERS = 8_000_000
 
 
 def align_pairs(
-    tokens: TokenVectors, items: TokenItems, empty: np.ndarray, specs: Sequence[MetricSpec]
+    units: TokenVectors, items: TokenItems, empty: np.ndarray, specs: Sequence[MetricSpec]
 ) -> tuple[list[Tensor], np.ndarray]:
     """Align P pairs of some items by every specification of a view, and reduce the sides of each pair to scores.
     Returns, by specification, precision, recall and F1 of every pair, shape (3, P); and the items with nothing to
-    compare, shape (I,), bool. A pair with an item that never had a token (`empty`, shape (I,), bool) scores as empty
-    texts do. A text that has no token left to compare, or whose C(X, X) is not positive, scores 1 against itself and 0
-    against any other text. Equal pairs, and a pair with its texts exchanged, are aligned once.
+    compare, shape (I,), bool. A pair with an item that never had a token (`empty`, shape (I,), bool) scores 1 if both
+    have none, else 0. A text that has no unit left to compare, or whose C(X, X) is not positive where `normalize`
+    divides by it, scores 1 against itself and 0 against any other text. Equal pairs, and a pair with its texts
+    exchanged, are aligned once.
     """
     low, high = np.sort([items.hyp, items.ref], axis=0)
     _, first, pair = np.unique(low * len(empty) + high, return_index=True, return_inverse=True)
     if len(first) < len(pair):
         once = items._replace(hyp=items.hyp[first], ref=items.ref[first])
-        scores_once, vanished = align_pairs(tokens, once, empty, specs)
-        exchanged = torch.from_numpy(once.hyp[pair] != items.hyp).to(tokens.lengths.device)
+        scores_once, vanished = align_pairs(units, once, empty, specs)
+        exchanged = torch.from_numpy(once.hyp[pair] != items.hyp).to(units.lengths.device)
         repeated = [c[:, torch.from_numpy(pair).to(c.device)] for c in scores_once]  # (3, P)
         return [torch.where(exchanged, c[[1, 0, 2]], c) for c in repeated], vanished
-    device, width = tokens.lengths.device, tokens.vectors.shape[1]
-    compared = tokens.lengths  # (I,)
-    if tokens.weights is not None:
-        compared = torch.where(tokens.count_true(tokens.weights > 0) > 0, compared, 0)
-    counts = compared.cpu().numpy()
+    device, width = units.lengths.device, units.vectors.shape[1]
+    lengths = units.lengths  # (I,); 0 where no unit has a weight
+    if units.weights is not None:
+        lengths = torch.where(units.count_true(units.weights > 0) > 0, lengths, 0)
+    counts = lengths.cpu().numpy()
     n, m = counts[items.hyp], counts[items.ref]  # (P,)
     same = items.row[items.hyp] == items.row[items.ref]
     unaligned = np.flatnonzero((n == 0) | (m == 0))
     either_empty, both_empty = (join(empty[items.hyp], empty[items.ref]) for join in (np.logical_or, np.logical_and))
-    fixed = tokens.vectors.new_tensor(np.where(either_empty, both_empty, same)[unaligned])
+    fixed = units.vectors.new_tensor(np.where(either_empty, both_empty, same)[unaligned])
     blocks, scores = [unaligned], [[fixed.expand(3, -1)] for _ in specs]
     # C does not depend on these keys: one C serves all outputs and transforms of a metric.
-    aligned_by = [
+    alignment_specs = [
         replace(spec, transform=None, normalize=None, output=None, multiref=None, baseline=None) for spec in specs
     ]
-    normalised = [how for spec, how in zip(specs, aligned_by, strict=True) if spec.normalize]
-    self_scores = _self_scores(tokens, counts, dict.fromkeys(normalised))
+    normalised = [key for spec, key in zip(specs, alignment_specs, strict=True) if spec.normalize]
+    self_scores = _self_scores(units, counts, dict.fromkeys(normalised))
     for block in _blocks(np.flatnonzero((n > 0) & (m > 0)), n, m, width):
         blocks.append(block)
         hyp, ref, same_here = (torch.from_numpy(side[block]).to(device) for side in (items.hyp, items.ref, same))
-        x, y = pad(tokens, hyp), pad(tokens, ref)
+        x, y = pad(units, hyp), pad(units, ref)
         keep_exact()
         s = similarities(x, y)  # (B, N, M)
         sides_of: dict[MetricSpec, tuple[Tensor, Tensor]] = {}
-        for k, (spec, how) in enumerate(zip(specs, aligned_by, strict=True)):
-            if how not in sides_of:
+        for k, (spec, key) in enumerate(zip(specs, alignment_specs, strict=True)):
+            if key not in sides_of:
                 s_of_distance = similarities(x, y, spec.distance) if spec.distance == "euclidean" else s
-                sides_of[how] = align(s_of_distance, x, y, how)
-            sides = sides_of[how]
+                sides_of[key] = align(s_of_distance, x, y, key)
+            sides = sides_of[key]
             if spec.transform == "inverse":
                 sides = invert_cost(sides[0]), invert_cost(sides[1])
-            c_self = self_scores.get(how) if spec.normalize else None
+            c_self = self_scores.get(key) if spec.normalize else None
             scores[k].append(combine_sides(sides, None if c_self is None else (c_self[hyp], c_self[ref]), same_here))
     back = torch.from_numpy(np.argsort(np.concatenate(blocks))).to(device)  # (P,)
     vanished = np.logical_or.reduce([counts == 0, *((c_self <= 0).cpu().numpy() for c_self in self_scores.values())])
     return [torch.cat(parts, dim=1)[:, back] for parts in scores], vanished
 
 
-def _self_scores(tokens: TokenVectors, counts: np.ndarray, specs: Iterable[MetricSpec]) -> dict[MetricSpec, Tensor]:
+def _self_scores(units: TokenVectors, counts: np.ndarray, specs: Iterable[MetricSpec]) -> dict[MetricSpec, Tensor]:
     """Return C(X, X) of every item, shape (I,), for the metrics that divide by it.
 
-    0 for an item without tokens, and where C(X, X) is only a rounding error (of S, or of vectors that cancel).
+    0 for an item without units, and where C(X, X) is only a rounding error (of S, or of vectors that cancel).
     """
-    own = {spec: tokens.vectors.new_zeros(len(counts)) for spec in specs if CATALOGUE[spec.metric].self_normalised}
+    own = {spec: units.vectors.new_zeros(len(counts)) for spec in specs if CATALOGUE[spec.metric].self_normalised}
     if not own:
         return own
-    errors = tokens.rounding.new_zeros(len(counts)).scatter_reduce(0, tokens.owners, tokens.rounding, "amax")  # (I,)
-    for block in _blocks(np.flatnonzero(counts), counts, counts, tokens.vectors.shape[1]):
-        item = torch.from_numpy(block).to(tokens.lengths.device)
-        x = pad(tokens, item)
+    errors = units.rounding.new_zeros(len(counts)).scatter_reduce(0, units.owners, units.rounding, "amax")  # (I,)
+    for block in _blocks(np.flatnonzero(counts), counts, counts, units.vectors.shape[1]):
+        item = torch.from_numpy(block).to(units.lengths.device)
+        x = pad(units, item)
         keep_exact()
         s = similarities(x, x)  # (B, N, N)
         largest = torch.where(x.mask, s.detach().diagonal(dim1=1, dim2=2), 0.0).amax(1)  # (B,)

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from twmd_registry.errors import InputError, ModelError, SpecError, collect_warn
 from twmd_registry.progress import Progress, Stage, split_progress
 from twmd_registry.registry.members import merge_members, write_members
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import OUTPUTS, MetricName
+from twmd_registry.registry.names import OUTPUTS, MetricName, Multiref
 from twmd_registry.registry.options import PART_NAMES, Parts, RunOptions, check_parts, split_options
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, make_spec, member_specs
@@ -377,17 +377,17 @@ def score_segments(
     place of `Backend.score_group`, and `rows` are the numbers of the segments in warnings (from 0 if not given).
     """
     members = list(dict.fromkeys(member for given in scorers for member in given.members))
-    # By what predictions are compared with: None for references, or "source".
-    compared: dict[str | None, list[Scorer]] = {}
+    # By the key `against`: None for references, or "source".
+    members_of: dict[str | None, list[Scorer]] = {}
     for member in members:
-        compared.setdefault(member.requested.against, []).append(member)
-    texts_of = {against: make_pairs(segments, own[0].requested) for against, own in compared.items()}
+        members_of.setdefault(member.requested.against, []).append(member)
+    texts_of = {against: make_pairs(segments, own[0].requested) for against, own in members_of.items()}
     digest = digest_of_texts(segments, sources="source" in texts_of)
     rows = rows or range(len(segments.predictions))
     results: dict[Scorer, ScoreSet] = {}
     with collect_warnings() as held:  # several models, or chunks of the texts, may repeat a warning
         counted = {
-            against: check_texts([member.backend for member in compared[against]], pairs, segments.sources, rows)
+            against: check_texts([member.backend for member in members_of[against]], pairs, segments.sources, rows)
             for against, pairs in texts_of.items()
         }
         groups: dict[tuple[Hashable, str | None], list[Scorer]] = {}  # what shares a model, and its pairs
@@ -402,7 +402,7 @@ def score_segments(
             of_group, flags = (score_group or backend.score_group)([member.backend for member in group], pairs, stage)
             flags_of[against].append((flags, backend.model.static))
             for member, scores in zip(group, of_group, strict=True):
-                results[member] = _score_set(member, pairs, scores, flags, counted=counted[against], digest=digest)
+                results[member] = _make_score_set(member, pairs, scores, flags, counted=counted[against], digest=digest)
         for against, flagged in flags_of.items():
             warn_about_texts(texts_of[against], flagged, rows)
         sets = [results.get(given) or given.combine([results[member] for member in given.members]) for given in scorers]
@@ -414,17 +414,17 @@ def score_segments(
     return sets
 
 
-def _score_set(
+def _make_score_set(
     scorer: Scorer, pairs: Pairs, scores: np.ndarray, flags: TextFlags, *, counted: dict[str, Any], digest: str
 ) -> ScoreSet:
-    """Rescale scores of pairs, reduce references to segments, and attach signature and counts."""
+    """Return the scores of segments (the best or the mean over references), rescaled, with signature and counts."""
     spec, baseline = scorer.backend.spec, scorer.backend.baseline
     numbers = dict[str, int]()
     if spec.align:
         scores, of_sentences = np.split(scores, [-len(SENTENCE_COUNTS)])
         numbers = dict(zip(SENTENCE_COUNTS, map(int, of_sentences.sum(axis=1)), strict=True))
     scores = rescale(scores, baseline) if baseline else scores
-    by_side = pairs.over_references(scores, spec.multiref or "max")  # (sides, segments)
+    by_side = pairs.over_references(scores, cast("Multiref", spec.multiref))  # (sides, segments)
     sides = [tuple(side.tolist()) for side in by_side]
     precision, recall, f1 = sides if len(sides) > 1 else (None, None, None)
     letters, scripts = counted["letters"], scorer.backend.scripts
@@ -448,8 +448,8 @@ def _score_set(
         pairs=pairs,
         scores=scores[SIDE[spec.output]],
     )
-    score, of_pairs = sides[SIDE[spec.output]], scores[SIDE[spec.output]]
-    return ScoreSet(signature, score, precision, recall, f1, counts, digest, explainer, of_pairs)
+    of_segments, of_pairs = sides[SIDE[spec.output]], scores[SIDE[spec.output]]
+    return ScoreSet(signature, of_segments, precision, recall, f1, counts, digest, explainer, of_pairs)
 
 
 def _explain_pairs(
