@@ -25,7 +25,6 @@ METRIC = Metric(
     class_name="Toy",
     aligner="toy",
     two_sided=False,
-    self_normalised=False,
     lowest=-1.0,
     highest=1.0,
     identical=None,

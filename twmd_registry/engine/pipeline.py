@@ -37,7 +37,6 @@ from twmd_registry.engine.token_vectors import (
 )
 from twmd_registry.models.inference import exact_arithmetic, keep_exact
 from twmd_registry.progress import Progress
-from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import (
     EPSILON,
@@ -438,11 +437,11 @@ def align_pairs(
 
 
 def _self_scores(units: TokenVectors, counts: np.ndarray, specs: Iterable[MetricSpec]) -> dict[MetricSpec, Tensor]:
-    """Return C(X, X) of every item, shape (I,), for the metrics that divide by it.
+    """Return C(X, X) of every item, shape (I,), by every specification.
 
     0 for an item without units, and where C(X, X) is only a rounding error (of S, or of vectors that cancel).
     """
-    own = {spec: units.vectors.new_zeros(len(counts)) for spec in specs if CATALOGUE[spec.metric].self_normalised}
+    own = {spec: units.vectors.new_zeros(len(counts)) for spec in specs}
     if not own:
         return own
     errors = units.rounding.new_zeros(len(counts)).scatter_reduce(0, units.owners, units.rounding, "amax")  # (I,)

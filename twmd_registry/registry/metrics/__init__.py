@@ -36,12 +36,11 @@ class Metric:
         title: Its name as the field writes it.
         about: What it measures, in one sentence.
         formula: C(X, Y), or the whole score, in the notation of the documentation.
-        keys: The keys its specification uses, in signature order.
+        keys: The keys its specification uses, in signature order; ``normalize`` (Eq. 1) where C(X, X) is not 1 anyway.
         class_name: The name of its classes in the faces to SacreBLEU and torchmetrics.
         identical: The score of a text against itself, None when the model decides.
         citation: BibTeX.
         two_sided: Whether it has precision, recall and F1.
-        self_normalised: Whether Eq. 1 divides by a C(X, X) that is not 1 anyway.
         lowest: The least value that can occur, None when there is no bound.
         highest: The largest value that can occur, None when there is no bound.
         aligner: The module of `twmd_registry.align` whose function of the same name returns C(X, Y), and whose function
@@ -57,7 +56,6 @@ class Metric:
     identical: float | None
     citation: str
     two_sided: bool = False
-    self_normalised: bool = False
     lowest: float | None = None
     highest: float | None = None
     aligner: str | None = None

@@ -9,7 +9,6 @@ METRIC = Metric(
     keys=(*ENCODER_KEYS, "vectors", "normalize", *TAIL_KEYS),
     class_name="SBERT",
     aligner="pooled",
-    self_normalised=True,
     lowest=-1.0,
     highest=1.0,
     identical=1.0,

@@ -11,7 +11,6 @@ METRIC = Metric(
     class_name="TRWMD",
     aligner="relaxed",
     two_sided=True,
-    self_normalised=True,
     identical=1.0,
     citation=TWMD.citation,
 )

@@ -13,7 +13,6 @@ METRIC = Metric(
     class_name="TWMD",
     aligner="sinkhorn",
     two_sided=True,
-    self_normalised=True,
     identical=1.0,
     citation="""\
 @inproceedings{chen2020tempered,

@@ -9,7 +9,6 @@ METRIC = Metric(
     keys=(*ENCODER_KEYS, "normalize", *TAIL_KEYS),
     class_name="WordsetCKA",
     aligner="kernel",
-    self_normalised=True,
     lowest=0.0,
     highest=1.0,
     identical=1.0,
