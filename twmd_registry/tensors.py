@@ -120,11 +120,6 @@ class TextTokens(NamedTuple):
     missing: tuple[str, ...] = ()
 
     @property
-    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The arrays with an entry per token: special, ids and codes, in the order of `EncodedTexts`."""
-        return self.special, self.ids, self.codes
-
-    @property
     def own(self) -> np.ndarray:
         """The places of the text's own tokens, left out or not."""
         return np.flatnonzero(np.isin(self.special, (0, LEFT_OUT)))

@@ -215,7 +215,7 @@ def _pack(texts: Mapping[str, CachedText], model: str) -> bytes:
         vectors, tokens = text
         facts = json.dumps([_checksum(key, text), *tokens[3:]]).encode()
         arrays[f"{key}.vectors"], arrays[f"{key}.facts"] = vectors, np.frombuffer(facts, dtype=np.uint8)
-        arrays[f"{key}.ids"] = np.stack(tokens.arrays)
+        arrays[f"{key}.ids"] = np.stack([tokens.special, tokens.ids, tokens.codes])
     return save(arrays, {"model": model})
 
 
@@ -254,7 +254,7 @@ def _read(path: Path, keys: Set[str]) -> dict[str, CachedText]:
 def _checksum(key: str, text: CachedText) -> str:
     """Return the SHA-256 of everything that is known of a text."""
     vectors, tokens = text
-    arrays, facts = (vectors, *tokens.arrays), tokens[3:]
+    arrays, facts = (vectors, tokens.special, tokens.ids, tokens.codes), tokens[3:]
     digest = hashlib.sha256(json.dumps([key, *((array.shape, array.dtype.str) for array in arrays), *facts]).encode())
     for array in arrays:
         digest.update(np.ascontiguousarray(array).data)

@@ -138,7 +138,8 @@ class Encoder(LoadedModel):
                 for part in split_into_windows(text, limit, stride)
             ]
             repeats = np.bincount(np.concatenate(rows), minlength=int(lengths.sum()))
-        special, ids, codes = map(np.concatenate, zip(*(text.arrays for text in tokens), strict=True))
+        arrays = zip(*((text.special, text.ids, text.codes) for text in tokens), strict=True)
+        special, ids, codes = map(np.concatenate, arrays)
         widths = np.array([len(row) for row in rows])
         vectors = {
             k: torch.zeros(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device) for k in wanted
@@ -213,7 +214,7 @@ def tokenise(
         found.append(tokens)
     # Only the slower call gives the character offsets of a token.
     for i, encoding in zip(odd, backend.encode_batch([texts[i] for i in odd]), strict=True):
-        special, ids, codes = found[i].arrays
+        special, ids, codes = found[i].special, found[i].ids, found[i].codes
         places = np.flatnonzero((special == 0) & (ids == tokenizer.unk_token_id))
         spans = encoding.offsets  # made anew at every access
         words = tuple(texts[i][slice(*spans[place])] for place in places)

@@ -136,7 +136,8 @@ class TextStore:
             for j, k in enumerate(self._layers)
         }
         lengths = np.array([len(text.ids) for text in tokens])
-        arrays = (lengths, *map(np.concatenate, zip(*(text.arrays for text in tokens), strict=True)))
+        sides = zip(*((text.special, text.ids, text.codes) for text in tokens), strict=True)
+        arrays = (lengths, *map(np.concatenate, sides))
         return EncodedTexts(layers, *(torch.from_numpy(side).to(self._encoder.device) for side in arrays))
 
     def _to_memory(self, texts: np.ndarray, tokens: Sequence[TextTokens], fresh: EncodedTexts) -> dict[int, CachedText]:
@@ -147,7 +148,7 @@ class TextStore:
         for i, text, length in zip(texts.tolist(), tokens, fresh.lengths.tolist(), strict=True):
             start, end = end, end + length
             if wanted[i]:
-                special, ids, codes = (array[:length] for array in text.arrays)
+                special, ids, codes = (array[:length] for array in (text.special, text.ids, text.codes))
                 vectors = np.stack([layer[start:end] for layer in layers])
                 copied[i] = vectors, text._replace(special=special, ids=ids, codes=codes)
         return copied
@@ -192,7 +193,9 @@ class TextCache:
     def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
         """Keep texts that are not held, as far as there is room or older ones make it."""
         for key, (vectors, tokens) in texts.items():
-            size = sum(map(sys.getsizeof, (vectors, *tokens.arrays, key[-1], *tokens.missing)))
+            size = sum(
+                map(sys.getsizeof, (vectors, tokens.special, tokens.ids, tokens.codes, key[-1], *tokens.missing))
+            )
             if size <= self.most_bytes and self._make_room(size):
                 self._entries[key] = (vectors, tokens), size, self._turn
                 self.held_bytes += size
