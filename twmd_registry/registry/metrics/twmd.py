@@ -1,4 +1,4 @@
-"""The declaration of `twmd`."""
+"""The declaration of `twmd`; `align.sinkhorn` computes C, and `combine_sides` F1 and Eq. 1."""
 
 from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric
 
@@ -6,8 +6,8 @@ METRIC = Metric(
     title="Tempered Word Mover Distance",
     about="How well the words of two texts can be transported onto each other, with a tempered, balanced plan.",
     formula=(
-        "<pi, S>, pi = exp(S/T) after a few Sinkhorn sweeps, hypothesis marginals last (precision) or reference "
-        "marginals last (recall)"
+        "<pi, S>, pi = exp(S/T) after the Sinkhorn sweeps of iterations (1 by default), hypothesis marginals last "
+        "(precision) or reference marginals last (recall)"
     ),
     keys=("output", *ENCODER_KEYS, "temperature", "iterations", "objective", "normalize", *TAIL_KEYS),
     class_name="TWMD",
