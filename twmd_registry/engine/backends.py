@@ -95,7 +95,7 @@ class Backend:
 
     @cached_property
     def model_key(self) -> Hashable:
-        """Return the key of the loaded model; backends with equal keys share one model."""
+        """The key of the loaded model; backends with equal keys share one model."""
         return (
             self.kind.__name__,
             self.files,
@@ -117,11 +117,12 @@ class Backend:
 
     @cached_property
     def spec(self) -> MetricSpec:
-        """The applied specification."""
-        return self._settled.replace(baseline=self.baseline.hash if self.baseline else None)
+        """The applied specification, with the hash of its baseline."""
+        return self._without_baseline.replace(baseline=self.baseline.hash if self.baseline else None)
 
     @cached_property
-    def _settled(self) -> MetricSpec:
+    def _without_baseline(self) -> MetricSpec:
+        """The applied specification before its baseline, whose file is checked against it."""
         return self._complete_spec()
 
     @cached_property
@@ -130,7 +131,7 @@ class Backend:
         or was fitted for other settings.
         """
         return find_signed(
-            lambda wanted: find_baseline(wanted, self._settled), self.requested.baseline, self.parts, BASELINE
+            lambda wanted: find_baseline(wanted, self._without_baseline), self.requested.baseline, self.parts, BASELINE
         )
 
     def _complete_spec(self) -> MetricSpec:
@@ -149,7 +150,7 @@ class Backend:
 
     @cached_property
     def share_key(self) -> Hashable:
-        """Return the grouping key: backends with equal keys score together."""
+        """The key of backends that score together, by the applied specification, for which the model is loaded."""
         return (self.model_key, self.spec.truncation, self.spec.align, self.options.batch_tokens)
 
     def close(self) -> None:

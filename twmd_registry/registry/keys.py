@@ -1,5 +1,5 @@
-"""`MetricSpec`: everything that changes a score, and nothing else; of its keys also short name, what they accept, how a
-value is read and written.
+"""`MetricSpec`: everything that changes a score, and nothing else. `KEYS`: the short name of every key, the values that
+it accepts, and how a value is read and written.
 
 One key has one name everywhere: Python, ``evaluate.load``, the command line, presets and signatures. The order of
 `KEYS` is the order in a signature.
@@ -251,7 +251,7 @@ class MetricSpec:
     """A metric and every setting that moves its numbers, the keys in the order of a signature.
 
     A key the metric does not use is None, and so is one whose value does nothing (`Key.neutral`). Before a model has
-    been read, `layer` and `fingerprint` may be None, and `centering`, `idf` and `stopwords` may name a file; `scorer`
+    been read, `layer` and `fingerprint` may be None, and `centering`, `idf` and `stopwords` may name a file; a backend
     turns such a *requested* specification into the *applied* one, which is what a signature shows.
     """
 

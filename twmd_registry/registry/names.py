@@ -35,7 +35,7 @@ Centering = Literal["none", "dimension", "sentence", "batch", "corpus", "backgro
 CENTERINGS: tuple[Centering, ...] = get_args(Centering)
 
 Side = Literal["joint", "separate"]
-"""Whether hypotheses and references share one mean or have one each."""
+"""Whether both sides, hypotheses and references, share one centering mean or have one each."""
 
 Against = Literal["reference", "source", "both"]
 """What predictions are compared with: their references, the text that was translated, or both."""
