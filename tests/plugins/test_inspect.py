@@ -17,9 +17,9 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
 import twmd_registry
-from twmd_registry.engine.batching import score_together
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer
+from twmd_registry.engine.shared_passes import score_together
 from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.plugins.inspect import metric_scorer
 
@@ -50,7 +50,7 @@ def test_scores_mean_stderr_and_signatures_are_in_the_log(tmp_path: Path, monkey
         passes.append(len(tasks))
         return score_together(scorer, tasks)
 
-    monkeypatch.setattr("twmd_registry.engine.batching.score_together", counted)
+    monkeypatch.setattr("twmd_registry.engine.shared_passes.score_together", counted)
     log = run(metric_scorer("twmd", layer=6), tmp_path)
     assert sum(passes) == len(TARGETS)
     assert len(passes) <= len(TARGETS) // 2
@@ -77,7 +77,7 @@ def test_error_of_a_pass_is_that_of_its_samples(tmp_path: Path, monkeypatch: pyt
     def broken(*_: object) -> None:
         raise MemoryError("no memory")
 
-    monkeypatch.setattr("twmd_registry.engine.batching.score_together", broken)
+    monkeypatch.setattr("twmd_registry.engine.shared_passes.score_together", broken)
     log = run(metric_scorer("sbert"), tmp_path)
     assert log.status == "error"
     assert log.error is not None

@@ -15,9 +15,9 @@ import pandas as pd
 from mlflow.exceptions import MlflowException
 
 import twmd_registry
-from twmd_registry.engine.batching import score_together
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer
+from twmd_registry.engine.shared_passes import score_together
 from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.plugins.mlflow import classic_metric, genai_scorer
 
@@ -47,7 +47,7 @@ def test_feedback_has_the_score_the_alignment_and_the_signature(monkeypatch: pyt
         passes.append(len(tasks))
         return score_together(scorer, tasks)
 
-    monkeypatch.setattr("twmd_registry.engine.batching.score_together", counted)
+    monkeypatch.setattr("twmd_registry.engine.shared_passes.score_together", counted)
     rows = [
         {"inputs": {"question": str(number)}, "outputs": output, "expectations": {"expected_response": target}}
         for number, (output, target) in enumerate(zip(OUTPUTS * 4, TARGETS * 4, strict=True))

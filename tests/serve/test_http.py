@@ -37,7 +37,7 @@ from tests.serve.serving import (
     serving_thread,
     wait_until,
 )
-from twmd_registry.engine.batching import score_together
+from twmd_registry.engine.shared_passes import score_together
 from twmd_registry.serve.service import Limits, Service
 
 ONE = {"predictions": ["it rains"], "references": ["it is raining"]}

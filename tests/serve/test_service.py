@@ -14,7 +14,7 @@ pytest.importorskip("prometheus_client")
 
 import twmd_registry
 from tests.conftest import Texts
-from twmd_registry.engine.batching import score_together
+from twmd_registry.engine.shared_passes import score_together
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.spec import spec_with_keys
 from twmd_registry.serve.service import Limits, Service, ServiceError
@@ -76,7 +76,7 @@ def test_waiting_requests_of_a_metric_share_a_pass_and_get_their_own_scores(text
 
 
 def test_pass_has_a_bounded_number_of_letters(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twmd_registry.engine.batching.PASS_LETTERS", 3 * sum(map(len, ONE)))
+    monkeypatch.setattr("twmd_registry.engine.shared_passes.PASS_LETTERS", 3 * sum(map(len, ONE)))
     service = service_of()
     answers = run(service, *(service.score([ONE[0]], [ONE[1]]) for _ in range(7)))
     assert len({answer["score"] for answer in answers}) == 1

@@ -13,10 +13,10 @@ import numpy as np
 
 from twmd_registry.align import SYMMETRIC
 from twmd_registry.engine.backends import Backend, Scored, TokenAlignmentBackend
-from twmd_registry.engine.batching import depends_on_neighbours
 from twmd_registry.engine.pairs import Pairs, Segments, check_candidates, check_sources
 from twmd_registry.engine.pipeline import STEPS_PER_TEXT
 from twmd_registry.engine.scorer import Scorer, score_segments, scorer
+from twmd_registry.engine.shared_passes import depends_on_neighbours
 from twmd_registry.errors import SpecError, collect_warnings, warn
 from twmd_registry.progress import Progress, Stage
 from twmd_registry.registry.names import MetricName

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from twmd_registry.engine.batching import Batcher
 from twmd_registry.engine.scorer import scorer as make_metric
+from twmd_registry.engine.shared_passes import Batcher
 from twmd_registry.errors import InputError, MissingExtraError, warn
 
 try:

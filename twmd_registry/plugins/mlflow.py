@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from twmd_registry.engine.batching import Batcher, check_needs_no_sources
 from twmd_registry.engine.result import Alignment
 from twmd_registry.engine.scorer import scorer as make_metric_scorer
+from twmd_registry.engine.shared_passes import Batcher, check_needs_no_sources
 from twmd_registry.errors import InputError, MissingExtraError
 
 try:

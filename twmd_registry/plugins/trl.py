@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from twmd_registry.engine.batching import check_needs_no_sources
 from twmd_registry.engine.input_warnings import repeats_itself
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import Scorer, scorer
+from twmd_registry.engine.shared_passes import check_needs_no_sources
 from twmd_registry.errors import InputError, collect_warnings, warn
 
 

@@ -22,10 +22,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from twmd_registry.engine.batching import Batcher, Outcome, score_together
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
+from twmd_registry.engine.shared_passes import Batcher, Outcome, score_together
 from twmd_registry.errors import InputError, SpecError, TwmdError, collect_warnings, menu
 from twmd_registry.record.file import refuse_repeated_keys
 from twmd_registry.registry.metrics import entry

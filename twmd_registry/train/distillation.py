@@ -13,9 +13,9 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from twmd_registry.engine.batching import depends_on_neighbours
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer, score_segments
+from twmd_registry.engine.shared_passes import depends_on_neighbours
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments, join, read_table_rows, select
 from twmd_registry.judgments.reader import Columns

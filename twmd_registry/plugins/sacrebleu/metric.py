@@ -123,8 +123,8 @@ class SacreBLEUMetric(Metric):
         """
         super().__init__()  # type: ignore[no-untyped-call]
         if scorer_used is None:
-            from twmd_registry.engine.batching import check_needs_no_sources
             from twmd_registry.engine.scorer import scorer
+            from twmd_registry.engine.shared_passes import check_needs_no_sources
 
             scorer_used = scorer(self.METRIC, preset, **keys)
             check_needs_no_sources(scorer_used)

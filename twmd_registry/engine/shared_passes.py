@@ -1,4 +1,4 @@
-"""Several requests in one pass of the encoder, each with the scores, counts and warnings that it has alone."""
+"""Passes of the encoder that several requests share, each with the scores, counts and warnings that it has alone."""
 
 from __future__ import annotations
 

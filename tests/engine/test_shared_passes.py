@@ -10,10 +10,10 @@ import pytest
 
 from tests.conftest import Texts
 from twmd_registry.engine.backends import TokenAlignmentBackend
-from twmd_registry.engine.batching import Batcher, depends_on_neighbours, score_together
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_segments, scorer
+from twmd_registry.engine.shared_passes import Batcher, depends_on_neighbours, score_together
 from twmd_registry.errors import InputError, NotFiniteError, SpecError, TwmdError, TwmdWarning, collect_warnings
 from twmd_registry.registry.spec import spec_with_keys
 
@@ -113,7 +113,7 @@ def test_metrics_whose_scores_depend_on_neighbours_are_known(metric: str, *, exp
 
 
 def test_row_that_is_refused_does_not_refuse_the_rows_of_its_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twmd_registry.engine.batching.WAIT", 0.5)
+    monkeypatch.setattr("twmd_registry.engine.shared_passes.WAIT", 0.5)
     own, texts = Batcher(Scorer(spec_with_keys("sbert"))), ["it rains", "в доме тихо", "it snows"]
     with ThreadPoolExecutor(len(texts)) as pool:
         futures = [pool.submit(own.score, text, text) for text in texts]
