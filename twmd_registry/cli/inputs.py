@@ -85,6 +85,7 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
     parts = parts_of(arguments)
     own = [name for name in names if name not in lexical]
     signed = [name for name in own if "|" in name]
+    with_keys = [name for name in own if "|" not in name and _has_keys(name)]
     named = [split_name(name)[0] for name in own if "|" not in name and not _has_keys(name)]
     for name in named:
         if name not in {*MetricName, *lexical}:
@@ -92,7 +93,7 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
                 hint = "which looks like a file: -m takes every word after it, so name files before -m."
                 raise SpecError(f"there is no metric {name!r}, {hint}")
             raise SpecError(f"there is no metric {name!r}; {menu(name, [*MetricName, *lexical])}.")
-    given = _parse_set_keys(arguments, named)
+    given = _parse_set_keys(arguments, named, with_keys)
     for name in PART_NAMES:
         value = getattr(parts, name)
         if value is not None and not signed:
@@ -124,8 +125,10 @@ def _is_path(word: str) -> bool:
     return is_there or "/" in word or Path(word).suffix[1:].isalpha()
 
 
-def _parse_set_keys(arguments: Arguments, named: Sequence[str]) -> dict[str, str]:
-    """Read ``--set``, and check its keys against the metrics that are named without keys of their own."""
+def _parse_set_keys(arguments: Arguments, named: Sequence[str], with_keys: Sequence[str]) -> dict[str, str]:
+    """Read ``--set``, and check its keys against the metrics that are named without keys of their own; name in a
+    warning those that it does not change.
+    """
     given = parse_assignments(arguments.set)
     if not named and (given or arguments.preset):
         alone = "a signature says everything, and SacreBLEU's metrics have no keys here"
@@ -137,6 +140,8 @@ def _parse_set_keys(arguments: Arguments, named: Sequence[str]) -> dict[str, str
             raise SpecError(f"--set {name}: no key {name!r} of {', '.join(named)}; {choices}.")
         if without := ", ".join(metric for metric in dict.fromkeys(named) if name not in entry(metric).keys):
             warn(f"--set {name}: no key of {without}; scored without it.")
+    if (given or arguments.preset) and with_keys:
+        warn(f"--set and --preset do not change metrics with keys of their own: {', '.join(with_keys)}.")
     return given
 
 
@@ -261,6 +266,7 @@ def read_file(path: Path, columns: Columns) -> TextFile:
     if not content:
         hint = " Give predictions there, or by -i (twmd score -i FILE.jsonl, if one file holds all)."
         raise FileError(f"{name} is empty.{hint if path == STDIN else ''}")
+    # With the usual columns, too: a table without the columns that were asked for is an error, not lines of text.
     form = detect_form(name, content, (*columns.wanted, *Columns().wanted))
     if form is None:
         lines = decode(name, content).split("\n")

@@ -223,7 +223,8 @@ def _score_and_compare(
     compared = references if any(references) else None
     from twmd_registry.plugins.sacrebleu.compare import check_resampling, compare_systems
 
-    with collect_warnings():  # compare_systems repeats these warnings
+    # Before a model is loaded, so that an impossible test is refused at once; compare_systems repeats the warnings.
+    with collect_warnings():
         check_resampling(resampling, len(tasks), len(references))
     scorers: list[Scorer] = []
     scores: list[list[ScoreSet]] = [[] for _ in tasks]
@@ -244,6 +245,7 @@ def _score_and_compare(
             for message, names in systems_of.items():
                 warn(message if len(names) == len(tasks) else f"{', '.join(names)}: {message}")
             seconds = time.perf_counter() - started
+    # Of each metric of ours its scorer and its scores of all systems, in the order of the metrics.
     scored = iter(zip(scorers, zip(*scores, strict=True), strict=True) if scorers else ())
     metrics = [metric.name if metric.spec is None else next(scored) for metric in arguments.asked]
     systems = [(task.name, task.predictions) for task in tasks]

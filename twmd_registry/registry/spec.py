@@ -134,6 +134,7 @@ def spec_with_keys(metric: str) -> MetricSpec:
     name, _, preset = metric.partition(";preset=")
     if name == MetricName.ENSEMBLE:
         return make_spec(name, preset or None)
+    # An ensemble of this metric alone: members and metrics with keys are read by the same parser, with their presets.
     specs = member_specs(make_spec(MetricName.ENSEMBLE, members=metric))
     if len(specs) != 1:
         raise SpecError(f"expected one metric with its keys, not {len(specs)}: {metric}.")
