@@ -24,7 +24,7 @@ MIN_SQUARED_DISTANCE = 1e-14
 
 
 def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
-    """Score the optimal plan: ``C = 1 - EMD`` or ``1 / (1 + EMD)``, ``EMD = min <pi, cost>``.
+    """Score the optimal plan: ``C = 1 - EMD``, ``EMD = min <pi, cost>``.
 
     The row and column sums of a plan are the tokens' shares: 1/N and 1/M, or their weights divided by the weights' sum
     (Zhao et al. 2019, Eq. 1 and 2). The cost of moving x to y, both unit vectors, is ``1 - x y`` (with ``linear`` that
@@ -37,11 +37,11 @@ def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> 
         s: Similarities; shape (B, N, M).
         hyp: Hypothesis tokens.
         ref: Reference tokens.
-        spec: Distance and transform.
+        spec: The distance; `invert_cost` is applied later, to the scores of both sides.
 
     Returns:
-        C, shape (B,). For unit vectors it is in [-1, 1] (``linear`` with ``similarity`` or ``euclidean``), [-3, 1]
-        (``linear`` with ``sqeuclidean``), [1/3, 1] (``inverse``) or [1/5, 1] (``inverse`` with ``sqeuclidean``).
+        C, shape (B,). For unit vectors it is in [-1, 1] with ``similarity`` or ``euclidean``, and in [-3, 1] with
+        ``sqeuclidean``.
 
     Warns:
         TwmdWarning: The solver stopped early on some pair.
@@ -50,8 +50,7 @@ def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> 
     gain = GAINS[distance](s)  # (B, N, M)
     plans = _plans(gain, hyp, ref, ZERO_COST_GAINS[distance])
     best_gain = (plans.to(s) * torch.where(hyp.mask[:, :, None] & ref.mask[:, None, :], gain, 0.0)).sum((1, 2))
-    c = best_gain + (1 - ZERO_COST_GAINS[distance])
-    return invert_cost(c) if spec.transform == "inverse" else c
+    return best_gain + (1 - ZERO_COST_GAINS[distance])
 
 
 def exact_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
@@ -74,13 +73,15 @@ ZERO_COST_GAINS = {"similarity": 1.0, "sqeuclidean": 0.0, "euclidean": 0.0}
 
 
 def invert_cost(c: Tensor) -> Tensor:
-    """Return 1 / (1 + EMD), from c = 1 - EMD; both have the same optimal plan."""
+    """Return 1 / (1 + EMD) from c = 1 - EMD (``transform=inverse``): for unit vectors in [1/3, 1], and in [1/5, 1] with
+    ``sqeuclidean``. Both have the same optimal plan.
+    """
     return 1 / (2 - c)
 
 
-def _plans(gain: Tensor, hyp: PaddedTokens, ref: PaddedTokens, free: float) -> Tensor:
+def _plans(gain: Tensor, hyp: PaddedTokens, ref: PaddedTokens, zero_cost_gain: float) -> Tensor:
     """Return the optimal plan of every pair, float64 on the CPU; shape (B, N, M)."""
-    cost = free - gain.detach().to("cpu", torch.float64).numpy()
+    cost = zero_cost_gain - gain.detach().to("cpu", torch.float64).numpy()
     plans = np.zeros_like(cost)
     a, b = (side.weights.to("cpu", torch.float64).numpy() for side in (hyp, ref))
 
