@@ -60,11 +60,11 @@ def disturb(talk: Pair, other: list[str], draw: random.Random) -> tuple[Pair, se
     return (hyp, ref), gold
 
 
-def score_documents(talks: list[Pair]) -> tuple[list[list[sentences.Link]], dict[str, int]]:
+def score_documents(talks: list[Pair]) -> tuple[list[list[sentences.SentenceLink]], dict[str, int]]:
     """Return the links of every document, and their counts."""
-    links, match = list[list[sentences.Link]](), sentences.match_sentences
+    links, match = list[list[sentences.SentenceLink]](), sentences.match_sentences
 
-    def keep(hyp: np.ndarray, ref: np.ndarray) -> list[sentences.Link]:
+    def keep(hyp: np.ndarray, ref: np.ndarray) -> list[sentences.SentenceLink]:
         links.append(match(hyp, ref))
         return links[-1]
 

@@ -16,7 +16,7 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import TextStore
 from twmd_registry.engine import pipeline
 from twmd_registry.engine.backends import TokenAlignmentBackend
-from twmd_registry.engine.pairs import BYTES_PER_TOKEN, COPIES, Pairs, check_segments, make_pairs, plan_chunks
+from twmd_registry.engine.pairs import BYTES_PER_TOKEN, COPIES_FACTOR, Pairs, check_segments, make_pairs, plan_chunks
 from twmd_registry.engine.pipeline import PipelineRun
 from twmd_registry.errors import ModelError, collect_warnings, warn
 from twmd_registry.models.files import find_model
@@ -41,7 +41,7 @@ def some_pairs() -> Pairs:
 
 def open_store(encoder: Encoder, pairs: Pairs) -> tuple[TextStore, list[slice]]:
     """Return a store of the texts of some pairs, and their chunks."""
-    chunks, uses = plan_chunks(pairs, None, 1)
+    chunks, uses = plan_chunks(pairs, None, 1, 1)
     flags = TextFlags._make([*np.zeros((6, len(pairs.texts)), dtype=bool), {}])
     return TextStore(encoder, pairs.texts, [2], uses, flags=flags), list(chunks)
 
@@ -62,7 +62,7 @@ def test_copies_of_repeated_texts_are_bounded() -> None:
     tokens = sum(len(text) // BYTES_PER_TOKEN + 2 for text in ("yes", "no"))
     assert len(chunks) > 1
     assert [chunk.start for chunk in chunks] == [0, *(chunk.stop for chunk in chunks[:-1])]
-    assert all((chunk.stop - chunk.start) / 2 * tokens <= COPIES * 100 for chunk in chunks)
+    assert all((chunk.stop - chunk.start) / 2 * tokens <= COPIES_FACTOR * 100 for chunk in chunks)
 
 
 def test_every_text_is_encoded_once_and_held_while_it_is_needed(encoder: Encoder) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import twmd_registry
 from twmd_registry.engine.pairs import Segments, make_pairs
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.sentences import SENTENCE_COUNTS, SIZES, Link, match_sentences, split_documents
+from twmd_registry.engine.sentences import SENTENCE_COUNTS, SIZES, SentenceLink, match_sentences, split_documents
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
@@ -61,7 +61,7 @@ def background(hyp: np.ndarray, ref: np.ndarray) -> float:
     return sum(rest) / len(rest) if rest else 0.0
 
 
-def every_matching(n: int, m: int) -> Iterator[list[Link]]:
+def every_matching(n: int, m: int) -> Iterator[list[SentenceLink]]:
     """Yield every list of monotone links, the last sentences first decided."""
     yield []
     for i, j in itertools.product(range(1, n + 1), range(1, m + 1)):
@@ -71,7 +71,7 @@ def every_matching(n: int, m: int) -> Iterator[list[Link]]:
                     yield [*rest, (slice(i - a, i), slice(j - b, j))]
 
 
-def value(links: list[Link], hyp: np.ndarray, ref: np.ndarray, b: float) -> float:
+def value(links: list[SentenceLink], hyp: np.ndarray, ref: np.ndarray, b: float) -> float:
     return sum(cosine(hyp[x].sum(0), ref[y].sum(0)) - b for x, y in links)
 
 

@@ -223,8 +223,7 @@ def _score_and_compare(
     compared = references if any(references) else None
     from twmd_registry.plugins.sacrebleu.compare import check_resampling, compare_systems
 
-    # Before a model is loaded, so that an impossible test is refused at once; compare_systems repeats the warnings.
-    with collect_warnings():
+    with collect_warnings():  # refused before a model is loaded; compare_systems repeats these warnings
         check_resampling(resampling, len(tasks), len(references))
     scorers: list[Scorer] = []
     scores: list[list[ScoreSet]] = [[] for _ in tasks]

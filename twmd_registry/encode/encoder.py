@@ -265,15 +265,14 @@ def depth_of(network: nn.Module) -> int:
 
 
 def hidden_states(
-    network: nn.Module, blocks: nn.ModuleList | None, layers: Iterable[int], inputs: dict[str, Any]
+    network: nn.Module, blocks: nn.ModuleList | None, wanted: Sequence[int], inputs: dict[str, Any]
 ) -> dict[int, Tensor]:
-    """Return the hidden states of some numbers, each of shape (B, N, D), in the network's dtype.
+    """Return the hidden states of some numbers, ascending, each of shape (B, N, D), in the network's dtype.
 
     Hidden state k < L is what layer k of its L transformer layers (`blocks`) receives (k = 0: the embeddings); hidden
     state L is the network's own output. Layers above the highest one asked for are not run; without `blocks` all are,
     and the network returns its hidden states itself.
     """
-    wanted = sorted(set(layers))
     if blocks is None:
         states = network(**inputs, output_hidden_states=True).hidden_states
         return {k: states[k] for k in wanted}

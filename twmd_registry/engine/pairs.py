@@ -18,11 +18,9 @@ from twmd_registry.registry.spec import MetricSpec
 
 BYTES_PER_TOKEN = 3
 """A low estimate (English has 4 to 5): chunks are cut before texts are tokenised."""
-
-
-COPIES = 4
-"""A text has a copy of its vectors in every centering batch that it is in. All copies of a chunk hold at most this many
-times the tokens of a chunk without copies.
+COPIES_FACTOR = 4
+"""A chunk holds a copy of a text's vectors for every centering batch that the text is in; all copies of a chunk hold at
+most this many times as many tokens as its different texts may hold.
 """
 
 
@@ -204,7 +202,7 @@ def make_pairs(segments: Segments, spec: MetricSpec | None = None) -> Pairs:
     return Pairs(list(number), np.array(hyp), np.array(ref), segment, counts, np.cumsum(counts) - counts, second)
 
 
-def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> tuple[Pairs, np.ndarray]:
+def take_share(pairs: Pairs, number: int, shares: int, step: int) -> tuple[Pairs, np.ndarray]:
     """Return one of several shares of similar size, numbered from 0; in order they are all pairs. Beside it the number
     of each of its texts among all, ascending. Shares end at multiples of `step` segments, so that centering batches
     stay whole; the cuts depend on the number of segments alone, so that a reference keeps its share between calls. If
@@ -216,13 +214,13 @@ def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> tuple[P
     here = slice(int(starts[first]), int(starts[last]))
     texts, inverse = np.unique(np.r_[pairs.hyp[here], pairs.ref[here]], return_inverse=True)
     hyp, ref = np.split(inverse, 2)
-    share = Pairs(
-        [pairs.texts[i] for i in texts],
-        hyp,
-        ref,
-        pairs.segment[here] - first,
-        pairs.counts[first:last],
-        pairs.starts[first:last] - here.start,
+    share = pairs._replace(
+        texts=[pairs.texts[i] for i in texts],
+        hyp=hyp,
+        ref=ref,
+        segment=pairs.segment[here] - first,
+        counts=pairs.counts[first:last],
+        starts=pairs.starts[first:last] - here.start,
     )
     return share, texts
 
@@ -233,7 +231,7 @@ def centering_step(specs: Iterable[MetricSpec]) -> int:
 
 
 def plan_chunks(
-    pairs: Pairs, limit: int | None, most_tokens: int, step: int = 1
+    pairs: Pairs, limit: int | None, most_tokens: int, step: int
 ) -> tuple[list[slice], dict[int, list[int]]]:
     """Cut the pairs into consecutive chunks whose different texts hold a bounded number of tokens (a single step may
     hold more), estimated cautiously from the number of bytes and cut at `limit`. Chunks end at multiples of `step`
@@ -249,13 +247,13 @@ def plan_chunks(
     begin, held, copied, seen = 0, 0, 0, set[int]()
     for start, stop in pairwise(bounds):
         texts = set(pairs.hyp[start:stop].tolist()) | set(pairs.ref[start:stop].tolist())
-        own = sum(tokens[text] for text in texts)
-        is_full = held + sum(tokens[text] for text in texts - seen) > most_tokens or copied + own > COPIES * most_tokens
+        step_tokens, new_tokens = (sum(tokens[text] for text in some) for some in (texts, texts - seen))
+        is_full = held + new_tokens > most_tokens or copied + step_tokens > COPIES_FACTOR * most_tokens
         if held and is_full:
             chunks.append(slice(begin, start))
             begin, held, copied, seen = start, 0, 0, set()
         held += sum(tokens[text] for text in texts - seen)
-        copied += own
+        copied += step_tokens
         for text in texts - seen:
             uses.setdefault(text, []).append(len(chunks))
         seen |= texts

@@ -34,6 +34,7 @@ from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, make_spec, me
 from twmd_registry.tensors import TextFlags
 
 GroupScore = Callable[[Sequence[Backend], Pairs, Stage], Scored]
+"""Scores the pairs by the backends that share a model: `Backend.score_group`, or a rank's part of a distributed run."""
 
 BASELINE_PAIRS = 10_000
 """Number of random pairs that a baseline averages."""
@@ -122,9 +123,12 @@ class Scorer:
             TwmdError: As for `spec`.
 
         Warns:
-            TwmdWarning: In every call, at most once for each of: empty texts, truncated texts, texts with many
-                unknown tokens, a centering batch of one segment, a solver that stopped early, another number of
-                references than in the signature from which the scorer was made.
+            TwmdWarning: In every call, at most once for each of: texts that are empty, truncated, of many unknown
+                tokens, of words without a vector, or of which nothing is left to compare; texts in another script or
+                language than the model reads; predictions that copy their source, repeat themselves, are in another
+                script than their references, or are all empty; a centering batch of one segment; a model without a
+                tuned preset; a solver that stopped early; another number of references than in the signature from
+                which the scorer was made.
         """
         return score_segments([self], check_segments(predictions, references, sources))[0]
 

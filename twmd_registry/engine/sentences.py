@@ -15,7 +15,7 @@ from twmd_registry.engine.token_vectors import TokenItems
 from twmd_registry.errors import warn
 from twmd_registry.tensors import TextFlags, TokenVectors, span_indices
 
-Link = tuple[slice, slice]
+SentenceLink = tuple[slice, slice]
 """The neighbouring sentences of the prediction and of the reference that are compared with each other."""
 SIZES = ((1, 1), (2, 1), (1, 2))
 """How many sentences of both sides a link may hold; of equally good links the first is taken."""
@@ -56,7 +56,7 @@ def flags_of_documents(flags: TextFlags, sentences: list[list[int]]) -> TextFlag
     return found._replace(empty=np.array([flags.empty[own].all() for own in sentences], dtype=bool))
 
 
-def match_sentences(hyp: np.ndarray, ref: np.ndarray) -> list[Link]:
+def match_sentences(hyp: np.ndarray, ref: np.ndarray) -> list[SentenceLink]:
     """Return the links, in order, with the largest sum of ``cos - b``, by dynamic programming in O(nm), from the summed
     token vectors of every sentence, shapes (n, D) and (m, D).
 
@@ -75,7 +75,7 @@ def match_sentences(hyp: np.ndarray, ref: np.ndarray) -> list[Link]:
             if hyps <= i and refs <= m:
                 row[refs:] = np.maximum(row[refs:], best[i - hyps, : m + 1 - refs] + gains[hyps, refs][i - hyps])
         best[i] = np.maximum.accumulate(row)
-    links, i, j = list[Link](), n, m
+    links, i, j = list[SentenceLink](), n, m
     while i and j:
         for hyps, refs in SIZES:
             before = i - hyps, j - refs
