@@ -1,4 +1,4 @@
-"""`LoadedModel`: a network that runs on many texts, with exact products, by oneDNN, in batches that fit into memory.
+"""`LoadedModel`: a network that runs on many texts, with products in full float32, in batches that fit into memory.
 
 While scoring, float32 is computed as such, without a lasting change of the caller's process: autocast and default dtype
 are overridden in the scoring thread only. The precision of float32 products is a setting of the whole process;
@@ -217,8 +217,8 @@ def exact_arithmetic() -> Iterator[None]:
 
 
 keep_exact = _PRODUCTS.renew
-"""Sets the precision of products again where another thread has changed it since `exact_arithmetic` began; before a
-product. Only a product that is under way when the change is made can be less exact.
+"""Call before a product of float32: sets full precision (no TF32, no bfloat16) again where another thread has changed
+it since `exact_arithmetic` began. Only a product that is under way when the change is made can be less exact.
 """
 
 
