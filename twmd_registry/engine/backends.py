@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import torch
@@ -405,9 +405,8 @@ class RegressionBackend(Backend):
         for backend in group:
             scores = (empty[hyp] & empty[ref]).astype(np.float64)  # 1 for two empty texts, 0 for one, as `align_pairs`
             if raw:
-                scores[full] = np.mean([raw[first] for first in backend.orders], axis=0) / float(
-                    backend.spec.scale or 1.0
-                )
+                mean = np.mean([raw[first] for first in backend.orders], axis=0)
+                scores[full] = mean / cast("float", backend.spec.scale)
             found.append((np.clip(scores, 0.0, 1.0) if backend.spec.clip else scores)[None, inverse])
         return found, flags
 

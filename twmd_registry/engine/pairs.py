@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Set
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -227,7 +227,7 @@ def take_share(pairs: Pairs, number: int, shares: int, step: int) -> tuple[Pairs
 
 def centering_step(specs: Iterable[MetricSpec]) -> int:
     """Return how many segments must stay together, so that every specification's centering batches stay whole."""
-    return math.lcm(*(spec.centering_size or 1 for spec in specs if spec.centering_kind == "batch"))
+    return math.lcm(*(cast("int", spec.centering_size) for spec in specs if spec.centering_kind == "batch"))
 
 
 def plan_chunks(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import islice
 from threading import Event
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -57,7 +57,7 @@ encoded while one is aligned, and as many tokens again are kept for later chunks
 ACCELERATOR_FACTOR = 4
 """An accelerator's chunk is this many times larger: lengths in a batch are then closer, with less padding."""
 STEPS_PER_TEXT = 10
-"""Units of progress of a text; a pair has one. Encoding a text takes as long as aligning 10 pairs (MiniLM, CPU)."""
+"""Steps of progress of a text; a pair has one. Encoding a text takes as long as aligning 10 pairs (MiniLM, CPU)."""
 AllReduce = Callable[[Callable[[], Tensor]], Tensor]
 """Sums a tensor across processes. Takes a callable, so that a cached total skips the local sum.
 
@@ -223,7 +223,7 @@ class PipelineRun:
         ((view, (spec,)),) = self._views.items()
         chosen = np.array(wanted)
         if view.centering_kind == "batch":
-            batch = self._pairs.segment // int(view.centering_size or 1)
+            batch = self._pairs.segment // cast("int", view.centering_size)
             chosen = np.flatnonzero((batch >= batch[chosen[0]]) & (batch <= batch[chosen[-1]]))
         ((chunk, texts, rows, encoded),) = self._encode([slice(int(chosen[0]), int(chosen[-1]) + 1)])
         items = make_items(view, self._pairs, chunk, texts, rows)

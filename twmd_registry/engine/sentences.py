@@ -90,8 +90,8 @@ def match_sentences(hyp: np.ndarray, ref: np.ndarray) -> list[SentenceLink]:
 
 def _cosines(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the cosines of all vectors of two lists, 0 for a vector without direction."""
-    units = [side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-12) for side in (x, y)]
-    return np.asarray(units[0] @ units[1].T)
+    scaled = [side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-12) for side in (x, y)]
+    return np.asarray(scaled[0] @ scaled[1].T)
 
 
 def match_documents(

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -79,6 +79,7 @@ class TokenItems(NamedTuple):
 def make_view(spec: MetricSpec) -> TokenView:
     """Return the view of an applied specification, without what was fitted."""
     keys = {name: getattr(spec, name) for name in VECTOR_KEYS}
+    # One metric stands for all, so that their views are equal.
     return TokenView(metric=MetricName.TWMD, vectors="raw" if spec.vectors == "raw" else None, **keys)
 
 
@@ -89,7 +90,7 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray, r
     segment = pairs.segment[chunk]
     batch = np.zeros_like(segment)
     if view.centering_kind == "batch":
-        batch = segment // int(view.centering_size or 1)
+        batch = segment // cast("int", view.centering_size)
         batch -= batch[0]
     per_batch = view.groups_per_batch
     groups = (int(batch[-1]) + 1) * per_batch

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from twmd_registry.engine.result import SIDE
 from twmd_registry.engine.token_vectors import TokenView
 from twmd_registry.errors import MissingExtraError, ModelError, SpecError
 from twmd_registry.models.inference import exact_arithmetic
+from twmd_registry.registry.names import Multiref
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.train.recipe import MSE_SHARE, Recipe, Target
 
@@ -65,7 +66,7 @@ class TrainedMetric(nn.Module):
         self.offset = nn.Parameter(torch.zeros((), dtype=torch.float32, device=encoder.device))
         self._encoder, self._spec, self._view, self._recipe = encoder, spec, view, recipe
         self._batch_tokens = batch_tokens
-        self._multiref = spec.multiref or "max"
+        self._multiref = cast("Multiref", spec.multiref)
 
     def _run(self, pairs: Pairs, spec: MetricSpec) -> PipelineRun:
         views = {spec: replace(self._view, centering_size=spec.centering_size)}
