@@ -34,7 +34,9 @@ from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, make_spec, me
 from twmd_registry.tensors import TextFlags
 
 GroupScore = Callable[[Sequence[Backend], Pairs, Stage], Scored]
-"""Scores the pairs by the backends that share a model: `Backend.score_group`, or a rank's part of a distributed run."""
+"""Scores pairs by the backends that share a model: `Backend.score_group`, or what takes its place for a rank's share, a
+part of a large corpus, several requests in one pass, or candidates.
+"""
 
 BASELINE_PAIRS = 10_000
 """Number of random pairs that a baseline averages."""
