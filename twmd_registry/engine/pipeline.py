@@ -96,10 +96,10 @@ class PipelineRun:
         """Plan the work, and count in how many texts each token is where the idf is of these; nothing is encoded yet.
 
         All specifications have the same limit and stride; their views hold what was fitted. With `documents`, the pairs
-        are those of `split_documents`, and what is scored are document pairs. `keep` and `disk` are the
-        most bytes of encoded references in main memory, and of encoded texts in files. `progress` is called with
-        `STEPS_PER_TEXT` for every encoded text (maybe from another thread), and with 1 for every aligned pair of a
-        specification.
+        are the sentences that `split_documents` gives, and the scores are those of pairs of documents. `keep` and
+        `disk` are the most bytes of encoded references in main memory, and of encoded texts in files. `progress` is
+        called with `STEPS_PER_TEXT` for every encoded text (maybe from another thread), and with 1 for every aligned
+        pair of a specification.
         """
         self._encoder, self._pairs, self._documents = encoder, pairs, documents
         self._batch_tokens, self._progress, self._total, self._cancelled = batch_tokens, progress, total, Event()

@@ -129,7 +129,7 @@ def _check_variation(x: np.ndarray, y: np.ndarray) -> None:
 
 
 def _direction(values: np.ndarray) -> np.ndarray:
-    """Return differences from the mean, of length 1; scaled first, so that squares of tiny numbers do not vanish."""
+    """Return differences from the mean, of norm 1; scaled first, so that squares of tiny numbers do not vanish."""
     centered = values - values.mean()
     centered /= np.abs(centered).max()
     return np.asarray(centered / np.linalg.norm(centered))

@@ -335,7 +335,7 @@ def _pieces(lengths: np.ndarray, most_tokens: int) -> Iterator[tuple[int, int]]:
 
 
 def _directions(vectors: torch.Tensor, centering: Centering, means: torch.Tensor | None) -> np.ndarray:
-    """Return vectors centered and of length one, NaN where centering leaves nothing; shape (U, D)."""
+    """Return vectors centered and of norm 1, NaN where centering leaves nothing; shape (U, D)."""
     number = len(vectors)
     words = TokenVectors(vectors, torch.ones(number, dtype=torch.int64), positions=torch.arange(number))
     # The rest of a sentence's words is not available here: its mean is subtracted like a batch's.

@@ -348,7 +348,7 @@ class MetricSpec:
     transform: Transform | None = _key(
         "tf", "1 - EMD (linear), or 1 / (1 + EMD) (inverse)", Transform, neutral="linear"
     )
-    vectors: Vectors | None = _key("ve", "token vectors of length one, or as they are", Vectors)
+    vectors: Vectors | None = _key("ve", "token vectors of norm 1, or as they are", Vectors)
     normalize: bool | None = _key("n", "divide by sqrt(C(X,X) C(Y,Y)) (Eq. 1)", "yes or no", _yes_no)
     scale: float | None = _key(
         "sc", "what the regression head's output is divided by", "a number from 1e-6 to 1e6", _scale

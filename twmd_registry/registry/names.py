@@ -44,7 +44,7 @@ Objective = Literal["expected", "entropic"]
 """Whether the entropy term of a tempered objective is part of the score (Eq. 7) or not (the authors' code)."""
 
 Vectors = Literal["unit", "raw"]
-"""Whether every token vector is scaled to length one before pooling, or kept as it is."""
+"""Whether every token vector is scaled to norm 1 before pooling, or kept as it is."""
 
 Aggregation = Literal["single", "mean", "concat", "pmeans", "routing"]
 """How the hidden states of several layers become one vector per token."""
