@@ -136,6 +136,16 @@ def test_test_set_without_outputs_and_used_folder_are_refused(wmt99: Path, run: 
     assert not (wmt99.parent / "new").exists()
 
 
+def test_folder_is_checked_before_the_metric_is_made(wmt99: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twmd_registry.cli.publish_commands.make_scorers", lambda *_: pytest.fail("it is made"))
+    assert "holds no folder of a language pair" in run(f"submit twmd {wmt99.parent} --test-set x -o out")[2]
+    for against in ("source", "both"):
+        missing = run(f"submit 'ensemble(twmd;against={against},sbert)' wmt99 --name twmd -o out")[2]
+        assert "wmt99/sources/cs-en.txt: No such file" in missing
+    written(wmt99, "", "out/twmd.seg.score")
+    assert "holds scores of twmd already" in run("submit twmd wmt99 -o wmt99/out")[2]
+
+
 def test_name_that_is_no_file_name_is_refused(wmt99: Path, run: Run) -> None:
     status, _, complained = run("submit twmd wmt99 --name a.b -o out")
     assert (status, "--name a.b: expected letters, digits, - and _" in complained) == (2, True)

@@ -19,7 +19,7 @@ from twmd_registry.record.file import read_record
 from twmd_registry.registry.diff import compare
 from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.signature import parse_signature
-from twmd_registry.registry.spec import is_pinned
+from twmd_registry.registry.spec import is_pinned, members_or_self
 
 if TYPE_CHECKING:
     from twmd_registry.record.verify import Verification
@@ -140,13 +140,14 @@ def submit_command(arguments: Arguments) -> int:
     year = arguments.test_set or arguments.folder.resolve().name
     if not SUBMITTED.fullmatch(year):
         raise SpecError(f"the test set {year!r}: expected letters, digits, - and _; name it by --test-set.")
-    (scorer,) = make_scorers([asked], options_of(arguments))
-    outputs = read_outputs(arguments.folder, {member.requested.against for member in scorer.members})
+    against = {own.against for own in members_or_self(asked.spec)}
+    outputs = read_outputs(arguments.folder, {None, "source"} if "both" in against else against)
     for stem in {name, *(f"metric-scores/{pair.name}/{name}-{reference}" for pair, reference, *_ in outputs)}:
         if any(arguments.output.glob(f"{stem}.*")):
             raise FileError(f"{arguments.output} holds scores of {name} already: remove them, or give another folder.")
     segments = sum(len(predictions) for _, _, _, predictions, *_ in outputs)
     with progress_bar(total=segments) as progress:
+        (scorer,) = make_scorers([asked], options_of(arguments))
         from twmd_registry.engine.scorer import score_all
 
         texts = [(predictions, references, sources) for *_, predictions, references, sources in outputs]
