@@ -71,10 +71,15 @@ class TestTwins:
         line = "score ref.txt -i good.txt poor.txt -m twmd 'twmd;model=embedded;layer=2' --set layer=3"
         _, out, err = run(line)
         assert out.splitlines()[0].split() == ["system", "twmd", "layer=3", "twmd", "layer=2"]
-        assert "--set and --preset do not change metrics with keys of their own: twmd;model=embedded;layer=2." in err
+        left = "--set and --preset change no signatures and no metrics with keys of their own"
+        assert f"{left}: twmd;model=embedded;layer=2." in err
         signature = twmd_registry.scorer("twmd", temperature=0.5).signature
-        header = run("score ref.txt -i good.txt poor.txt --set layer=2 -m", str(signature), "twmd")[1].splitlines()[0]
-        assert header.split() == ["system", *"twmd layer=4 temperature=0.5 twmd layer=2 temperature=0.15".split()]
+        _, out, err = run("score ref.txt -i good.txt poor.txt --set layer=2 -m", str(signature), "twmd")
+        assert f"{left}: {signature}." in err
+        assert out.splitlines()[0].split() == [
+            "system",
+            *"twmd layer=4 temperature=0.5 twmd layer=2 temperature=0.15".split(),
+        ]
 
 
 @pytest.fixture

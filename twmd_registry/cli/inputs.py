@@ -85,15 +85,15 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
     parts = parts_of(arguments)
     own = [name for name in names if name not in lexical]
     signed = [name for name in own if "|" in name]
-    with_keys = [name for name in own if "|" not in name and _has_keys(name)]
-    named = [split_name(name)[0] for name in own if "|" not in name and not _has_keys(name)]
+    unchanged = [name for name in own if "|" in name or _has_keys(name)]
+    named = [split_name(name)[0] for name in own if name not in unchanged]
     for name in named:
         if name not in {*MetricName, *lexical}:
             if "metrics" in vars(arguments) and _is_path(name):
                 hint = "which looks like a file: -m takes every word after it, so name files before -m."
                 raise SpecError(f"there is no metric {name!r}, {hint}")
             raise SpecError(f"there is no metric {name!r}; {menu(name, [*MetricName, *lexical])}.")
-    given = _parse_set_keys(arguments, named, with_keys)
+    given = _parse_set_keys(arguments, named, unchanged)
     for name in PART_NAMES:
         value = getattr(parts, name)
         if value is not None and not signed:
@@ -125,9 +125,9 @@ def _is_path(word: str) -> bool:
     return is_there or "/" in word or Path(word).suffix[1:].isalpha()
 
 
-def _parse_set_keys(arguments: Arguments, named: Sequence[str], with_keys: Sequence[str]) -> dict[str, str]:
+def _parse_set_keys(arguments: Arguments, named: Sequence[str], unchanged: Sequence[str]) -> dict[str, str]:
     """Read ``--set``, and check its keys against the metrics that are named without keys of their own; name in a
-    warning those that it does not change.
+    warning those without a key, and the metrics that are left `unchanged`.
     """
     given = parse_assignments(arguments.set)
     if not named and (given or arguments.preset):
@@ -140,8 +140,8 @@ def _parse_set_keys(arguments: Arguments, named: Sequence[str], with_keys: Seque
             raise SpecError(f"--set {name}: no key {name!r} of {', '.join(named)}; {choices}.")
         if without := ", ".join(metric for metric in dict.fromkeys(named) if name not in entry(metric).keys):
             warn(f"--set {name}: no key of {without}; scored without it.")
-    if (given or arguments.preset) and with_keys:
-        warn(f"--set and --preset do not change metrics with keys of their own: {', '.join(with_keys)}.")
+    if (given or arguments.preset) and unchanged:
+        warn(f"--set and --preset change no signatures and no metrics with keys of their own: {', '.join(unchanged)}.")
     return given
 
 
