@@ -31,6 +31,7 @@ from twmd_registry.judgments.reader import (
     read_content,
     read_lines,
     read_rows,
+    read_whole,
 )
 from twmd_registry.models.vectors import read_table
 from twmd_registry.scale.plan import ScalePlan, cut_into_parts, list_tables
@@ -320,3 +321,23 @@ def test_line_of_two_gigabytes_is_one_error_and_never_in_memory(
         assert tracemalloc.get_traced_memory()[1] < 5 * LONGEST_LINE
     finally:
         tracemalloc.stop()
+
+
+def test_file_takes_its_size_in_memory_and_not_twice(tmp_path: Path) -> None:
+    path, size = tmp_path / "lines.txt", 100 << 20
+    path.write_bytes(b"it rains all day.\r\n" * (size // 20))
+    tracemalloc.start()
+    try:
+        assert len(read_whole(path, lambda: path.open("rb"))) == path.stat().st_size
+        assert tracemalloc.get_traced_memory()[1] < 1.3 * size
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("begin", [0, 1, 1 << 20, LONGEST_LINE - 1])
+def test_too_long_a_line_is_refused_wherever_it_starts(begin: int) -> None:
+    before, line = b"x\n" * (begin // 2) + b"\n" * (begin % 2), b"y" * LONGEST_LINE
+    longest = before + line + b"\nz\n"
+    assert read_whole("lines.txt", lambda: io.BytesIO(longest)) == longest
+    with pytest.raises(FileError, match="has a line of more than 67,108,864 bytes"):
+        read_whole("lines.txt", lambda: io.BytesIO(before + b"y" + line + b"\n"))

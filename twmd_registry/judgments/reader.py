@@ -34,6 +34,8 @@ USUAL_REFERENCES = ("references", "reference")
 """Columns of references that are read by default."""
 LONGEST_LINE = 1 << 26
 """Most bytes of one line."""
+_PIECE = 1 << 20
+"""Bytes of a file that are read at once."""
 _SHOWN = 60
 """Characters of a wrong value that an error shows."""
 _GZIP, _XZ, _PARQUET = b"\x1f\x8b", b"\xfd7zXZ\x00", b"PAR1"
@@ -98,16 +100,17 @@ def read_whole(name: object, opened: Callable[[], AbstractContextManager[Any]], 
     """Read a file to its end; raises FileError where it cannot be read or unpacked, and, before it fills the memory,
     for a line that no text has and for more bytes than `most`.
     """
-    pieces, size, problem = list[bytes](), 0, ""
+    content, line, is_text, problem = io.BytesIO(), 0, True, ""  # its bytes are returned without a copy
     try:
         with opened() as file:
-            while not problem and (piece := file.read(LONGEST_LINE)):
-                pieces.append(piece)
-                size += len(piece)
-                text = not pieces[0].startswith((_GZIP, _XZ, _PARQUET))
-                if size > most:
+            while not problem and (piece := file.read(_PIECE)):
+                if not content.tell():
+                    is_text = not piece.startswith((_GZIP, _XZ, _PARQUET))
+                content.write(piece)
+                ended, line = _measure_lines(piece, line)
+                if content.tell() > most:
                     problem = f" unpacks to more than {most:,} bytes, far more than its own: unpack it yourself"
-                elif text and len(piece) == LONGEST_LINE and not (b"\n" in piece or b"\r" in piece):
+                elif is_text and max(ended, line) > LONGEST_LINE:
                     problem = f" has a line of more than {LONGEST_LINE:,} bytes: this is no text"
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise FileError(f"{name} is compressed and cannot be unpacked ({error}): was it cut off?") from error
@@ -115,7 +118,13 @@ def read_whole(name: object, opened: Callable[[], AbstractContextManager[Any]], 
         raise FileError(f"{name}: {error.strerror}.") from error
     if problem:
         raise FileError(f"{name}{problem}.")
-    return b"".join(pieces)
+    return content.getvalue()
+
+
+def _measure_lines(piece: bytes, begun: int) -> tuple[int, int]:
+    """Return the length of the line of which `begun` bytes came before a piece, and of the last line of the piece."""
+    ends = [place for sign in (b"\n", b"\r") for place in (piece.find(sign), piece.rfind(sign)) if place >= 0]
+    return (begun + min(ends), len(piece) - 1 - max(ends)) if ends else (0, begun + len(piece))
 
 
 def unpack(name: object, content: bytes) -> bytes:
