@@ -56,7 +56,14 @@ def test_rows_without_a_source_are_named_in_a_warning(files: Path, run: Run) -> 
     (files / "gap.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     _, out, err = run("score -i gap.jsonl -sl -w 2", *SOURCE)
     assert out.splitlines()[1] == "0.00"
-    assert "gap.jsonl: rows without a text in the column source: 1 (the first: row 2)" in " ".join(err.split())
+    missing = "rows without a text in the column source: 1 (the first: row 2)"
+    assert f"gap.jsonl: {missing}" in " ".join(err.split())
+    (files / "gap.tsv").write_text("prediction\tsource\nit rained\tthere was rain\nit rained\t\n", encoding="utf-8")
+    for line in ("-i gap.tsv", "-i hyp.txt --src gap.tsv"):
+        assert f"gap.tsv: {missing}" in " ".join(run(f"score {line}", *SOURCE)[2].split())
+    for metric in ("bleu", "stsscore"):
+        status, _, err = run("score ref.txt -i gap.jsonl -m", metric)
+        assert (status, "column source" in err) == (0, False)
 
 
 @pytest.mark.parametrize("suffix", ["html", "svg"])

@@ -34,7 +34,7 @@ from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import OPTION_NAMES, PART_NAMES, Parts, RunOptions, check_parts
 from twmd_registry.registry.signature import parse_signature
-from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
+from twmd_registry.registry.spec import MetricSpec, make_spec, members_or_self, spec_with_keys
 
 if TYPE_CHECKING:
     from twmd_registry.engine.scorer import Scorer
@@ -184,6 +184,11 @@ def average_metrics(asked: Sequence[RequestedMetric]) -> RequestedMetric:
     return ensemble if len(asked) > 1 else asked[0]
 
 
+def compare_sources(asked: Iterable[RequestedMetric]) -> bool:
+    """Return whether one of the metrics compares predictions with their sources."""
+    return any(own.against for metric in asked if metric.spec for own in members_or_self(metric.spec))
+
+
 def make_scorers(asked: Iterable[RequestedMetric], options: RunOptions) -> list[Scorer]:
     """Make a scorer of each metric that is not SacreBLEU's; imports torch only if there is such a metric."""
     wanted = [(metric.spec, metric.parts, metric.nrefs) for metric in asked if metric.spec is not None]
@@ -230,13 +235,16 @@ class TextFile(NamedTuple):
         """Return the text of every segment from that of every row."""
         return [texts[0] for texts in self.segments([text] for text in rows)]
 
-    def originals(self) -> list[str] | None:
-        """Return the texts of the column ``source``, empty where a row has none; None if no row has a text there."""
+    def originals(self, *, compared: bool) -> list[str] | None:
+        """Return the texts of the column ``source``, empty where a row has none; None if no row has a text there.
+
+        A warning counts the empty ones if they are `compared` with predictions.
+        """
         texts = [row.values.get("source") for row in self.rows or []]
-        missing = [number for number, text in enumerate(texts, 1) if not isinstance(text, str)]
-        if len(missing) == len(texts):
+        if not any(isinstance(text, str) for text in texts):
             return None
-        if missing:
+        missing = [number for number, text in enumerate(texts, 1) if not isinstance(text, str) or not text]
+        if missing and compared:
             warn(
                 f"{self.name}: rows without a text in the column source: {len(missing)} (the first: row {missing[0]})."
             )
@@ -309,17 +317,18 @@ def read_texts(paths: Sequence[Path], columns: Columns) -> list[str]:
     return [text for texts, references in systems for text in chain(texts, *(references or []))]
 
 
-def read_sources(file: TextFile) -> list[str]:
+def read_sources(file: TextFile, *, compared: bool) -> list[str]:
     """Return the texts of a file of ``--src``: lines, or the column ``source`` of a table."""
-    if not (texts := file.originals() or file.texts(file.lines)):
+    if not (texts := file.originals(compared=compared) or file.texts(file.lines)):
         raise FileError(f"{file.name}: there is no text in a column source.")
     return texts
 
 
-def read_candidates(arguments: Arguments) -> tuple[list[list[str]], list[str] | None]:
+def read_candidates(arguments: Arguments, *, compared: bool) -> tuple[list[list[str]], list[str] | None]:
     """Read the candidates of every segment, lists in a table or so many lines of text; and their sources, if known."""
     file, number = read_file(arguments.candidates, Columns("candidates")), arguments.num_samples
-    sources = read_sources(read_file(arguments.src, Columns())) if arguments.src else file.originals()
+    given = read_file(arguments.src, Columns()) if arguments.src else None
+    sources = read_sources(given, compared=compared) if given else file.originals(compared=compared)
     if file.rows is not None:
         if number is not None:
             raise SpecError(f"--num-samples is for lines of text, and {file.name} is a table: leave it out.")
@@ -342,9 +351,9 @@ def _check_columns(columns: Columns, files: Iterable[TextFile]) -> None:
         raise SpecError(f"--prediction-column and --reference-column are for {forms}, and no file is one.")
 
 
-def read_tasks(arguments: Arguments, *, join: bool = False) -> list[ScoringTask]:
+def read_tasks(arguments: Arguments, *, join: bool = False, compared: bool = False) -> list[ScoringTask]:
     """Read all systems and their references; the numbers of lines must agree. With `join`, the rows of a document, by
-    ``--docs`` or ``--doc-column``, become one text.
+    ``--docs`` or ``--doc-column``, become one text; `compared` says whether a metric compares with sources.
     """
     if not arguments.references and not arguments.input and (sys.stdin is None or sys.stdin.isatty()):
         raise SpecError("nothing to score: name reference files, and predictions by -i or on standard input.")
@@ -352,10 +361,12 @@ def read_tasks(arguments: Arguments, *, join: bool = False) -> list[ScoringTask]
     read_whole = partial(_read_with_documents, columns=columns, arguments=arguments, join=join)
     sources = [read_whole(path) for path in arguments.references]
     shared = read_references(sources, columns)
-    originals = next((texts for file in sources if (texts := file.originals()) is not None), None)
     translated = [read_whole(arguments.src)] if arguments.src else []
     if translated:
-        originals = read_sources(translated[0])
+        originals: list[str] | None = read_sources(translated[0], compared=compared)
+    else:
+        named = (file.originals(compared=compared) for file in sources)
+        originals = next((texts for texts in named if texts is not None), None)
     systems = [read_whole(path) for path in arguments.input or [STDIN]]
     read = [read_system(file, columns) for file in systems]
     _check_columns(columns, [*systems, *sources])
@@ -364,7 +375,7 @@ def read_tasks(arguments: Arguments, *, join: bool = False) -> list[ScoringTask]
         if sources and own is not None:
             again = f"leave {arguments.references[0]} out, or take them out of it"
             raise SpecError(f"{file.name} holds references already: {again}.")
-        own_originals = originals or file.originals()
+        own_originals = originals or file.originals(compared=compared)
         if not sources and own is None and own_originals is None:
             hint = "name a reference file before -i, or give a table with a column reference or references"
             raise SpecError(f"no references for {file.name}: {hint} (for against=source, --src or a column source).")

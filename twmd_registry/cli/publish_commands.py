@@ -68,12 +68,16 @@ def verify_command(arguments: Arguments) -> int:
     if not arguments.references and not arguments.input:
         arguments.references, arguments.input, sources = _find_inputs(record, Path(arguments.what))
         arguments.src = arguments.src or next(iter(sources), None)
-    keys = [f"align={result.keys.get('align')} {result.keys.get('members')}" for result in record.systems[0].results]
+    keys = [
+        f"align={own.get('align')} against={own.get('against')} {own.get('members')}"
+        for own in (result.keys for result in record.systems[0].results)
+    ]
     join = any("align=sentences" in text for text in keys)
+    compared = any(f"against={side}" in text for side in ("source", "both") for text in keys)
     if join and record.documents and not (arguments.docs or arguments.doc_column):
         hint = "name the documents as they were named then, by --doc-column NAME or --docs FILE"
         raise SpecError(f"{arguments.what}: with align=sentences, rows of a document were scored as one text: {hint}.")
-    tasks = read_tasks(arguments, join=join)
+    tasks = read_tasks(arguments, join=join, compared=compared)
     files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
     from twmd_registry.plugins.sacrebleu.compare import verify_record
 
@@ -166,7 +170,9 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
         line = "twmd verify SIGNATURE VALUE REF -i HYP"
         raise SpecError(f"with a signature, give the number exactly as published, then the reference files: {line}.")
     arguments.references = [*arguments.references, *arguments.refs]
-    tasks = read_tasks(arguments, join=parse_signature(arguments.what).spec.align is not None)
+    spec = parse_signature(arguments.what).spec
+    has_sources = any(own.against for own in members_or_self(spec))
+    tasks = read_tasks(arguments, join=spec.align is not None, compared=has_sources)
     if len(tasks) != 1:
         raise SpecError(f"a number can be verified for one system only, but {len(tasks)} were given.")
     from twmd_registry.engine.pairs import Segments
@@ -174,7 +180,7 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
 
     texts = Segments(tasks[0].predictions, tasks[0].references, tasks[0].originals)
     scores, agrees, margin, per_cent = verify_number(arguments.what, arguments.value, texts, **limits)
-    pinned = is_pinned(parse_signature(arguments.what).spec)
+    pinned = is_pinned(spec)
     if arguments.format == "json":
         verdict = {"agrees": agrees, "found": scores.score, "signature": str(scores.signature), "margin": margin}
         print(as_json(verdict | {"per_cent": per_cent, "pinned": pinned}))

@@ -22,6 +22,7 @@ from twmd_registry.cli.inputs import (
     ScoringTask,
     average_metrics,
     columns_of,
+    compare_sources,
     make_scorers,
     options_of,
     parse_metrics,
@@ -123,7 +124,7 @@ def score_command(arguments: Arguments) -> int:
         _check_output(path, arguments)
     baseline = read_record(arguments.fail_if_worse) if arguments.fail_if_worse else None
     specs = [own for metric in arguments.asked if metric.spec for own in members_or_self(metric.spec)]
-    tasks = read_tasks(arguments, join=any(spec.align for spec in specs))
+    tasks = read_tasks(arguments, join=any(spec.align for spec in specs), compared=compare_sources(arguments.asked))
     display = {"short": arguments.short, "segments": arguments.sentence_level}
     comparison, record, *_ = _score_and_compare(tasks, arguments, _resampling(arguments), **display)
     rules = _best_and_significant(comparison) if arguments.format == "text" else ()
@@ -460,7 +461,7 @@ def mbr_command(arguments: Arguments) -> int:
     if arguments.output:
         check_target(arguments.output, [arguments.candidates, *filter(None, [arguments.src])])
         check_writable(arguments.output)
-    lists, sources = read_candidates(arguments)
+    lists, sources = read_candidates(arguments, compared=compare_sources(asked))
     if arguments.format == "text" and any("\n" in text for texts in lists for text in texts):
         raise SpecError("a candidate holds a line break, and --format text writes one line per segment: use json.")
     from twmd_registry.engine.mbr import mbr
@@ -503,7 +504,7 @@ def _read_reported(arguments: Arguments) -> list[ScoringTask]:
     if not any(metric.spec for metric in arguments.asked):
         raise SpecError("a report keeps a record of this package's metrics: name one of them in -m.")
     _check_output(arguments.output, arguments)
-    tasks = read_tasks(arguments)
+    tasks = read_tasks(arguments, compared=compare_sources(arguments.asked))
     if not any(tasks[0].references):
         raise SpecError("a report shows references and groups segments by them: name reference files before -i.")
     return tasks
