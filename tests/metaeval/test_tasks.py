@@ -209,6 +209,9 @@ def test_what_the_data_lack_is_named_and_what_they_have_is_used(tmp_path: Path, 
     assert len(result["metrics"][0]["parts"]) == 49 - by_system_in_a_domain
     averages = [metric["average"] for metric in result["metrics"]]
     assert averages == sorted(averages)
+    _, _, complained = run(f"correlate {data},group=domain -m chrf --task wmt22")
+    assert "these data are divided further, as 'en-de news'" in complained
+    assert "en-de news news" not in complained  # the domains of domains have no ratings, which nobody asked for
     rated = read_divisions(data, read_rated(data))
     assert rated.domain is not None
     assert rated.domain[:4] == ["news", "news", "chat", "chat"]

@@ -91,7 +91,7 @@ def correlate_command(arguments: Arguments) -> int:
         raise SpecError("--threshold is of darr: ask for --correlation darr, or leave it out.")
     from twmd_registry.metaeval.correlation import THRESHOLD
     from twmd_registry.metaeval.study import Study, StudyResult, run_study
-    from twmd_registry.metaeval.tasks import run_task
+    from twmd_registry.metaeval.tasks import pairs_of_task, run_task
 
     options, rated = options_of(arguments), read_rated(data)
     metrics = [metric.spec or metric.name for metric in arguments.asked]
@@ -109,6 +109,7 @@ def correlate_command(arguments: Arguments) -> int:
         threshold=THRESHOLD if arguments.threshold is None else arguments.threshold,
     )
     if arguments.task == "wmt22" and data.startswith("mte:"):
+        pairs_of_task(arguments.task, rated)  # refused before warnings of what they lack
         rated = read_divisions(data, rated)
     run: Callable[..., StudyResult | TaskResult] = run_study
     if arguments.task:

@@ -130,6 +130,18 @@ class TaskResult:
         return {"study": self.name, "notes": list(self.notes), "metrics": metrics}
 
 
+def pairs_of_task(task: str, rated: RatedSegments) -> list[str]:
+    """Return the language pairs of a task that the data have; raises InputError for none, or for a finer grouping."""
+    wanted = TASKS[task]
+    if divided := next((name for name in rated.group if name.partition(" ")[0] in wanted and " " in name), None):
+        divided = f"these data are divided further, as {divided!r}"
+        raise InputError(f"{task} averages over language pairs, and {divided}: leave out group= after the folder.")
+    pairs = [pair for pair in wanted if pair in rated.group]
+    if not pairs:
+        raise InputError(f"{task} ranks metrics on {', '.join(wanted)}; these data have none of them.")
+    return pairs
+
+
 def run_task(
     task: str, study: Study, rated: RatedSegments, options: RunOptions, progress: Progress | None = None
 ) -> TaskResult:
@@ -138,13 +150,7 @@ def run_task(
     `task` is a name of `TASKS`; of the study, only data and metrics are read, and trials and seed where ranks are
     averaged, for which the data should tell domains and people apart (`read_divisions`).
     """
-    wanted = TASKS[task]
-    pairs = [pair for pair in wanted if pair in rated.group]
-    if divided := next((name for name in rated.group if name.partition(" ")[0] in wanted and " " in name), None):
-        divided = f"these data are divided further, as {divided!r}"
-        raise InputError(f"{task} averages over language pairs, and {divided}: leave out group= after the folder.")
-    if not pairs:
-        raise InputError(f"{task} ranks metrics on {', '.join(wanted)}; these data have none of them.")
+    pairs = pairs_of_task(task, rated)
     check_systems(rated, "pearson", "group")
     check_segment_ratings(rated)
     split_parts(rated, "acc_eq", "group")
@@ -153,7 +159,7 @@ def run_task(
     published = published_systems(applied, rated)
     scores = [metric.scores for metric in scored]
     fields = {"task": task, "data": f"{study.data}@{study.content}", "metrics": names_of(applied)}
-    missing = [pair for pair in wanted if pair not in pairs]
+    missing = [pair for pair in TASKS[task] if pair not in pairs]
     notes = [f"{task}: no ratings of {', '.join(missing)}; the average is over {', '.join(pairs)}."] if missing else []
     if task == RANKED:
         fields |= {"ar": str(study.trials), "seed": str(study.seed)}
