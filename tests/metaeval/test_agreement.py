@@ -176,7 +176,8 @@ def test_impossible_request_is_refused() -> None:
             agreement("pearson", scores, bare, averaging=averaging)
         with pytest.raises(SpecError, match="spa compares systems; expected averaging=none"):
             agreement("spa", scores, rated, averaging=averaging)
-    with pytest.raises(InputError, match="acc_eq needs the item of every .*: read them as table:FILE,item=COLUMN"):
+    remedy = "of a table, name its column, table:FILE,item=COLUMN; of other data, ask for what needs no item"
+    with pytest.raises(InputError, match=f"acc_eq needs the item of every .*: {remedy}"):
         agreement("acc_eq", scores, bare)
     with pytest.raises(SpecError, match="there is no averaging 'groups'; did you mean 'group'"):
         agreement("pearson", scores, rated, averaging="groups")

@@ -106,7 +106,8 @@ def require_labels(rated: RatedSegments, role: str, what: str) -> list[str]:
     labels: list[str] | None = getattr(rated, role)
     if labels is None:
         needed = f"{what} needs the {role} of every segment, which these data do not name"
-        raise InputError(f"{needed}: read them as table:FILE,{role}=COLUMN.")
+        remedy = f"name its column, table:FILE,{role}=COLUMN; of other data, ask for what needs no {role}"
+        raise InputError(f"{needed}: of a table, {remedy}.")
     return labels
 
 
