@@ -241,6 +241,7 @@ def test_printed_report_and_alignment_have_every_text(
             if shown == address:
                 assert all(f"segment{number + 1}:" in text for number in range(len(content.references)))
                 assert len(shown_segments(page)) == 25
+                assert ("page1of" in letters(page.inner_text("#page")), "page1of" in text) == (True, False)
 
 
 def test_every_control_is_reached_and_used_by_the_keyboard(page: Any) -> None:
