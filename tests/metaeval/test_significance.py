@@ -196,6 +196,19 @@ def test_permutation_leaves_out_a_group_that_is_undefined_for_either_metric() ->
         permutation(scores, np.ones(len(scores)), rated, "pearson")
 
 
+@pytest.mark.parametrize(("statistic", "name"), [("pearson", "_permute"), ("acc_eq", "_permute_pairs")])
+def test_error_of_a_swap_is_raised_and_leaves_out_no_group(
+    statistic: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> np.ndarray:
+        raise InputError("the swaps fail")
+
+    monkeypatch.setattr(significance, name, fail)
+    scores, rated = make_campaign()
+    with pytest.raises(InputError, match="^the swaps fail$"):
+        permutation(scores, add_noise(scores, 8), rated, statistic)
+
+
 def test_permutation_of_bad_input_is_refused() -> None:
     scores, rated = make_campaign()
     with pytest.raises(SpecError, match="expected 1 trial or more, not 0"):

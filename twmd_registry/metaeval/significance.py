@@ -153,15 +153,13 @@ def permutation(
     of_items = wanted == "acc_eq" and (single or averaging in {"group", "item"})
     permute = partial(_permute_pairs, seed=seed if single else None) if of_items else _permute
 
-    def measure(rows: np.ndarray, estimator: Estimator) -> tuple[float, np.ndarray]:
-        own = both[:, rows]
-        return _difference(own, estimator), permute(own, estimator, swaps[rows])
-
     parts = split_parts(rated, wanted, averaging, threshold=threshold)
-    observed, permuted = zip(*measure_parts(wanted, parts, measure)[0].values(), strict=True)
+    observed, _ = measure_parts(wanted, parts, lambda rows, estimator: _difference(both[:, rows], estimator))
+    defined = (part for part in parts if part[0] in observed)
+    permuted = [permute(both[:, rows], estimator, swaps[rows]) for _, rows, estimator in defined]
     differences = np.ma.masked_invalid(permuted).mean(axis=0).filled(np.nan)  # shape (1 + trials,)
     below = differences[1:] < differences[0] - _ROUNDING  # False for an undefined trial
-    return AgreementTest(float(np.mean(observed)), float((1 + (~below).sum()) / (1 + trials)))
+    return AgreementTest(float(np.mean([*observed.values()])), float((1 + (~below).sum()) / (1 + trials)))
 
 
 def rank_metrics(
