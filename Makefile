@@ -19,7 +19,7 @@
 # make dist    build and check the wheel and the sdist, and list what is installed with the wheel (SBOM, CycloneDX): dist
 # make versions  run the core's tests by other versions of Python (PYTHONS: commands), each in a new environment
 # make promises  write tests/snapshots again: public names, options and output formats
-# make load    a million pairs by the command line, by Ray with workers killed, and 100,000 requests of the service (half an hour): build/load
+# make load    a million pairs by the command line, by Ray with workers killed, and 100,000 requests of the service (100 minutes on a busy machine): build/load
 # make bench   speed and memory beside other programs, and how they grow (QUICK=1: a short run of at most 3 minutes)
 VENV := .venv
 PYTHON ?= python3
@@ -27,7 +27,7 @@ BIN := $(VENV)/bin
 METRICS := $(notdir $(basename $(wildcard metrics/*/*.py)))
 DEMO := twmd_registry/data/demo
 
-.PHONY: locked versions promises fuzz dist pictures demo test types tests faces faces-mbrs faces-lighteval presets tuned tuned-stsb tuned-source tuned-multilingual base-model tuned-base distilled distilled-multilingual packaged-adapters cards goldens bench clean
+.PHONY: locked versions promises fuzz dist pictures demo test types tests faces faces-mbrs faces-lighteval presets tuned tuned-stsb tuned-source tuned-multilingual base-model tuned-base distilled distilled-multilingual packaged-adapters cards goldens bench load clean
 
 # Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
 export PYTHONDONTWRITEBYTECODE :=
