@@ -77,13 +77,21 @@ def test_mean_adapter_is_the_mean_of_changed_weights_rounded_to_the_format_of_th
     assert any(not torch.equal(half[name].float(), factor) for name, factor in whole.items())
 
 
-def test_mean_of_a_lower_rank_is_the_nearest_adapter_of_that_rank(
-    bert: str, members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("number", [1, 2])
+def test_mean_or_copy_of_a_lower_rank_is_the_nearest_adapter_of_that_rank(
+    number: int, bert: str, members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    average(members, tmp_path / "mean", options=CPU)
-    average(members, tmp_path / "low", rank=2, options=CPU)
+    given, file = members[-number:], "adapter_model.safetensors"
+    mean_folder, whole = given[0], 3
+    if number > 1:
+        mean_folder, whole = tmp_path / "mean", 5
+        average(given, mean_folder, options=CPU)
+    _, rank = average(given, tmp_path / "low", rank=2, options=CPU)
+    assert rank == read_adapter_config(find_adapter(str(tmp_path / "low")), "r") == 2
+    assert {factor.shape["lora_B" in name] for name, factor in load_file(tmp_path / "low" / file).items()} == {2}
+    assert (tmp_path / "low" / file).stat().st_size < (mean_folder / file).stat().st_size
     base = load_encoder(find_model(bert), "float32")
-    mean, low = weights(bert, tmp_path / "mean"), weights(bert, tmp_path / "low")
+    mean, low = weights(bert, mean_folder), weights(bert, tmp_path / "low")
     changed = 0
     for name, weight in base.named_parameters():
         change = mean[name] - (before := weight.detach().numpy())
@@ -92,9 +100,10 @@ def test_mean_of_a_lower_rank_is_the_nearest_adapter_of_that_rank(
             np.testing.assert_allclose(low[name] - before, (left[:, :2] * values[:2]) @ right[:2], atol=1e-6)
             changed += 1
     assert changed > 0
-    arguments = ["average", *map(str, members), "-o", str(tmp_path / "high"), "--rank", "5", "--device", "cpu"]
+    arguments = ["average", *map(str, given), "-o", str(tmp_path / "high"), "--rank", str(whole), "--device", "cpu"]
     assert main(arguments) == 2
-    assert "the rank 5 is not below 5, the sum of the adapters' ranks: leave it out." in capsys.readouterr().err
+    refused = f"the rank {whole} is not below {whole}, the sum of the adapters' ranks: leave it out."
+    assert refused in capsys.readouterr().err
 
 
 def test_command_writes_preset_card_and_signature(

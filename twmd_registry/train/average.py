@@ -130,7 +130,9 @@ def _merge(adapters: Sequence[ModelFiles], files: ModelFiles, rank: int | None) 
         raise SpecError(f"the rank {rank} is not below {whole}, the sum of the adapters' ranks: leave it out.")
     # "cat" is exact: it puts the factors side by side. PEFT saves "default" without a subfolder.
     method = {"combination_type": "cat"} if rank is None else {"combination_type": "svd", "svd_rank": rank}
-    wrapped.add_weighted_adapter(names, [1 / len(names)] * len(names), "default", svd_full_matrices=False, **method)
+    # PEFT cuts the rank of a sum only: a single adapter is cut as the sum of its halves.
+    parts = names * 2 if rank is not None and len(names) == 1 else names
+    wrapped.add_weighted_adapter(parts, [1 / len(parts)] * len(parts), "default", svd_full_matrices=False, **method)
     wrapped.set_adapter("default")
     for number in names:
         wrapped.delete_adapter(number)
