@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,17 +14,18 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import twmd_registry
+from tests import tiny
 from tests.processes import limit_files
 from tests.train.rated_words import named_words
 from twmd_registry.cli import main
-from twmd_registry.errors import FileError, SpecError
+from twmd_registry.errors import FileError, ModelError, SpecError
 from twmd_registry.models.files import find_adapter, find_model, merge, read_adapter_config
 from twmd_registry.models.load import load_encoder
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.train.average import average
+from twmd_registry.train.average import _merge, average
 from twmd_registry.train.finetune import FinetunePlan, finetune
 from twmd_registry.train.recipe import Recipe
 
@@ -166,6 +168,26 @@ def test_damaged_adapter_is_named_in_one_line(
     err = capsys.readouterr().err
     assert re.fullmatch(rf"twmd: adapter \./{own[damaged].name}@\w+ does not fit this model: .+\n", err)
     assert not (tmp_path / "mean").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"megatron_config": {"a": 1}, "megatron_core": "this"}, "names a module of code (megatron_config)"),
+        ({"base_model_name_or_path": "other/model"}, "was made for other/model, not for own/base"),
+    ],
+)
+def test_adapter_that_scoring_refuses_is_not_averaged(
+    settings: dict[str, Any], message: str, bert: str, members: list[Path], tmp_path: Path
+) -> None:
+    refused = tmp_path / "refused"
+    shutil.copytree(members[0], refused)
+    tiny.change_json(refused / "adapter_config.json", **settings)
+    adapters = [find_adapter(str(folder)) for folder in (refused, members[1])]
+    for given in (adapters, adapters[::-1]):
+        with pytest.raises(ModelError, match=re.escape(f"{adapters[0].name} {message}")):
+            _merge(given, find_model(bert)._replace(name="own/base"), None)
+    assert "this" not in sys.modules
 
 
 def test_mean_vectors_are_transferred_and_must_be_the_same(

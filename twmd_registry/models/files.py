@@ -275,27 +275,29 @@ def merge(network: Any, adapter: ModelFiles, files: ModelFiles) -> Any:
     """Return a network with an adapter merged into it; raise a `ModelError` if it was made for another model or does
     not fit the network, and a `MissingExtraError` without `peft`.
     """
-    check_base(adapter, files)
-    if read_adapter_config(adapter, "megatron_config"):
-        raise ModelError(f"adapter {adapter.name} names a module of code (megatron_config), and none is ever run.")
     try:
         from peft import PeftModel
     except ImportError as error:
         raise MissingExtraError("adapters need peft: pip install 'twmd-registry[embedded]'") from error
-    with one_line_errors(adapter), isolate(adapter_files(adapter.folder)) as folder:
-        return PeftModel.from_pretrained(network, str(folder), local_files_only=True).merge_and_unload()
+    with open_adapter(adapter, files) as folder:
+        return PeftModel.from_pretrained(network, folder, local_files_only=True).merge_and_unload()
 
 
 @contextlib.contextmanager
-def one_line_errors(adapter: ModelFiles) -> Iterator[None]:
-    """Raise a `ModelError` that names the adapter in place of any error of peft while it is loaded."""
+def open_adapter(adapter: ModelFiles, files: ModelFiles) -> Iterator[str]:
+    """Yield a folder with the files of an adapter alone, from which peft loads it; raise a `ModelError` that names the
+    adapter if it was made for another model or names code, and in place of any error while it is loaded.
+    """
+    check_base(adapter, files)
+    if read_adapter_config(adapter, "megatron_config"):
+        raise ModelError(f"adapter {adapter.name} names a module of code (megatron_config), and none is ever run.")
     try:
-        with warnings.catch_warnings():
+        with isolate(adapter_files(adapter.folder)) as folder, warnings.catch_warnings():
             # peft uses a name that transformers will rename; a user cannot act on that.
             warnings.simplefilter("ignore", FutureWarning)
             # An adapter for another kind of network would be ignored in silence, and still be in the signature.
             warnings.filterwarnings("error", message="Found missing adapter keys")
-            yield
+            yield str(folder)
     except Exception as error:
         lines = [
             line.strip() for line in str(error).splitlines() if line.strip() and not line.rstrip().endswith(":")

@@ -16,7 +16,7 @@ from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
-from twmd_registry.models.files import ModelFiles, find_adapter, find_model, one_line_errors
+from twmd_registry.models.files import ModelFiles, find_adapter, find_model, open_adapter
 from twmd_registry.models.load import load_encoder
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.options import RunOptions
@@ -118,13 +118,11 @@ def _merge(adapters: Sequence[ModelFiles], files: ModelFiles, rank: int | None) 
 
     names = [str(number) for number in range(len(adapters))]
     network = load_encoder(files, "float32")
-    with one_line_errors(adapters[0]):
-        wrapped: Any = PeftModel.from_pretrained(
-            network, str(adapters[0].folder), adapter_name="0", local_files_only=True
-        )
+    with open_adapter(adapters[0], files) as folder:
+        wrapped: Any = PeftModel.from_pretrained(network, folder, adapter_name="0", local_files_only=True)
     for number, adapter in zip(names[1:], adapters[1:], strict=True):
-        with one_line_errors(adapter):
-            wrapped.load_adapter(str(adapter.folder), adapter_name=number, local_files_only=True)
+        with open_adapter(adapter, files) as folder:
+            wrapped.load_adapter(folder, adapter_name=number, local_files_only=True)
     whole = sum(int(wrapped.peft_config[number].r) for number in names)
     if rank is not None and rank >= whole:
         raise SpecError(f"the rank {rank} is not below {whole}, the sum of the adapters' ranks: leave it out.")
