@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from peft import LoraConfig
+from safetensors.numpy import save
 from safetensors.torch import load_file
 
 import twmd_registry
@@ -97,6 +99,12 @@ def test_header_that_lies_is_an_error(folders: Path, reader: str, header: str) -
 @pytest.mark.parametrize("header", HEADERS)
 def test_sums_with_a_header_that_lies_are_computed_again(header: str) -> None:
     assert read_totals(HEADERS[header]) == ([], 0)
+
+
+@pytest.mark.parametrize("parts", [[], [0], [-1], [7], [float("nan")], [float("inf")], 3])
+def test_sums_of_an_impossible_number_of_parts_are_computed_again(parts: Any) -> None:
+    content = save({"0": np.ones(2), "parts": np.array(parts)})
+    assert read_totals(content, 3) == ([], 0)
 
 
 @pytest.fixture

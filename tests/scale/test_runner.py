@@ -363,6 +363,14 @@ def test_damaged_totals_are_computed_again(bert: str, data: Path, tmp_path: Path
     assert_like_one_machine(out, own, SEGMENTS)
 
 
+def test_damaged_sums_of_a_worker_end_the_run(bert: str, data: Path, tmp_path: Path) -> None:
+    def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        yield from ((part, sums[:-1] if part == 1 else sums) for part, sums in here(scorer, parts))
+
+    with pytest.raises(TwmdError, match="the sums of part 1 were damaged on their way from the worker: finished parts"):
+        score(scorers(bert, "corpus"), data, tmp_path / "out", each)
+
+
 @pytest.mark.filterwarnings("ignore:rows that could not be scored")
 def test_part_without_its_rejects_is_scored_again(bert: str, broken: Path, tmp_path: Path) -> None:
     own, out = scorers(bert, "none"), tmp_path / "out"

@@ -235,16 +235,16 @@ def write_totals(totals: CorpusTotals, parts: int = 1) -> bytes:
     return save(tensors | {"parts": np.array([parts])})
 
 
-def read_totals(content: bytes) -> tuple[CorpusTotals, int]:
-    """Read what `write_totals` returned; damaged content holds the sums of no part."""
+def read_totals(content: bytes, most_parts: int = 1) -> tuple[CorpusTotals, int]:
+    """Read what `write_totals` returned for 1 to `most_parts` parts; other or damaged content holds the sums of 0."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
     try:
         tensors = load(content)
         parts = int(tensors.pop("parts")[0])
-        return [tensors[str(i)] for i in range(len(tensors))], parts
-    except (SafetensorError, KeyError):
+        return ([tensors[str(i)] for i in range(len(tensors))], parts) if 0 < parts <= most_parts else ([], 0)
+    except (SafetensorError, LookupError, ValueError, OverflowError):
         return [], 0
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from twmd_registry.engine.pairs import centering_step
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import FileError, InputError, warn
+from twmd_registry.errors import FileError, InputError, TwmdError, warn
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.progress import Progress, expect, split_progress
 from twmd_registry.record.content import spec_keys
@@ -257,14 +257,17 @@ def _tidy(folder: OutputFolder, names: set[str]) -> None:
 
 def _compute_totals(scorer: PartitionScorer, folder: OutputFolder, each: RunParts) -> CorpusTotals:
     """Compute the totals, added in the order of parts (rounding depends on it) and written after every part."""
-    totals, done = partitions.read_totals(folder.read(TOTALS) if folder.has(TOTALS) else b"")
+    totals, done = partitions.read_totals(folder.read(TOTALS) if folder.has(TOTALS) else b"", len(scorer.plan.parts))
     missing = range(done, len(scorer.plan.parts))
     early: dict[int, CorpusTotals] = {}
     for part in range(done):
         _finish(scorer, part)
     for part, content in each(scorer, missing) if missing else ():
         _finish(scorer, part)
-        early[part], _ = partitions.read_totals(content)
+        early[part], whole = partitions.read_totals(content)
+        if not whole:
+            hint = "finished parts are kept: continue with --resume"
+            raise TwmdError(f"the sums of part {part} were damaged on their way from the worker: {hint}.")
         while done in early:
             more = early.pop(done)
             totals = [own + new for own, new in zip(totals, more, strict=True)] if totals and more else totals or more
