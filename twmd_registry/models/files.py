@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib.util
 import json
 import re
@@ -117,9 +118,14 @@ def _own_place(name: str, what: str, *, paths: bool) -> Path | None:
             f"the signature names a folder of its author's, {folder!r}: name your copy of the {what} by {what}=FOLDER "
             f"(--part {what}=FOLDER)."
         )
-    with contextlib.suppress(OSError, RuntimeError):  # the name is too long, or ~NAME of nobody here
+    try:
         return own if paths and (own := Path(name).expanduser()).exists() else None
-    return None
+    except RuntimeError:  # ~NAME of nobody here
+        return None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG or HUB_ID.fullmatch(name.partition("@")[0]):
+            return None
+        raise ModelError(f"{what} {name!r} cannot be read: {error.strerror}.") from error
 
 
 @contextlib.contextmanager
