@@ -270,7 +270,7 @@ def test_program_scores_a_table_and_explains_a_signature(client: Any) -> None:
     assert {
         "key": "vectors",
         "value": "raw",
-        "meaning": "token vectors of length one, or as they are",
+        "meaning": "token vectors of norm 1, or as they are",
         "default": "yes",
     } in fields
     with pytest.raises(Exception, match=r"row 1 \(the header\): no column 'reference'"):

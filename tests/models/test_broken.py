@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,8 @@ def change_template(folder: Path) -> None:
 NOT_FINITE = "gives numbers that are not finite; its weights are damaged"
 NO_TOKENIZER = "has no tokenizer: expected tokenizer.json"
 REMOTE_CODE = "needs remote code for attention (org/kernel), which is never run"
+HUB_KERNELS = find_spec("transformers.integrations.hub_kernels")  # older versions ignore the first key
+ATTENTION_KEYS = ["attn_implementation", "_attn_implementation"][0 if HUB_KERNELS else 1 :]
 UNREADABLE = "cannot be loaded: its weights file is damaged or not complete"
 BEYOND = "gives token id {}, but its network has ids 0 to 23"
 DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
@@ -94,8 +97,10 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
             (lambda folder: change(folder, drop_a_layer), "lacks 16 of the weights that its config.json asks for"),
             (lambda folder: (folder / "tokenizer.json").unlink(), NO_TOKENIZER),
             (enlarge_vocabulary, BEYOND.format("99 ('cat')")),
-            (lambda folder: change_json(folder / "config.json", attn_implementation="org/kernel"), REMOTE_CODE),
-            (lambda folder: change_json(folder / "config.json", _attn_implementation="org/kernel"), REMOTE_CODE),
+            *(
+                (lambda folder, key=key: change_json(folder / "config.json", **{key: "org/kernel"}), REMOTE_CODE)
+                for key in ATTENTION_KEYS
+            ),
         )
     ),
     ("sbert", cut_weights, UNREADABLE),
