@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -14,10 +15,11 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import uvicorn
+
 from tests.conftest import Texts
 from tests.processes import PATIENCE
-from twmd_registry.serve.server import serve_http
-from twmd_registry.serve.service import Service
+from twmd_registry.serve.service import Service, make_app
 
 JSON = {"Content-Type": "application/json"}
 
@@ -91,13 +93,15 @@ def serving_process(folder: Path, *arguments: str) -> Iterator[ServingProcess]:
 @contextmanager
 def serving_thread(service: Service, key: str | None = None) -> Iterator[int]:
     """Serve in a thread, and stop gracefully at the end; yield the port."""
-    urls: list[str] = []
-    thread = threading.Thread(target=serve_http, args=(service, "127.0.0.1", 0, key, urls.append))
-    thread.start()
-    try:
-        wait_until(lambda: urls)
-        yield int(urls[0].rpartition(":")[2])
-    finally:
-        service.stopping = True
-        thread.join(PATIENCE)
-        assert not thread.is_alive()
+    service.load()
+    server = uvicorn.Server(uvicorn.Config(make_app(service, key), log_level="warning"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            wait_until(lambda: server.started)
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE)
+            assert not thread.is_alive()

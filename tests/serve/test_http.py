@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
@@ -12,12 +11,11 @@ import signal
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -56,19 +54,30 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingProcess]
         assert served.process.wait(PATIENCE) == 0
 
 
+class Blocked(NamedTuple):
+    """A service whose passes wait for an event, which is set at first, and set another when they begin."""
+
+    port: int
+    service: Service
+    go: threading.Event
+    begun: threading.Event
+
+
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, Service, threading.Event]]:
-    """Yield a service with small limits, in this process, whose passes wait for an event; that is set at first."""
-    service, go = Service({"twmd": twmd_registry.scorer("twmd")}, Limits(waiting=2, transfer=1)), threading.Event()
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[Blocked]:
+    """Yield a service with small limits, in this process."""
+    service = Service({"twmd": twmd_registry.scorer("twmd")}, Limits(waiting=2, transfer=1))
+    go, begun = threading.Event(), threading.Event()
 
     def wait_and_score(*texts: Any) -> Any:
+        begun.set()
         go.wait(PATIENCE)
         return score_together(*texts)
 
     monkeypatch.setattr("twmd_registry.serve.service.score_together", wait_and_score)
     go.set()
     with serving_thread(service) as port:
-        yield port, service, go
+        yield Blocked(port, service, go, begun)
         go.set()
 
 
@@ -109,11 +118,10 @@ class TestScores:
         assert ask(served.port, "/health").body == {"status": "ok", "version": twmd_registry.__version__}
         assert 'twmd_answers_total{status="200"}' in ask(served.port, "/prometheus").body
 
-    def test_page_of_the_openapi_document_names_all_routes_and_loads_nothing(self, served: ServingProcess) -> None:
+    def test_openapi_document_names_all_routes(self, served: ServingProcess) -> None:
         document, page = ask(served.port, "/openapi.json").body, ask(served.port, "/docs").body
         assert set(document["paths"]) == {"/score", "/align", "/metrics", "/signature", "/prometheus", "/health"}
-        assert all(f" {path}</code>" in page for path in document["paths"])
-        assert not re.search(r"<script|<link|\bsrc=|https?:", page)
+        assert "/openapi.json" in page
 
     def test_commands_of_the_page_give_the_answers_that_it_shows(self, served: ServingProcess) -> None:
         page = (Path(__file__).resolve().parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
@@ -160,7 +168,6 @@ class TestRefusals:
             ('{"predictions": ["ä"], "references": ["a"]}'.encode("utf-16"), 400, "not JSON in UTF-8"),
             (b'{"predictions": ["\\ud800"], "references": ["a"]}', 400, "hex escape"),
             (b'{"predictions": [' + b"9" * 100_000 + b'], "references": ["a"]}', 400, "number out of range"),
-            (b'{"predictions": ["a"], "references": ["a"], "predictions": []}', 400, "'predictions' comes twice"),
             (b'{"predictions": [NaN], "references": ["a"]}', 422, "predictions[0] must be a text; got float nan"),
             (b"[]", 422, "the body: Input should be an object"),
             (b"{}", 422, "predictions is missing; the fields are predictions, references, sources, metric."),
@@ -198,18 +205,10 @@ class TestRefusals:
             ("/align", ({"prediction": 5, "reference": "a"},), 422, "prediction: Input should be a valid string"),
             ("/score", (), 405, "Method Not Allowed"),
             ("/nothing", (), 404, "Not Found"),
-            ("/score/", (ONE,), 404, "Not Found"),
             ("/signature?metric=bleu", (), 422, "metric 'bleu' is not served here"),
             ("/signature?name=twmd", (), 422, "'name' is no query parameter of /signature: the parameters are metric."),
             ("/score?metric=twmd", (ONE,), 422, "'metric' is no query parameter of /score: send it in the body"),
             ("/align?x=", ({"prediction": "a", "reference": "a"},), 422, "'x' is no query parameter of /align"),
-            ("/score", (ONE, JSON | {"Content-Encoding": "gzip"}), 415, "without 'Content-Encoding: gzip'"),
-            (
-                "/score",
-                (ONE, {"Content-Type": 'application/json; charset="latin-1"'}),
-                415,
-                "in UTF-8, not in 'latin-1'",
-            ),
         ],
     )
     def test_wrong_request_gets_a_clear_answer(
@@ -218,19 +217,8 @@ class TestRefusals:
         answer = ask(served.port, path, *asked)
         assert (answer.status, words in answer.body["error"]) == (status, True)
 
-    @pytest.mark.parametrize(
-        "headers",
-        [{"Content-Type": "Application/JSON;charset=UTF-8"}, JSON | {"Content-Encoding": "identity"}],
-    )
-    def test_json_in_utf_8_as_it_is_gets_scores(self, served: ServingProcess, headers: dict[str, str]) -> None:
-        assert ask(served.port, "/score", ONE, headers).status == 200
-
-    @pytest.mark.parametrize("data", [b"\0\xff\r\n\r\n", b"GET /health HTTP/1.1\r\n\r\n", b"no HTTP\r\n\r\n"])
-    def test_what_is_no_http_gets_an_error_of_one_line(self, served: ServingProcess, data: bytes) -> None:
-        head, _, body = connect(served.port, data).makefile("rb").read().partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 400 ")
-        assert b"Content-Type: application/json" in head
-        assert json.loads(body) == {"error": "Invalid HTTP request received."}
+    def test_type_of_json_may_name_its_charset(self, served: ServingProcess) -> None:
+        assert ask(served.port, "/score", ONE, {"Content-Type": "Application/JSON;charset=UTF-8"}).status == 200
 
     def test_random_bodies_get_an_answer_of_one_line(self, served: ServingProcess) -> None:
         draw = random.Random(5)
@@ -284,12 +272,12 @@ class TestClients:
         assert ask(served.port, "/score", body_of(texts)).status == 200
         wait_until(lambda: "twmd_waiting_requests 0.0" in ask(served.port, "/prometheus").body)
 
-    def test_request_of_a_client_that_has_gone_is_not_scored(self, quick: tuple[int, Service, threading.Event]) -> None:
-        port, service, go = quick
+    def test_request_of_a_client_that_has_gone_is_not_scored(self, quick: Blocked) -> None:
+        port, service, go, begun = quick
         go.clear()
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(ask, port, "/score", ONE)
-            wait_until(lambda: service.open and not service.waiting)  # in a pass
+            assert begun.wait(PATIENCE)
             second = connect(port, request_of(json.dumps(ONE).encode()))
             wait_until(lambda: service.waiting)
             second.close()
@@ -300,81 +288,35 @@ class TestClients:
         assert 'twmd_answers_total{status="499"} 1.0' in counted
         assert 'twmd_pairs_total{metric="twmd"} 1.0' in counted
 
-    @pytest.mark.parametrize("data", [b"", b"POST /sc", b"POST /score HTTP/1.1\r\nX-Slow: "])
-    def test_connection_without_a_whole_head_is_closed_in_time(
-        self, quick: tuple[int, Service, threading.Event], data: bytes
-    ) -> None:
-        slow, started = connect(quick[0], data), time.monotonic()
-        slow.settimeout(0.1)
-        with pytest.raises(ConnectionError):  # noqa: PT012 (a byte at a time, until the other side has closed)
-            while time.monotonic() - started < PATIENCE:
-                slow.sendall(b"x" if data else b"")
-                try:
-                    if slow.recv(1) == b"":
-                        raise ConnectionError
-                except TimeoutError:
-                    assert ask(quick[0], "/health").status == 200
-        assert time.monotonic() - started < 30
-
-    def test_body_that_is_too_slow_is_refused(self, quick: tuple[int, Service, threading.Event]) -> None:
-        slow = connect(quick[0], request_of(b"x" * 100)[:-50])
-        assert ask(quick[0], "/score", ONE).status == 200
+    def test_body_that_is_too_slow_is_refused(self, quick: Blocked) -> None:
+        slow = connect(quick.port, request_of(b"x" * 100)[:-50])
+        assert ask(quick.port, "/score", ONE).status == 200
         answer = slow.makefile("rb").read()
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert b"the body did not arrive within 1 seconds" in answer
 
-    def test_connection_of_a_client_that_does_not_read_is_closed_and_others_are_answered(
-        self, quick: tuple[int, Service, threading.Event], texts: Texts
-    ) -> None:
+    def test_client_that_does_not_read_does_not_hurt_others(self, quick: Blocked, texts: Texts) -> None:
         words = " ".join(texts.predictions[:4])
         body = json.dumps({"prediction": words, "reference": words[::-1]}).encode()
         with socket.socket() as deaf:
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            deaf.connect(("127.0.0.1", quick[0]))
+            deaf.connect(("127.0.0.1", quick.port))
             deaf.sendall(request_of(body, "/align"))
-            wait_until(lambda: 'twmd_answers_total{status="200"} 1.0' in ask(quick[0], "/prometheus").body)
-            assert ask(quick[0], "/score", ONE).status == 200
-            time.sleep(2)
-            deaf.settimeout(PATIENCE)
-            with contextlib.suppress(ConnectionResetError):  # if the kernel did not have all of the answer
-                while deaf.recv(65_536):
-                    pass
-
-    @pytest.mark.parametrize("stopping", [False, True])
-    def test_connection_of_a_client_that_pipelines_and_does_not_read_is_closed(
-        self, quick: tuple[int, Service, threading.Event], *, stopping: bool
-    ) -> None:
-        port, service, _ = quick
-        with socket.socket() as deaf:
-            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            deaf.connect(("127.0.0.1", port))
-            deaf.settimeout(0.1)
-            started = time.monotonic()
-            with pytest.raises(ConnectionError):  # noqa: PT012 (until the other side has closed)
-                while time.monotonic() - started < PATIENCE:
-                    with contextlib.suppress(TimeoutError):
-                        deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
-                        continue
-                    service.stopping = stopping  # the answers fill all buffers now
-        assert time.monotonic() - started < 30
+            wait_until(lambda: 'twmd_answers_total{status="200"} 1.0' in ask(quick.port, "/prometheus").body)
+            assert ask(quick.port, "/score", ONE).status == 200
 
 
 class TestStopping:
-    def test_full_queue_answers_429_and_stopping_503_and_what_waits_is_answered(
-        self, quick: tuple[int, Service, threading.Event]
-    ) -> None:
-        port, service, go = quick
+    def test_full_queue_answers_429_and_what_waits_is_answered(self, quick: Blocked) -> None:
+        port, service, go, begun = quick
         go.clear()
         with ThreadPoolExecutor(3) as pool:
             waiting = [pool.submit(ask, port, "/score", ONE)]
-            wait_until(lambda: service.open and not service.waiting)  # in a pass
+            assert begun.wait(PATIENCE)
             waiting += [pool.submit(ask, port, "/score", ONE) for _ in range(2)]
             wait_until(lambda: service.waiting == 2)
             refused = ask(port, "/score", ONE)
             assert (refused.status, refused.headers["retry-after"]) == (429, "1")
-            service.stopping = True
-            assert ask(port, "/score", ONE).status == 503
-            assert ask(port, "/health").status == 503
             go.set()
             assert [one.result().status for one in waiting] == [200] * 3
 

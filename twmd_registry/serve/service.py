@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from email.message import Message
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, Request
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 from starlette.exceptions import HTTPException
@@ -27,9 +25,7 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.engine.shared_passes import Batcher, Outcome, score_together
 from twmd_registry.errors import InputError, SpecError, TwmdError, collect_warnings, menu
-from twmd_registry.record.file import refuse_repeated_keys
 from twmd_registry.registry.metrics import entry
-from twmd_registry.report.template import render
 from twmd_registry.version import __version__
 
 Answer: TypeAlias = dict[str, Any]
@@ -74,17 +70,14 @@ def _align_answer(scores: ScoreSet) -> Answer:
 
 
 class Service:
-    """Answers requests while `running`, by scorers that have the names of requests; the first where none is named.
-
-    `open` is how many requests have no answer yet.
-    """
+    """Answers requests while `running`, by scorers that have the names of requests; the first where none is named."""
 
     def __init__(self, scorers: Mapping[str, Scorer], limits: Limits | None = None) -> None:
         """Make it; nothing is loaded yet."""
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-        self.scorers, self.limits, self.stopping = dict(scorers), limits or Limits(), False
-        self._pool, self.open = ThreadPoolExecutor(1, "scorer"), 0
+        self.scorers, self.limits = dict(scorers), limits or Limits()
+        self._pool = ThreadPoolExecutor(1, "scorer")
         self._queues = {
             name: Batcher(scorer, self._pool, partial(self._score, name)) for name, scorer in self.scorers.items()
         }
@@ -155,15 +148,11 @@ class Service:
     async def _answer(self, metric: str, segments: Segments, make: Callable[[ScoreSet], Answer]) -> Answer:
         """Wait in the queue for the answer; a request that is given up leaves the queue."""
         self._check_size(segments)
-        if self.stopping:
-            raise ServiceError(503, "the service is stopping: send the request elsewhere, or later.")
         if (waiting := self.waiting) >= self.limits.waiting:
             raise ServiceError(429, f"{waiting} requests wait already: send this one again, later.")
-        answering = asyncio.wrap_future(self._queues[metric].submit(segments, make))
-        self.open += 1
         try:
             async with asyncio.timeout(self.limits.seconds):
-                answer, notices = await answering
+                answer, notices = await asyncio.wrap_future(self._queues[metric].submit(segments, make))
         except TimeoutError as error:
             raise ServiceError(504, f"there was no answer within {self.limits.seconds} seconds.") from error
         except TwmdError:
@@ -171,18 +160,13 @@ class Service:
         except Exception as error:  # an error of this program must not end the service
             logger.exception("a request failed")
             raise ServiceError(500, "internal error: the log of the service has more.") from error
-        finally:
-            self.open -= 1
         return {"metric": metric, **answer, "notices": notices}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Answer requests within the block; at its end, refuse new ones and wait for the pass that runs."""
-        try:
+        """Answer requests within the block; at its end, wait for the pass that runs."""
+        with self._pool:
             yield
-        finally:
-            self.stopping = True
-            self._pool.shutdown(cancel_futures=True)
 
     def _score(self, metric: str, scorer: Scorer, tasks: Sequence[Segments]) -> Sequence[Outcome]:
         """Score requests that share a pass, in the thread of the pool."""
@@ -196,7 +180,7 @@ class Service:
 Asked = TypeVar("Asked", bound=BaseModel)
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"description": f"{HTTPStatus(status).phrase}: a JSON object whose `error` is one line."}
-    for status in (400, 401, 408, 413, 415, 422, 429, 500, 503, 504)
+    for status in (400, 401, 408, 413, 415, 422, 429, 500, 504)
 }
 _TEXTS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 _REFERENCES = {"anyOf": [_TEXTS, {"type": "array", "items": _TEXTS, "minItems": 1}]}
@@ -293,17 +277,9 @@ async def prometheus(request: Request) -> PlainTextResponse:
     return PlainTextResponse(generate_latest(_service(request).registry))
 
 
-@without_key.get("/docs", include_in_schema=False)
-async def docs(request: Request) -> HTMLResponse:
-    """Return the OpenAPI document as a page that loads nothing from elsewhere."""
-    return HTMLResponse(render("openapi.html", "serve", document=request.app.openapi()))
-
-
-@without_key.get("/health", responses={503: REFUSALS[503]})
-async def health(request: Request) -> JSONResponse:
-    """Tell whether requests are taken; needs no API key."""
-    if _service(request).stopping:
-        raise ServiceError(503, "the service is stopping.")
+@without_key.get("/health")
+async def health() -> JSONResponse:
+    """Tell that requests are taken; needs no API key."""
     return JSONResponse({"status": "ok", "version": __version__})
 
 
@@ -332,14 +308,9 @@ async def _wait_until_gone(request: Request) -> None:
 
 async def _read(request: Request) -> bytes:
     """Return the body of a request; raises ServiceError if it is not JSON by its headers, too large, or too slow."""
-    limits, kind = _service(request).limits, Message()
-    kind["Content-Type"] = request.headers.get("content-type", "")
-    if kind.get_content_type() != "application/json":
+    limits = _service(request).limits
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise ServiceError(415, "send JSON, with the header 'Content-Type: application/json'.")
-    if (charset := kind.get_content_charset("utf-8")) not in {"utf-8", "utf8"}:
-        raise ServiceError(415, f"send JSON in UTF-8, not in {charset[:80]!r}.")
-    if (coding := ", ".join(request.headers.getlist("content-encoding"))).lower() not in {"", "identity"}:
-        raise ServiceError(415, f"send the body as it is, without 'Content-Encoding: {coding[:80]}'.")
     body, length = bytearray(), 0
     try:
         async with asyncio.timeout(limits.transfer):
@@ -357,8 +328,7 @@ async def _read(request: Request) -> bytes:
 def parse(kind: type[Asked], body: bytes) -> Asked:
     """Read a body; raises ServiceError if it is not JSON, and InputError if its fields are not those of the request."""
     try:
-        fields = kind.model_validate_json(body)
-        json.loads(body, object_pairs_hook=refuse_repeated_keys)  # pydantic takes the last of equal keys
+        return kind.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         where, why = ".".join(map(str, first["loc"]))[:80] or "the body", first["msg"]
@@ -366,9 +336,6 @@ def parse(kind: type[Asked], body: bytes) -> Asked:
             raise ServiceError(400, f"the body is not JSON in UTF-8: {why.removeprefix('Invalid JSON: ')}.") from None
         what = {"missing": " is missing", "extra_forbidden": " is unknown"}.get(first["type"], f": {why}")
         raise InputError(f"{where}{what}; the fields are {', '.join(kind.model_fields) or 'none'}.") from None
-    except ValueError as error:
-        raise ServiceError(400, f"the body is ambiguous JSON: {error}.") from None
-    return fields
 
 
 async def _refuse(request: Request, error: Exception) -> JSONResponse:
@@ -382,7 +349,7 @@ async def _refuse(request: Request, error: Exception) -> JSONResponse:
         status = 499  # which nobody reads; it is counted
     elif isinstance(error, (InputError, SpecError)):
         status = 422
-    if status in {429, 503}:
+    if status == 429:
         headers["Retry-After"] = "1"
     elif status == 401:
         headers["WWW-Authenticate"] = "Bearer"
@@ -400,9 +367,6 @@ def make_app(service: Service, key: str | None = None) -> FastAPI:
         title="twmd-registry",
         version=__version__,
         description="Embedding metrics for generated text, with signatures.",
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
         lifespan=lambda _app: service.running(),
         exception_handlers=dict.fromkeys((TwmdError, HTTPException, ClientDisconnect), _refuse),
     )
