@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from pathlib import Path
@@ -14,27 +13,12 @@ import pytest
 import twmd_registry
 from tests import tiny
 from twmd_registry.models.files import embedded_folder, find_model
-from twmd_registry.registry import fingerprint as module
 from twmd_registry.registry.fingerprint import fingerprint, reread, sha256_of
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256
 
 
-@pytest.fixture(autouse=True)
-def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget earlier hashes, in this process and on disk."""
-    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(module, "_remembered", {})
-
-
-def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget what a new process would not know: all hashes that are not on disk."""
-    monkeypatch.setattr(module, "_remembered", {})
-
-
-def large(path: Path, first: bytes = b"a") -> str:
-    content = first + b"x" * (1 << 20)
-    path.write_bytes(content)
-    return hashlib.sha256(content).hexdigest()
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def keep_the_time(path: Path, change: bytes) -> None:
@@ -45,64 +29,27 @@ def keep_the_time(path: Path, change: bytes) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_large_files_hash_is_kept_over_processes_until_its_size_or_time_changes(
+def test_hash_is_remembered_until_size_or_time_changes_or_it_is_read_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "weights"
-    first = large(path)
-    assert sha256_of(path) == first
-    keep_the_time(path, b"b")
-    forget(monkeypatch)
-    assert sha256_of(path) == first, "not read again"
-    with reread():
-        assert sha256_of(path) == hashlib.sha256(path.read_bytes()).hexdigest() != first
-    assert sha256_of(path) != first, "what was read by force is remembered"
-    os.utime(path, ns=(1, 1))
-    forget(monkeypatch)
-    assert sha256_of(path) == hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def test_reread_reads_every_file_once_and_the_next_one_reads_it_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[str] = []
-    digest = hashlib.file_digest
+    path, read, of_file = tmp_path / "weights", [], hashlib.file_digest
 
     def spy(file: Any, name: str) -> Any:
-        read.append(Path(file.name).name)
-        return digest(file, name)
+        read.append(file.name)
+        return of_file(file, name)
 
     monkeypatch.setattr(hashlib, "file_digest", spy)
-    for name in ("weights", "other"):
-        large(tmp_path / name, name.encode())
-    for _ in range(2):
-        with reread():
-            hashes = [sha256_of(tmp_path / name) for name in ("weights", "other", "weights")]
-        assert hashes[0] == hashes[2] != hashes[1]
-    assert read == ["weights", "other"] * 2
-
-
-def test_small_files_are_not_worth_a_place_on_disk(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
-    assert sha256_of(tmp_path / "config.json") == hashlib.sha256(b"{}").hexdigest()
-    assert not (tmp_path / "home").exists()
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"path": 3}', '{"path": [1, 2, "../../etc"]}', "[" * 100_000])
-def test_spoiled_cache_is_as_good_as_none(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "weights"
-    wanted = large(path)
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "hashes.json").write_text(content.replace("path", str(path)), encoding="utf-8")
-    assert sha256_of(path) == wanted
-    assert json.loads((tmp_path / "home" / "hashes.json").read_text(encoding="utf-8"))[str(path)][2] == wanted
-
-
-def test_home_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "file" / "home"))
-    path = tmp_path / "weights"
-    assert large(path) == sha256_of(path)
+    path.write_bytes(b"some weights")
+    first = sha256_of(path)
+    assert first == digest(path)
+    keep_the_time(path, b"b")
+    assert sha256_of(path) == first, "not read again"
+    with reread():
+        assert sha256_of(path) == sha256_of(path) == digest(path) != first
+    assert len(read) == 2
+    os.utime(path, ns=(1, 1))
+    assert sha256_of(path) == digest(path)
+    assert len(read) == 3
 
 
 def hub_cache(folder: Path, source: Path) -> Path:
