@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from pathlib import Path
 
 from twmd_registry.errors import FileError, SpecError, menu, not_utf8, warn
@@ -49,7 +48,7 @@ def add_preset(path: Path, name: str | None = None) -> list[Preset]:
         own = f", or take yours away by 'twmd preset remove {taken}'" if kept.exists() else ""
         raise SpecError(f"there is a preset {taken!r} already: add this one under another name by --name NAME{own}.")
     for preset in added:
-        _check(preset, path)
+        apply_preset(preset, {"model": preset.model or "any/model"})
     if hashes.is_file():
         write_file(kept.with_suffix(HASHES), hashes.read_bytes())
     write_file(kept, content)
@@ -96,17 +95,3 @@ def remove_preset(name: str) -> None:
 
 def _kept(name: str) -> Path:
     return home() / "presets" / f"{name}.toml"
-
-
-def _check(preset: Preset, path: Path) -> None:
-    """Refuse a model or an adapter that cannot be found, and keys that exclude each other."""
-    model = str(preset.model or "any/model")
-    is_folder = Path(model).is_absolute() and Path(model).is_dir()
-    if not is_folder and not re.fullmatch(r"\w[\w.-]{0,95}(/\w[\w.-]{0,95})?", model, re.ASCII):
-        raise SpecError(f"{path}: model={model!r} is neither a Hub id nor the whole path of a folder that is here.")
-    adapter = str(preset.keys.get("adapter") or "")
-    if Path(adapter).is_absolute() and not Path(adapter).is_dir():
-        raise SpecError(
-            f"{path}: adapter={adapter!r} is no folder that is here; was it moved? Write its place into the file."
-        )
-    apply_preset(preset, {"model": model})

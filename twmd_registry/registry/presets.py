@@ -1,9 +1,5 @@
-"""Presets: named, complete settings of a metric, and where their numbers come from.
-
-They come with this package, from packages that name a TOML file in the entry-point group `GROUP`, and from files that a
-user has added (``twmd preset add``). All have one form: a table per preset, with ``provenance``, keys shared by its
-metrics, and a table per metric with its own keys. ``tuned`` names the keys whose values were chosen by measurement,
-``tuned_on`` the data; hashes of these data are in a safetensors file with the TOML file's name.
+"""Presets: named, complete settings of a metric, and where their numbers come from: TOML files of this package, of
+packages that name one in the entry-point group `GROUP`, and those that a user has added (``twmd preset add``).
 """
 
 from __future__ import annotations
@@ -32,27 +28,20 @@ PACKAGED = "twmd_registry"
 _OWN = "registry/presets.toml"
 HASHES = ".safetensors"
 """The suffix of a file of hashes of training data."""
-_ABOUT = ("provenance", "fingerprint", "tuned", "tuned_on")
-"""Fields of a table that are not keys of the specification."""
-
-_READS = ("languages", "scripts", "strict")
-"""Fields of a table that say what its model reads."""
+_ABOUT = {"provenance": str, "fingerprint": str, "tuned": list, "tuned_on": list}
+"""Fields of a metric's table that are not keys of the specification, and what they hold."""
+_READS = {"languages": list, "scripts": list, "strict": bool}
+"""Fields of a preset's table that say what its model reads."""
+_KINDS = {str: "a text", list: "a list of names", bool: "true or false", dict: "a table"}
 
 
 @dataclass(frozen=True)
 class Preset:
-    """One preset of one metric.
+    """One preset of one metric. A key that it leaves out is decided by the model.
 
-    Attributes:
-        keys: Key to value, as text or number; a key it leaves out is decided by the model.
-        provenance: Origin of the values: data, procedure, numbers.
-        fingerprint: The model's content, None where it is not known in advance.
-        source: This package, another package, or a user's file.
-        tuned: Keys whose values were chosen by measurement.
-        tuned_on: The data sets they were chosen on, as they are named in `training_data`.
-        languages: The languages that it was made for (ISO 639-1); none where it fits every model.
-        scripts: The Unicode scripts that its model reads.
-        strict: Whether text in other scripts is refused.
+    `source` is this package, another package, or a user's file; `tuned` are the keys whose values were chosen by
+    measurement, on the data `tuned_on`, whose hashes are in `training_data`. `strict`: text in other scripts than
+    `scripts` is refused.
     """
 
     name: str
@@ -149,64 +138,50 @@ def name_preset(given: str | None, origin: str) -> str:
     return check_name(free, f"--name {free!r}")
 
 
+def _take(table: dict[str, Any], name: str, kind: Any, where: str) -> Any:
+    """Take an entry of a kind out of a table; an empty value where there is none."""
+    value = table.pop(name, kind())
+    if not isinstance(value, kind) or (kind is list and not all(isinstance(entry, str) for entry in value)):
+        raise SpecError(f"{where}: {name}={value!r}: expected {_KINDS[kind]}.")
+    return tuple(value) if kind is list else value
+
+
 def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
     where = f"{source}: [{name}]"
     check_name(name, where)
-    metrics = table.get("metrics") if isinstance(table, dict) else None
-    if not isinstance(metrics, dict) or not metrics:
-        raise SpecError(f"{where}: no [{name}.metrics.METRIC] table: say which metrics it sets.")
-    if unknown := set(table) - {"provenance", "like", *_READS, "shared", "metrics"}:
+    left = dict(table) if isinstance(table, dict) else {}
+    metrics, shared = (_take(left, field, dict, where) for field in ("metrics", "shared"))
+    reads = {field: _take(left, field, kind, where) for field, kind in _READS.items()}
+    origin = _take(left, "provenance", str, where)
+    if unknown := left.keys() - {"like"}:
         raise SpecError(
             f"{where}: unknown: {', '.join(sorted(unknown))}. Expected provenance, {', '.join(_READS)}, like (a preset "
             f"whose languages and scripts are the same), [{name}.shared] and [{name}.metrics.METRIC]."
         )
-    languages, scripts = (_names(table.get(field, []), f"{where}: {field}") for field in ("languages", "scripts"))
-    strict = table.get("strict", False)
-    if not isinstance(strict, bool):
-        raise SpecError(f"{where}: strict={strict!r}: expected true or false.")
-    shared = table.get("shared", {})
-    for metric, own in metrics.items():
-        if not isinstance(shared, dict) or not isinstance(own, dict):
-            raise SpecError(f"{where}: expected tables, [{name}.shared] and [{name}.metrics.{metric}], not values.")
+    if not metrics:
+        raise SpecError(f"{where}: no [{name}.metrics.METRIC] table: say which metrics it sets.")
+    for metric in list(metrics):
+        own = _take(metrics, metric, dict, f"{where}, metrics")
         keys = shared | own
-        provenance = keys.pop("provenance", table.get("provenance"))
-        if not isinstance(provenance, str) or not provenance.strip():
+        about = {field: _take(keys, field, kind, where) for field, kind in _ABOUT.items()}
+        about["provenance"] = about["provenance"] or origin
+        if not about["provenance"].strip():
             raise SpecError(f"{where}: no provenance: say in a sentence how the values were chosen.")
-        fingerprint = keys.pop("fingerprint", None)
-        if fingerprint is not None and not re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", str(fingerprint)):
-            raise SpecError(f"{where}: fingerprint={fingerprint!r} is not {LENGTH} hexadecimal digits.")
-        tuned, tuned_on = (_names(keys.pop(name, []), f"{where}: {name}") for name in ("tuned", "tuned_on"))
+        if not re.fullmatch(rf"([0-9a-f]{{{LENGTH}}})?", about["fingerprint"]):
+            raise SpecError(f"{where}: fingerprint={about['fingerprint']!r} is not {LENGTH} hexadecimal digits.")
+        about["fingerprint"] = about["fingerprint"] or None
         try:
             facts = entry(metric)
-            for key_name in own:
-                if key_name not in _ABOUT:
-                    key(key_name, facts.keys, metric)
-            for key_name in tuned:
+            for key_name in own.keys() - _ABOUT.keys():
+                key(key_name, facts.keys, metric)
+            for key_name in about["tuned"]:
                 key(key_name)
             used = {key_name: value for key_name, value in keys.items() if key_name in facts.keys}
             for key_name, value in keys.items():
                 key(key_name).parse(value)
         except SpecError as error:
             raise SpecError(f"{where}, metrics.{metric}: {error}") from error
-        yield Preset(
-            name,
-            MetricName(metric),
-            used,
-            provenance,
-            fingerprint,
-            source,
-            tuned=tuned,
-            tuned_on=tuned_on,
-            languages=languages,
-            scripts=scripts,
-            strict=strict,
-        )
-
-
-def _names(value: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-        raise SpecError(f"{where}={value!r}: expected a list of names.")
-    return tuple(value)
+        yield Preset(name, MetricName(metric), used, source=source, **about, **reads)
 
 
 @functools.cache
