@@ -227,7 +227,7 @@ class TestUsage:
             ("-m bleu --record x.json", "Add one of ours, as in -m bleu twmd, or leave out --record"),
             ("-m bleu --set temperature=1", "--set and --preset are for metrics that are named"),
             ("-m blue", "there is no metric 'blue'; did you mean 'bleu'"),
-            ("-m 'twmd|output:f1'", "column 15: model is missing here"),
+            ("-m 'twmd|output:f1'", "column 15: model is missing: "),
             ("-m moverscore --set temperature=1", "no key 'temperature' of moverscore"),
             ("--set truncation=cut:9999", "reads at most 512 tokens"),
             ("--batch-tokens 0", "0 is not in the range x>=1."),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -99,39 +98,31 @@ def _member_differences(a: MetricSpec, b: MetricSpec) -> Iterator[SignatureDiffe
     weights = [[weight for weight, _ in side] for side in (first, second)]
     if weights[0] != weights[1]:
         shown = " and ".join(":".join(f"{weight:g}" for weight in own) for own in weights)
-        shares = [[weight / sum(own) for weight in own] for own in weights]
-        same = all(math.isclose(x, y) for x, y in zip(*shares, strict=True))
-        yield SignatureDifference(f"weights: {shown}{', the same shares' if same else ''}", matters=not same)
+        yield SignatureDifference(f"weights: {shown}", matters=True)
     for number, ((_, member), (_, counterpart)) in enumerate(zip(first, second, strict=True), 1):
         for difference in _spec_differences(member, counterpart):
             yield difference._replace(what=f"member {number}, {member.metric}: {difference.what}")
 
 
 def _model_differences(a: MetricSpec, b: MetricSpec) -> Iterator[SignatureDifference]:
-    content = f"(@{a.fingerprint})"
-    matters: bool | None = True
+    names, revisions = ((getattr(a, key), getattr(b, key)) for key in ("model", "revision"))
+    named, revised = (
+        f"model: {names[0]} and {names[1]}",
+        f"revision: {revisions[0] or 'none'} and {revisions[1] or 'none'}",
+    )
     if a.fingerprint and b.fingerprint:
         if a.fingerprint != b.fingerprint:
-            names = (
-                f"two contents of {a.model}" if a.model == b.model else f"{a.model} and {b.model}, with the contents"
-            )
-            what = f"model: {names}: @{a.fingerprint} and @{b.fingerprint}"
-        elif a.model != b.model:
-            what, matters = f"model: {a.model} and {b.model} are two names of the same content {content}", False
-        elif a.revision != b.revision:
-            revisions = f"{a.revision or 'none'} and {b.revision or 'none'}"
-            what, matters = f"revision: {revisions}, with the same content {content}", False
-        else:
-            return
-    elif a.model != b.model:
-        what = f"model: {a.model} and {b.model}"
-    elif a.revision and b.revision and a.revision != b.revision:
-        what = f"revision: {a.revision} and {b.revision} of {a.model}"
+            yield SignatureDifference(f"{named} with the contents @{a.fingerprint} and @{b.fingerprint}", matters=True)
+        elif names[0] != names[1] or revisions[0] != revisions[1]:
+            what = named if names[0] != names[1] else revised
+            yield SignatureDifference(f"{what}, with the same content (@{a.fingerprint})", matters=False)
+    elif names[0] != names[1]:
+        yield SignatureDifference(named, matters=True)
+    elif all(revisions) and revisions[0] != revisions[1]:
+        yield SignatureDifference(f"{revised} of {a.model}", matters=True)
     else:
-        which = "only one says" if a.fingerprint or b.fingerprint else "neither says"
-        what = f"model: {which} which content of {a.model} was used: it may not have been the same"
-        matters = None
-    yield SignatureDifference(what, matters)
+        what = f"model: not both say which content of {a.model} was used: it may not have been the same"
+        yield SignatureDifference(what, matters=None)
 
 
 def labels_of(specs: Sequence[MetricSpec]) -> list[str]:

@@ -1,9 +1,4 @@
-"""`MetricSpec`: everything that changes a score, and nothing else. `KEYS`: the short name of every key, the values that
-it accepts, and how a value is read and written.
-
-One key has one name everywhere: Python, ``evaluate.load``, the command line, presets and signatures. The order of
-`KEYS` is the order in a signature.
-"""
+"""`MetricSpec`: everything that changes a score, and nothing else. `KEYS`: its keys in the order of a signature."""
 
 from __future__ import annotations
 
@@ -26,7 +21,6 @@ from twmd_registry.registry.names import (
     Distance,
     Dtype,
     First,
-    Idf,
     MetricName,
     Multiref,
     Objective,
@@ -47,15 +41,9 @@ Value = str | int | float | bool
 
 @dataclass(frozen=True)
 class Key:
-    """One key of a specification.
-
-    Attributes:
-        short: Its name in the short form of a signature.
-        about: Its meaning, in one line.
-        accepts: The values it takes, for error messages and help.
-        read: Turns what a user wrote (text or a Python value) into the canonical value, or raises ValueError.
-        neutral: The value that does nothing; a specification and a signature leave it out. None where every value does
-            something.
+    """One key of a specification: its names, its meaning, the values it accepts in words, the function that turns what
+    a user wrote into the canonical value or raises ValueError or LookupError, and the value that does nothing, if any,
+    which a specification and a signature leave out.
     """
 
     name: str
@@ -69,7 +57,7 @@ class Key:
         """Read a user's value; raises SpecError if it is none of those the key accepts."""
         try:
             return self.read(value)
-        except (ValueError, TypeError, OverflowError) as error:
+        except (ValueError, TypeError, LookupError) as error:
             raise SpecError(f"{self.name}={value!r} is not possible: expected {self.accepts}.") from error
 
     def format(self, value: Value) -> str:
@@ -81,31 +69,17 @@ class Key:
 
 def _one_of(choices: Iterable[str]) -> Callable[[object], Value]:
     table = {str(choice): choice for choice in choices}
-
-    def read(value: object) -> Value:
-        if str(value) not in table:
-            raise ValueError(value)
-        return table[str(value)]
-
-    return read
+    return lambda value: table[str(value)]
 
 
 def _whole(value: object) -> Value:
-    """Read a whole number from 1."""
-    if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,9}", str(value)) or int(str(value)) < 1:
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", str(value)):
         raise ValueError(value)
     return int(str(value))
 
 
 def _whole_or(word: str) -> Callable[[object], Value]:
     return lambda value: word if value == word else _whole(value)
-
-
-def _share(value: object) -> Value:
-    """Read a number between 0 and 1."""
-    if not NUMBER.fullmatch(str(value)) or not 0 < float(str(value)) < 1:
-        raise ValueError(value)
-    return float(str(value))
 
 
 SMALLEST, LARGEST = 1e-6, 1e6
@@ -116,15 +90,15 @@ NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNOREC
 """A positive decimal number."""
 
 
-def _scale(value: object) -> Value:
-    if not NUMBER.fullmatch(str(value)) or not SMALLEST <= float(str(value)) <= LARGEST:
+def _scale(value: object, largest: float = LARGEST) -> Value:
+    if not NUMBER.fullmatch(str(value)) or not SMALLEST <= float(str(value)) <= largest:
         raise ValueError(value)
     return float(str(value))
 
 
 def _layer(value: object) -> Value:
     """Read one layer, or several in their canonical form: ``2-6``, ``1,3,6``, ``last:5``."""
-    text = repr(value) if isinstance(value, bool) else re.sub(r"\s*([,-])\s*", r"\1", str(value).strip())
+    text = re.sub(r"\s*([,-])\s*", r"\1", str(value).strip())
     if match := re.fullmatch(r"last:([1-9][0-9]{0,2})", text):
         return match[0]
     if not re.fullmatch(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*", text):
@@ -186,28 +160,22 @@ def _power(text: str) -> str:
 
 def _idf(value: object) -> Value:
     kind, _, rest = str(value).partition(":")
-    chosen = _one_of(get_args(Idf))(kind)
+    chosen = _one_of(("none", "corpus", "references", "background"))(kind)
     if (chosen == "background") is not bool(rest):
         raise ValueError(value)
     return f"{chosen}:{rest}" if rest else str(chosen)
 
 
 def _yes_no(value: object) -> Value:
-    words = {"yes": True, "no": False, "true": True, "false": False}
-    if str(value).lower() not in words:
-        raise ValueError(value)
-    return words[str(value).lower()]
-
-
-def _place(value: object) -> Value:
-    """Read a name or a path; a path may be a `Path`."""
-    return _name(str(value) if isinstance(value, os.PathLike) else value)
+    return {"yes": True, "no": False, "true": True, "false": False}[str(value).lower()]
 
 
 def _name(value: object) -> Value:
-    if not isinstance(value, str) or not value.strip() or any(c in value for c in "\n\r\0"):
+    """Read a name, or a path, which may be a `Path`."""
+    text = str(value) if isinstance(value, str | os.PathLike) else ""
+    if not text.strip() or any(c in text for c in "\n\r\0"):
         raise ValueError(value)
-    return value
+    return text
 
 
 def _members(value: object) -> Value:
@@ -230,12 +198,7 @@ def _truncation(value: object) -> Value:
 
 
 def _key(
-    short: str,
-    about: str,
-    accepts: Any,
-    read: Callable[[object], Value] = _name,
-    *,
-    neutral: Value | None = None,
+    short: str, about: str, accepts: Any, read: Callable[[object], Value] = _name, *, neutral: Value | None = None
 ) -> Any:
     """Declare a key: the attributes of `Key`; of a `Literal` what is accepted and how it is read follow."""
     if not isinstance(accepts, str):
@@ -262,9 +225,9 @@ class MetricSpec:
         "METRIC;key=value,WEIGHT*METRIC,.. (see docs/choose-a-model.md)",
         _members,
     )
-    model: str | None = _key("m", "the encoder", "a Hub id, a folder, 'embedded' or 'multilingual'", _place)
+    model: str | None = _key("m", "the encoder", "a Hub id, a folder, 'embedded' or 'multilingual'")
     revision: str | None = _key("r", "the Hub revision of the model", "a branch, tag or commit of the Hub")
-    adapter: str | None = _key("a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id", _place)
+    adapter: str | None = _key("a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id")
     layer: int | str | None = _key(
         "l",
         "the hidden state that is read (0 is the embedding layer), or several",
@@ -297,7 +260,7 @@ class MetricSpec:
         "pu", "tokens of punctuation alone; drop-ascii: of ASCII's only", Punctuation, neutral="keep"
     )
     stopwords: str | None = _key(
-        "sw", "words that are left out", "none, HASH, or a FILE with one word per line", _place, neutral="none"
+        "sw", "words that are left out", "none, HASH, or a FILE with one word per line", neutral="none"
     )
     ngram: int | str | None = _key(
         "ng", "tokens that are moved together", "a whole number from 1, or 'sentence'", _whole_or(SENTENCE), neutral=1
@@ -326,7 +289,10 @@ class MetricSpec:
         neutral="reference",
     )
     source_weight: float | None = _key(
-        "so", "of against=both, the weight of the source's score", "a number between 0 and 1", _share
+        "so",
+        "of against=both, the weight of the source's score",
+        "a number between 0 and 1",
+        lambda value: _scale(value, 1 - SMALLEST),
     )
     align: Units | None = _key(
         "al",
@@ -360,7 +326,6 @@ class MetricSpec:
         "ba",
         "what unrelated texts score: b of (x - b) / (1 - b)",
         "none, HASH, or a FILE (see 'twmd fit-baseline')",
-        _place,
         neutral="none",
     )
     multiref: Multiref | None = _key("mr", "best or mean over several references", Multiref)

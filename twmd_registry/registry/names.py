@@ -19,81 +19,28 @@ class MetricName(StrEnum):
     ENSEMBLE = "ensemble"
 
 
+# The choices of keys, in their order; what they mean is in `MetricSpec`.
 Output = Literal["precision", "recall", "f1"]
-"""Which side of a two-sided metric is *the* score: hypothesis side, reference side, or both."""
 OUTPUTS: tuple[Output, ...] = get_args(Output)
-
-Special = Literal["cls", "none", "all", "partners"]
-"""Which special tokens take part: the first one only, none, or all.
-
-``partners`` is what the bert_score library does: special tokens do not count in the average, but a token of the other
-text may find one of them its most similar partner.
-"""
-
-Centering = Literal["none", "dimension", "sentence", "batch", "corpus", "background"]
-"""The mean that is subtracted from a token vector before its norm is taken."""
-CENTERINGS: tuple[Centering, ...] = get_args(Centering)
-
-Side = Literal["joint", "separate"]
-"""Whether both sides, hypotheses and references, share one centering mean or have one each."""
-
-Against = Literal["reference", "source", "both"]
-"""What predictions are compared with: their references, the text that was translated, or both."""
-
-Objective = Literal["expected", "entropic"]
-"""Whether the entropy term of a tempered objective is part of the score (Eq. 7) or not (the authors' code)."""
-
-Vectors = Literal["unit", "raw"]
-"""Whether every token vector is scaled to norm 1 before pooling, or kept as it is."""
-
 Aggregation = Literal["single", "mean", "concat", "pmeans", "routing"]
-"""How the hidden states of several layers become one vector per token."""
-
-RoutingKernel = Literal["gaussian", "epanechnikov"]
-"""The kernel of routing aggregation (MoverScore paper, A.2)."""
-
-Subwords = Literal["keep", "drop"]
-"""Whether pieces that continue a word take part."""
-
+RoutingKernel = Literal["gaussian", "epanechnikov"]  # MoverScore paper, A.2
+Special = Literal["cls", "none", "all", "partners"]
+# A table of word vectors has no vector of unknown words, and leaves them out in both cases.
 Unknown = Literal["keep", "apart"]
-"""The vector of an unknown token, which a tokenizer puts where its vocabulary does not hold the text.
-
-``keep``: the model's vector of that token, which is nearly the same for every text. ``apart``: a direction for every
-string, so that equal strings have similarity 1 and different ones about 0. A table of word vectors has no vector for
-such words and leaves them out in both cases.
-"""
-
-Punctuation = Literal["keep", "drop", "drop-ascii"]
-"""Whether tokens of punctuation alone take part.
-
-``drop-ascii`` leaves out the single characters of Python's ``string.punctuation`` only, as MoverScore's program does:
-typographic quotes and dashes stay.
-"""
-
+Subwords = Literal["keep", "drop"]
+Punctuation = Literal["keep", "drop", "drop-ascii"]  # the last as MoverScore's program: `string.punctuation`
+Centering = Literal["none", "dimension", "sentence", "batch", "corpus", "background"]
+CENTERINGS: tuple[Centering, ...] = get_args(Centering)
+Side = Literal["joint", "separate"]
+Against = Literal["reference", "source", "both"]
 Units = Literal["texts", "sentences"]
-"""What is compared: whole texts, or their sentences, one per line, matched in order."""
-
-First = Literal["prediction", "reference"]
-"""Which of the two texts a regression model reads first."""
-
-Idf = Literal["none", "corpus", "references", "background"]
-"""The texts over which a token's inverse document frequency is counted.
-
-``corpus``: the predictions for predictions, the references for references (MoverScore's program). ``references``: the
-references for both (bert_score). ``background``: other texts, from a fitted file.
-"""
-
+Objective = Literal["expected", "entropic"]  # Eq. 7, or the authors' code
 Distance = Literal["similarity", "sqeuclidean", "euclidean"]
-"""The cost of moving one unit vector onto another: 1 - cosine, or a Euclidean distance, squared or not."""
-
 Transform = Literal["linear", "inverse"]
-"""How the cost of the best plan becomes a score: 1 - EMD, or 1 / (1 + EMD)."""
-
+Vectors = Literal["unit", "raw"]
+First = Literal["prediction", "reference"]
 Multiref = Literal["max", "mean"]
-"""How the scores against several references become one."""
-
-Dtype = Literal["float32", "bfloat16", "float16"]
-"""Number format of the encoder; similarities and everything after them are float32 at least."""
+Dtype = Literal["float32", "bfloat16", "float16"]  # of the encoder: similarities and what follows are float32 at least
 
 Statistic = Literal[
     "pearson", "spearman", "kendall", "darr", "tau_10", "tau_13", "tau_14", "tau_eq", "accuracy", "acc_eq", "pdp", "spa"

@@ -1,10 +1,6 @@
-"""Signatures: the line that is published with a score, and from which the scorer can be built again.
-
-``twmd|output:f1|model:sentence-transformers/all-MiniLM-L6-v2@0336012e2308|layer:4|...|nrefs:1|version:1.0.0``
-
-The metric first, then every key the metric uses in the order of `twmd_registry.registry.keys.KEYS`, then the number of
-references and the version. The short form has short key names. ``|``, ``:`` and ``%`` inside a value (and ``@`` inside
-a model's name, where it separates the fingerprint) are percent-encoded, so that a signature splits in one way only.
+"""Signatures: the line that is published with a score, and from which the scorer can be built again: the metric, every
+key that it uses in the order of `KEYS`, the number of references, the version. ``|``, ``:`` and ``%`` in a value (and
+``@`` in a model's name, where it separates the fingerprint) are percent-encoded.
 """
 
 from __future__ import annotations
@@ -142,13 +138,10 @@ def parse_signature(text: str | Signature) -> Signature:
         The parsed signature; ``parse_signature(str(signature)) == signature``.
 
     Raises:
-        SignatureError: Not a signature: unknown metric, key or version, a key twice or out of order, an impossible
-            value, values that exclude each other, a key that the metric needs and that is not there. The message names
-            the column.
+        SignatureError: Not a signature; the message names the column.
 
     Warns:
-        TwmdWarning: A value is not written as this package writes it, or an older version wrote the signature; says
-            what has changed since.
+        TwmdWarning: An older version wrote the signature; says what has changed since.
     """
     if isinstance(text, Signature):
         return text
@@ -171,16 +164,13 @@ def parse_signature(text: str | Signature) -> Signature:
         if members is not None:
             _fail(column, "members are given after the metric already.")
         members = text
-    rewritten: list[str] = []
-    values = {name: _read_value(name, *field, rewritten) for name, field in fields.items() if name not in _TRAILER}
+    values = {name: _read_value(name, *field) for name, field in fields.items() if name not in _TRAILER}
     fingerprint = _read_fingerprint(*fields["model"]) if "model" in fields else None
     spec = MetricSpec(metric=metric, fingerprint=fingerprint, **without_neutral(values))  # type: ignore[arg-type]
     if metric is MetricName.ENSEMBLE or members is not None:
-        spec = spec.replace(members=_read_members(metric, members, len(name) + 1, rewritten))
+        spec = spec.replace(members=_read_members(metric, members, len(name) + 1))
     _check_whole(spec, fields, end)
     version = _read_version(fields.get("version"), end)
-    if rewritten:
-        warn(f"in this signature {', '.join(rewritten)}.")
     if version != VERSIONS[-1]:
         warn(f"this signature was written by version {version}; {describe_changes(spec, version)}")
     return Signature(spec, **{name: _read_trailing(name, *fields[name]) for name in _TRAILER if name in fields})
@@ -219,8 +209,7 @@ def _split(rest: list[str], column: int, facts: Metric) -> dict[str, _Field]:
     return fields
 
 
-def _read_value(name: str, text: str, column: int, rewritten: list[str]) -> Value:
-    """Read a value; note in `rewritten` one that this package writes in another form."""
+def _read_value(name: str, text: str, column: int) -> Value:
     text = text.partition("@")[0] if name == "model" else text
     if text == BLANK:
         _fail(
@@ -232,8 +221,6 @@ def _read_value(name: str, text: str, column: int, rewritten: list[str]) -> Valu
         _fail(column, f"{name}:{text} is not percent-encoded UTF-8.", error)
     with _at(column):
         value = KEYS[name].parse(unquoted)
-    if (usual := write_value(name, value, _SAFE)) != text:
-        rewritten.append(f"{name}:{text} is read as {usual}")
     _check_settled(name, value, column)
     return value
 
@@ -259,7 +246,7 @@ def _check_settled(name: str, value: Value, column: int) -> None:
         _fail(column, f"layer:{value} is a request: a signature says which layers were read.")
 
 
-def _read_members(metric: MetricName, members: str | None, column: int, rewritten: list[str]) -> str:
+def _read_members(metric: MetricName, members: str | None, column: int) -> str:
     """Read the members of an ensemble, each of them complete."""
     if metric is not MetricName.ENSEMBLE or not members:
         _fail(column, "an ensemble, and nothing else, has its members in parentheses: ensemble(...).")
@@ -275,10 +262,7 @@ def _read_members(metric: MetricName, members: str | None, column: int, rewritte
             if value == BLANK:
                 _fail(column, f"{name} of member {number} is a blank: fill in what was used.")
             _check_settled(name, value, column)
-    usual = write_members(specs)
-    if members not in {usual, write_members(specs, short=True)}:
-        rewritten.append(f"({members}) is read as ({usual})")
-    return usual
+    return write_members(specs)
 
 
 def _read_fingerprint(model: str, column: int) -> str | None:
@@ -290,16 +274,11 @@ def _read_fingerprint(model: str, column: int) -> str | None:
 
 def _check_whole(spec: MetricSpec, fields: dict[str, _Field], end: int) -> None:
     """Refuse a signature that lacks a key, or whose values exclude each other."""
-    order = [*KEYS, *_TRAILER]
     for name in required_keys(spec):
         if name not in fields and name != MEMBERS:
-            later = [column for other, (_, column) in fields.items() if order.index(other) > order.index(name)]
-            what = f"{name} is missing here: the signature is cut off, edited, or not from this package."
-            _fail(min(later, default=end), what)
-    try:
+            _fail(end, f"{name} is missing: the signature is cut off, edited, or not from this package.")
+    with _at(end):
         check_keys_together(spec)
-    except SpecError as error:
-        _fail(max((column for name, (_, column) in fields.items() if name in str(error)), default=end), error, error)
 
 
 def _read_trailing(name: str, text: str, column: int) -> str:
@@ -311,7 +290,7 @@ def _read_trailing(name: str, text: str, column: int) -> str:
 
 def _read_version(field: _Field | None, end: int) -> str:
     if field is None:
-        _fail(end, "version is missing here: the signature is cut off or not from this package.")
+        _fail(end, "version is missing: the signature is cut off or not from this package.")
     version, column = field
     if version not in VERSIONS:
         looks_newer = re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}", version)
