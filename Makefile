@@ -15,7 +15,7 @@
 # make pictures  draw the pictures of agreement again (MTE: a folder with wmt23, as mt-metrics-eval has it): docs/pictures
 # make distilled-multilingual  train the adapter of multilingual-tuned again (after make distilled and tuned-multilingual)
 # make locked  write versions and hashes of what make demo and make test install again: locked (NEWER=--upgrade: the newest that fit)
-# make fuzz    give every reader of files and strings 100,000 broken ones, not a hundred as the tests
+# make fuzz    give every reader of files and strings 100,000 broken ones, not a hundred as the tests, or as many as 5 minutes of 2 processes allow
 # make dist    build and check the wheel and the sdist, and list what is installed with the wheel (SBOM, CycloneDX): dist
 # make versions  run the core's tests by other versions of Python (PYTHONS: commands), each in a new environment
 # make promises  write tests/snapshots again: public names, options and output formats
@@ -79,8 +79,9 @@ locked: $(VENV)/.dev
 	  awk '/^[a-z]/ {drop = /^(cuda|nvidia|torch=|triton)/} !drop' $$file > $$file.part && mv $$file.part $$file || exit 1; \
 	done
 
+# 100 rounds of 1,000; the summary has the rounds that a reader had no time for.
 fuzz: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --hypothesis-profile=fuzz tests/test_fuzz.py
+	OMP_NUM_THREADS=1 FUZZ_ROUNDS=100 $(BIN)/python -m pytest -n 2 --hypothesis-profile=fuzz tests/test_fuzz.py
 
 PYTHONS ?= python3.12 python3.13
 CORE := align encode engine judgments models record registry

@@ -1,14 +1,17 @@
 """Whatever bytes come, readers of files and strings return a value or raise one of this package's errors.
 
-A hundred cases of each run with the tests; ``make fuzz`` runs 100,000.
+A hundred cases of each run with the tests. ``make fuzz`` runs 100 rounds of 1,000, as far as the time of a reader allows.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
 import struct
-from collections.abc import Callable
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from importlib import metadata
@@ -34,6 +37,9 @@ from twmd_registry.registry.own_presets import read_preset_file
 from twmd_registry.registry.signature import parse_signature
 
 T = TypeVar("T")
+MOST_SECONDS = 300
+"""For all rounds of a reader, in each of the two processes of ``make fuzz``."""
+SPENT_S = defaultdict[str, float](float)
 OFTEN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 SIGNATURE = str(twmd_registry.scorer("twmd").signature)
 TABLE = (
@@ -44,6 +50,17 @@ PRESET = (
 )
 DATA_FILE = b"E5S1" + struct.pack("<I7ifi", 1, 384, 12, 12, 1536, 250037, 512, 2, 1e-12, 32) + bytes(64)
 VECTORS = b"3 2\nthe 0.5 1\ncat -1 2e-3\nsat 3 4\n"
+
+
+@pytest.fixture(autouse=True, params=range(int(os.environ.get("FUZZ_ROUNDS", "1"))))
+def _round(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run a test as many times as there are rounds, until its time is over."""
+    name = request.node.originalname
+    if SPENT_S[name] > MOST_SECONDS:
+        pytest.skip(f"{name}: {MOST_SECONDS} seconds are over")
+    started = time.monotonic()
+    yield
+    SPENT_S[name] += time.monotonic() - started
 
 
 @st.composite
