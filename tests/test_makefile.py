@@ -8,9 +8,11 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.cli.parsing import parse
 from twmd_registry.models.files import packaged_adapters
@@ -112,3 +114,22 @@ def test_make_tuned_runs_the_commands_of_the_cards_and_all_are_parsed(
             if path.suffix:
                 path.touch()
         assert parse(words)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+def test_make_versions_tests_the_core_with_what_pyproject_names_as_oldest(tmp_path: Path) -> None:
+    command = ["make", "-n", f"VENV={tmp_path}", "versions"]
+    printed = subprocess.run(
+        command, cwd=MAKEFILE.parent, env=ENVIRONMENT, capture_output=True, text=True, check=True
+    ).stdout.replace("\\\n", " ")
+    newest, oldest = printed.split("python3.11 -m venv")
+    tested = [
+        re.findall(r"bin/python -m pytest (.+?)(?: \|\|.*)?$", part, flags=re.MULTILINE) for part in (newest, oldest)
+    ]
+    assert tested[0] == tested[1]
+    assert "tests/engine" in tested[0][0]
+    asked = map(Requirement, tomllib.loads((MAKEFILE.parent / "pyproject.toml").read_text())["project"]["dependencies"])
+    lowest = {each.name: str(each.specifier).removeprefix(">=") for each in asked}
+    pins = re.findall(r" (torch|transformers|numpy)==(\d+\.\d+)", oldest)
+    assert len(pins) == 3
+    assert all(lowest[name] == version for name, version in pins)
