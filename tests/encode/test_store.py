@@ -3,7 +3,7 @@ from __future__ import annotations
 import itertools
 import time
 from concurrent.futures import CancelledError
-from threading import Event
+from threading import Event, get_ident
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,11 @@ def encoder(bert: str) -> Encoder:
 
 
 @pytest.fixture
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+def chunks_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make small chunks, and encode them ahead, as on an accelerator."""
     monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 60)
     monkeypatch.setattr(pipeline, "BLOCK_CELLS", 200)
+    monkeypatch.setattr(pipeline, "IN_ORDER", set())
 
 
 def some_pairs() -> Pairs:
@@ -95,10 +97,26 @@ def test_text_that_does_not_fit_is_encoded_again(encoder: Encoder) -> None:
     assert encoder.texts_encoded - before > len(pairs.texts)
 
 
+def test_cpu_encodes_chunks_in_the_thread_of_the_caller(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, fetch = list[int](), TextStore.fetch
+
+    def fetch_and_note(*given: Any, **options: Any) -> Any:
+        threads.append(get_ident())
+        return fetch(*given, **options)
+
+    monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 60)
+    monkeypatch.setattr(TextStore, "fetch", fetch_and_note)
+    twmd_registry.scorer("twmd", layer=1).score(*texts)
+    assert len(threads) > 2
+    assert {*threads} == {get_ident()}
+
+
+@pytest.mark.usefixtures("chunks_ahead")
 def test_chunk_is_encoded_while_the_chunk_before_it_is_aligned(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = twmd_registry.scorer("moverscore", layer=1)
-    whole = scorer.score(*texts)
-    monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 60)
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "CHUNK_TOKENS", 10**6)
+        whole = scorer.score(*texts)
     fetched, aligned, met = [Event() for _ in range(len(texts[0]) + 1)], [], []
     fetch, align_pairs = TextStore.fetch, pipeline.align_pairs
 
@@ -138,7 +156,7 @@ def test_error_in_a_later_chunk_leaves_the_scorer_usable(texts: Texts, monkeypat
     assert scorer.score(*texts).scores == whole.scores
 
 
-@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.usefixtures("chunks_ahead")
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_chunk_encoded_in_advance_has_no_gradient(mode: Any, texts: Texts) -> None:
     backend = twmd_registry.scorer("twmd", layer=1).backend
@@ -150,7 +168,7 @@ def test_chunk_encoded_in_advance_has_no_gradient(mode: Any, texts: Texts) -> No
     assert not any(scores.requires_grad for _, by_spec in found for scores in by_spec.values())
 
 
-@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.usefixtures("chunks_ahead")
 def test_warnings_of_chunks_encoded_in_advance_are_collected(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
     fetch, numbers = TextStore.fetch, itertools.count()
 
@@ -166,7 +184,7 @@ def test_warnings_of_chunks_encoded_in_advance_are_collected(texts: Texts, monke
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.usefixtures("chunks_ahead")
 def test_chunk_is_encoded_in_the_stream_of_the_caller(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
     seen, fetch = set(), TextStore.fetch
 
@@ -181,8 +199,8 @@ def test_chunk_is_encoded_in_the_stream_of_the_caller(texts: Texts, monkeypatch:
     assert seen == {own}
 
 
+@pytest.mark.usefixtures("chunks_ahead")
 def test_interrupt_stops_the_encoding_of_the_next_chunk(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 60)
     scorer = twmd_registry.scorer("twmd", layer=1, batch_tokens=1)  # a text per batch
     began, interrupted, calls, cancelled = Event(), Event(), itertools.count(), []
     fetch = TextStore.fetch

@@ -51,9 +51,11 @@ from twmd_registry.tensors import (
 Item = TypeVar("Item")
 
 CHUNK_TOKENS = 65_536
-"""Vectors (tokens of different texts x layers) that are encoded per chunk (100 MB at 384 dimensions). The next chunk is
-encoded while one is aligned, and as many tokens again are kept for later chunks.
+"""Vectors (tokens of different texts x layers) that are encoded per chunk (100 MB at 384 dimensions). As many tokens
+again are kept for later chunks.
 """
+IN_ORDER = {"cpu"}
+"""Devices that encode no chunk ahead: OpenMP's threads of two threads are too many, and sleep after every operator."""
 ACCELERATOR_FACTOR = 4
 """An accelerator's chunk is this many times larger: lengths in a batch are then closer, with less padding."""
 STEPS_PER_TEXT = 10
@@ -162,7 +164,7 @@ class PipelineRun:
         sums = self.sum_corpus() if self._summed else {}
         self._cancelled.clear()
         chunks = self._encode(self._chunks)  # 1. Encode, below
-        if not torch.is_grad_enabled() and len(self._chunks) > 1:  # a thread encodes the next chunk meanwhile
+        if self._encoder.device.type not in IN_ORDER and not torch.is_grad_enabled() and len(self._chunks) > 1:
             chunks = prefetch(chunks, self._cancelled)
         *_, last = self._views
         with closing(chunks):  # after an error the thread ends here, while the caller holds the model
@@ -348,9 +350,7 @@ def _align_items(
 
 
 def prefetch(items: Iterator[Item], cancelled: Event) -> Generator[Item]:
-    """Yield the items of an iterator, without gradients; a thread computes the next item ahead. `cancelled` is set when
-    the caller stops, so that the thread can stop early.
-    """
+    """Yield items, which a thread computes one ahead, without gradients; set `cancelled` when the caller stops."""
     inference, context = torch.is_inference_mode_enabled(), copy_context()  # warnings are collected by the context
     stream = torch.cuda.current_stream() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
 

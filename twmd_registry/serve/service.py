@@ -93,9 +93,9 @@ class Service:
         return sum(len(queue.waiting) for queue in self._queues.values())
 
     def load(self) -> None:
-        """Load all models, with the errors of `Scorer.spec`."""
+        """Load all models in the thread that scores, with the errors of `Scorer.spec`."""
         for scorer in self.scorers.values():
-            _ = scorer.spec
+            self._pool.submit(getattr, scorer, "spec").result()
 
     def list_metrics(self) -> list[Answer]:
         """Return facts about the metrics that are served; ``batched`` is whether requests share passes."""
