@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -12,12 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import regex
 from rich.cells import cell_len, set_cell_size
 
 from twmd_registry.engine.error_spans import find_span_settings
-from twmd_registry.engine.input_warnings import SHARED_SCRIPT
-from twmd_registry.errors import InputError, SpecError, menu, visible, warn
+from twmd_registry.errors import InputError, SpecError, menu, visible
 from twmd_registry.registry.paths import write_file
 from twmd_registry.report.figures import plain_style, require_matplotlib, save_figure
 from twmd_registry.report.template import render
@@ -43,16 +40,12 @@ HEADINGS = {
 READING = "<p>Rows are the hypothesis's tokens, columns those of the other text; point at a cell to read it.</p>"
 BAR = 0.55
 """Inches that the longest marginal bar takes."""
-BAR_COLOURS = {"share": "#b8b8b8", "sum": "#08306b"}
-"""Of the marginal bars; they differ in grey, too."""
 PIXELS = 40_000_000
 """Of the largest PNG, about."""
 BASE_FONT = "DejaVu Sans"
 """A font that matplotlib includes."""
 _UNFIT = ("Last Resort", "STIX", "cm", "DejaVu Sans Display", "DejaVu Serif Display")
 """Beginnings of the names of fonts without ordinary letters."""
-NOTO = dict.fromkeys(("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH"), "CJK")
-"""The Noto Sans font for characters whose Unicode name begins with a word; of other scripts, the word itself."""
 
 
 def draw(alignment: Alignment, path: Path) -> None:
@@ -122,16 +115,6 @@ def _visible_token(token: str) -> str:
     return "".join(c if c in JOINERS else visible(c) for c in token)
 
 
-def _marginals(alignment: Alignment, side: str) -> list[dict[str, np.ndarray]]:
-    """Return, for rows and for columns, the tokens' shares, and the plan's sums where they differ from the shares."""
-    plan = alignment.plans[side]
-    marginals = []
-    for shares, sums in ((alignment.hypothesis_shares, plan.sum(1)), (alignment.reference_shares, plan.sum(0))):
-        differ = not np.allclose(shares, sums, rtol=1e-3, atol=1e-6)
-        marginals.append({"share": shares} | ({"sum": sums} if differ else {}))
-    return marginals
-
-
 def heat_maps(alignment: Alignment, *, level: int = 2, least: float = 0.0) -> str:
     """Write both texts with their error spans, and a heat map per side of an alignment below a heading of `level`, as
     HTML.
@@ -149,33 +132,33 @@ def _variables(alignment: Alignment) -> dict[str, Any]:
     marked = [*zip(("hypothesis", second), alignment.texts, spans, strict=False)]
     rows, columns = ([(_visible_token(t), label(t)) for t in ts] for ts in (alignment.hypothesis, alignment.reference))
     for side in alignment.sides:
-        plan, bars = alignment.plans[side], _marginals(alignment, side)
-        longest = [float(max(abs(values).max() for values in own.values())) or 1.0 for own in bars]
-        cells = zip(rows, plan.tolist(), alignment.similarities.tolist(), strict=True)
+        plan, cells = alignment.plans[side], zip(alignment.plans[side], alignment.similarities, strict=True)
         values: dict[str, Any] = {"heading": HEADINGS[side].format(second=second), "columns": columns}
-        values["rows"] = [(*token, *own) for token, *own in cells]
-        values |= {"row_bars": bars[0], "row_most": longest[0], "column_bars": bars[1], "column_most": longest[1]}
+        values["rows"] = [(*token, *map(np.ndarray.tolist, own)) for token, own in zip(rows, cells, strict=True)]
+        for name, sums in (("row", plan.sum(1)), ("column", plan.sum(0))):
+            values |= {f"{name}_sums": sums.tolist(), f"{name}_most": float(np.abs(sums).max()) or 1.0}
         sides.append(values | {"most": float(np.abs(plan).max()) or 1.0, "negative": bool((plan < 0).any())})
     return {"sides": sides, "second": second, "marked": marked, "level": 2, "least": 0.0}
 
 
 def _plot(alignment: Alignment, suffix: str) -> bytes:
+    ignored = "Matplotlib currently does not support" + "|Glyph" * (suffix == ".svg")  # a browser has more fonts
     with plain_style(**{"text.parse_math": False}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph|Matplotlib currently does not support")
-        figure = make_figure(alignment, suffix)
+        warnings.filterwarnings("ignore", message=ignored)
+        figure = make_figure(alignment)
         width, height = figure.get_size_inches()
         dpi = max(100, min(170, int(math.sqrt(PIXELS / (width * height)))))
         about = "Subject" if suffix == ".pdf" else "Description"
         return save_figure(figure, suffix, dpi, **{"Title": title(alignment), about: str(alignment.signature)})
 
 
-def make_figure(alignment: Alignment, suffix: str) -> Figure:
-    """Draw an alignment on a figure as large as its tokens need, for a file of `suffix`; call it in `plain_style`."""
+def make_figure(alignment: Alignment) -> Figure:
+    """Draw an alignment on a figure as large as its tokens need; call it in `plain_style`."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
 
-    rows, columns = _labels(alignment, own_fonts=suffix != ".svg")
+    rows, columns = (list(map(label, tokens)) for tokens in (alignment.hypothesis, alignment.reference))
+    mpl.rcParams["font.family"] = [*find_fonts({c for text in (*rows, *columns) for c in text}), "sans-serif"]
     cell = min(0.5, max(0.14, 5 / max(len(rows), len(columns))))
     mpl.rcParams["font.size"] = font = min(10.0, cell * 72 * 0.66)
     beside, above = (max(map(cell_len, labels)) * font * 0.7 / 72 for labels in (rows, columns))
@@ -186,14 +169,10 @@ def make_figure(alignment: Alignment, suffix: str) -> Figure:
     signature = textwrap.wrap(fields, int(across * width * 16), break_on_hyphens=False)
     figure = Figure(figsize=(across * width, down * height + 0.8 + 0.13 * len(signature)), layout="constrained")
     figure.suptitle(title(alignment), fontsize=11)
+    figure.supxlabel("\n".join(signature).replace("| ", "|"), x=0.01, ha="left", fontsize=7)
     panels = figure.subfigures(down, across, squeeze=False).ravel()
     for side, panel in zip(alignment.sides, panels, strict=True):
         _draw_side(panel, alignment, side, (rows, columns), cell)
-    meanings = {"share": "the tokens' shares", "sum": "sums of the plan's rows or columns, where they differ"}
-    drawn = {name for side in alignment.sides for bars in _marginals(alignment, side) for name in bars}
-    handles = [Patch(color=BAR_COLOURS[name], label=meanings[name]) for name in meanings if name in drawn]
-    legend: dict[str, Any] = {"fontsize": 7, "title_fontsize": 7, "frameon": False, "alignment": "left"}
-    figure.legend(handles=handles, title="\n".join(signature).replace("| ", "|"), loc="outside lower left", **legend)
     return figure
 
 
@@ -219,53 +198,32 @@ def _draw_side(panel: SubFigure, alignment: Alignment, side: str, labels: Sequen
     heat.set_xlabel(f"{second_text(alignment)} ({columns})", fontsize=8)
     heat.xaxis.set_label_position("top")
     heat.set_ylabel(f"hypothesis ({rows})", fontsize=8)
-    of_rows, of_columns = _marginals(alignment, side)
-    _draw_bars(right, of_rows, upright=False)
-    _draw_bars(below, of_columns, upright=True)
+    _draw_bars(right, plan.sum(1), upright=False)
+    _draw_bars(below, plan.sum(0), upright=True)
     key = panel.colorbar(image, ax=(heat, right, below, corner), location="bottom", shrink=0.8, fraction=0.03)
     key.set_label("amount between two tokens" + "\n(dash: negative)" * negative, fontsize=7)
     key.ax.tick_params(labelsize=7)
     key.set_ticks([image.norm.vmin, most], labels=[f"{end:.2g}" for end in (image.norm.vmin, most)])
 
 
-def _draw_bars(axes: Axes, bars: dict[str, np.ndarray], *, upright: bool) -> None:
-    """Draw the marginals along one axis; bars grow away from the heat map."""
-    draw_bars, thick = (axes.bar if upright else axes.barh), 0.8 / len(bars)
-    for k, (name, values) in enumerate(bars.items()):
-        draw_bars(np.arange(len(values)) + (k - (len(bars) - 1) / 2) * thick, values, thick, color=BAR_COLOURS[name])
+def _draw_bars(axes: Axes, sums: np.ndarray, *, upright: bool) -> None:
+    """Draw the sums of the plan along one axis; bars grow away from the heat map."""
+    (axes.bar if upright else axes.barh)(np.arange(len(sums)), sums, 0.8, color="#08306b")
     axes.set_axis_off()
-    values = np.concatenate([*bars.values(), [0.0]])
-    ends = values.min(), values.max() or 1.0
-    along = -0.5, len(bars["share"]) - 0.5
+    ends, along = (min(sums.min(), 0.0), max(sums.max(), 0.0) or 1.0), (-0.5, len(sums) - 0.5)
     axes.set(xlim=along if upright else ends, ylim=ends[::-1] if upright else along[::-1])
     x, y, vertical = (-0.02, 0.0, "bottom") if upright else (1.0, -0.02, "top")
     axes.text(x, y, f"{ends[1]:.2g}", transform=axes.transAxes, fontsize=7, ha="right", va=vertical)
 
 
-def _labels(alignment: Alignment, *, own_fonts: bool) -> list[list[str]]:
-    """Return the labels of both sides and set the fonts; warn of characters that no font has."""
-    import matplotlib as mpl
-
-    labels = [list(map(label, tokens)) for tokens in (alignment.hypothesis, alignment.reference)]
-    families, missing = find_fonts({c for texts in labels for text in texts for c in text})
-    mpl.rcParams["font.family"] = families if own_fonts else [*families, "sans-serif"]
-    if not own_fonts:
-        return labels
-    selectors = {c for c in missing if c in JOINERS or "\ufe00" <= c <= "\ufe0f"}
-    if missing - selectors:
-        warn(_describe_missing(missing - selectors))
-    shown = {ord(c): None if c in selectors else f"<{ord(c):X}>" for c in missing}  # in place of empty boxes
-    return [[text.translate(shown) for text in texts] for texts in labels]
-
-
-def find_fonts(characters: Iterable[str]) -> tuple[list[str], set[str]]:
-    """Find installed fonts for characters: their names, the most general first, and the characters without a font."""
+def find_fonts(characters: Iterable[str]) -> list[str]:
+    """Find installed fonts for characters, the most general first; matplotlib warns of characters without a font."""
     names, missing = [BASE_FONT], set(characters) - _characters(BASE_FONT)
     for name in _installed_fonts() if missing else ():
-        if missing and missing & _characters(name):
+        if missing & _characters(name):
             names.append(name)
             missing -= _characters(name)
-    return names, missing
+    return names
 
 
 def _installed_fonts() -> list[str]:
@@ -288,25 +246,3 @@ def _characters(family: str) -> frozenset[str]:
         return frozenset(map(chr, FT2Font(file).get_charmap()))
     except (OSError, RuntimeError, ValueError):
         return frozenset()
-
-
-def _is_script(word: str) -> bool:
-    """Return whether a word is the name of a script, as DEVANAGARI in the name of a sign that several scripts share."""
-    try:
-        regex.compile(rf"\p{{Script={word}}}")
-    except regex.error:
-        return False
-    return True
-
-
-def _describe_missing(characters: Iterable[str]) -> str:
-    """Write which characters no font has, and which fonts have them."""
-    by_font: dict[str, str] = {}
-    for c in sorted(characters):
-        script = unicodedata.name(c, "").partition(" ")[0].partition("-")[0]
-        shared = script not in NOTO and SHARED_SCRIPT.match(c) and not _is_script(script)
-        font = "Emoji" if shared else f"Sans {NOTO.get(script, script.capitalize())}"
-        by_font[font] = by_font.get(font, "") + c
-    listed = "; ".join(f"Noto {font} has {own[:10]}{'…' * (len(own) > 10)}" for font, own in by_font.items())
-    hint = f"install the missing fonts ({listed}), or write .svg or .html"
-    return f"no installed font has all characters, and some are written by number, as <{ord(c):X}>: {hint}."
