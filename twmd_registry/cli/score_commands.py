@@ -546,8 +546,7 @@ def report_command(arguments: Arguments) -> int:
     tasks = _read_reported(arguments)
     from twmd_registry.metaeval.overlap import warn_about_overlap
     from twmd_registry.report.html_report import Report, align_highlight, report_page
-    from twmd_registry.report.segments import choose_highlights
-    from twmd_registry.report.span_kinds import compare_spans
+    from twmd_registry.report.segments import choose_highlights, compare_spans
     from twmd_registry.report.table import text_table
 
     references, samples = tasks[0].references, DEFAULT_RESAMPLES

@@ -261,8 +261,7 @@ def serve_command(arguments: Arguments) -> int:
     for name in NEEDED:
         if importlib.util.find_spec(name) is None:
             raise MissingExtraError(f"the service needs {name}: pip install 'twmd-registry[serve]'")
-    from twmd_registry.serve.server import read_key, serve_http, serve_mcp
-    from twmd_registry.serve.service import Limits, Service
+    from twmd_registry.serve.service import Limits, Service, read_key, serve_http, serve_mcp
 
     names = [metric.name for metric in arguments.asked]
     scorers = dict(zip(names, make_scorers(arguments.asked, options_of(arguments)), strict=True))
