@@ -119,8 +119,6 @@ SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 LARGEST = 2_000_000
 """Bytes of the largest file."""
 MOST_ROWS = 2_000
-PREDICTION, REFERENCE = "prediction", "reference"
-"""The column of the predictions, and the prefix of all columns of references."""
 UploadedTable: TypeAlias = tuple[InputFile, list[int], list[str], list[list[str]], list[str] | None]
 """The file for a record; the number of every row in the file, from 1; predictions; lists of references; the texts of
 the column source, None where a row has none.
@@ -204,24 +202,17 @@ def read_upload(path: Path) -> UploadedTable:
 
     A cell of JSON lines may be a list of references. Where there are several columns, an empty cell is no reference.
     """
-    try:
-        return _read_table(path.name, path.read_bytes(), path.suffix.lower())
-    except FileNotFoundError as error:
-        raise FileError(f"{path.name}: this file was deleted; upload it again.") from error
+    return _read_table(path.name, path.read_bytes(), path.suffix.lower())
 
 
 def read_pasted(text: str) -> UploadedTable:
     """Read a pasted table as `read_upload` reads a file; its first line shows the format: JSON, tabs, or commas."""
     text = text.rstrip("\n") + "\n"
     if not text.strip():
-        columns = f"with the columns {PREDICTION} and {REFERENCE}"
-        raise FileError(f"Nothing to score: upload or paste a table {columns}.")
+        raise FileError("Nothing to score: upload or paste a table with the columns prediction and reference.")
     first = next(filter(str.strip, text.splitlines()))
     form = ".jsonl" if first.lstrip().startswith("{") else ".tsv" if "\t" in first else ".csv"
-    try:
-        return _read_table(f"pasted{form}", text.encode(), form)
-    except UnicodeEncodeError as error:
-        raise FileError(f"pasted{form} is not valid Unicode: lone surrogate at character {error.start}.") from error
+    return _read_table(f"pasted{form}", text.encode(), form)
 
 
 def _read_table(name: str, content: bytes, form: str) -> UploadedTable:
@@ -236,16 +227,16 @@ def _read_table(name: str, content: bytes, form: str) -> UploadedTable:
         raise FileError(f"{name} has {len(rows):,} rows: {limit}.")
     source = InputFile("predictions", name, hashlib.sha256(content).hexdigest())
     texts = [text for row in rows if isinstance(text := row.values.get("source"), str)]
-    pairs = [row.text(PREDICTION) for row in rows], [_references(row) for row in rows]
+    pairs = [row.text("prediction") for row in rows], [_references(row) for row in rows]
     return source, [row.number for row in rows], *pairs, texts if len(texts) == len(rows) else None
 
 
 def _references(row: TableRow) -> list[str]:
-    columns = tuple(name for name in row.values if name.startswith(REFERENCE))
+    columns = tuple(name for name in row.values if name.startswith("reference"))
     if not columns and isinstance(row.values.get("source"), str):
         return []
     if not columns:
-        row.take(REFERENCE)  # raises the error of a missing column
+        row.take("reference")  # raises the error of a missing column
     return row.references(() if set(USUAL_REFERENCES) <= set(columns) else columns)
 
 

@@ -1,8 +1,7 @@
 """The page itself: three tabs of Gradio around pure functions, and an endpoint each.
 
-A Space's whole program is ``from twmd_registry.demo.page import build_page; build_page("twmd").launch()``. An error is
-an answer like any other: a line above the results, and no results. Names and docstrings of the endpoints are the
-documentation under "Use via API".
+An error is an answer like any other: a line above the results, and no results. Names and docstrings of the endpoints
+are the documentation under "Use via API".
 """
 
 from __future__ import annotations
@@ -16,20 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from twmd_registry.demo import answers
-from twmd_registry.demo.answers import (
-    AS_PRESET,
-    CENTERINGS,
-    LARGEST,
-    MAX_TEMPERATURE,
-    METRICS,
-    MOST_ROWS,
-    SUFFIXES,
-    SWEEPS,
-    offered_presets,
-    read_pasted,
-    read_upload,
-    spec_of,
-)
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, MissingExtraError, TwmdError
 from twmd_registry.registry.metrics import entry
@@ -47,9 +32,9 @@ SWEEP_S = 600
 WAITING = 64
 """Requests that may wait; more are refused."""
 INTRODUCTION = f"""# Embedding metrics with signatures
-Compare a generated text with a reference by {len(METRICS)} metrics, see why a score is what it is, and take along the
-signature that gives it again. Everything is computed on the machine that serves this page; nothing is sent elsewhere,
-and files are deleted after an hour.
+Compare a generated text with a reference by {len(answers.METRICS)} metrics, see why a score is what it is, and take
+along the signature that gives it again. Everything is computed on the machine that serves this page; nothing is sent
+elsewhere, and files are deleted after an hour.
 
 The model of most presets reads {EMBEDDED_READS}; the names of presets say for which languages they
 were made."""
@@ -61,7 +46,7 @@ class Page(gr.Blocks):  # type: ignore[misc]
     def __init__(self) -> None:
         """Make an empty page, and load the models that it needs."""
         super().__init__(title="twmd-registry", analytics_enabled=False, delete_cache=(SWEEP_S, KEPT_S))
-        self.scorers = [Scorer(spec_of(metric)) for metric in METRICS]
+        self.scorers = [Scorer(answers.spec_of(metric)) for metric in answers.METRICS]
         for scorer in self.scorers:
             _ = scorer.spec  # loads the model, which stays in memory as long as the page
 
@@ -74,7 +59,7 @@ class Page(gr.Blocks):  # type: ignore[misc]
         own = {
             "theme": theme.set(**readable),
             "css": render("style.css", "demo", **styles),
-            "max_file_size": LARGEST,
+            "max_file_size": answers.LARGEST,
             "share": False,
             "quiet": True,
             "footer_links": ["api", "settings"],
@@ -90,7 +75,7 @@ class Page(gr.Blocks):  # type: ignore[misc]
 
 def build_page(metric: str | None = None) -> Page:
     """Build the page of all metrics, ready to ``launch``; `metric` is chosen when it opens, or the first."""
-    chosen = METRICS[0] if metric is None else metric
+    chosen = answers.METRICS[0] if metric is None else metric
     facts = entry(chosen)
     page = Page()
     with page:
@@ -152,11 +137,11 @@ def _by_header(headers: tuple[str, ...], rows: Any) -> list[dict[str, str]]:
 def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
     hypothesis: str,
     references: list[str],
-    metric: str = METRICS[0],
+    metric: str = answers.METRICS[0],
     preset: str = "embedded",
     temperature: float = 0.0,
-    iterations: str = AS_PRESET,
-    centering: str = AS_PRESET,
+    iterations: str = answers.AS_PRESET,
+    centering: str = answers.AS_PRESET,
     source: str = "",
 ) -> dict[str, Any]:
     """Score a text against its references by every metric. Returns the scores, one metric's signature, and notices.
@@ -195,7 +180,7 @@ def answer_texts(
 
 
 def _choose_preset(elem_id: str, **options: Any) -> gr.Dropdown:
-    choices = [(label, name) for name, label in offered_presets().items()]
+    choices = [(label, name) for name, label in answers.offered_presets().items()]
     return gr.Dropdown(choices, label="Preset", elem_id=elem_id, **options)
 
 
@@ -209,15 +194,17 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
             about = "Source (for presets that compare with it)"
             source = gr.Textbox("", label=about, lines=1, max_lines=4, elem_id="source")
             with gr.Row():
-                chosen = gr.Dropdown(METRICS, value=metric, label="Plan of", elem_id="metric", min_width=140)
+                chosen = gr.Dropdown(answers.METRICS, value=metric, label="Plan of", elem_id="metric", min_width=140)
                 preset = _choose_preset("preset", min_width=140)
             about = "Temperature (0: preset)"
-            temperature = gr.Slider(0, MAX_TEMPERATURE, value=0, step=0.01, label=about, elem_id="temperature")
+            temperature = gr.Slider(0, answers.MAX_TEMPERATURE, value=0, step=0.01, label=about, elem_id="temperature")
             # Gradio's own check leaves the old scores and, of an empty field, a traceback in the terminal;
             # `spec_of` checks it anyway.
             temperature.preprocess = lambda value: math.nan if value is None else value
-            iterations = gr.Radio(SWEEPS, value=AS_PRESET, label="Sinkhorn sweeps", elem_id="iterations")
-            centering = gr.Dropdown(CENTERINGS, value=AS_PRESET, label="Centering", elem_id="centering")
+            iterations = gr.Radio(
+                answers.SWEEPS, value=answers.AS_PRESET, label="Sinkhorn sweeps", elem_id="iterations"
+            )
+            centering = gr.Dropdown(answers.CENTERINGS, value=answers.AS_PRESET, label="Centering", elem_id="centering")
         with gr.Column(min_width=320):
             outputs = [gr.HTML(elem_id="notices"), gr.HTML(elem_id="scores")]
             outputs.append(_Output(label="Signature", elem_id="signature"))
@@ -246,21 +233,22 @@ def score_table(table: str, metrics: list[str], preset: str = "embedded") -> dic
         metrics: Names of metrics.
         preset: A preset; metrics that have none of this name take their default.
     """
-    return answers.score_file(read_pasted(table), metrics, preset)
+    return answers.score_file(answers.read_pasted(table), metrics, preset)
 
 
 def add_file_tab(metric: str) -> None:
     """Add the tab for a file; `metric` is chosen first."""
     gr.Markdown(
         "A table with a header and the columns `prediction` and `reference` (more references: `reference_2`, ...), as "
-        f"{', '.join(SUFFIXES)}, up to {LARGEST // 10**6} MB and {MOST_ROWS:,} rows. JSON lines may have a list as "
-        "`references`. Presets that compare with the text that was translated read a column `source` in its place."
+        f"{', '.join(answers.SUFFIXES)}, up to {answers.LARGEST // 10**6} MB and {answers.MOST_ROWS:,} rows. JSON "
+        "lines may have a list as `references`. Presets that compare with the text that was translated read a column "
+        "`source` in its place."
     )
     example = "prediction,reference\nIt rains.,It is raining."
     with gr.Row():
-        upload = gr.File(label="Upload a table", file_types=list(SUFFIXES), height=180, elem_id="upload")
+        upload = gr.File(label="Upload a table", file_types=list(answers.SUFFIXES), height=180, elem_id="upload")
         pasted = gr.Textbox(label="or paste a table", lines=5, max_lines=5, placeholder=example, elem_id="pasted")
-    chosen = gr.CheckboxGroup(METRICS, value=[metric], label="Metrics", elem_id="metrics")
+    chosen = gr.CheckboxGroup(answers.METRICS, value=[metric], label="Metrics", elem_id="metrics")
     preset = _choose_preset("file-preset")
     button = gr.Button("Score", variant="primary", elem_id="score-file")
     shown = [gr.HTML(elem_id=name) for name in ("file-notices", "file-scores", "distribution")]
@@ -285,14 +273,18 @@ def answer_file(cache: Path, upload: str | None, pasted: str, metrics: list[str]
     if upload and pasted.strip():
         return _show_error("There are an uploaded file and a pasted table: remove the file or the table.")
     try:
-        uploaded = read_upload(Path(upload)) if upload else read_pasted(pasted)
+        uploaded = answers.read_upload(Path(upload)) if upload else answers.read_pasted(pasted)
         result = answers.score_file(uploaded, metrics, preset)
     except TwmdError as error:
         return _show_error(str(error))
     # The scores of a file may arrive after the visitor has chosen another: they name their file.
     title = _messages(notices=[f"Scores of {uploaded[0].name}:"])
     whole = title + _table(headers=answers.FILE_HEADERS, rows=result["rows"], kind="numbers")
-    files, problems = write_downloads(result["tsv"], result["record"], cache)
+    cache.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=cache))  # which Gradio empties
+    downloads = {"scores.tsv": result["tsv"], "record.json": result["record"]}
+    for name, text in downloads.items():
+        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
     scores = len(result["segment_headers"]) - len(ROW_WIDTHS)
     rows = gr.Dataframe(
         value=result["segments"],
@@ -300,25 +292,13 @@ def answer_file(cache: Path, upload: str | None, pasted: str, metrics: list[str]
         datatype=["number", "str", "str", *["number"] * scores],  # nothing is read as Markdown or HTML
         column_widths=[*ROW_WIDTHS, *[SCORE_WIDTH] * scores],
     )
-    notices = _messages(notices=[*result["notices"], *problems])
+    notices, files = _messages(notices=result["notices"]), [str(folder / name) for name in downloads]
     return notices, whole, result["pictures"], gr.Column(visible=True), rows, files, result["signatures"]
 
 
 def _show_error(error: str) -> tuple[Any, ...]:
     """Return an error and empty outputs, which clear the scores of an earlier file."""
     return _messages(error=error), "", "", gr.Column(visible=False), None, None, ""
-
-
-def write_downloads(scores: str, record: str, cache: Path) -> tuple[list[str] | None, list[str]]:
-    """Write the files to download into a cache that Gradio empties; return them, or None and a notice."""
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=cache))
-        for name, text in (("scores.tsv", scores), ("record.json", record)):
-            (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        return None, [f"scores and record cannot be written for download: {error.strerror}."]
-    return [str(folder / "scores.tsv"), str(folder / "record.json")], []
 
 
 @_as_gradio_error()
