@@ -88,7 +88,7 @@ def test_column_names_the_same_documents_as_a_file(documents: Path, run: Run) ->
         ("", "--docs my.docs --record my.docs", "it is one of the files"),
         ("", "--src good.txt --record good.txt", "it is one of the files"),
         ("", "--fail-under 0 --junit good.txt", "it is one of the files"),
-        ("", "--docs my.docs -b", "--docs prints scores of documents: leave out -b and -sl, or add --format json"),
+        ("", "--docs my.docs -b", "print scores of documents: leave out -b and -sl, or add --format json"),
     ],
 )
 def test_documents_that_do_not_fit_are_one_line(files: Path, run: Run, content: str, options: str, words: str) -> None:

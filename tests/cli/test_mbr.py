@@ -91,7 +91,7 @@ def test_sources_are_a_column_or_a_file(candidates: Path, run: Run) -> None:
         ("c.jsonl --src other.jsonl -o other.jsonl", 1, "it is one of the files"),
         ("c.jsonl -o no/chosen.txt", 1, "there is no folder no"),
         ("c.jsonl -m bleu", 2, "there is no metric 'bleu'"),
-        ("c.jsonl -m twmd --prune-coarse twmd", 2, "twmd is named twice"),
+        ("c.jsonl -m twmd --prune-coarse twmd", 2, "twmd and twmd are the same metric"),
         ("c.jsonl --prune-confidence 1.5", 2, "prune_confidence=1.5: expected a number between 0 and 1"),
         ("c.jsonl --prune-keep 3", 2, "prune_keep is how many candidates prune_coarse keeps"),
         ("text.jsonl", 1, "row 1: expected a list of candidates, not a text"),

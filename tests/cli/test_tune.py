@@ -94,7 +94,7 @@ def test_without_try_at_most_200_settings_are_tried_and_the_time_is_announced(da
     assert 100 < sum(tried) <= 200
     first, second, *_ = announced.splitlines()
     assert first == "twmd: at most 200 settings are tried without --try KEY=VALUE,..."
-    assert re.fullmatch(rf"twmd: {sum(tried)} settings on 4 segments take about \d+ seconds\.", second)
+    assert re.fullmatch(rf"twmd: {sum(tried)} settings on 4 segments take about \d:\d\d:\d\d \(h:mm:ss\)\.", second)
 
 
 def test_with_try_every_combination_is_tried(line: str, run: Run) -> None:

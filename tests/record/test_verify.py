@@ -451,16 +451,11 @@ class TestCommand:
         assert main(["verify", "own.json"]) == 0
         assert capsys.readouterr().out.endswith("2 of 2 results hold.\n")
 
-    def test_files_that_differ_or_are_missing_are_named_in_one_error(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_file_that_differs_or_is_missing_is_named(self, capsys: pytest.CaptureFixture[str]) -> None:
         Path("ref.txt").write_text("another\n", encoding="utf-8")
-        Path("b.txt").unlink()
         assert main(["verify", "out.json"]) == 1
-        printed = capsys.readouterr()
-        assert printed.out == ""
-        assert printed.err == (
-            "twmd: out.json: files that it names, looked for in .: ref.txt (--refs) is another file than was scored; "
-            "b.txt (-i) is not here. Give all files by --refs and -i.\n"
-        )
+        missing = "ref.txt (--refs), as it was scored, is neither here nor beside the record."
+        assert capsys.readouterr() == ("", f"twmd: out.json: {missing} Give all files by --refs, -i, --src.\n")
 
     def test_standard_input_is_asked_for(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -468,7 +463,7 @@ class TestCommand:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path("a.txt").read_bytes())))
         assert main(["score", "ref.txt", "--record", "own.json"]) == 0
         assert main(["verify", "own.json"]) == 1
-        assert "standard input (-i) is not here" in capsys.readouterr().err
+        assert "standard input (-i), as it was scored, is neither" in capsys.readouterr().err
 
     def test_record_has_no_path_of_the_machine_and_replaces_no_input(self, folder: Path) -> None:
         score = ["score", str(folder / "ref.txt"), "-i", str(folder / "a.txt"), "--record"]

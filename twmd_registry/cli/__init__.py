@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import importlib
 import io
 import os
@@ -14,12 +13,12 @@ from contextlib import redirect_stderr, suppress
 from typing import Any
 
 import rich_click as click
-from click.exceptions import Exit
+from click.exceptions import Exit, NoSuchCommand
 from rich_click.rich_panel import RichCommandPanel
 
 from twmd_registry.cli.declare import quiet
-from twmd_registry.cli.terminal import BAD, DOUBTFUL, complain
-from twmd_registry.errors import CheckFailure, SpecError, TwmdError, is_out_of_memory, menu
+from twmd_registry.cli.terminal import BAD, DOUBTFUL, complain, null_stream
+from twmd_registry.errors import CheckFailure, SpecError, TwmdError, is_out_of_memory
 from twmd_registry.version import __version__
 
 BAD_DATA, BAD_USAGE, CHECK_FAILED = 1, 2, 3
@@ -53,20 +52,14 @@ class LazyGroup(click.RichGroup):
         return list(MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command; None for an unknown name."""
+        """Return a command; raises click's error, with the closest name, for an unknown one."""
         if cmd_name not in MODULES:
-            return None
+            if ctx.resilient_parsing:
+                return None
+            raise NoSuchCommand(cmd_name, possibilities=MODULES, ctx=ctx)
         module = importlib.import_module(f"twmd_registry.cli.{MODULES[cmd_name]}")
         command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first word names; the error for an unknown one has the closest name."""
-        if args[0] not in MODULES and not ctx.resilient_parsing:
-            ctx.fail(f"there is no command {args[0]!r}; {menu(args[0], MODULES)}.")
-        return super().resolve_command(ctx, args)
 
 
 @click.group(
@@ -98,8 +91,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with suppress(AttributeError, OSError, TypeError):  # where C's library is not glibc
         # Each area keeps what is free in it: one for all threads takes 20 to 50 MB less, and no time.
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
-    if sys.stdout is None:
-        return _fail("standard output is closed", BAD_DATA)
+    sys.stdin = sys.stdin or io.TextIOWrapper(io.BytesIO())  # None where it is closed
+    sys.stdout, sys.stderr = sys.stdout or null_stream(), sys.stderr or null_stream()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # escape what a terminal cannot show, instead of a traceback
             stream.reconfigure(errors="backslashreplace")
@@ -118,9 +111,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:  # noqa: PLR0911 (a return for each kind of failure)
     if COMPLETION in os.environ:  # a shell asks what may stand at the cursor
-        from twmd_registry.cli.setup_commands import complete
+        from click.shell_completion import shell_complete
 
-        complete()
+        return shell_complete(twmd, {}, "twmd", COMPLETION, os.environ[COMPLETION])
     try:
         # Not `twmd.main`, which answers interrupts and closed pipes itself. On exit stderr is as before --quiet.
         with redirect_stderr(sys.stderr), twmd.make_context("twmd", argv) as context:
@@ -145,10 +138,7 @@ def _run(argv: list[str]) -> int:  # noqa: PLR0911 (a return for each kind of fa
         _drop_output()
         return PIPE_CLOSED
     except OSError as error:
-        if error.errno != errno.ENOSPC:
-            return _fail(f"{error.filename}: {error.strerror}." if error.filename is not None else error, BAD_DATA)
-        _drop_output()
-        return _fail(f"cannot write: {error.strerror}", BAD_DATA)
+        return _fail(f"{error.filename}: {error.strerror}." if error.filename is not None else error, BAD_DATA)
     return status
 
 
@@ -160,8 +150,7 @@ def _drop_output() -> None:
 def _fail(message: object, status: int, head: str = "twmd:") -> int:
     complain(head, BAD, message)
     try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except OSError:  # what was printed before cannot be written either
         _drop_output()
     return status

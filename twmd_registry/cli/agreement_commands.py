@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -16,7 +17,7 @@ from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import columns_of, options_of, parse_assignments, read_texts
 from twmd_registry.cli.output import SUFFIXES, as_json, format_table, write_forms
-from twmd_registry.cli.terminal import GOOD, HEADER, best, complain, matches, printed, progress_bar, say
+from twmd_registry.cli.terminal import HEADER, complain, printed, progress_bar, say
 from twmd_registry.errors import FileError, InputError, MissingExtraError, SpecError, warn
 from twmd_registry.judgments.official import read_divisions, read_official
 from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
@@ -117,12 +118,8 @@ def correlate_command(arguments: Arguments) -> int:
     first = "loading the model" if any(metric.spec for metric in arguments.asked) else ""
     with progress_bar(first=first) as progress:
         result = run(study, rated, options, progress)
-    averages = {str(statistic): True for statistic in study.statistics} | {"accuracy": True}
-    # p below 0.05 stands between two columns or ends a line
-    rules = best(averages), matches(r"(?<=  )0\.0[0-4]\d\d(?=  | ?$)", GOOD)
     form = arguments.format
-    shown = as_json(result.as_dict()) if form == "json" else result.as_text(SUFFIXES[form])
-    with printed(shown, *(rules if form == "text" else ())):
+    with printed(as_json(result.as_dict()) if form == "json" else result.as_text(SUFFIXES[form])):
         if arguments.output:
             _write_study(result, rated, arguments.output)
             if isinstance(result, StudyResult):
@@ -347,7 +344,7 @@ def tune_command(arguments: Arguments) -> int:
 
         def announce(seconds: float) -> None:
             size = f"{len(specs)} settings on {segments} segments"
-            complain("twmd:", HEADER, f"{size} take about {format_duration(seconds)}.")
+            complain("twmd:", HEADER, f"{size} take about {timedelta(seconds=round(seconds))} (h:mm:ss).")
 
         trials = tune(specs, list(data.values()), options, progress, announce)
     by_metric = {metric: [trial for trial in trials if trial[0].metric == metric] for metric in metrics}
@@ -381,18 +378,6 @@ def _centerings_to_try(model: str) -> tuple[Value, ...]:
     fit = "fit a mean vector of this model ('twmd fit-mean') and give --try centering=background:HASH,none,..."
     warn(f"background centering is not tried: {fit}")
     return tuple(value for value in GRID["centering"] if value != "background")
-
-
-def format_duration(seconds: float) -> str:
-    """Write a time to two digits, in the unit that suits it.
-
-    >>> format_duration(7), format_duration(400), format_duration(7000)
-    ('7 seconds', '6.7 minutes', '1.9 hours')
-    """
-    for unit, size in (("hours", 3600), ("minutes", 60)):
-        if seconds >= size:
-            return f"{seconds / size:.2g} {unit}"
-    return f"{max(seconds, 1):.0f} seconds"
 
 
 def _rows(trials: Sequence[Trial], digits: int = 4) -> list[dict[str, str]]:

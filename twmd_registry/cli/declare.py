@@ -39,54 +39,28 @@ RESULT_FORMATS = ("text", "markdown", "latex", "tsv", "json")
 
 
 class Command(click.RichCommand):
-    """A command with options of several words, and with errors that say what to do."""
+    """A command with options of several words."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the words of the command line; raises click.UsageError if they do not fit the command."""
         try:
-            return super().parse_args(ctx, repeat_options(self, args))
+            return super().parse_args(ctx, repeat_options(ctx, args))
         except click.NoSuchOption as error:
-            hint = self._explain_key(error.option_name, ctx)
-            close = [name for name in error.possibilities or () if not (hint and name == "--help")]
-            message = click.NoSuchOption(error.option_name, error.message, close).format_message()
-            raise click.UsageError(message + hint, ctx) from error
-        except click.MissingParameter as error:
-            used = ", ".join(name for name in _names_of_many(self) if name in args)
-            hint = f" Name it before {used}: every word that follows is taken as its value." if used else ""
+            from twmd_registry.registry.keys import KEYS
+
+            key = error.option_name.lstrip("-").partition("=")[0].replace("-", "_")
+            is_key = key in KEYS and any(param.name == "set" for param in self.params)
+            hint = f" {key} is a key: use --set {key}=VALUE." if is_key else ""
             raise click.UsageError(error.format_message() + hint, ctx) from error
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
             raise
 
-    def _explain_key(self, option: str, ctx: click.Context) -> str:
-        """Explain an unknown option whose name is that of an argument or a key."""
-        from twmd_registry.registry.keys import KEYS
-        from twmd_registry.registry.options import PART_NAMES
 
-        key = option.lstrip("-").partition("=")[0].replace("-", "_")
-        names = [param.name for param in self.params]
-        if any(isinstance(param, click.Argument) and param.name == key for param in self.params):
-            return f" {key.upper()} is an argument: {ctx.command_path} {key.upper()}."
-        if key not in KEYS:
-            return ""
-        if "set" in names:
-            return f" {key} is a key: use --set {key}=VALUE."
-        members = [p.opts[-1] for p in self.params if p.metavar == "METRIC" and p.name not in {"metric", "metrics"}]
-        if members:
-            return f" {key} is a key of a metric: use {' or '.join(members)} 'METRIC;{key}=VALUE'."
-        if "part" in names and key in PART_NAMES:
-            return f" Use --part {key}=PATH, the copy on this machine."
-        untaken = f" {key} is a key of a metric, which {ctx.command_path} does not take"
-        return f"{untaken}; commands that do have --set {key}=VALUE."
-
-
-def _names_of_many(command: click.Command) -> list[str]:
-    return [name for param in command.params if getattr(param, "multiple", False) for name in param.opts]
-
-
-def repeat_options(command: click.Command, words: Sequence[str]) -> list[str]:
+def repeat_options(ctx: click.Context, words: Sequence[str]) -> list[str]:
     """Write ``-m a b`` as ``-m a -m b``, for every option of several words: click takes one word per option."""
-    names, known = _names_of_many(command), {name for param in command.params for name in param.opts}
+    names = [name for param in ctx.command.params if getattr(param, "multiple", False) for name in param.opts]
+    known = {name for param in ctx.command.params for name in param.opts}
     repeated: list[str] = []
     current, has_value = None, False
     for i, word in enumerate(words):

@@ -6,7 +6,6 @@ Imports nothing heavy, so that a wrong command line is refused at once.
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from twmd_registry.cli.declare import Arguments
-from twmd_registry.errors import FileError, ModelError, SpecError, menu, warn
+from twmd_registry.errors import FileError, SpecError, menu, warn
 from twmd_registry.judgments.reader import (
     USUAL_REFERENCES,
     Columns,
@@ -34,13 +33,10 @@ from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import OPTION_NAMES, PART_NAMES, Parts, RunOptions, check_parts
 from twmd_registry.registry.signature import parse_signature
-from twmd_registry.registry.spec import MetricSpec, make_spec, members_or_self, spec_with_keys
+from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
 
 if TYPE_CHECKING:
     from twmd_registry.engine.scorer import Scorer
-
-FITTED_FILES = {"background": "centering=background:{}", "idf": "idf=background:{}"}
-"""How `--set` names a file for which a signature has an option of another form."""
 
 
 class RequestedMetric(NamedTuple):
@@ -89,28 +85,18 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
     named = [split_name(name)[0] for name in own if name not in unchanged]
     for name in named:
         if name not in {*MetricName, *lexical}:
-            if "metrics" in vars(arguments) and _is_path(name):
-                hint = "which looks like a file: -m takes every word after it, so name files before -m."
-                raise SpecError(f"there is no metric {name!r}, {hint}")
-            raise SpecError(f"there is no metric {name!r}; {menu(name, [*MetricName, *lexical])}.")
+            hint = " -m takes every word after it, so name files before -m." if _is_path(name) else ""
+            raise SpecError(f"there is no metric {name!r}; {menu(name, [*MetricName, *lexical])}.{hint}")
     given = _parse_set_keys(arguments, named, unchanged)
-    for name in PART_NAMES:
-        value = getattr(parts, name)
-        if value is not None and not signed:
-            instead = FITTED_FILES.get(name, f"{name}={{}}").format(value)
-            where = f"--part {name} says where the {name} of a signature is, and no signature is given"
-            raise SpecError(f"{where}: use --set {instead}.")
+    if not signed and any(getattr(parts, name) for name in PART_NAMES):
+        raise SpecError("--part says where a part of a signature is, and no signature is given: use --set KEY=VALUE.")
     parts = check_parts(parts, [parse_signature(name).spec for name in signed])
     asked = dict[MetricSpec | str, RequestedMetric]()
     for name in names:
         metric = _request(name, given, arguments.preset, parts) if name in own else RequestedMetric(name)
         other = asked.setdefault(metric.spec or name, metric)
         if other is not metric:
-            same = f"and {other.name} are the same metric with the same settings"
-            settings = ""
-            if metric.spec is not None and "layer" in entry(metric.spec.metric).keys:
-                settings = f", or with other settings, as in '{metric.spec.metric};layer=2'"
-            raise SpecError(f"{name} {'is named twice' if other.name == name else same}: name it once{settings}.")
+            raise SpecError(f"{name} and {other.name} are the same metric with the same settings: name it once.")
     return list(asked.values())
 
 
@@ -121,8 +107,7 @@ def _has_keys(name: str) -> bool:
 
 def _is_path(word: str) -> bool:
     """Return whether a word is the name of a file, or looks like it."""
-    is_there = os.path.exists(word)  # noqa: PTH110 (a Path raises an error for a name that is too long)
-    return is_there or "/" in word or Path(word).suffix[1:].isalpha()
+    return "/" in word or Path(word).suffix[1:].isalpha()
 
 
 def _parse_set_keys(arguments: Arguments, named: Sequence[str], unchanged: Sequence[str]) -> dict[str, str]:
@@ -162,19 +147,10 @@ def _request(name: str, given: dict[str, str], preset: str | None, parts: Parts)
         signature = parse_signature(name)
         return RequestedMetric(name, signature.spec, parts, signature.nrefs)
     if _has_keys(name):
-        return RequestedMetric(name, _with_folders(spec_with_keys(name)))
+        return RequestedMetric(name, spec_with_keys(name))
     allowed = entry(split_name(name)[0]).keys
     metric, own = merge_members(name, {key: value for key, value in given.items() if key in allowed})
-    return RequestedMetric(name, _with_folders(make_spec(metric, preset, **own)))
-
-
-def _with_folders(spec: MetricSpec) -> MetricSpec:
-    """Return a specification if the folders that it names by a path are there; a Hub id may be anywhere."""
-    for key in ("model", "adapter"):
-        value = getattr(spec, key)
-        if value is not None and value.startswith((".", "/", "~")) and not Path(value).expanduser().exists():
-            raise ModelError(f"{key} {value!r} is neither a folder on this machine nor a Hub id.")
-    return spec
+    return RequestedMetric(name, make_spec(metric, preset, **own))
 
 
 def average_metrics(asked: Sequence[RequestedMetric]) -> RequestedMetric:
@@ -182,11 +158,6 @@ def average_metrics(asked: Sequence[RequestedMetric]) -> RequestedMetric:
     members = write_members((1.0, metric.spec) for metric in asked if metric.spec)
     ensemble = RequestedMetric("ensemble", MetricSpec(metric=MetricName.ENSEMBLE, members=members), asked[0].parts)
     return ensemble if len(asked) > 1 else asked[0]
-
-
-def compare_sources(asked: Iterable[RequestedMetric]) -> bool:
-    """Return whether one of the metrics compares predictions with their sources."""
-    return any(own.against for metric in asked if metric.spec for own in members_or_self(metric.spec))
 
 
 def make_scorers(asked: Iterable[RequestedMetric], options: RunOptions) -> list[Scorer]:
@@ -235,19 +206,11 @@ class TextFile(NamedTuple):
         """Return the text of every segment from that of every row."""
         return [texts[0] for texts in self.segments([text] for text in rows)]
 
-    def originals(self, *, compared: bool) -> list[str] | None:
-        """Return the texts of the column ``source``, empty where a row has none; None if no row has a text there.
-
-        A warning counts the empty ones if they are `compared` with predictions.
-        """
+    def originals(self) -> list[str] | None:
+        """Return the texts of the column ``source``, empty where a row has none; None if no row has a text there."""
         texts = [row.values.get("source") for row in self.rows or []]
         if not any(isinstance(text, str) for text in texts):
             return None
-        missing = [number for number, text in enumerate(texts, 1) if not isinstance(text, str) or not text]
-        if missing and compared:
-            warn(
-                f"{self.name}: rows without a text in the column source: {len(missing)} (the first: row {missing[0]})."
-            )
         return self.texts(text if isinstance(text, str) else "" for text in texts)
 
 
@@ -267,8 +230,6 @@ class ScoringTask(NamedTuple):
 def read_file(path: Path, columns: Columns) -> TextFile:
     """Read a file, or standard input by ``-``; its name or first line tells whether it is a table."""
     name = "standard input" if path == STDIN else str(path)
-    if path == STDIN and sys.stdin is None:
-        raise FileError("standard input is closed.")
     packed = read_whole(name, lambda: nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb"))
     content, sha256 = unpack(name, packed), hashlib.sha256(packed).hexdigest()
     if not content:
@@ -317,18 +278,18 @@ def read_texts(paths: Sequence[Path], columns: Columns) -> list[str]:
     return [text for texts, references in systems for text in chain(texts, *(references or []))]
 
 
-def read_sources(file: TextFile, *, compared: bool) -> list[str]:
+def read_sources(file: TextFile) -> list[str]:
     """Return the texts of a file of ``--src``: lines, or the column ``source`` of a table."""
-    if not (texts := file.originals(compared=compared) or file.texts(file.lines)):
+    if not (texts := file.originals() or file.texts(file.lines)):
         raise FileError(f"{file.name}: there is no text in a column source.")
     return texts
 
 
-def read_candidates(arguments: Arguments, *, compared: bool) -> tuple[list[list[str]], list[str] | None]:
+def read_candidates(arguments: Arguments) -> tuple[list[list[str]], list[str] | None]:
     """Read the candidates of every segment, lists in a table or so many lines of text; and their sources, if known."""
     file, number = read_file(arguments.candidates, Columns("candidates")), arguments.num_samples
     given = read_file(arguments.src, Columns()) if arguments.src else None
-    sources = read_sources(given, compared=compared) if given else file.originals(compared=compared)
+    sources = read_sources(given) if given else file.originals()
     if file.rows is not None:
         if number is not None:
             raise SpecError(f"--num-samples is for lines of text, and {file.name} is a table: leave it out.")
@@ -351,11 +312,11 @@ def _check_columns(columns: Columns, files: Iterable[TextFile]) -> None:
         raise SpecError(f"--prediction-column and --reference-column are for {forms}, and no file is one.")
 
 
-def read_tasks(arguments: Arguments, *, join: bool = False, compared: bool = False) -> list[ScoringTask]:
+def read_tasks(arguments: Arguments, *, join: bool = False) -> list[ScoringTask]:
     """Read all systems and their references; the numbers of lines must agree. With `join`, the rows of a document, by
-    ``--docs`` or ``--doc-column``, become one text; `compared` says whether a metric compares with sources.
+    ``--docs`` or ``--doc-column``, become one text.
     """
-    if not arguments.references and not arguments.input and (sys.stdin is None or sys.stdin.isatty()):
+    if not arguments.references and not arguments.input and sys.stdin.isatty():
         raise SpecError("nothing to score: name reference files, and predictions by -i or on standard input.")
     columns = columns_of(arguments)
     read_whole = partial(_read_with_documents, columns=columns, arguments=arguments, join=join)
@@ -363,9 +324,9 @@ def read_tasks(arguments: Arguments, *, join: bool = False, compared: bool = Fal
     shared = read_references(sources, columns)
     translated = [read_whole(arguments.src)] if arguments.src else []
     if translated:
-        originals: list[str] | None = read_sources(translated[0], compared=compared)
+        originals: list[str] | None = read_sources(translated[0])
     else:
-        named = (file.originals(compared=compared) for file in sources)
+        named = (file.originals() for file in sources)
         originals = next((texts for texts in named if texts is not None), None)
     systems = [read_whole(path) for path in arguments.input or [STDIN]]
     read = [read_system(file, columns) for file in systems]
@@ -375,7 +336,7 @@ def read_tasks(arguments: Arguments, *, join: bool = False, compared: bool = Fal
         if sources and own is not None:
             again = f"leave {arguments.references[0]} out, or take them out of it"
             raise SpecError(f"{file.name} holds references already: {again}.")
-        own_originals = originals or file.originals(compared=compared)
+        own_originals = originals or file.originals()
         if not sources and own is None and own_originals is None:
             hint = "name a reference file before -i, or give a table with a column reference or references"
             raise SpecError(f"no references for {file.name}: {hint} (for against=source, --src or a column source).")

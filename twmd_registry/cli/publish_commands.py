@@ -12,7 +12,7 @@ from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import make_scorers, options_of, parts_of, read_tasks
 from twmd_registry.cli.output import as_json
-from twmd_registry.cli.terminal import BAD, GOOD, matches, progress_bar, say
+from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.errors import FileError, SpecError, visible
 from twmd_registry.record.content import Record
 from twmd_registry.record.file import read_record
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 SHOWN_TEXT = 60
 """Characters of a prediction that are shown."""
-VERDICTS = (matches(r"^agrees\b", GOOD), matches(r"^(?:DIFFERS|EDITED|NOT VERIFIED)\b", BAD))
-"""What a terminal shows in colour."""
 CITATIONS = ("paper", "sentence", "latex", "bibtex", "markdown", "badge", "eval_results")
 DIGITS, TASK = 4, "text-generation"
 SUBMITTED = re.compile(r"[A-Za-z0-9_-]+")
@@ -68,16 +66,12 @@ def verify_command(arguments: Arguments) -> int:
     if not arguments.references and not arguments.input:
         arguments.references, arguments.input, sources = _find_inputs(record, Path(arguments.what))
         arguments.src = arguments.src or next(iter(sources), None)
-    keys = [
-        f"align={own.get('align')} against={own.get('against')} {own.get('members')}"
-        for own in (result.keys for result in record.systems[0].results)
-    ]
-    join = any("align=sentences" in text for text in keys)
-    compared = any(f"against={side}" in text for side in ("source", "both") for text in keys)
+    keys = (result.keys for result in record.systems[0].results)
+    join = any("align=sentences" in f"align={own.get('align')} {own.get('members')}" for own in keys)
     if join and record.documents and not (arguments.docs or arguments.doc_column):
         hint = "name the documents as they were named then, by --doc-column NAME or --docs FILE"
         raise SpecError(f"{arguments.what}: with align=sentences, rows of a document were scored as one text: {hint}.")
-    tasks = read_tasks(arguments, join=join, compared=compared)
+    tasks = read_tasks(arguments, join=join)
     files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
     from twmd_registry.plugins.sacrebleu.compare import verify_record
 
@@ -89,7 +83,7 @@ def verify_command(arguments: Arguments) -> int:
         head = {"agrees": verification.agrees, "edited": verification.edited}
         print(as_json(head | {"checks": checks, "differences": verification.differences}))
     else:
-        say("\n".join(map(visible, _describe(verification))), *VERDICTS)
+        say("\n".join(map(visible, _describe(verification))))
     return 0 if verification.agrees else 1
 
 
@@ -101,24 +95,16 @@ def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
     for system in record.systems:
         hashes = {file.sha256 for file in predictions if file.name == Path(system.name).name}
         wanted.append(("-i", system.name, hashes))
-    files, problems = dict[str, list[Path]]({"--refs": [], "-i": [], "--src": []}), []
+    files = dict[str, list[Path]]({"--refs": [], "-i": [], "--src": []})
     for role, name, hashes in wanted:
         # The record is untrusted: no name in it leads out of these folders.
         inside = not Path(name).is_absolute() and ".." not in Path(name).parts
         here = [place for place in (Path(name), path.parent / name) if inside and place.is_file()]
-        same = next((place for place in here if hashlib.sha256(place.read_bytes()).hexdigest() in hashes), None)
-        if same is not None:
-            files[role].append(same)
-        else:
-            problems.append(f"{name} ({role}) {'is another file than was scored' if here else 'is not here'}")
-    if problems:
-        places = " and ".join(dict.fromkeys(str(place) for place in (Path(), path.parent)))
-        missing = "; ".join(dict.fromkeys(problems))
-        *used, last = [option for option in files if option in {role for role, *_ in wanted}]
-        raise FileError(
-            f"{path}: files that it names, looked for in {places}: {missing}. Give all files by "
-            f"{', '.join(used)} and {last}."
-        )
+        same = [place for place in here if hashlib.sha256(place.read_bytes()).hexdigest() in hashes]
+        if not same:
+            missing = f"{name} ({role}), as it was scored, is neither here nor beside the record"
+            raise FileError(f"{path}: {missing}. Give all files by {', '.join(files)}.")
+        files[role].append(same[0])
     return [*files.values()]
 
 
@@ -171,8 +157,7 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
         raise SpecError(f"with a signature, give the number exactly as published, then the reference files: {line}.")
     arguments.references = [*arguments.references, *arguments.refs]
     spec = parse_signature(arguments.what).spec
-    has_sources = any(own.against for own in members_or_self(spec))
-    tasks = read_tasks(arguments, join=spec.align is not None, compared=has_sources)
+    tasks = read_tasks(arguments, join=spec.align is not None)
     if len(tasks) != 1:
         raise SpecError(f"a number can be verified for one system only, but {len(tasks)} were given.")
     from twmd_registry.engine.pairs import Segments
@@ -187,7 +172,7 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
         return 0 if agrees else 1
     shown = f"{100 * scores.score:.6f} (per cent)" if per_cent else f"{scores.score:.8f}"
     compared = f"{arguments.value} was printed, {shown} is the score here (margin {margin:.2g})"
-    say(f"{'agrees' if agrees else 'DIFFERS'}: {compared}", *VERDICTS)
+    say(f"{'agrees' if agrees else 'DIFFERS'}: {compared}")
     print(f"applied: {scores.signature}")
     if not pinned:
         content = "which content of the model was used (@...): it may have been another"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import math
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -22,7 +21,6 @@ from twmd_registry.cli.inputs import (
     ScoringTask,
     average_metrics,
     columns_of,
-    compare_sources,
     make_scorers,
     options_of,
     parse_metrics,
@@ -30,7 +28,7 @@ from twmd_registry.cli.inputs import (
     read_tasks,
 )
 from twmd_registry.cli.output import as_json, format_table
-from twmd_registry.cli.terminal import GOOD, Rule, best, matches, printed, progress_bar
+from twmd_registry.cli.terminal import printed, progress_bar
 from twmd_registry.errors import CheckFailure, FileError, InputError, SpecError, collect_warnings, warn
 from twmd_registry.record.content import Record, Resampling, SystemComparison, make_record
 from twmd_registry.record.file import check_target, check_writable, read_record, write_record
@@ -62,13 +60,7 @@ PATH_OR_URL = declare.CheckedPath(lambda value: value if "://" in value else Pat
 SEED = "Seed of the resampling (default: $SACREBLEU_SEED, else 12345)."
 
 
-def _default_seed() -> int:
-    """Return the number in the environment variable SACREBLEU_SEED, or SacreBLEU's default if it is none."""
-    given = os.environ.get("SACREBLEU_SEED", "")
-    return int(given) if given.isascii() and given.isdecimal() else 12345
-
-
-sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=_default_seed)
+sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, envvar="SACREBLEU_SEED")
 
 
 @command(
@@ -120,17 +112,16 @@ def score_command(arguments: Arguments) -> int:
     if arguments.engine == "ray":
         return _score_on_ray(arguments)
     _check_local(arguments)
+    arguments.input = tuple(map(Path, arguments.input))
     for path in filter(None, (arguments.record, arguments.junit)):
         _check_output(path, arguments)
     baseline = read_record(arguments.fail_if_worse) if arguments.fail_if_worse else None
     specs = [own for metric in arguments.asked if metric.spec for own in members_or_self(metric.spec)]
-    tasks = read_tasks(arguments, join=any(spec.align for spec in specs), compared=compare_sources(arguments.asked))
+    tasks = read_tasks(arguments, join=any(spec.align for spec in specs))
     display = {"short": arguments.short, "segments": arguments.sentence_level}
     comparison, record, *_ = _score_and_compare(tasks, arguments, _resampling(arguments), **display)
-    rules = _best_and_significant(comparison) if arguments.format == "text" else ()
-    with printed(_render(comparison, arguments), *rules):
+    with printed(_render(comparison, arguments)):
         if arguments.record:
-            check_writable(arguments.record)
             write_record(record(), arguments.record)
         checks = _check_scores(comparison, record, baseline, arguments)
         if arguments.junit:
@@ -171,48 +162,34 @@ def _refuse(panels: list[dict[str, str]], names: list[str], why: str) -> None:
 
 
 def _check_local(arguments: Arguments) -> None:
-    """Refuse options of the other engine, two tests, and a record that could not be written."""
+    """Refuse options that do not fit each other, or the local engine."""
     _refuse([RAY], [], "is for --engine ray: add --engine ray, or leave it out")
-    if arguments.docs and arguments.doc_column:
-        raise SpecError("--docs and --doc-column both name documents: give one of them.")
-    option = "--docs" if arguments.docs else "--doc-column" if arguments.doc_column else ""
-    if option and (arguments.score_only or arguments.sentence_level) and arguments.format != "json":
-        raise SpecError(f"{option} prints scores of documents: leave out -b and -sl, or add --format json.")
-    if arguments.paired_bs and arguments.paired_ar:
-        raise SpecError("--paired-bs and --paired-ar are two tests: give one of them.")
-    for path in arguments.input:
-        if isinstance(path, str):
-            raise SpecError(f"{path}: a URL is read by --engine ray only: add --engine ray, or give a local file.")
-    if arguments.junit and arguments.fail_under is None and not arguments.fail_if_worse:
-        raise SpecError("--junit writes checks: add --fail-under X or --fail-if-worse RECORD.")
-    if arguments.junit and arguments.record and arguments.junit.resolve() == arguments.record.resolve():
-        raise SpecError("--junit and --record name the same file: give each a file of its own.")
-    if arguments.fail_under is not None and not math.isfinite(arguments.fail_under):
-        raise SpecError(f"--fail-under {arguments.fail_under}: expected a finite number.")
-    if arguments.alpha is not None and not arguments.fail_if_worse:
-        raise SpecError("--alpha is for --fail-if-worse: add --fail-if-worse RECORD, or leave it out.")
-    if arguments.alpha is not None and not 0 < arguments.alpha < 1:
-        raise SpecError(f"--alpha {arguments.alpha:g}: expected a number between 0 and 1.")
-    if arguments.fail_if_worse and not any(metric.spec for metric in arguments.asked):
-        raise SpecError("--fail-if-worse compares this package's metrics: name one of them in -m.")
-    if arguments.record and not any(metric.spec for metric in arguments.asked):
-        names = " ".join(metric.name for metric in arguments.asked)
-        raise SpecError(
-            "--record keeps the scores of this package's metrics, and SacreBLEU's beside them; got SacreBLEU's "
-            f"alone. Add one of ours, as in -m {names} twmd, or leave out --record: SacreBLEU's signatures are "
-            "printed with the scores."
-        )
+    ours = any(metric.spec for metric in arguments.asked)
+    checks = arguments.fail_under is not None or arguments.fail_if_worse
+    numbers = (arguments.score_only or arguments.sentence_level) and arguments.format != "json"
+    for is_wrong, message in (
+        (arguments.docs and arguments.doc_column, "--docs and --doc-column both name documents: give one of them."),
+        (
+            (arguments.docs or arguments.doc_column) and numbers,
+            "--docs and --doc-column print scores of documents: leave out -b and -sl, or add --format json.",
+        ),
+        (arguments.paired_bs and arguments.paired_ar, "--paired-bs and --paired-ar are two tests: give one of them."),
+        (arguments.junit and not checks, "--junit writes checks: add --fail-under X or --fail-if-worse RECORD."),
+        (not math.isfinite(arguments.fail_under or 0), "--fail-under: expected a finite number."),
+        (arguments.alpha is not None and not arguments.fail_if_worse, "--alpha is for --fail-if-worse RECORD: add it."),
+        (not 0 < (DEFAULT_ALPHA if arguments.alpha is None else arguments.alpha) < 1, "--alpha: expected 0 < P < 1."),
+        (arguments.fail_if_worse and not ours, "--fail-if-worse compares this package's metrics: name one in -m."),
+        (arguments.record and not ours, "--record keeps scores of this package's metrics: name one in -m, too."),
+    ):
+        if is_wrong:
+            raise SpecError(message)
 
 
 def _check_output(path: Path, arguments: Arguments) -> None:
-    """Refuse an output file that is an input or no regular file; warn at a terminal that a file cannot be written."""
+    """Refuse an output file that is an input or cannot be written."""
     beside = (arguments.src, vars(arguments).get("docs"), vars(arguments).get("fail_if_worse"))
     check_target(path, [*arguments.references, *arguments.input, *filter(None, beside)])
-    if sys.stderr.isatty():  # a user can stop the work; scores are printed in any case
-        try:
-            check_writable(path)
-        except FileError as error:
-            warn(f"{error} Only the scores will be printed.")
+    check_writable(path)
 
 
 def _score_and_compare(
@@ -299,12 +276,6 @@ def _resampling(arguments: Arguments) -> Resampling:
     return Resampling(None, 0, resamples, arguments.seed)
 
 
-def _best_and_significant(comparison: SystemComparison) -> tuple[Rule, ...]:
-    """Return the rules that paint every metric's best score, and significant differences."""
-    columns = {column.name: not column.errors for column in comparison.columns}
-    return best(columns), matches(r"\(p = \d\.\d+\)\*", GOOD)
-
-
 def _render(comparison: SystemComparison, arguments: Arguments) -> str:
     from twmd_registry.report import table
 
@@ -357,17 +328,11 @@ def _check_ray(arguments: Arguments) -> None:
         raise SpecError(f"--format {arguments.format} cannot be used with --engine ray: give text or json.")
     if not arguments.input or not arguments.output:
         raise SpecError("--engine ray needs --input PATH_OR_PATTERN... and --output DIR.")
-    for name in arguments.metrics:
-        if name in LEXICAL_NAMES:
-            why = f"{name} is SacreBLEU's and is not a mean over rows; leave it out"
-            raise SpecError(f"--engine ray scores by this package's metrics: {why}.")
+    if others := [metric.name for metric in arguments.asked if metric.spec is None]:
+        raise SpecError(f"--engine ray scores by this package's metrics: leave out {', '.join(others)}.")
     for name in map(str, arguments.input):
-        if "://" in name:
-            continue
-        if not glob.has_magic(name):
-            declare.existing_path(name)
-        elif not glob.glob(name, recursive=True):  # noqa: PTH207 (a Path has no absolute patterns)
-            raise FileError(f"{name} names no file.")
+        if "://" not in name and not Path(name).exists() and not glob.glob(name, recursive=True):  # noqa: PTH207
+            raise FileError(f"{name}: there is no such file.")
 
 
 SHOWN_LINKS = 15
@@ -461,7 +426,7 @@ def mbr_command(arguments: Arguments) -> int:
     if arguments.output:
         check_target(arguments.output, [arguments.candidates, *filter(None, [arguments.src])])
         check_writable(arguments.output)
-    lists, sources = read_candidates(arguments, compared=compare_sources(asked))
+    lists, sources = read_candidates(arguments)
     if arguments.format == "text" and any("\n" in text for texts in lists for text in texts):
         raise SpecError("a candidate holds a line break, and --format text writes one line per segment: use json.")
     from twmd_registry.engine.mbr import mbr
@@ -504,7 +469,7 @@ def _read_reported(arguments: Arguments) -> list[ScoringTask]:
     if not any(metric.spec for metric in arguments.asked):
         raise SpecError("a report keeps a record of this package's metrics: name one of them in -m.")
     _check_output(arguments.output, arguments)
-    tasks = read_tasks(arguments, compared=compare_sources(arguments.asked))
+    tasks = read_tasks(arguments)
     if not any(tasks[0].references):
         raise SpecError("a report shows references and groups segments by them: name reference files before -i.")
     return tasks
@@ -561,8 +526,7 @@ def report_command(arguments: Arguments) -> int:
     comparison, record, scorers, scores = _score_and_compare(tasks, arguments, resampling, **shown)
     labels = [column.name for column, metric in zip(comparison.columns, asked, strict=True) if metric.spec]
     data = ", ".join(file.name for file in tasks[0].files if file.role == "references") or tasks[0].name
-    with printed(text_table(comparison, None), *_best_and_significant(comparison)):
-        check_writable(arguments.output)
+    with printed(text_table(comparison, None)):
         chosen = choose_highlights(comparison, HIGHLIGHTS)
         highlights = []
         with progress_bar("alignments", len(chosen), first="") as progress:

@@ -1,7 +1,4 @@
-"""Print results, errors and progress: in colours on a terminal, and without them elsewhere.
-
-Colours are added to finished text: they change no width, and a file gets the same text.
-"""
+"""Print results, errors and progress: in rich's colours on a terminal, and without them elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any, TextIO
@@ -20,53 +17,37 @@ from twmd_registry.errors import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
-    from rich.text import Text
 
 PATIENCE_S = 1.0
 """Seconds after which work counts as long and a progress bar appears."""
-_TABLE = re.compile(r"^(?P<header>.+)\n(?P<rule>-+(?: +-+)*)\n(?P<rows>(?:.+\n?)*)", re.MULTILINE)
-_CELL = re.compile(r"\S+(?: \S+)*")
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-
-
-HEADER, GOOD, BAD, DOUBTFUL = "bold", "bold green", "bold red", "yellow"
+HEADER, BAD, DOUBTFUL = "bold", "bold red", "yellow"
 """Styles of rich."""
-Rule = Callable[["Text"], None]
-"""Paints a part of a text."""
 
 
-def shows_colours(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal with colours, and NO_COLOR (https://no-color.org) is not set."""
-    is_terminal = stream is not None and stream.isatty()
-    return is_terminal and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
-
-
-def _show(stream: TextIO, text: str, *rules: Rule) -> None:
-    if not shows_colours(stream):
-        print(text, file=stream)
+def _show(stream: TextIO, text: str, head: str = "", style: str = "") -> None:
+    """Print a text; on a terminal in the colours of rich, which obeys NO_COLOR, and its head in a style."""
+    if not stream.isatty():
+        print(head + text, file=stream)
         return
     from rich.console import Console
     from rich.text import Text
 
-    painted = Text(text)
-    for rule in rules:
-        rule(painted)
-    console = Console(file=stream, force_terminal=True, color_system="standard")
+    console = Console(file=stream)
     with console.capture() as shown:
-        console.print(painted, soft_wrap=True)
+        console.print(Text(head, style), text, sep="", markup=False, emoji=False, soft_wrap=True)
     stream.write(shown.get())  # rich's own writing to a stream does not make room beside a progress bar
 
 
-def say(text: str, *rules: Rule) -> None:
-    """Print results; a terminal with colours shows the headers of tables in bold, and applies the rules."""
-    _show(sys.stdout, text, matches(r"^.+(?=\n-+(?: +-+)*\n)", HEADER), *rules)
+def say(text: str) -> None:
+    """Print results."""
+    _show(sys.stdout, text)
 
 
 @contextlib.contextmanager
-def printed(text: str, *rules: Rule) -> Iterator[None]:
+def printed(text: str) -> Iterator[None]:
     """Print results before files are written: neither is lost when the other cannot be written."""
     try:
-        say(text, *rules)
+        say(text)
         sys.stdout.flush()
     finally:
         yield
@@ -88,40 +69,8 @@ def count_rows_from_one(message: str) -> str:
 
 def complain(head: str, style: str, message: object) -> None:
     """Write one line to stderr, with control characters escaped: a file's name must not control the terminal."""
-    if sys.stderr is None:
-        return
-    line = visible(count_rows_from_one(" ".join(part.strip() for part in str(message).splitlines() if part.strip())))
-    _show(sys.stderr, f"{head} {line}", lambda text: text.stylize(style, 0, len(head)))
-
-
-def matches(pattern: str, style: str) -> Rule:
-    """Return a rule that paints every match of a pattern, in which ``^`` and ``$`` are the ends of a line."""
-
-    def paint(text: Text) -> None:
-        text.highlight_regex(re.compile(pattern, re.MULTILINE), style)
-
-    return paint
-
-
-def best(columns: Mapping[str, bool]) -> Rule:
-    """Return a rule that paints the best numbers of columns; it takes headers, and whether more is better."""
-
-    def paint(text: Text) -> None:
-        for table in _TABLE.finditer(text.plain):
-            lines = re.compile(".+").finditer(table.string, *table.span("rows"))
-            rows = [list(_CELL.finditer(table.string, *line.span())) for line in lines]
-            headers = [table["header"][slice(*dashes.span())] for dashes in re.finditer("-+", table["rule"])]
-            for back, header in enumerate(reversed(headers), 1):
-                more_is_better = columns.get(header.strip().partition(" (")[0])
-                # Counted from the right: the first cell of a row is a name, which may hold anything.
-                cells = [row[-back] for row in rows if back < len(row)] if more_is_better is not None else []
-                numbers = [(cell, number[0]) for cell in cells if (number := _NUMBER.match(cell[0]))]
-                values = sorted({float(number) for _, number in numbers}, reverse=more_is_better is True)
-                for cell, shown in numbers if len(values) > 1 else ():
-                    if float(shown) == values[0]:
-                        text.stylize(GOOD, cell.start(), cell.start() + len(shown))
-
-    return paint
+    line = " ".join(part.strip() for part in str(message).splitlines() if part.strip())
+    _show(sys.stderr, f" {visible(count_rows_from_one(line))}", head, style)
 
 
 @functools.cache
