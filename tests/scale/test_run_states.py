@@ -61,12 +61,11 @@ class Runs(RuleBasedStateMachine):
     def run(self, metrics: int, part_rows: int, parts: int, within: bool, resume: bool) -> None:
         """Run until so many parts are done, and be killed then, or within the next."""
 
-        def each(scorer: PartitionScorer, numbers: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        def each(scorer: PartitionScorer, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
             nonlocal parts
             for number in numbers:
                 if not parts:
                     if within:
-                        (self.out / f"part-{number:05d}.tries").write_bytes(b"1")
                         (self.out / f"part-{number:05d}.parquet.7.part").write_bytes(b"PAR1 half")
                     raise KilledError
                 parts -= 1

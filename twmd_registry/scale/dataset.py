@@ -5,11 +5,10 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
-from twmd_registry.errors import InputError, SpecError, TwmdError, no_column
+from twmd_registry.errors import InputError, SpecError, no_column
 from twmd_registry.judgments.reader import USUAL_REFERENCES
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale.partitions import (
@@ -41,9 +40,8 @@ def score_dataset(
     """Add scores to a data set: ``NAME``, and ``NAME_precision``, ``NAME_recall``, ``NAME_f1`` of a two-sided metric.
 
     Scores are those of `Scorer.score` for all rows. A metric by which a row's score depends on other rows
-    (``centering=batch``, ``centering=corpus``, ``idf=corpus``, ``idf=references``) needs rows that have an order and
-    stay together: it scores a `datasets.Dataset` in one process, and is refused otherwise. Files can be scored by any
-    metric: `twmd_registry.scale.score_files`.
+    (``centering=batch``, ``centering=corpus``, ``idf=corpus``, ``idf=references``) scores a `datasets.Dataset` in one
+    process, and is refused otherwise; `twmd_registry.scale.score_files` takes any metric.
 
     Args:
         dataset: A `ray.data.Dataset`, scored when it is consumed, or a `datasets.Dataset`, scored now.
@@ -59,12 +57,10 @@ def score_dataset(
 
     Raises:
         InputError: The data set is of another kind, lacks a column, has both usual columns of references, or already
-            has a column of scores. Rows of a Ray data set are checked when it is consumed; a bad row raises Ray's
-            error, which quotes ours (`score_files` rejects such rows instead).
-        SpecError: There is no metric, or one that depends on other rows where it cannot; `num_proc` is not a whole
-            number from 1.
+            has a column of scores. A bad row of a Ray data set raises Ray's error when it is consumed.
+        SpecError: There is no metric, or one that depends on other rows where it cannot.
         ModelError: As for `Scorer.score`.
-        TwmdError: A process died.
+        BrokenProcessPool: A process of `num_proc` died.
         MissingExtraError: As for `Scorer.score`, or Ray is not installed.
 
     Warns:
@@ -146,8 +142,6 @@ def _score_ray(dataset: Any, scorers: list[Scorer], texts: tuple[str, str | None
 
 
 def _score_table(dataset: Any, scorers: list[Scorer], texts: tuple[str, str | None], num_proc: int | None) -> Any:
-    if num_proc is not None and (not isinstance(num_proc, int) or num_proc < 1):
-        raise SpecError(f"num_proc={num_proc!r}: expected a whole number from 1, or None for this process alone.")
     names = _find_texts(dataset.column_names, scorers, texts)
     plain = dataset.with_format(None)  # a format may hide columns, or make tensors of them
     if num_proc is None or not len(dataset):
@@ -165,14 +159,8 @@ def _score_apart(dataset: Any, batch: _BatchScorer, processes: int) -> dict[str,
     """Score by spawned processes: forks, which ``Dataset.map`` uses, deadlock in torch or CUDA."""
     ranges = [range(first, min(first + _BATCH, len(dataset))) for first in range(0, len(dataset), _BATCH)]
     spawn = multiprocessing.get_context("spawn")
-    try:
-        with ProcessPoolExecutor(processes, mp_context=spawn, initializer=_begin, initargs=(dataset, batch)) as pool:
-            found = list(pool.map(_score_range, ranges))
-    except BrokenProcessPool as error:
-        how = 'a script that starts processes keeps its own work under if __name__ == "__main__"'
-        raise TwmdError(
-            f"a process of num_proc={processes} died: killed, out of memory, or never started ({how})."
-        ) from error
+    with ProcessPoolExecutor(processes, mp_context=spawn, initializer=_begin, initargs=(dataset, batch)) as pool:
+        found = list(pool.map(_score_range, ranges))
     return {name: [value for columns in found for value in columns[name]] for name in found[0]}
 
 

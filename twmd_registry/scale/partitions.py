@@ -6,13 +6,8 @@ import contextlib
 import io
 import json
 import logging
-import os
-import tempfile
-import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import partial
-from threading import Event, Thread
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +17,10 @@ from torch import Tensor
 from twmd_registry import errors
 from twmd_registry.engine.backends import Backend, Scored
 from twmd_registry.engine.pairs import Pairs, Segments, make_pairs
-from twmd_registry.engine.pipeline import STEPS_PER_TEXT, AllReduce, single_process
+from twmd_registry.engine.pipeline import AllReduce, single_process
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_segments
+from twmd_registry.engine.shared_passes import check_needs_no_sources
 from twmd_registry.errors import (
     FileError,
     InputError,
@@ -35,23 +31,21 @@ from twmd_registry.errors import (
     collect_warnings,
 )
 from twmd_registry.judgments.reader import TableRow
-from twmd_registry.progress import Progress, Stage, split_progress
+from twmd_registry.progress import Stage
 from twmd_registry.record.content import environment
 from twmd_registry.registry.names import OUTPUTS
 from twmd_registry.scale.plan import OutputFolder, ScalePlan, open_table, part_name
 
-ReportRows = Callable[[int, int], None]
-"""Called with a part and the number of its rows that are done."""
 Place = tuple[int, str, int, str | None]
 """The row's number among all, its file, its number there (from 0), and its ``id`` or None."""
 CorpusTotals = list[np.ndarray]
 """Sums over a corpus, in the order in which scoring needs them; empty for no rows."""
 ID = "id"
 """The input column that names a row; the parts contain it, too."""
-MOST_TRIES = 3
-"""The number of workers that may die while they score the same part."""
-TRIES = ".tries"
-"""Suffix of the file that counts the workers that began a part; it is removed when the part is done."""
+RETRIES = 3
+"""How often Ray gives a part to another worker after one has died over it."""
+SUMS = ".sums"
+"""Suffix of the file of a part's `CorpusTotals`."""
 _SUMMARY = b"twmd"
 """The key of a part's summary in the metadata of its Parquet file."""
 _PLACE = ("row", "file", "row_in_file", ID)
@@ -64,9 +58,8 @@ class PartitionScorer:
     """Does a pass over parts of a plan: a callable class for Ray Data's workers, which load models with the first part.
 
     Attributes:
-        sums: Whether this is the first pass, which computes `CorpusTotals`; otherwise parts are scored.
+        sums: Whether this is the first pass, which writes `CorpusTotals` of parts; otherwise parts are scored.
         totals: The totals of the corpus; None if no score depends on all rows, and in the first pass.
-        report: Called with a part and the number of its rows that are done, while it is scored.
     """
 
     plan: ScalePlan
@@ -75,7 +68,6 @@ class PartitionScorer:
     strict: bool = False
     sums: bool = False
     totals: CorpusTotals | None = None
-    report: ReportRows | None = None
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         """Do the parts of a batch; an error becomes the name of its class, with its message as content."""
@@ -84,39 +76,35 @@ class PartitionScorer:
             try:
                 content, failure = self.run(part), ""
             except TwmdError as error:
-                content, failure = str(error).encode(), type(error).__name__
+                content, failure = str(error), type(error).__name__
             for column, value in zip(results.values(), (part, content, failure), strict=True):
                 column.append(value)
         return results
 
-    def run(self, part: int) -> bytes:
-        """Return `CorpusTotals`, or the summary (JSON) of a part; refuse a part on which several workers crashed."""
-        folder, note = OutputFolder(self.folder), f"{part_name(part)}{TRIES}"
-        tries = int(folder.read(note)) if folder.has(note) else 0
-        folder.write(note, str(tries + 1).encode())
-        if tries >= MOST_TRIES:
-            hint = "Finished parts are kept: continue with --resume."
-            raise TwmdError(f"{tries} workers crashed on part {part} (killed, or out of memory). {hint}")
-        try:
-            return write_totals(self._sum(part)) if self.sums else json.dumps(self._score(part, folder)).encode()
-        finally:
-            folder.remove(note)
+    def run(self, part: int) -> str:
+        """Write a part, or its sums, and return the summary of the part (JSON); what is written already is kept."""
+        folder = OutputFolder(self.folder)
+        if not self.sums:
+            return json.dumps(self._score(part, folder))
+        if read_sums(folder, part) is None:
+            self._sum(part, folder)
+        return "{}"
 
-    def _sum(self, part: int) -> CorpusTotals:
+    def _sum(self, part: int, folder: OutputFolder) -> None:
         segments, places, _, _ = self._read(part)
         totals: CorpusTotals = []
         if places:
             self._check_models()
-            backends = [member.backend for scorer in self.scorers for member in scorer.members]
             pairs = self._number(make_pairs(segments), places, part)
             groups: dict[Hashable, list[Backend]] = {}
-            for backend in backends:
+            for backend in (member.backend for scorer in self.scorers for member in scorer.members):
                 groups.setdefault(backend.share_key, []).append(backend)
-            stage = split_progress(self._progress(part), len(pairs.counts), len(groups))
             for group in groups.values():
-                with stage(len(pairs.texts) * STEPS_PER_TEXT) as report:
-                    group[0].sum_up(group, pairs, _collect(totals), report)
-        return totals
+                group[0].sum_up(group, pairs, _collect(totals))
+        from safetensors.numpy import save
+
+        tensors = {str(i): np.ascontiguousarray(tensor) for i, tensor in enumerate(totals)}
+        folder.write(f"{part_name(part)}{SUMS}", save(tensors))
 
     def _score(self, part: int, folder: OutputFolder) -> dict[str, Any]:
         finished = _read_summary(folder, part, self.plan.hash)
@@ -187,21 +175,8 @@ class PartitionScorer:
         def score_group(group: Sequence[Backend], pairs: Pairs, stage: Stage) -> Scored:
             return group[0].score_group(group, self._number(pairs, places, part), stage, total)
 
-        rows, progress = [place[0] for place in places], self._progress(part)
-        return score_segments(self.scorers, segments, progress=progress, score_group=score_group, rows=rows)
-
-    def _progress(self, part: int) -> Progress | None:
-        """Return a function that adds up the rows of a part that are done, and reports their number."""
-        if self.report is None:
-            return None
-        report, done = self.report, 0
-
-        def add(rows: int) -> None:
-            nonlocal done
-            done += rows
-            report(part, done)
-
-        return add
+        rows = [place[0] for place in places]
+        return score_segments(self.scorers, segments, score_group=score_group, rows=rows)
 
     def _number(self, pairs: Pairs, places: Sequence[Place], part: int) -> Pairs:
         """Number segments by their rows: a rejected row leaves its place in a centering batch empty."""
@@ -212,12 +187,8 @@ class PartitionScorer:
 def check_compared(scorers: Sequence[Scorer]) -> None:
     """Refuse what are no scorers, and a metric that compares with sources: rows hold references alone."""
     check_scorers(scorers)
-    for spec in (member.requested for scorer in scorers for member in scorer.members):
-        if spec.against:
-            raise SpecError(
-                f"{spec.metric} compares predictions with sources (against={spec.against}), and rows of a data set are "
-                "compared with references only: score files without Ray."
-            )
+    for scorer in scorers:
+        check_needs_no_sources(scorer)
 
 
 def check_signature(scorer: Scorer, wanted: object) -> None:
@@ -227,25 +198,17 @@ def check_signature(scorer: Scorer, wanted: object) -> None:
         raise ModelError(f"this worker would score by {scorer.signature}, not by {wanted}: {hint}.")
 
 
-def write_totals(totals: CorpusTotals, parts: int = 1) -> bytes:
-    """Return totals, and the number of parts that they are the sums of, as safetensors."""
-    from safetensors.numpy import save
-
-    tensors = {str(i): np.ascontiguousarray(tensor) for i, tensor in enumerate(totals)}
-    return save(tensors | {"parts": np.array([parts])})
-
-
-def read_totals(content: bytes, most_parts: int = 1) -> tuple[CorpusTotals, int]:
-    """Read what `write_totals` returned for 1 to `most_parts` parts; other or damaged content holds the sums of 0."""
+def read_sums(folder: OutputFolder, part: int) -> CorpusTotals | None:
+    """Read what the first pass wrote for a part; None if that is missing or damaged."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
+    name = f"{part_name(part)}{SUMS}"
     try:
-        tensors = load(content)
-        parts = int(tensors.pop("parts")[0])
-        return ([tensors[str(i)] for i in range(len(tensors))], parts) if 0 < parts <= most_parts else ([], 0)
-    except (SafetensorError, LookupError, ValueError, OverflowError):
-        return [], 0
+        tensors = load(folder.read(name)) if folder.has(name) else None
+        return None if tensors is None else [tensors[str(i)] for i in range(len(tensors))]
+    except (SafetensorError, LookupError, ValueError):
+        return None
 
 
 def _collect(into: CorpusTotals) -> AllReduce:
@@ -260,12 +223,9 @@ def _collect(into: CorpusTotals) -> AllReduce:
 
 
 def _id_of(values: dict[str, Any]) -> str | None:
-    """Return the ``id`` of a row as text; other values than texts as JSON, as a Parquet column has a single type."""
-    value = values.get(ID)
-    if value is None:
-        return None
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")  # Parquet stores no lone surrogates
+    """Return the ``id`` of a row as text, as a Parquet column has a single type."""
+    value = values.get(ID)  # Parquet stores no lone surrogates
+    return None if value is None else str(value).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def rejects_name(part: int) -> str:
@@ -327,11 +287,8 @@ def _read_summary(folder: OutputFolder, part: int, plan: str) -> dict[str, Any] 
 
 
 MISSING = "scoring on Ray needs more packages: pip install 'twmd-registry[ray]'"
-_LOG_LEVEL_VARIABLE = "RAY_BACKEND_LOG_LEVEL"
 _MAX_BLOCKS = 4096
 """Upper bound on the blocks of the data set that holds the part numbers."""
-_REPORT_INTERVAL_S = 0.2
-"""Seconds between two reports of a worker."""
 
 
 class WorkerOptions(NamedTuple):
@@ -390,59 +347,24 @@ def map_batches(
     )
 
 
-def run_parts(workers: WorkerOptions, scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+def run_parts(workers: WorkerOptions, scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, str]]:
     """Score or count parts in workers; yield a part's number and result when it is finished, or raise its error."""
     ray = import_ray()
     blocks = min(len(parts), _MAX_BLOCKS)
     numbers = ray.data.from_items([{"part": part} for part in parts], override_num_blocks=blocks)
     lost = (ray.exceptions.RayActorError, ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
+    arguments = tuple(getattr(scorer, field.name) for field in fields(scorer))
+    options = {"tasks": len(parts), "batch_size": 1, "max_task_retries": RETRIES}
     try:
-        with _forward_reports(scorer.report) as report:
-            remote = replace(scorer, report=report)
-            arguments = tuple(getattr(remote, field.name) for field in fields(remote))
-            results = map_batches(numbers, PartitionScorer, arguments, workers=workers, tasks=len(parts), batch_size=1)
-            for row in results.iter_rows():
-                if row["failure"]:
-                    raise getattr(errors, row["failure"], TwmdError)(row["content"].decode())
-                yield int(row["part"]), row["content"]
+        for row in map_batches(numbers, PartitionScorer, arguments, workers=workers, **options).iter_rows():
+            if row["failure"]:
+                raise getattr(errors, row["failure"], TwmdError)(row["content"])
+            yield int(row["part"]), row["content"]
     except lost as error:
         hint = "Finished parts are kept: continue with --resume."
-        raise TwmdError(f"Ray has lost its workers ({type(error).__name__}). {hint}") from error
-
-
-@contextlib.contextmanager
-def _forward_reports(report: ReportRows | None) -> Iterator[ReportRows | None]:
-    """Yield a function for workers; a thread of this process forwards its calls to `report`."""
-    if report is None:
-        yield None
-        return
-    from ray.exceptions import RayError
-    from ray.util.queue import Empty, Queue
-
-    queue, stopped = Queue(actor_options={"num_cpus": 0}), Event()
-
-    def carry() -> None:
-        with contextlib.suppress(RayError):  # a run continues without progress if its queue fails
-            while not stopped.is_set():
-                with contextlib.suppress(Empty):
-                    report(*queue.get(timeout=_REPORT_INTERVAL_S))
-
-    thread = Thread(target=carry, daemon=True)
-    thread.start()
-    try:
-        yield partial(_send, queue, [0.0])
-    finally:
-        stopped.set()
-        thread.join()
-        queue.shutdown(force=True)
-
-
-def _send(queue: Any, due: list[float], part: int, rows: int) -> None:
-    """Send a report to a queue of Ray without waiting, but not more often than every `_REPORT_INTERVAL_S`."""
-    now = time.monotonic()
-    if now >= due[0]:
-        due[0] = now + _REPORT_INTERVAL_S
-        queue.actor.put_nowait.remote((part, rows))
+        raise TwmdError(
+            f"Ray has lost its workers (killed, or out of memory; {type(error).__name__}). {hint}"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -451,17 +373,7 @@ def on_ray() -> Iterator[None]:
     ray = import_ray()
     begun = not ray.is_initialized()
     if begun:
-        with contextlib.ExitStack() as quiet:
-            if _LOG_LEVEL_VARIABLE not in os.environ:  # read by Ray's processes
-                os.environ[_LOG_LEVEL_VARIABLE] = "fatal"
-                quiet.callback(os.environ.pop, _LOG_LEVEL_VARIABLE)
-            quiet.enter_context(drop_stderr_lines(b"Set ray log level"))  # printed where the log level is set
-            try:
-                ray.init(include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
-            except Exception as error:
-                reason = str(error).partition("\n")[0].removesuffix(".")
-                hint = "is this machine too busy? Try again, or start it by 'ray start --head'"
-                raise TwmdError(f"Ray does not start ({reason}): {hint}.") from error
+        ray.init(include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
     before = context.enable_progress_bars, logger.level
     context.enable_progress_bars = False
@@ -473,21 +385,3 @@ def on_ray() -> Iterator[None]:
         logger.setLevel(before[1])
         if begun:
             ray.shutdown()
-
-
-@contextlib.contextmanager
-def drop_stderr_lines(part: bytes) -> Iterator[None]:
-    """Drop lines that contain `part` from the process's stderr; other lines are written at the end."""
-    stderr = 2
-    saved = os.dup(stderr)
-    try:
-        with tempfile.TemporaryFile() as held:
-            os.dup2(held.fileno(), stderr)
-            try:
-                yield
-            finally:
-                os.dup2(saved, stderr)
-                held.seek(0)
-                os.write(stderr, b"".join(line for line in held if part not in line))
-    finally:
-        os.close(saved)

@@ -7,7 +7,6 @@ import io
 import itertools
 import json
 import lzma
-import math
 import os
 import platform
 import zlib
@@ -19,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from twmd_registry.errors import FileError, MissingExtraError, SpecError, TwmdError, no_column
+from twmd_registry.errors import FileError, MissingExtraError, SpecError, TwmdError
 from twmd_registry.judgments.reader import PACKED, TABLE_SUFFIXES, Columns, OpenTable, TableRow, form_of, open_unpacked
 from twmd_registry.registry.paths import write_atomically
 
@@ -62,12 +61,11 @@ def _file_errors(task: str, hint: str = "") -> Iterator[None]:
 
 
 def find_files(pattern: str) -> list[FileVersion]:
-    """Return the files of a path, a pattern or a folder (but for ``.*`` and ``_*`` in it), sorted by name."""
+    """Return the files of a path, a pattern or a folder, sorted by name."""
     fs, path = _resolve(pattern)
     with _file_errors(f"cannot read {pattern}"):
         if fs.isdir(path):
-            below = {name: name.removeprefix(path).strip("/").split("/") for name in fs.find(path)}
-            names = [name for name, parts in below.items() if not any(part.startswith((".", "_")) for part in parts)]
+            names = fs.find(path)
         else:
             names = fs.glob(path) if any(sign in path for sign in "*?[") and not fs.exists(path) else [path]
         files = [_describe(fs, name) for name in sorted(names) if fs.isfile(name) or name == path]
@@ -108,12 +106,10 @@ class OutputFolder:
         self.url = self._path if self.local else url
 
     def names(self) -> set[str]:
-        """Return the names of its files, without the lock; refuse a file."""
+        """Return the names of its files, without the lock."""
         with _file_errors(f"cannot read {self.url}"):
             if not self._fs.exists(self._path):
                 return set()
-            if not self._fs.isdir(self._path):
-                raise FileError(f"{self.url} is a file: give a folder.")
             found = self._fs.ls(self._path, detail=False, refresh=True)
         return {str(name).rstrip("/").rpartition("/")[2] for name in found} - {LOCK, ""}
 
@@ -167,14 +163,12 @@ class OutputFolder:
             ) from error
 
     def _lock_object(self, held: contextlib.ExitStack) -> None:
-        own = {"host": platform.node(), "pid": os.getpid()}
         try:
-            self._fs.pipe_file(f"{self._path}/{LOCK}", json.dumps(own).encode(), mode="create")
+            own = f"process {os.getpid()} on {platform.node()}".encode()
+            self._fs.pipe_file(f"{self._path}/{LOCK}", own, mode="create")
         except FileExistsError as error:
-            other = json.loads(self.read(LOCK))
-            user = f"process {other['pid']} on {other['host']}"
             hint = f"one run at a time. If that run is gone, delete {LOCK} in it"
-            raise FileError(f"{self.url} is in use by {user}: {hint}.") from error
+            raise FileError(f"{self.url} is in use by {self.read(LOCK).decode()}: {hint}.") from error
         held.callback(self.remove, LOCK)
 
 
@@ -259,11 +253,6 @@ def list_tables(inputs: Sequence[str]) -> tuple[InputTable, ...]:
     return tuple((file, file[0].removeprefix(common).lstrip("/"), 0) for file in files)
 
 
-def align_part_rows(rows: int, step: int) -> int:
-    """Round the rows of a part up to a multiple of `step`, so that every centering batch lies in a single part."""
-    return math.ceil(rows / step) * step
-
-
 def cut_into_parts(plan: ScalePlan) -> ScalePlan:
     """Return a plan with its rows counted and cut into parts; refuse a file of which no first row can be scored."""
     tables: list[InputTable] = []
@@ -291,9 +280,6 @@ def cut_into_parts(plan: ScalePlan) -> ScalePlan:
 
 def _try_rows(url: str, opened: OpenTable, rows: int, offset: int, columns: Columns) -> None:
     """Refuse a file if none of its first rows can be scored: then the name of a column is wrong."""
-    for name in (columns.prediction, *columns.references) if opened.columns else ():
-        if name not in opened.columns:
-            raise FileError(f"{url}: {no_column([name], opened.columns)}.")
     first = ""
     for _, values in opened.read(0, rows, offset, columns.wanted):
         try:
@@ -308,22 +294,11 @@ def _try_rows(url: str, opened: OpenTable, rows: int, offset: int, columns: Colu
 
 def check_same(plan: ScalePlan, asked: ScalePlan) -> None:
     """Refuse to resume by another plan than that of the finished parts; the rows of `asked` are not counted."""
-    urls = [[file[0] for file, _, _ in own.tables] for own in (plan, asked)]
-    differing: dict[str, tuple[object, object]] = {
-        "the metrics": (plan.signatures, asked.signatures),
-        "the columns": (plan.columns, asked.columns),
-        "the rows of a part": (plan.part_rows, asked.part_rows),
-        "the input files": (urls[0], urls[1]),
-    }
-    for what, (before, now) in differing.items():
+    for what, before, now in (
+        ("the metrics", plan.signatures, asked.signatures),
+        ("the columns", plan.columns, asked.columns),
+        ("the rows of a part", plan.part_rows, asked.part_rows),
+        ("the input files", *([file for file, *_ in own.tables] for own in (plan, asked))),
+    ):
         if before != now:
-            begun = f"{what} are not those that the output folder was begun with ({_brief(before)})"
-            raise SpecError(f"--resume: {begun}, but {_brief(now)}.")
-    for (old, *_), (new, *_) in zip(plan.tables, asked.tables, strict=True):
-        if old != new:
-            raise SpecError(f"--resume: {old[0]} has changed since the run began: give an empty output folder.")
-
-
-def _brief(value: object) -> str:
-    shown = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-    return shown if len(shown) <= 400 else f"{shown[:397]}..."
+            raise SpecError(f"--resume: {what} are not those of its plan.json: give them, or an empty output folder.")

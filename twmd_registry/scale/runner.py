@@ -13,12 +13,11 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import sha256
-from threading import Lock
 from typing import Any, NamedTuple
 
 from twmd_registry.engine.pairs import centering_step
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import FileError, InputError, TwmdError, warn
+from twmd_registry.errors import FileError, warn
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.progress import Progress, expect, split_progress
 from twmd_registry.record.content import spec_keys
@@ -26,25 +25,24 @@ from twmd_registry.record.file import DATASET_FORMAT, digest_of
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale import partitions
-from twmd_registry.scale.partitions import CorpusTotals, PartitionScorer, ReportRows, WorkerOptions, names_of
+from twmd_registry.scale.partitions import CorpusTotals, PartitionScorer, WorkerOptions, names_of
 from twmd_registry.scale.plan import (
     PART_ROWS,
     OutputFolder,
     ScalePlan,
-    align_part_rows,
     check_same,
     cut_into_parts,
     list_tables,
 )
 
-PLAN, TOTALS, REJECTS, RECORD = "plan.json", "totals.safetensors", "rejects.jsonl", "record.json"
+PLAN, REJECTS, RECORD = "plan.json", "rejects.jsonl", "record.json"
 _FORMAT_VERSION = 1
-_LEFTOVER_SUFFIXES = (".part", partitions.TRIES)
-"""Suffixes of the files that killed processes leave."""
-_MAX_RECORDED_WARNINGS, _MAX_SHOWN_WARNINGS = 20, 5
-"""Maximum numbers of warnings in a record and of warnings that are shown; the most common come first."""
+_PARTIAL = ".part"
+"""Suffix of the files that killed processes leave."""
+_MAX_WARNINGS = 10
+"""Maximum number of warnings that are shown and recorded; the most common come first."""
 
-RunParts = Callable[[PartitionScorer, Sequence[int]], Iterator[tuple[int, bytes]]]
+RunParts = Callable[[PartitionScorer, Sequence[int]], Iterator[tuple[int, str]]]
 """Runs a scorer on parts; yields each part's number and result as soon as it is finished."""
 StartWorkers = Callable[[], AbstractContextManager[tuple[RunParts, int]]]
 """Starts the workers and stops them at the end; yields a function that runs parts on them, and their number."""
@@ -128,17 +126,14 @@ class ScoredDataset:
         """Read a record; other or edited text is a `FileError`."""
         try:
             content = json.loads(text)
-            if content["sha256"] != digest_of(content):
-                hint = "remove it, and continue with --resume, which writes it again"
-                raise FileError(f"{RECORD} was edited after it had been written: {hint}.")
-            del content["sha256"]
-            if (content.pop("format"), content.pop("format_version")) != (DATASET_FORMAT, _FORMAT_VERSION):
-                raise FileError(f"{RECORD} was not written by this version of the package: give an empty folder.")
-            lists = {name: tuple(content[name]) for name in ("inputs", "environments")}
-            metrics = tuple(DatasetScore(**score) for score in content["metrics"])
-            return cls(**{**content, **lists, "metrics": metrics})
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise FileError(f"{RECORD} is not a record that this package wrote: give an empty folder.") from error
+            if content.pop("sha256") == digest_of(content) and content.pop("format_version") == _FORMAT_VERSION:
+                content |= {name: tuple(content[name]) for name in ("inputs", "environments")}
+                content["metrics"] = tuple(DatasetScore(**score) for score in content["metrics"])
+                return cls(**{name: value for name, value in content.items() if name != "format"})
+        except (ValueError, TypeError, KeyError, AttributeError):
+            pass
+        hint = "remove it, and continue with --resume, which writes it again"
+        raise FileError(f"{RECORD} is damaged, was edited, or is of another version: {hint}.")
 
 
 def score_files(
@@ -194,7 +189,8 @@ def score_parts(
     """Score files as `score_files` does, by any workers; they are started after all checks."""
     started = time.perf_counter()
     specs = [member.requested for scorer in scorers for member in scorer.members]
-    part_rows = align_part_rows(manner.part_rows, centering_step(specs))
+    step = centering_step(specs)  # every centering batch lies in a single part
+    part_rows = math.ceil(manner.part_rows / step) * step
     signatures = tuple(scorer.signature for scorer in scorers)
     for loaded in scorers:
         loaded.close()  # only the workers use models from here on
@@ -215,10 +211,10 @@ def score_parts(
             scorer = PartitionScorer(plan, tuple(scorers), folder.url, manner.strict)
             if needs_totals:
                 with stage(plan.rows) as progress:
-                    totals_scorer = replace(scorer, sums=True, report=_by_part(progress))
-                    scorer = replace(scorer, totals=_compute_totals(totals_scorer, folder, run_parts))
+                    _run(replace(scorer, sums=True), run_parts, progress)
+                scorer = replace(scorer, totals=_add_sums(folder, len(plan.parts)))
             with stage(plan.rows) as progress:
-                summaries = _score(replace(scorer, report=_by_part(progress)), manner, run_parts)
+                summaries = _run(scorer, run_parts, progress)
         seconds = time.perf_counter() - started
         record = _make_record(plan, names_of(scorers), summaries, workers=number, seconds=seconds)
         _warn(record, specs)
@@ -227,86 +223,49 @@ def score_parts(
         if rejects:
             folder.write(REJECTS, b"".join(map(folder.read, rejects)))
         folder.write(RECORD, record.to_json().encode())
-        _tidy(folder, {TOTALS, *rejects})
+        _tidy(folder, (partitions.SUMS, _PARTIAL, *rejects))
         return record
 
 
 def _make_or_read_plan(folder: OutputFolder, asked: ScalePlan, *, resume: bool) -> ScalePlan:
     """Make a plan, or read that of an interrupted run."""
-    existing = folder.names()
-    if not resume and existing <= {PLAN}:  # no part was finished, of texts that were refused, say
+    existing = {name for name in folder.names() if not name.endswith(_PARTIAL)}
+    if not existing or (existing == {PLAN} and not resume):  # no part was finished, of texts that were refused, say
         return cut_into_parts(asked)
     if not resume:
         raise FileError(f"{folder.url} is not empty: give an empty folder, or continue with --resume.")
-    if PLAN in existing:
-        plan = ScalePlan.from_json(folder.read(PLAN).decode("utf-8", "replace"))
-        check_same(plan, asked)
-        _tidy(folder, set())
-        return plan
-    if not all(name.endswith(_LEFTOVER_SUFFIXES) for name in existing):
-        raise FileError(f"--resume: {folder.url} holds no {PLAN}, but other files: give an empty folder.")
-    return cut_into_parts(asked)
+    plan = ScalePlan.from_json(folder.read(PLAN).decode("utf-8", "replace"))
+    check_same(plan, asked)
+    _tidy(folder, (_PARTIAL,))
+    return plan
 
 
-def _tidy(folder: OutputFolder, names: set[str]) -> None:
-    """Remove the named files, and the files that killed processes left behind."""
+def _tidy(folder: OutputFolder, suffixes: tuple[str, ...]) -> None:
+    """Remove the files whose names end so."""
     for name in folder.names():
-        if name in names or name.endswith(_LEFTOVER_SUFFIXES):
+        if name.endswith(suffixes):
             folder.remove(name)
 
 
-def _compute_totals(scorer: PartitionScorer, folder: OutputFolder, each: RunParts) -> CorpusTotals:
-    """Compute the totals, added in the order of parts (rounding depends on it) and written after every part."""
-    totals, done = partitions.read_totals(folder.read(TOTALS) if folder.has(TOTALS) else b"", len(scorer.plan.parts))
-    missing = range(done, len(scorer.plan.parts))
-    early: dict[int, CorpusTotals] = {}
-    for part in range(done):
-        _finish(scorer, part)
-    for part, content in each(scorer, missing) if missing else ():
-        _finish(scorer, part)
-        early[part], whole = partitions.read_totals(content)
-        if not whole:
-            hint = "finished parts are kept: continue with --resume"
-            raise TwmdError(f"the sums of part {part} were damaged on their way from the worker: {hint}.")
-        while done in early:
-            more = early.pop(done)
-            totals = [own + new for own, new in zip(totals, more, strict=True)] if totals and more else totals or more
-            done += 1
-            folder.write(TOTALS, partitions.write_totals(totals, done))
-    return totals
-
-
-def _score(scorer: PartitionScorer, manner: ScaleOptions, each: RunParts) -> list[dict[str, Any]]:
+def _run(scorer: PartitionScorer, each: RunParts, progress: Progress | None) -> list[dict[str, Any]]:
+    """Do all parts; return their summaries in order."""
     summaries: dict[int, dict[str, Any]] = {}
     for part, content in each(scorer, range(len(scorer.plan.parts))):
-        summary = summaries[part] = json.loads(content)
-        if manner.strict and summary["rejected"]:
-            rejected = f"{summary['rejected']} rows of part {part} were rejected"
-            raise InputError(f"{rejected} in the run that is resumed: see its rejects, or resume without strict.")
-        _finish(scorer, part)
-    return [summaries[part] for part in range(len(scorer.plan.parts))]
+        summaries[part] = json.loads(content)
+        if progress:
+            progress(sum(rows for _, _, rows, _ in scorer.plan.parts[part]))
+    return [summaries[part] for part in sorted(summaries)]
 
 
-def _finish(scorer: PartitionScorer, part: int) -> None:
-    """Report all rows of a part as done: also rejected rows, and parts that were finished before."""
-    if scorer.report:
-        scorer.report(part, sum(rows for _, _, rows, _ in scorer.plan.parts[part]))
-
-
-def _by_part(progress: Progress | None) -> ReportRows | None:
-    """Return a function that turns reports of parts into progress; a part may be done twice."""
-    if progress is None:
-        return None
-    done, lock = dict[int, int](), Lock()
-
-    def report(part: int, rows: int) -> None:
-        with lock:  # reports of workers come by a thread
-            more = rows - done.get(part, 0)
-            if more > 0:
-                done[part] = rows
-                progress(more)
-
-    return report
+def _add_sums(folder: OutputFolder, parts: int) -> CorpusTotals:
+    """Add the sums of all parts, in their order, on which rounding depends."""
+    totals: CorpusTotals = []
+    for part in range(parts):
+        more = partitions.read_sums(folder, part)
+        if more is None:
+            raise FileError(f"the sums of part {part} are missing or damaged: continue with --resume.")
+        totals = [own + new for own, new in zip(totals, more, strict=True)] if totals and more else totals or more
+    return totals
 
 
 def _make_record(
@@ -332,7 +291,7 @@ def _make_record(
         metrics=tuple(
             _mean(*metric, rows) for metric in zip(plan.signatures, names, zip(*scored, strict=True), strict=True)
         ),
-        warnings=dict(warnings.most_common(_MAX_RECORDED_WARNINGS)),
+        warnings=dict(warnings.most_common(_MAX_WARNINGS)),
         environments=tuple(map(json.loads, environments)),
         workers=workers,
         seconds=round(seconds, 3),
@@ -361,7 +320,5 @@ def _warn(record: ScoredDataset, specs: Sequence[MetricSpec]) -> None:
         hint = "; their centering batches are that much smaller" if batches else ""
         total = record.rows + record.rejected
         warn(f"rows that could not be scored: {record.rejected} of {total}, see {REJECTS}{hint}.")
-    for message, parts in list(record.warnings.items())[:_MAX_SHOWN_WARNINGS]:
+    for message, parts in record.warnings.items():
         warn(f"{message} (in {parts} of {record.parts} parts)" if record.parts > 1 else message)
-    if len(record.warnings) > _MAX_SHOWN_WARNINGS:
-        warn(f"and {len(record.warnings) - _MAX_SHOWN_WARNINGS} more warnings, in {RECORD}.")
