@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import evaluate
-import numpy as np
 import pytest
 from evaluate import load as load_before_us
 
@@ -18,7 +17,7 @@ import twmd_registry
 from tests.conftest import Texts
 from twmd_registry.engine.result import Counts
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.plugins.evaluate.hook import METRICS, arm, metrics_folder, module_name
+from twmd_registry.plugins.evaluate.hook import METRICS, metrics_folder, module_name
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
@@ -52,14 +51,6 @@ def test_rows_come_one_by_one_in_batches_or_at_once() -> None:
     combined = evaluate.combine([evaluate.load("twmd"), evaluate.load("trwmd")])
     combined.add(prediction=P[0], reference=R[0])
     assert piecewise.compute()["scores"] == [combined.compute()["twmd"]] == whole["scores"][:1]
-
-
-def test_several_references_ragged() -> None:
-    several, single = (
-        evaluate.load("twmd").compute(predictions=P, references=own) for own in ([[R[0], P[0]], [R[1]]], R)
-    )
-    assert several["scores"] == pytest.approx([1, single["scores"][1]], abs=1e-5)
-    assert "|nrefs:var|" in several["signature"]
 
 
 def test_preset_is_the_configuration_and_keys_go_to_load_or_compute() -> None:
@@ -157,13 +148,8 @@ def test_failed_computation_leaves_the_metric_usable() -> None:
     ("predictions", "references", "words"),
     [
         ([], [], "predictions and references are empty"),
-        ("one text", ["one text"], "predictions must be a list"),
         (P, R[:1], "2 predictions but 1 references"),
-        (["a", None], R, r"predictions\[1\] must be a text; got NoneType"),
-        (["a", 3], R, r"predictions\[1\] must be a text; got int"),
         (P, [R[0], ["x"]], r"references\[1\] is a list but references\[0\] is a text"),
-        (P, [[R[0]], []], r"references\[1\] is an empty list"),
-        (["a", "\ud800"], R, r"predictions\[1\] is not valid Unicode"),
         (["a", "b", "c"], [["a", "b", "c"], ["d", "e", "f"]], "look transposed"),
         (P, None, "there are no references: give them, or sources"),
     ],
@@ -183,11 +169,6 @@ def test_later_batch_counts_its_rows_from_the_first() -> None:
 def test_nothing_added_is_a_clear_error() -> None:
     with pytest.raises(InputError, match="there is nothing to score"):
         evaluate.load("twmd").compute()
-
-
-def test_arrays_and_tuples_are_lists_too() -> None:
-    plain = evaluate.load("twmd").compute(predictions=P, references=R)
-    assert evaluate.load("twmd").compute(predictions=np.array(P), references=tuple(R)) == plain
 
 
 def test_function_that_was_imported_before_us_finds_the_metrics() -> None:
@@ -227,9 +208,3 @@ def test_other_names_go_to_evaluate_itself(folder: Path) -> None:
     assert evaluate.load("./own").compute(predictions=["a"], references=["b"]) == {"own": 7.0}
     assert module_name("bleu") is None
     assert module_name(str(metrics_folder() / "nothing")) is None
-
-
-def test_arming_twice_wraps_once() -> None:
-    before = evaluate.loading.evaluation_module_factory
-    arm()
-    assert evaluate.loading.evaluation_module_factory is before

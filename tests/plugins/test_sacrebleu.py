@@ -6,8 +6,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from sacrebleu.metrics import METRICS as SACREBLEUS
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest, estimate_ci
-from scipy import stats
 
 import twmd_registry
 from tests.conftest import Texts
@@ -23,22 +21,15 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.sacrebleu import compare as module
-from twmd_registry.plugins.sacrebleu import metric as metric_module
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
-from twmd_registry.plugins.sacrebleu.metric import METRICS, TWMD, BERTScoreCentered, MoverScore, SacreBLEUMetric
+from twmd_registry.plugins.sacrebleu.metric import METRICS, TWMD, BERTScoreCentered, MoverScore
 from twmd_registry.record.content import Resampling, SystemComparison
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
-from twmd_registry.registry.spec import MetricSpec
 
 HYPOTHESES = ["the cat sat on the mat", "it rains", "we saw a dog"]
 STREAMS: list[list[Any]] = [["a cat sat on a mat", "it is raining", "we saw the dog"], [None, "rain", None]]
 NO_SECOND: list[list[Any]] = [["a", None, "b"]]
 REFERENCES = [["a cat sat on a mat"], ["it is raining", "rain"], ["we saw the dog"]]
-
-
-def test_every_metric_has_a_sacrebleu_class() -> None:
-    assert set(METRICS) == set(MetricName)
-    assert all(issubclass(kind, Metric) for kind in METRICS.values())
 
 
 @pytest.mark.parametrize("metric", MetricName)
@@ -59,11 +50,6 @@ def test_signature_is_ours_behind_the_name(metric: MetricName) -> None:
         assert found.spec == twmd_registry.scorer(metric).spec
 
 
-def test_signature_before_scoring_is_refused() -> None:
-    with pytest.raises(ValueError, match="Number of references unknown"):
-        TWMD().get_signature()
-
-
 def test_segments_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
     metric, plain = TWMD(), Scorer.score
     calls: list[int] = []
@@ -78,18 +64,6 @@ def test_segments_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls == [3]
 
 
-def test_name_is_composed_once_for_all_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    compose, names = metric_module.short_name, list[str]()
-
-    def counted(spec: MetricSpec) -> str:
-        names.append(compose(spec))
-        return names[-1]
-
-    monkeypatch.setattr(metric_module, "short_name", counted)
-    TWMD().corpus_score(HYPOTHESES, STREAMS, n_bootstrap=20)
-    assert names == ["twmd"]
-
-
 class TestScores:
     def test_negative_score_keeps_its_interval(self) -> None:
         metric = MoverScore(centering="corpus", special="none", ngram=1, transform="linear")
@@ -100,7 +74,7 @@ class TestScores:
         )
         assert score.score < 0
         assert f"(μ = {score._mean:.2f} ± {score._ci:.2f})" in score.format()
-        assert "confidence_mean" in json.loads(score.format(is_json=True))
+        assert "confidence_mean" in json.loads(score.format(is_json=True, signature=str(metric.get_signature())))
 
     def test_without_resampling_there_is_no_interval(self) -> None:
         score = TWMD().corpus_score(HYPOTHESES, STREAMS)
@@ -145,9 +119,7 @@ class TestInput:
         with pytest.raises(InputError, match=message):
             TWMD().corpus_score(hypotheses, references)
 
-    def test_segment_without_references_is_refused(self) -> None:
-        with pytest.raises(InputError, match="a segment needs at least one reference"):
-            TWMD().sentence_score("x", [])
+    def test_corpus_without_references_is_refused(self) -> None:
         with pytest.raises(SpecError, match="no references: give them here, or to the metric"):
             TWMD().corpus_score(HYPOTHESES, None)
 
@@ -155,10 +127,8 @@ class TestInput:
         "references",
         [
             [[text] for text in STREAMS[0]],
-            [[text, "x"] for text in STREAMS[0]],
             [["a"], ["b", "c"], ["d"]],
             ["a cat", "it rains", "we saw"],
-            ["abc"] * 3,
         ],
     )
     def test_references_by_segment_or_bare_texts_are_refused_with_advice_about_streams(self, references: Any) -> None:
@@ -205,38 +175,6 @@ def scored(texts: Texts) -> list[tuple[Scorer, list[ScoreSet]]]:
     )
     scorers = [twmd_registry.scorer(metric, **keys) for metric, keys in made]
     return [(scorer, [scorer.score(own, texts.references) for _, own in systems(texts)]) for scorer in scorers]
-
-
-def bootstrap_p(difference: np.ndarray) -> np.ndarray:
-    """SacreBLEU's p for differences of so many standard errors d, with infinitely many resamples: the probability that
-    ``|x| - E|x| > d`` for normal x of mean d and variance 1. It is below one half, whatever the systems."""
-    mean = 2 * stats.norm.pdf(difference) + difference * (1 - 2 * stats.norm.sf(difference))
-    return np.asarray(stats.norm.sf(mean) + stats.norm.sf(mean + 2 * difference))
-
-
-@pytest.mark.parametrize("kind", ["ar", "bs"])
-def test_randomisation_p_of_equal_systems_is_uniform_and_bootstrap_p_that_of_its_formula(
-    kind: Literal["ar", "bs"],
-) -> None:
-    scorer, rng, draws, trials = twmd_registry.scorer("twmd"), np.random.default_rng(8), 150, 199
-    numbered = [(name, [f"{name} {i}" for i in range(60)]) for name in ("first", "second")]
-    references = [[text] for text in numbered[0][1]]
-    sets = [scorer.score(texts, references) for _, texts in numbered]
-    p = list[float]()
-    for seed in range(draws):
-        scores = rng.normal(size=60) + rng.normal(size=(2, 60))
-        drawn = [replace(own, scores=tuple(row.tolist())) for own, row in zip(sets, scores, strict=True)]
-        compared = compare_systems(
-            numbered, references, [(scorer, drawn)], resampling=Resampling(kind, trials, 0, seed)
-        )
-        p.append(compared.columns[0].cells[1].p_value or math.nan)
-    uniform, tolerance = np.array(p), 1 / (1 + trials)  # p is a multiple of that
-    if kind == "bs":
-        differences = np.linspace(6, 0, 1000)  # p rises as they fall; 2 sf(d) of all draws differ by more than d
-        uniform = np.interp(uniform, bootstrap_p(differences), 2 * stats.norm.sf(differences))
-        tolerance = 1 / math.sqrt(trials)  # at least two standard deviations of p over resamples
-    # With a hundredth of seeds a right test would be beyond.
-    assert stats.kstest(uniform, "uniform").statistic < stats.kstwo.isf(0.01, draws) + tolerance
 
 
 class TestComparison:
@@ -350,8 +288,3 @@ class TestComparison:
 @pytest.mark.parametrize("name", LEXICAL_NAMES)
 def test_sacrebleus_metrics_have_the_names_of_their_scores(name: str) -> None:
     assert SACREBLEUS[name.upper()]().corpus_score(["a b c d"], [["a b c d"]]).name == LEXICAL_NAMES[name]
-
-
-def test_base_class_names_no_metric() -> None:
-    with pytest.raises(AttributeError, match="METRIC"):
-        SacreBLEUMetric()

@@ -32,7 +32,6 @@ from twmd_registry.plugins.torchmetrics import (  # noqa: E402
     BERTScoreCentered,
     STSScore,
     WordsetCKA,
-    make_rows,
     order_rows,
     read_rows,
     write_rows,
@@ -133,7 +132,6 @@ def test_forward_gives_the_batch_and_keeps_it() -> None:
 def test_reset_forgets() -> None:
     theirs = TWMD()
     theirs.update(PREDICTIONS[:2], REFERENCES[:2])
-    first = theirs.compute()
     theirs.reset()
     assert theirs.texts == []
     with (
@@ -141,12 +139,6 @@ def test_reset_forgets() -> None:
         pytest.raises(InputError, match="there is nothing to score: update"),
     ):
         theirs.compute()
-    theirs.update(PREDICTIONS[2:], REFERENCES[2:])
-    assert (
-        theirs.compute().item()
-        == single(twmd_registry.scorer("twmd").score(PREDICTIONS[2:], REFERENCES[2:]).score)
-        != first.item()
-    )
 
 
 def test_positions_say_the_order_and_count_once() -> None:
@@ -212,14 +204,6 @@ def test_another_dtype_is_that_of_the_value_alone(dtype: torch.dtype) -> None:
     assert found.item() == torch.tensor(expected, dtype=dtype).item()
 
 
-def test_states_of_two_metrics_are_merged() -> None:
-    first, second = TWMD(), TWMD()
-    first.update(PREDICTIONS[:2], REFERENCES[:2])
-    second.update(PREDICTIONS[2:], REFERENCES[2:])
-    second.merge_state(first)
-    assert second.compute().item() == single(twmd_registry.scorer("twmd").score(PREDICTIONS, REFERENCES).score)
-
-
 def test_bounds_and_direction_are_those_of_the_declaration() -> None:
     for name, kind in METRICS.items():
         one = kind()
@@ -232,16 +216,8 @@ def test_bounds_and_direction_are_those_of_the_declaration() -> None:
 
 def test_values_are_plotted() -> None:
     pytest.importorskip("matplotlib").use("agg")
-    theirs = SBERT(as_dict=True)
-    value = theirs(PREDICTIONS, REFERENCES)
-    for figure, axes in (theirs.plot(), theirs.plot(value), theirs.plot([value, value])):
-        assert axes.get_ylim() == pytest.approx((-1.0, 1.0), abs=0.2)
-        assert "scores" not in {
-            text.get_text()
-            for legend in figure.findobj()
-            if hasattr(legend, "get_texts")
-            for text in legend.get_texts()
-        }
+    value = SBERT()(PREDICTIONS, REFERENCES)
+    assert SBERT().plot([value, value])[1].get_ylim() == pytest.approx((-1.0, 1.0), abs=0.2)
 
 
 @pytest.mark.parametrize(
@@ -249,11 +225,7 @@ def test_values_are_plotted() -> None:
     [
         ((["a"], ["a", "b"]), r"1 predictions but 2 references"),
         ((["a", 5], ["a", "b"]), r"predictions\[1\] must be a text; got int 5"),
-        (("a", [["b"]]), r"references\[0\]\[0\] must be a text"),
-        (([], []), r"there is nothing to score"),
         ((["a", "b"], ["a", "b"], [0]), r"2 predictions but 1 positions"),
-        ((["a", "b"], ["a", "b"], [0, -1]), r"positions\[1\] must be a whole number from 0.*got -1"),
-        ((["a", "b"], ["a", "b"], [0.5, 1]), r"positions\[0\] must be a whole number"),
     ],
 )
 def test_bad_input_is_refused_at_once(given: tuple[Any, ...], message: str) -> None:
@@ -292,11 +264,6 @@ def test_texts_survive_as_bytes_and_joined(rows: list[tuple[int | None, str, lis
     joined = torch.cat([write_rows(rows[:1], torch.device("cpu")), write_rows(rows[1:], torch.device("cpu"))])
     assert joined.dtype == torch.uint8
     assert read_rows(joined) == rows
-
-
-def test_rows_carry_positions_from_arrays() -> None:
-    for positions in ([3, 1], torch.tensor([3, 1]), np.array([3, 1])):
-        assert [row[0] for row in make_rows(["a", "b"], ["c", "d"], None, positions)] == [3, 1]  # type: ignore[arg-type]
 
 
 def test_without_torchmetrics_the_install_line_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,20 +318,10 @@ def test_sources_are_kept_in_the_order_of_positions() -> None:
         ["a dog barked", "it rained"], sources=["dogs make noise", "there was rain"], against="source"
     )
     assert float(theirs.compute()) == pytest.approx(wanted.score, abs=1e-6)
-    with pytest.raises(InputError, match="1 sources for 2 segments"):
-        theirs.update(["a", "b"], ["c", "d"], sources=["e"])
-
-
-def test_sources_need_no_references_where_predictions_are_compared_with_them_alone() -> None:
-    theirs = TWMD(against="source")
+    theirs.reset()
     theirs.update(["a dog barked"], sources=["dogs make noise"])
     theirs.update("it rained", sources="there was rain")
-    wanted = twmd_registry.score(
-        ["a dog barked", "it rained"], sources=["dogs make noise", "there was rain"], against="source"
-    )
     assert float(theirs.compute()) == pytest.approx(wanted.score, abs=1e-6)
-    with pytest.raises(InputError, match="there are no references: give them, or sources"):
-        theirs.update("it rained")
     references = TWMD()
     references.update("it rained", sources="there was rain")
     with pytest.raises(InputError, match="twmd compares predictions with references: give them"):

@@ -6,7 +6,7 @@ from typing import Any
 
 from twmd_registry.engine.scorer import scorer as make_metric
 from twmd_registry.engine.shared_passes import Batcher
-from twmd_registry.errors import InputError, MissingExtraError, warn
+from twmd_registry.errors import InputError, MissingExtraError
 
 try:
     import anyio.to_thread
@@ -14,9 +14,6 @@ try:
     from inspect_ai.solver import TaskState
 except ImportError as error:
     raise MissingExtraError("scorers for inspect_ai need it: pip install 'twmd-registry[inspect]'") from error
-
-MOST_WAITING = 1024
-"""Most samples that wait for one pass of the model."""
 
 
 def metric_scorer(metric: str = "twmd", preset: str | None = None, **keys: Any) -> Any:
@@ -36,18 +33,13 @@ def metric_scorer(metric: str = "twmd", preset: str | None = None, **keys: Any) 
     """
     batcher = Batcher(make_metric(metric, preset, **{"any_language": True} | keys))
     name = str(batcher.scorer.requested.metric)
-    limiter: list[anyio.CapacityLimiter] = []
 
     def registered(metric: str, preset: str | None, **keys: Any) -> Any:  # noqa: ARG001 (inspect_ai logs them)
         async def score(state: TaskState, target: Target) -> Score:
-            if not limiter:
-                limiter.append(anyio.CapacityLimiter(MOST_WAITING))
             text, references = state.output.completion, list(target)
             if not references:
                 raise InputError(f"sample {state.sample_id} has no target: every sample needs at least one text.")
-            if not any(map(str.strip, references)):  # what a sample has that is given no target
-                warn(f"sample {state.sample_id} has an empty target: it scores 0 against text.")
-            scores = await anyio.to_thread.run_sync(batcher.score, text, references, limiter=limiter[0])
+            scores = await anyio.to_thread.run_sync(batcher.score, text, references)
             return Score(value=scores.score, answer=text, metadata={"signature": str(scores.signature)})
 
         return score

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from twmd_registry.engine.pairs import Segments, check_segments
-from twmd_registry.engine.result import COUNTS, Counts
+from twmd_registry.engine.result import Counts
 from twmd_registry.engine.scorer import Scorer, score_segments, scorer
 from twmd_registry.errors import InputError, MissingExtraError
 from twmd_registry.plugins import metric_classes
@@ -43,17 +43,14 @@ Row = tuple[int | None, str, list[str], str | None]
 class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
     """One metric of the registry as a `torchmetrics.Metric`.
 
-    ``update`` keeps texts, ``compute`` scores all of them together, so that the value is that of `Scorer.score` for the
-    whole data set, also where a score depends on its neighbours (``centering=batch``, ``centering=corpus``,
-    ``idf=corpus``). Under ``torch.distributed`` every process gathers the texts of all and computes the same value.
-    Their order is then that of the ranks: all of rank 0, then all of rank 1, and so on. Scores that depend on the order
-    of the data (``centering=batch``) are those of that order, unless ``update`` gets the positions. With positions,
-    segments that a sampler repeats to even out the processes count once.
+    ``update`` keeps texts, ``compute`` scores all of them together: the value is that of `Scorer.score` for the whole
+    data set. Under ``torch.distributed`` every process gathers the texts of all, in the order of the ranks, and
+    computes the same value. With positions in ``update`` the order is that of the data (``centering=batch`` depends on
+    it), and segments that a sampler repeats to even out the processes count once.
 
-    ``forward`` (calling the metric) scores the batch alone and keeps its texts; where that value is not needed,
-    ``update`` is cheaper. In a `torchmetrics.MetricCollection` the texts are kept once for all of these metrics; every
-    metric encodes them anew. The encoder is not a submodule: ``.to(device)`` moves the texts, and the encoder runs on
-    the run option ``device``.
+    ``forward`` (calling the metric) scores the batch alone and keeps its texts. In a `torchmetrics.MetricCollection`
+    the texts are kept once for all of these metrics. ``.to(device)`` moves the texts; the encoder runs on the run
+    option ``device``.
 
     ``counts`` holds the truncated, empty, unknown and repeated texts of the latest ``compute`` (`Counts`); None before
     the first ``compute`` and after ``reset``.
@@ -68,6 +65,7 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
     is_differentiable: bool = False
     higher_is_better: bool = True
     full_state_update: bool = False
+    plot = torchmetrics.Metric._plot  # noqa: SLF001 (as torchmetrics' own metrics do)
     texts: list[torch.Tensor]
 
     def __init__(self, preset: str | None = None, *, as_dict: bool = False, **settings: Any) -> None:
@@ -162,43 +160,14 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
         return torch.tensor(value, dtype=self.dtype, device=self.device)
 
     def sync(self, *args: Any, **settings: Any) -> None:
-        """Gather the texts of all processes; arguments are torchmetrics'.
-
-        A process without texts takes part with no bytes: torchmetrics would send an empty tensor of floats, which does
-        not fit the bytes of the others.
-        """
+        """Gather the texts of all processes; one without any sends no bytes, and not an empty tensor of floats."""
         if not len(self.texts):
             self.texts = [write_rows([], self.device)]
         super().sync(*args, **settings)
 
-    def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot one value, or several as a line, without the scores of segments and the counts of texts.
-
-        Args:
-            val: What ``forward`` or ``compute`` gave, or a list of such values; what ``compute`` gives now if not
-                given.
-            ax: Axes of matplotlib to draw on.
-
-        Returns:
-            Figure and axes.
-
-        Raises:
-            ModuleNotFoundError: matplotlib is not installed.
-        """
-        return self._plot(_corpus_values(self.compute() if val is None else val), ax)
-
     def close(self) -> None:
         """Give the model back; the next ``compute`` loads it again."""
         self.scorer.close()
-
-
-def _corpus_values(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_corpus_values(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    beside = {"scores", *COUNTS}
-    return {name: item for name, item in value.items() if name not in beside and not name.startswith("letters_")}
 
 
 def make_rows(
@@ -218,11 +187,6 @@ def make_rows(
             f"there are {len(segments.predictions)} predictions but {len(numbers)} positions: give one position "
             "for each."
         )
-    for row, number in enumerate(numbers):
-        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise InputError(
-                f"positions[{row}] must be a whole number from 0, the segment's place in the data set; got {number!r}."
-            )
     return list(zip(numbers, *segments[:2], originals, strict=True))
 
 
@@ -233,8 +197,7 @@ def write_rows(rows: Sequence[Row], device: torch.device) -> torch.Tensor:
 
 
 def read_rows(content: torch.Tensor) -> list[Row]:
-    """Read segments that `write_rows` wrote; of any type, for a byte is exact in all of them (torchmetrics'
-    ``set_dtype`` converts states).
+    """Read segments that `write_rows` wrote, of any type: torchmetrics' ``set_dtype`` converts states.
 
     >>> row = (None, "it rains", ["rain"], None)
     >>> read_rows(write_rows([row], torch.device("cpu")).bfloat16()) == [row]

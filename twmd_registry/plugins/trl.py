@@ -48,8 +48,6 @@ class Reward:
         texts, references, _ = check_segments(given, columns[self._reference_column])
         if self._guard:
             prompts = columns.get("prompts") or [""] * len(texts)
-            if len(prompts) != len(texts):
-                raise InputError(f"there are {len(texts)} completions but {len(prompts)} prompts: give one for each.")
             texts = [
                 "" if _is_degenerate(text, _text(prompt) or "", own) else text
                 for text, prompt, own in zip(texts, prompts, references, strict=True)

@@ -45,14 +45,9 @@ class TestCount:
         assert watched_rows(None, SplitDataset("x", 5)).count(8) == 5
         with pytest.raises(SpecError, match="give the compute_metrics object in callbacks"):
             EvaluationRows(None).count(8)
-        with pytest.warns(TwmdWarning, match="no length"):
-            assert watched_rows(None, iter([])).count(8) == 8
 
 
 class TestReferences:
-    def test_references_default_to_the_labels(self) -> None:
-        assert EvaluationRows(None).texts_of("references", LABELS) == LABELS
-
     def test_list_of_references_is_refused_for_a_second_evaluation_set(self) -> None:
         rows = EvaluationRows(["x", "y", "z"])
         assert rows.texts_of("references", LABELS) == ["x", "y", "z"]
@@ -78,15 +73,6 @@ class TestReferences:
         with pytest.raises(SpecError, match="does not say which split it is: give a function"):
             rows.texts_of("references", LABELS)
 
-    def test_errors_of_sources_speak_of_sources(self) -> None:
-        rows = EvaluationRows(None, {"talk": LABELS})
-        with pytest.raises(SpecError, match="sources by split or function need the data set"):
-            rows.texts_of("sources", LABELS)
-        for split, wanted in ((None, "sources are given by split"), ("news", "no sources of the split 'news'")):
-            rows.watch(SplitDataset(split), in_order=True)
-            with pytest.raises(SpecError, match=wanted):
-                rows.texts_of("sources", LABELS)
-
     def test_reference_function_receives_the_data_set(self) -> None:
         rows = watched_rows(lambda dataset: dataset.own, SimpleNamespace(own=["x", "y", "z"]))
         assert rows.texts_of("references", LABELS) == ["x", "y", "z"]
@@ -100,8 +86,3 @@ class TestReferences:
         EvaluationRows(None).watch(SplitDataset("x"), in_order=False)
         with pytest.raises(SpecError, match="grouping by length"):
             EvaluationRows(["x", "y", "z"]).watch(SplitDataset("x"), in_order=False)
-
-    @pytest.mark.parametrize("wrong", ["text", 3, b"text"])
-    def test_references_of_a_wrong_type_are_refused(self, wrong: Any) -> None:
-        with pytest.raises(SpecError, match="references must be a list, a dict"):
-            EvaluationRows(wrong)

@@ -1,12 +1,11 @@
 """Make ``evaluate.load("twmd")`` return the installed metric. Standard library only.
 
-`evaluate` has no entry points. Its function ``evaluate.loading.evaluation_module_factory`` returns the dotted name of a
-module. `arm` wraps that function, now or when `evaluate` is imported, so that it returns the installed module for our
-names: nothing is copied, nothing is looked up on the network, and classes pickle by reference.
+`evaluate` has no entry points: `arm` wraps its function ``evaluate.loading.evaluation_module_factory``, now or when
+`evaluate` is imported, so that it returns the installed module for our names.
 
 Without our import, ``evaluate.load`` asks the Hub first. When the Hub cannot be reached or has no such module, it takes
 the newest ``<HF_MODULES_CACHE>/evaluate_modules/metrics/evaluate-metric--NAME/<64 hexadecimal digits>/NAME.py``, which
-`install` writes. No code of ours runs before that.
+`install` writes.
 """
 
 from __future__ import annotations
@@ -24,16 +23,12 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from twmd_registry.errors import FileError, SpecError, menu
+from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.paths import write_atomically
 
 PATCHED = "evaluate.loading"
 """The module that holds the factory."""
-COPIED_TO = ("evaluate.inspect", "evaluate.evaluation_suite")
-"""Modules that import the factory by value; if they are loaded already, they need the wrapped function, too."""
-MARK = "_wrapped_by_twmd_registry"
-"""Attribute of a wrapped factory."""
 
 
 def metrics_folder() -> Path:
@@ -67,7 +62,7 @@ def module_name(wanted: str) -> str | None:
 
 
 def arm() -> None:
-    """Wrap `evaluate`'s factory, now or when `evaluate` is imported. Calling it again changes nothing."""
+    """Wrap `evaluate`'s factory, now or when `evaluate` is imported."""
     loading = sys.modules.get(PATCHED)
     if loading is not None:
         wrap_factory(loading)
@@ -78,7 +73,7 @@ def arm() -> None:
 def wrap_factory(loading: ModuleType) -> None:
     """Wrap the factory: it resolves our names, without a ``revision`` (SpecError), and passes all others on."""
     original = getattr(loading, "evaluation_module_factory", None)
-    if original is None or hasattr(original, MARK):
+    if original is None:
         return
 
     @functools.wraps(original)
@@ -87,19 +82,13 @@ def wrap_factory(loading: ModuleType) -> None:
         if module is None:
             return original(path, module_type, *args, **kwargs)
         if kwargs.get("revision") is not None:
-            from twmd_registry.errors import SpecError
-
             raise SpecError(
                 "evaluate keeps the keyword revision for its modules: give a model's revision as "
                 "model='org/name@revision'."
             )
         return loading.ImportableModule(module, "0" * 64)
 
-    setattr(factory, MARK, True)
     loading.evaluation_module_factory = factory  # type: ignore[attr-defined]
-    for name in COPIED_TO:
-        if name in sys.modules and hasattr(sys.modules[name], "evaluation_module_factory"):
-            sys.modules[name].evaluation_module_factory = factory  # type: ignore[attr-defined]
 
 
 def _find_spec(name: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
@@ -140,30 +129,16 @@ def is_installed() -> bool:
 
 def install() -> Path:
     """Write every metric's module into `evaluate`'s cache, in place of older ones; return the cache's folder."""
-    try:
-        for metric in METRICS:
-            module = _cached_module(metric)
-            write_atomically(module, _source(metric).read_bytes())
-            _remove_modules(metric, keep=module.parent)
-    except OSError as error:
-        raise _file_error(error) from error
+    uninstall()
+    for metric in METRICS:
+        write_atomically(_cached_module(metric), _source(metric).read_bytes())
     return metrics_cache()
 
 
 def uninstall() -> bool:
     """Remove what `install` wrote, in this version or an older one; return whether there was anything."""
-    try:
-        removed = [_remove_modules(metric) for metric in METRICS]
-    except OSError as error:
-        raise _file_error(error) from error
+    removed = [_remove_modules(metric) for metric in METRICS]
     return any(removed)
-
-
-def _file_error(error: OSError) -> FileError:
-    return FileError(
-        f"cannot change {error.filename}: {error.strerror}. "
-        "HF_MODULES_CACHE names another folder for evaluate's modules."
-    )
 
 
 def _source(metric: str) -> Path:
@@ -175,14 +150,10 @@ def _cached_module(metric: str) -> Path:
     return metrics_cache() / f"evaluate-metric--{metric}" / digest / f"{metric}.py"
 
 
-def _remove_modules(metric: str, keep: Path | None = None) -> bool:
-    """Remove the folders of a metric's modules that import this package, except one; return whether there were any."""
+def _remove_modules(metric: str) -> bool:
+    """Remove the folders of a metric's modules that import this package; return whether there were any."""
     folder = metrics_cache() / f"evaluate-metric--{metric}"
-    ours = [
-        module.parent
-        for module in folder.glob(f"*/{metric}.py")
-        if module.parent != keep and b"twmd_registry" in module.read_bytes()
-    ]
+    ours = [module.parent for module in folder.glob(f"*/{metric}.py") if b"twmd_registry" in module.read_bytes()]
     for module_folder in ours:
         shutil.rmtree(module_folder)
     if ours and not any(folder.iterdir()):

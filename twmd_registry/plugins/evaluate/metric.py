@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import importlib
+import inspect
 import sys
 import traceback
 from typing import Any
@@ -19,19 +20,7 @@ from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import split_options
 from twmd_registry.registry.spec import make_spec
 
-EVALUATE_SETTINGS = frozenset(
-    {
-        "keep_in_memory",
-        "cache_dir",
-        "num_process",
-        "process_id",
-        "seed",
-        "experiment_id",
-        "hash",
-        "max_concurrent_cache_files",
-        "timeout",
-    }
-)
+EVALUATE_SETTINGS = frozenset(inspect.signature(evaluate.EvaluationModule.__init__).parameters)
 """Keywords of `evaluate` itself; every other keyword must be one of our keys or run options."""
 
 
@@ -94,15 +83,12 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
 
         Raises:
             InputError: The texts cannot be scored; names the row.
-            SpecError: There are sources.
         """
-        texts, targets = self._check(predictions, references, other)
+        texts, targets = self._check(predictions, references)
         super().add_batch(predictions=texts, references=targets, **other)
 
-    def _check(self, predictions: Any, references: Any, other: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    def _check(self, predictions: Any, references: Any) -> tuple[list[str], list[list[str]]]:
         """Return checked rows; without references, which `compute` does not need for sources, these are empty lists."""
-        if {"source", "sources"} & other.keys():
-            raise SpecError("add and add_batch take no sources: give those of all texts to compute(sources=...).")
         if references is None:
             texts = check_rows(predictions, "predictions", first_row=len(self))
             if not texts:
@@ -120,22 +106,14 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         references: Any = None,
         **other: Any,
     ) -> None:
-        """Add one prediction and its reference or references.
-
-        Args:
-            prediction: The text.
-            reference: Its reference, or a list of references.
-            predictions: The same as `prediction`; `evaluate.combine` calls it so.
-            references: The same as `reference`.
-            other: More arguments for `evaluate`.
+        """Add one prediction and its reference, or list of references; `evaluate.combine` uses the names in the plural.
 
         Raises:
             InputError: The texts cannot be scored; names the row.
-            SpecError: There are sources.
         """
         text = predictions if prediction is None else prediction
         target = references if reference is None else reference
-        (checked,), (references,) = self._check([text], None if target is None else [target], other)
+        (checked,), (references,) = self._check([text], None if target is None else [target])
         super().add(prediction=checked, reference=references, **other)
 
     def compute(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,27 +31,20 @@ STREAMS = (
 """Part of errors about the orientation of references."""
 
 
+class _Mean(float):
+    """A mean that is above 0 to SacreBLEU, which writes no other."""
+
+    def __gt__(self, _other: float) -> bool:
+        return True
+
+
 class EmbeddingScore(Score):
     """A corpus score times 100, with a confidence interval also for negative scores."""
 
-    def format(self, width: int = 2, score_only: bool = False, signature: str = "", is_json: bool = False) -> str:  # noqa: FBT002
-        """Write the score as SacreBLEU's `Score.format` does: one line, the number alone, or JSON."""
-        number = f"{self.score:.{width}f}"
-        fields = {"name": self.name, "score": float(number), "signature": signature}
-        if self._ci >= 0:
-            mean, half = f"{self._mean:.{width}f}", f"{self._ci:.{width}f}"
-            number = f"{number} (μ = {mean} ± {half})"
-            fields |= {
-                "confidence_mean": float(mean),
-                "confidence_var": float(half),
-                "confidence": f"μ = {mean} ± {half}",
-            }
-        if score_only:
-            return number
-        if is_json:
-            fields |= dict(field.split(":", 1) for field in signature.split("|") if ":" in field)
-            return json.dumps(fields, indent=1, ensure_ascii=False)
-        return f"{self.name}{'|' if signature else ''}{signature} = {number}"
+    def estimate_ci(self, scores: list[Score]) -> None:
+        """Set mean and interval from the scores of resamples."""
+        super().estimate_ci(scores)
+        self._mean = _Mean(self._mean)
 
 
 class EmbeddingSignature(BaseSignature):
@@ -161,21 +153,6 @@ class SacreBLEUMetric(Metric):
             raise InputError("there are no hypotheses: give at least one.")
         result: EmbeddingScore = super().corpus_score(hypotheses, references, n_bootstrap)  # type: ignore[arg-type]
         return result
-
-    def sentence_score(self, hypothesis: str, references: Sequence[str]) -> EmbeddingScore:
-        """Return the score of one segment times 100.
-
-        Args:
-            hypothesis: The text.
-            references: Its references.
-
-        Raises:
-            InputError: There are no references.
-        """
-        if len(references) == 0:
-            raise InputError("a segment needs at least one reference.")
-        found: EmbeddingScore = super().sentence_score(hypothesis, references)
-        return found
 
     def remember(self, scores: ScoreSet, hypotheses: Sequence[str]) -> None:
         """Keep scores that the same scorer computed elsewhere, of hypotheses with the references of this metric."""

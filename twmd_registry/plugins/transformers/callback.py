@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import yaml
 from transformers import TrainerCallback
 
 from twmd_registry.engine.distributed import world_size
@@ -36,14 +37,8 @@ class EvaluationRows:
     """The data set under evaluation (None before `watch`) and its references."""
 
     def __init__(self, references: References, sources: References = None) -> None:
-        """Keep the references and sources, as for `RegistryCallback`; refuse other types."""
+        """Keep the references and sources, as for `RegistryCallback`."""
         self._given: dict[str, Any] = {"references": references, "sources": sources}
-        for what, texts in self._given.items():
-            if isinstance(texts, (str, bytes)) or not (texts is None or callable(texts) or hasattr(texts, "__len__")):
-                raise SpecError(
-                    f"{what} must be a list, a dict of lists by split, a function of the data set, or None; got "
-                    f"{texts!r:.60}."
-                )
         self._labels_of: dict[str, str] = {}
         self.dataset: Any = None
 
@@ -64,8 +59,6 @@ class EvaluationRows:
                 "several processes repeat rows at the end: give the compute_metrics object in callbacks=[...], too."
             )
         if not hasattr(self.dataset, "__len__"):
-            if several:
-                warn("the data set has no length: rows repeated at its end are scored twice. Use one with a length.")
             return received
         size = len(self.dataset)
         if received > size and not several:
@@ -121,8 +114,7 @@ class EvaluationRows:
 
 def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
     """Decode token ids in any of the forms that `Trainer` has for them: shape (rows, tokens), a list of such batches,
-    or a tuple of outputs that begins with the ids. Negative numbers (the -100 of joined batches) are padding. Raises an
-    `InputError` for other values (most likely logits).
+    or a tuple of outputs that begins with the ids. Negative numbers (the -100 of joined batches) are padding.
     """
     if isinstance(ids, tuple):
         return decode_texts(ids[0], tokenizer, what)
@@ -141,26 +133,16 @@ def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
 def padding_of(tokenizer: Any) -> int:
     """Return the id of a special token that decoding leaves out: padding, or else the end of a text."""
     inner = getattr(tokenizer, "tokenizer", tokenizer)
-    for token in (inner.pad_token_id, inner.eos_token_id):
-        if token is not None:
-            return int(token)
-    raise SpecError(
-        "the tokenizer has neither a padding nor an end token to put in the place of -100: set tokenizer.pad_token."
-    )
+    return int(inner.eos_token_id if inner.pad_token_id is None else inner.pad_token_id)
 
 
 KEPT = "256MB"
 """Memory for encoded references: some 6,000 sentences in one layer of 384 dimensions."""
 SIGNATURES = "metric_signatures.json"
-"""The file beside the checkpoints with the signature of every score."""
 TIMED = "_runtime"
 """The suffix that `Trainer` adds to the name of every evaluation."""
 BY_LENGTH = "group_by_length"
-"""The setting (of its own up to transformers 4, a value of ``train_sampling_strategy`` since) that reorders evaluation
-rows.
-"""
-
-
+"""The setting (of its own up to transformers 4, a value of ``train_sampling_strategy`` since) that reorders rows."""
 OFFLOAD: dict[str, Callable[[Scorer], None]] = {"cpu": Scorer.park, "close": Scorer.close}
 """Ways to free the metrics' models between evaluations."""
 
@@ -170,7 +152,7 @@ def _training_goes_on(lost: str) -> Iterator[None]:
     """Turn the error of a file into a warning, which begins with what is lost: a full disk does not end a training."""
     try:
         yield
-    except FileError as error:
+    except (FileError, ValueError, yaml.YAMLError) as error:
         warn(f"{lost}: {error}")
 
 
@@ -215,8 +197,6 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         Raises:
             SpecError: An unknown metric or setting, impossible references, or two metrics of one name.
         """
-        if offload is not None and offload not in OFFLOAD:
-            raise SpecError(f"offload={offload!r} is not possible; {menu(str(offload), OFFLOAD)}, or None.")
         self.panel, self.prefix = make_panel(metrics, keep_references), prefix or ""
         self._tokenizer, self._rows = tokenizer, EvaluationRows(references, sources)
         self._offload = None if offload is None else OFFLOAD[offload]
@@ -225,17 +205,16 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self._loader: Any = None
         self._latest: Evaluation | None = None
         self._evaluations: dict[int, dict[str, Evaluation]] = {}
-        self._current: dict[str, Evaluation] = {}
+        self._step = 0  # of the weights that were evaluated last
         self._restored: int | None = None  # the step of the best checkpoint, once training has ended with it
         self._signatures: dict[str, dict[str, str]] = {}
-        self._unwritten = False  # whether signatures are newer than their file
 
     def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float]:  # noqa: FBT002 (Trainer's)
         """Score an evaluation; with ``batch_eval_metrics`` store a batch of it, until `compute_result` is true.
 
-        Returns finite numbers by key. Raises InputError for what is no token ids and for rows that do not fit the
-        references, SpecError if the evaluation set is unknown or two scores have one key, and as `Scorer.score`; warns
-        as that does, and of a number that is not finite, which is left out.
+        Returns finite numbers by key; warns of others. Raises InputError for what is no token ids and for rows that do
+        not fit the references, SpecError if the evaluation set is unknown or two scores have one key, and as
+        `Scorer.score`.
         """
         predictions, labels = self._predictions, self._labels
         self._forget_rows()  # rows of a failed evaluation are not used again
@@ -249,20 +228,23 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         number = self._rows.count(len(predictions))
         try:
             references, sources = (self._rows.texts_of(what, labels[:number]) for what in ("references", "sources"))
-            self._latest = self.panel.score(predictions[:number], references, sources)
+            found = self.panel.score(predictions[:number], references, sources)
         finally:
             if self._offload is not None:
                 for scorer in self.panel.ours.values():
                     self._offload(scorer)
-        return {f"{self.prefix}{key}": value for key, value in self._latest.values.items()}
+        values = {f"{self.prefix}{key}": value for key, value in found.values.items()}
+        signatures = {f"{self.prefix}{key}": value for key, value in found.signatures.items()}
+        self._latest = found._replace(values=values, signatures=signatures)
+        return dict(values)
 
     def _forget_rows(self) -> None:
         self._predictions, self._labels = [], []
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Forget the rows of an interrupted evaluation, and the weights that training continues from."""
+        """Forget the rows of an interrupted evaluation, and the scores of the weights that training continues from."""
         del args, state, control
-        self._restored = None
+        self._evaluations, self._restored = {}, None
         self._forget_rows()
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **_: Any) -> None:
@@ -281,14 +263,13 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         del control
         if self._latest is None or not state.is_world_process_zero:
             return
-        step = state.global_step if self._restored is None else self._restored
+        step = self._step = state.global_step if self._restored is None else self._restored
         dataset = self._rows.dataset
         split, info = getattr(dataset, "split", None), getattr(dataset, "info", None)
         found = self._latest._replace(
             name=next((key.removesuffix(TIMED) for key in metrics or {} if key.endswith(TIMED)), "eval"),
             split=None if split is None else str(split),
             dataset=getattr(info, "dataset_name", None),
-            step=step,
         )
         self._latest = None
         for old in set(self._evaluations) - {step}:  # without texts and segments' scores
@@ -296,27 +277,21 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
                 key: evaluation._replace(score_sets=(), segments=None)
                 for key, evaluation in self._evaluations[old].items()
             }
-        if any(evaluation.step != step for evaluation in self._current.values()):
-            self._current = {}
-        self._evaluations.setdefault(step, {})[found.name] = self._current[found.name] = found
+        self._evaluations.setdefault(step, {})[found.name] = found
         self._sign(Path(args.output_dir), state, found)
 
     on_predict = on_evaluate
 
     def _sign(self, folder: Path, state: Any, found: Evaluation) -> None:
         """Write the signatures where they are new: into a file, and once into Trainer's log, which checkpoints hold."""
-        own = {f"{self.prefix}{metric}": signature for metric, signature in found.signatures.items()}
-        if self._signatures.get(found.name) != own:
-            self._signatures[found.name] = own
-            self._unwritten = True
-            state.log_history.append(
-                {"metric_signatures": {found.name: own}, "step": state.global_step, "epoch": state.epoch}
-            )
-        if self._unwritten:
-            with _training_goes_on("metric signatures are not written"):
-                signatures = json.dumps(self._signatures, indent=1, ensure_ascii=False)
-                write_file(folder / SIGNATURES, f"{signatures}\n".encode())
-                self._unwritten = False
+        if self._signatures.get(found.name) == found.signatures:
+            return
+        self._signatures[found.name] = found.signatures
+        logged = {"metric_signatures": {found.name: found.signatures}, "step": state.global_step, "epoch": state.epoch}
+        state.log_history.append(logged)
+        with _training_goes_on("metric signatures are not written"):
+            signatures = json.dumps(self._signatures, indent=1, ensure_ascii=False)
+            write_file(folder / SIGNATURES, f"{signatures}\n".encode())
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Write the records of the evaluations of these weights beside the checkpoint."""
@@ -334,13 +309,11 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         if not state.is_world_process_zero:
             return
         if args.load_best_model_at_end and state.best_model_checkpoint is not None:
-            self._restored = int(Path(state.best_model_checkpoint).name.rpartition("-")[2])
-            self._current = dict(self._evaluations.get(self._restored, {}))
-            if not self._current:
-                way = f"call trainer.evaluate() and write_card({args.output_dir!r})"
+            self._step = self._restored = int(Path(state.best_model_checkpoint).name.rpartition("-")[2])
+            if self._step not in self._evaluations:
                 warn(
-                    f"the best checkpoint ({self._restored}) was not evaluated in this run, so the card lacks "
-                    f"its results: {way}."
+                    f"the best checkpoint ({self._step}) was not evaluated in this run, so the card lacks its results: "
+                    f"call trainer.evaluate() and write_card({args.output_dir!r})."
                 )
         with _training_goes_on("the model card is left as it is"):
             self.write_card(args.output_dir)
@@ -351,16 +324,11 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         A card is made where there is none, and nothing is done where nothing was evaluated.
 
         Raises:
-            FileError: The card cannot be read or written.
+            FileError: The card cannot be written.
+            YAMLError: Its metadata cannot be read.
         """
-        if self._current:
-            write_results(Path(folder), map(self._with_prefix, self._current.values()))
-
-    def _with_prefix(self, found: Evaluation) -> Evaluation:
-        """Return an evaluation by the keys that the user sees."""
-        values = {f"{self.prefix}{key}": value for key, value in found.values.items()}
-        signatures = {f"{self.prefix}{key}": value for key, value in found.signatures.items()}
-        return found._replace(values=values, signatures=signatures)
+        if found := self._evaluations.get(self._step):
+            write_results(Path(folder), found.values())
 
     def follow(self, trainer: Any) -> None:
         """Add the results to every card that the trainer of this callback writes from now on, as `push_to_hub` does."""

@@ -14,13 +14,12 @@ from urllib.parse import quote
 
 import numpy as np
 from datasets import Value
-from torch import distributed
 
-from twmd_registry.engine.distributed import score_over_ranks, world_size
+from twmd_registry.engine.distributed import Ranks, score_over_ranks, world_size
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import COUNTS, ScoreSet
 from twmd_registry.engine.scorer import Scorer, scorer
-from twmd_registry.errors import FileError, InputError, SpecError, menu, warn
+from twmd_registry.errors import SpecError, warn
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.record.content import InputFile, MetricColumn, SystemComparison, column_of, make_record
 from twmd_registry.record.file import write_record
@@ -44,7 +43,6 @@ class Evaluation(NamedTuple):
         lexical: SacreBLEU's metrics, as a record takes them.
         segments: The scored texts; None if they were not kept.
         name: The prefix of its scores in `Trainer`: ``eval``, ``eval_news``, ``test``.
-        step: Training steps that its weights had.
     """
 
     values: dict[str, float]
@@ -56,7 +54,6 @@ class Evaluation(NamedTuple):
     name: str = "eval"
     split: str | None = None
     dataset: str | None = None
-    step: int = 0
 
 
 class MetricPanel(NamedTuple):
@@ -98,17 +95,9 @@ def _on_first_process(work: Callable[[], T]) -> T:
     """Call a function in the first process and return its result, or raise its error, in every process."""
     if world_size() == 1:
         return work()
-    answer: list[Any] = [None, None]
-    if distributed.get_rank() == 0:
-        try:
-            answer[0] = work()
-        except Exception as error:
-            distributed.broadcast_object_list([None, str(error)], src=0)  # or the other processes would wait for it
-            raise
-    distributed.broadcast_object_list(answer, src=0)
-    if answer[1] is not None:
-        raise InputError(f"the first process could not score: {answer[1]}")
-    result: T = answer[0]
+    ranks = Ranks()
+    results: list[Any] = ranks.together(lambda: ranks.exchange(work() if ranks.rank == 0 else None))
+    result: T = results[0]
     return result
 
 
@@ -141,7 +130,9 @@ def _sort(metric: Any, keep_references: int | str) -> tuple[str | None, str, Any
         # What a model writes early in its training may be in any script: no reason to end the training.
         metric = scorer(metric, keep_references=keep_references, any_language=True)
     elif isinstance(metric, str):
-        metric = _load(metric)
+        import evaluate
+
+        metric = evaluate.load(metric)
     # Our own metrics in the faces to other frameworks are scorers, too.
     own = metric if isinstance(metric, Scorer) else getattr(metric, "scorer", None)
     if isinstance(own, Scorer):
@@ -153,53 +144,23 @@ def _sort(metric: Any, keep_references: int | str) -> tuple[str | None, str, Any
     return getattr(metric, "name", None), "modules", metric
 
 
-def _load(name: str) -> Any:
-    import evaluate
-
-    try:
-        return evaluate.load(name)
-    except Exception as error:  # any error of the library becomes one line
-        reason, choices = str(error).strip().partition("\n")[0], menu(name, [*MetricName, *LEXICAL_NAMES])
-        raise SpecError(
-            f"there is no metric {name!r} here, and evaluate cannot load it ({reason}); {choices}."
-        ) from error
-
-
 def _of_module(name: str, module: Any, segments: Segments) -> Iterator[tuple[str, float]]:
     """Return every single number that a module gives."""
-    try:
-        found = module.compute(
-            predictions=list(segments.predictions), references=_references_for(name, module, segments)
-        )
-    except SpecError:
-        raise
-    except Exception as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise InputError(f"{name} cannot score these texts: {reason:.200}") from error
-    if not isinstance(found, Mapping):
-        raise SpecError(f"{name} gives no dict of scores but {found!r:.60}.")
+    found = module.compute(predictions=list(segments.predictions), references=_references_for(module, segments))
     for key, value in found.items():
         number = value.item() if hasattr(value, "item") and np.ndim(value) == 0 else value
         if isinstance(number, Real) and not isinstance(number, bool):
             yield (name if key == name else f"{name}_{key}"), float(number)
 
 
-def _references_for(name: str, module: Any, segments: Segments) -> list[Any]:
+def _references_for(module: Any, segments: Segments) -> list[Any]:
     """Return references in the form that a module takes: a text per row if there is one, or a list of texts."""
-    single = all(len(texts) == 1 for texts in segments.references)
     forms = getattr(module, "features", None) or []
     kinds = [form["references"] for form in (forms if isinstance(forms, list) else [forms]) if "references" in form]
     takes_text = not kinds or any(isinstance(kind, Value) for kind in kinds)
-    takes_lists = not kinds or any(not isinstance(kind, Value) for kind in kinds)
-    if single and takes_text:
+    if takes_text and all(len(texts) == 1 for texts in segments.references):
         return [texts[0] for texts in segments.references]
-    if takes_lists:
-        return segments.references
-    row = next(i for i, texts in enumerate(segments.references) if len(texts) > 1)
-    raise SpecError(
-        f"{name} takes one reference per row, and row {row + 1} has {len(segments.references[row])}: leave the "
-        "metric out, or give one."
-    )
+    return segments.references
 
 
 def _finite(found: Iterable[tuple[str, float]]) -> dict[str, float]:
@@ -218,7 +179,7 @@ def _finite(found: Iterable[tuple[str, float]]) -> dict[str, float]:
 def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
     """Write the record of our metrics' and SacreBLEU's scores, and their texts, into a checkpoint's folder.
 
-    ``twmd verify NAME_record.json -i NAME_texts.jsonl`` scores them again. If one cannot be written, neither stays.
+    ``twmd verify NAME_record.json -i NAME_texts.jsonl`` scores them again.
     """
     if evaluation.segments is None or not evaluation.score_sets:
         return
@@ -234,12 +195,8 @@ def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
         device=device,
         comparison=SystemComparison((source.name,), (*map(column_of, evaluation.score_sets), *evaluation.lexical)),
     )
+    write_file(folder / source.name, texts)
     write_record(record, folder / f"{name}_record.json")
-    try:
-        write_file(folder / source.name, texts)
-    except FileError:
-        (folder / f"{name}_record.json").unlink()
-        raise
 
 
 def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
@@ -247,15 +204,8 @@ def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
     from huggingface_hub import ModelCard, ModelCardData
 
     path, new = folder / CARD, [result for evaluation in evaluations for result in _results(evaluation)]
-    try:
-        card = (
-            ModelCard.load(path)
-            if path.is_file()
-            else ModelCard(f"---\n{ModelCardData().to_yaml()}\n---\n\n# {folder.resolve().name}\n")
-        )
-    except Exception as error:  # the YAML library has errors of its own kinds
-        reason = " ".join(str(error).split())
-        raise FileError(f"{path}: its metadata cannot be read: {reason:.200}") from error
+    empty = f"---\n{ModelCardData().to_yaml()}\n---\n\n# {folder.resolve().name}\n"
+    card = ModelCard.load(path) if path.is_file() else ModelCard(empty)
     replaced = {_what(result) for result in new}
     card.data["eval_results"] = [old for old in card.data.get("eval_results", []) if _what(old) not in replaced] + new
     card.data["model_name"] = card.data.get("model_name") or folder.resolve().name
