@@ -1,5 +1,4 @@
-"""``make goldens`` publishes what the package holds, and all of it or nothing; training goes on where it ended, and is what
-the cards of packaged adapters say."""
+"""Training goes on where it ended, and is what the cards of packaged adapters say."""
 
 from __future__ import annotations
 
@@ -18,71 +17,24 @@ from tests.cli.parsing import parse
 from twmd_registry.models.files import packaged_adapters
 
 MAKEFILE = Path(__file__).resolve().parents[1] / "Makefile"
-KEPT = "the old signatures\n"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
 
 
-def program(path: Path, body: str) -> None:
-    """Write a shell program in place of the one that make would run."""
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
-    path.chmod(0o755)
-
-
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """Return a folder with old signatures, and an environment that make finds complete."""
-    (tmp_path / "locked").mkdir()
-    for name in ("pyproject.toml", "constraints.txt", "locked/embedded.txt", "locked/dev.txt"):
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+def test_interrupted_training_goes_on_with_the_run_that_is_not_complete(tmp_path: Path) -> None:
+    for name in ("pyproject.toml", "constraints.txt", "locked/dev.txt", "bin/twmd"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    (tmp_path / "tests" / "registry").mkdir(parents=True)
-    (tmp_path / "tests" / "registry" / "canonical.tsv").write_text(KEPT, encoding="utf-8")
-    program(tmp_path / "bin" / "python", 'echo "$@" >> ran; ls -A "$TWMD_HOME" >> ran')
-    (tmp_path / ".demo").touch()
-    return tmp_path
-
-
-def make_goldens(checkout: Path) -> tuple[int, str]:
-    """Exit status, and the signatures afterwards; nothing else may be left in their folder."""
-    own = checkout / "own"
-    (own / "presets").mkdir(parents=True)
-    done = subprocess.run(
-        ["make", "-f", MAKEFILE, "VENV=.", "goldens"],
-        cwd=checkout,
-        env=ENVIRONMENT | {"TWMD_HOME": str(own)},
-        capture_output=True,
-        check=False,
-    )
-    (left,) = (checkout / "tests" / "registry").iterdir()
-    return done.returncode, left.read_text(encoding="utf-8")
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
-class TestGoldens:
-    def test_nobodys_own_presets_are_read_and_nothing_is_left_behind(self, checkout: Path) -> None:
-        program(checkout / "bin" / "twmd", 'echo "$@"; ls -A "$TWMD_HOME"; echo "$TWMD_HOME" > home')
-        assert make_goldens(checkout) == (0, "list --signatures\n")
-        assert (checkout / "ran").read_text(encoding="utf-8") == "-m twmd_registry.record.selfcheck\n"
-        assert not Path((checkout / "home").read_text(encoding="utf-8").strip()).exists()
-
-    @pytest.mark.parametrize("broken", ["python", "twmd"])
-    def test_failure_leaves_the_old_signatures(self, broken: str, checkout: Path) -> None:
-        program(checkout / "bin" / "twmd", "echo new")
-        program(checkout / "bin" / broken, "echo half; exit 3")
-        status, signatures = make_goldens(checkout)
-        assert (status, signatures) == (2, KEPT)
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
-def test_interrupted_training_goes_on_with_the_run_that_is_not_complete(checkout: Path) -> None:
-    base = checkout / "build" / "base"
+    body = 'echo "$1 $*" | grep -Eo "^[a-z]+|build/base/[a-z0-9]+( --resume)?$" | xargs'
+    (tmp_path / "bin" / "twmd").write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+    (tmp_path / "bin" / "twmd").chmod(0o755)
+    base = tmp_path / "build" / "base"
+    (tmp_path / ".dev").touch()  # newer than what it depends on
     for path in (base / "seed1" / "signature.txt", base / "seed2" / "checkpoints" / "settings.json"):
         path.parent.mkdir(parents=True)
         path.touch()
-    (checkout / ".dev").touch()
-    program(checkout / "bin" / "twmd", 'echo "$1 $*" | grep -Eo "^[a-z]+|build/base/[a-z0-9]+( --resume)?$" | xargs')
     command = ["make", "-s", "-f", str(MAKEFILE), "VENV=.", "tuned-base"]
-    done = subprocess.run(command, cwd=checkout, env=ENVIRONMENT, capture_output=True, check=True, text=True)
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, check=True, text=True)
     runs = ["finetune build/base/seed2 --resume", "average build/base/mean", "train build/base/stsscore"]
     assert done.stdout.splitlines() == runs
 
