@@ -7,8 +7,6 @@ import io
 import itertools
 import json
 import lzma
-import os
-import platform
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -138,38 +136,24 @@ class OutputFolder:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the folder, so that no second run writes into it.
+        """Lock the folder, so that no second run writes into it; the lock of a local folder ends with the process."""
+        import filelock
 
-        The lock of a local folder ends with the process; in an object store, a user has to remove it if the run was
-        killed.
-        """
+        folder = Path(self._path)
         with contextlib.ExitStack() as held:
             with _file_errors(f"cannot write {self.url}"):
                 if self.local:
-                    self._lock_locally(held)
-                else:
-                    self._lock_object(held)
+                    folder.mkdir(parents=True, exist_ok=True)
+                try:
+                    if self.local:
+                        held.enter_context(filelock.FileLock(folder / LOCK, blocking=False))
+                    else:
+                        self._fs.pipe_file(f"{self._path}/{LOCK}", b"", mode="create")
+                        held.callback(self.remove, LOCK)
+                except (filelock.Timeout, FileExistsError) as error:
+                    hint = "wait for it" if self.local else f"wait for it; if it is gone, delete {LOCK} in the folder"
+                    raise FileError(f"{self.url} is in use by another run: {hint}.") from error
             yield
-
-    def _lock_locally(self, held: contextlib.ExitStack) -> None:
-        import filelock
-
-        Path(self._path).mkdir(parents=True, exist_ok=True)
-        try:
-            held.enter_context(filelock.FileLock(Path(self._path) / LOCK, blocking=False))
-        except filelock.Timeout as error:
-            raise FileError(
-                f"{self.url} is in use by another run: wait for it, or give another output folder."
-            ) from error
-
-    def _lock_object(self, held: contextlib.ExitStack) -> None:
-        try:
-            own = f"process {os.getpid()} on {platform.node()}".encode()
-            self._fs.pipe_file(f"{self._path}/{LOCK}", own, mode="create")
-        except FileExistsError as error:
-            hint = f"one run at a time. If that run is gone, delete {LOCK} in it"
-            raise FileError(f"{self.url} is in use by {self.read(LOCK).decode()}: {hint}.") from error
-        held.callback(self.remove, LOCK)
 
 
 PART_ROWS = 10_000
