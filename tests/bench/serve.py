@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,30 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.bench.command_line import measure_command_line
 from tests.bench.texts import benchmark_pairs, print_table
 from tests.serve.serving import count_passes, serving_process
 
 CLIENTS, PAIRS = 64, 10
-
-
-def measure_command_line(folder: Path, predictions: list[str], references: list[str]) -> tuple[float, float]:
-    """Return the seconds of ``twmd score`` and those of the processor, both less those that the first pair takes alone,
-    which are start and loading.
-    """
-    first, start = _score(folder, predictions[:1], references[:1])
-    seconds, busy = _score(folder, predictions, references)
-    return seconds - first, busy - start
-
-
-def _score(folder: Path, predictions: list[str], references: list[str]) -> tuple[float, float]:
-    for name, lines in (("ref.txt", references), ("system.txt", predictions)):
-        (folder / name).write_text("\n".join(line.replace("\n", " ") for line in lines) + "\n", encoding="utf-8")
-    command = [sys.executable, "-m", "twmd_registry.cli", "score", "ref.txt", "-i", "system.txt", "--record", "r.json"]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    record = json.loads((folder / "r.json").read_text(encoding="utf-8"))
-    return float(record["seconds"]), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def look_at(process: int) -> tuple[float, float]:
@@ -92,7 +71,7 @@ def main() -> None:
     rows = []
     for _ in range(trials):
         with tempfile.TemporaryDirectory() as folder:
-            seconds, busy = measure_command_line(Path(folder), predictions, references)
+            seconds, busy, _ = measure_command_line(Path(folder), predictions, references)
             rows.append(["twmd score", f"{len(predictions) / seconds:.0f}", f"{busy:.1f}", *[""] * 5])
             with serving_process(Path(folder), "--timeout", "600") as served:
                 loaded, start = look_at(served.process.pid)

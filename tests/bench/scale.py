@@ -1,0 +1,59 @@
+"""Pairs per second of the Ray engine on local files, and what a billion pairs would take at that pace."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.bench.texts import machine, synthetic_pairs
+from twmd_registry.engine.scorer import scorer
+from twmd_registry.scale import ScaleOptions, ScoredDataset, WorkerOptions, score_files
+
+PAIRS = 10_000
+PART_ROWS = 1000
+BILLION = 1_000_000_000
+HOUR = 3600
+
+
+def write_pairs(path: Path, number: int) -> None:
+    """Synthetic pairs of the lengths of news sentences, as JSON lines."""
+    with path.open("w", encoding="utf-8") as file:
+        for prediction, reference in zip(*synthetic_pairs(number), strict=True):
+            file.write(json.dumps({"prediction": prediction, "reference": reference}) + "\n")
+
+
+def run(number: int, workers: int) -> ScoredDataset:
+    """Score so many pairs by twmd, default preset; counting rows, starting workers and loading models are in its time."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_pairs(Path(folder) / "pairs.jsonl", number)
+        return score_files(
+            [scorer("twmd")],
+            [f"{folder}/pairs.jsonl"],
+            f"{folder}/out",
+            ScaleOptions(part_rows=PART_ROWS),
+            WorkerOptions(workers),
+        )
+
+
+def main() -> None:
+    """Measure two sizes: their difference gives the pace without the start-up time."""
+    workers = int(sys.argv[1]) if len(sys.argv) > 1 else os.cpu_count() or 1
+    small, large = run(PAIRS // 5, workers), run(PAIRS, workers)
+    pace = (large.rows - small.rows) / (large.seconds - small.seconds)
+    print(f"{machine()}; {workers} workers of one thread; {large.environments[0]['device']}")
+    print(large.metrics[0].signature)
+    print(
+        f"{small.rows:,} pairs: {small.seconds:.1f} s; {large.rows:,} pairs: {large.seconds:.1f} s; start "
+        f"{large.seconds - large.rows / pace:.1f} s"
+    )
+    print(
+        f"{pace:.0f} pairs/s, {pace / workers:.0f} per worker; a billion pairs: "
+        f"{BILLION / (pace / workers) / HOUR:,.0f} hours of one worker"
+    )
+
+
+if __name__ == "__main__":
+    main()
