@@ -72,7 +72,7 @@ def test_parts_hold_every_row_once_in_order(tmp_path: Path, part_rows: int) -> N
 
 
 def test_files_are_in_the_given_order_and_sorted_within_a_folder(tmp_path: Path) -> None:
-    files = "x/b.jsonl x/a.jsonl y/c.ndjson x/read.me"
+    files = "x/b.jsonl x/a.jsonl y/c.ndjson x/.hidden.jsonl x/_SUCCESS x/_sub/d.jsonl x/read.me"
     for name in files.split():
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         write_jsonl(tmp_path / name, draw_segments(1))

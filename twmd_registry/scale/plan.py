@@ -59,11 +59,12 @@ def _file_errors(task: str, hint: str = "") -> Iterator[None]:
 
 
 def find_files(pattern: str) -> list[FileVersion]:
-    """Return the files of a path, a pattern or a folder, sorted by name."""
+    """Return the files of a path, a pattern or a folder (but for ``.*`` and ``_*`` in it), sorted by name."""
     fs, path = _resolve(pattern)
     with _file_errors(f"cannot read {pattern}"):
         if fs.isdir(path):
-            names = fs.find(path)
+            below = {name: name.removeprefix(path).strip("/").split("/") for name in fs.find(path)}
+            names = [name for name, parts in below.items() if not any(part.startswith((".", "_")) for part in parts)]
         else:
             names = fs.glob(path) if any(sign in path for sign in "*?[") and not fs.exists(path) else [path]
         files = [_describe(fs, name) for name in sorted(names) if fs.isfile(name) or name == path]
