@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -12,9 +11,8 @@ import pytest
 from scipy import stats
 
 from twmd_registry.cli import main
-from twmd_registry.errors import TwmdWarning
-from twmd_registry.record.checks import _randomise, check_not_worse, write_junit
-from twmd_registry.record.file import read_record, write_record
+from twmd_registry.record.checks import _randomise, write_junit
+from twmd_registry.record.file import read_record
 
 REFERENCES = [
     f"the {animal} {verb} {place}"
@@ -68,9 +66,6 @@ def test_checks_that_pass_and_what_is_not_compared_are_named(files: Path, capsys
     err = capsys.readouterr().err
     assert "passed: good.txt: sbert is not worse than good.txt's in the baseline (alpha 0.0002)\n" in err
     assert "not compared with the baseline: chrF2;" in err
-    assert "12 segments can never fail: their p is 0.000244141 at least, and alpha is 0.0002." in err
-    assert main([*words, "--alpha", "0.0003"]) == 0
-    assert "can never fail" not in capsys.readouterr().err
 
 
 def test_p_is_that_of_a_paired_test() -> None:
@@ -143,12 +138,6 @@ def test_references_of_the_baseline_are_compared_by_their_texts(
     capsys.readouterr()
     assert score(["other", *REFERENCES[1:]]) == 1
     assert "scored against other references" in capsys.readouterr().err
-
-
-def test_baseline_without_its_references_brings_a_warning(files: Path) -> None:
-    write_record(replace(read_record("good.json"), references=""), "good.json")
-    with pytest.warns(TwmdWarning, match="the baseline does not say what its references were"):
-        check_not_worse(read_record("good.json"), read_record("good.json"), 0.05, 1)
 
 
 def test_names_that_xml_cannot_hold_are_written_with_escapes() -> None:

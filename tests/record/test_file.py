@@ -13,7 +13,6 @@ import pytest
 
 import twmd_registry
 from twmd_registry.errors import FileError
-from twmd_registry.record import file as module
 from twmd_registry.record.content import InputFile, Record, Resampling, SystemScore, make_record
 from twmd_registry.record.file import check_target, check_writable, parse_record, read_record, record_text, write_record
 
@@ -89,9 +88,8 @@ def test_record_holds_what_scoring_again_needs(record: Record) -> None:
         ("systems.1", None, r"systems\[1\] must be an object, not None"),
         ("inputs.0", "x", r"inputs\[0\] must be an object, not 'x'"),
         ("environment", [], r"record.environment must be an object, not \[\]"),
-        ("format", "twmd-dataset-record", "it is of a run of --engine ray: score the same files into another folder"),
-        ("format", "other", 'expected "format": "twmd-record", not'),
-        ("format_version", 3, "its format_version is 3; this version of the package reads 1 and 2"),
+        ("format", "other", 'expected "twmd-record" as "format", not \'other\''),
+        ("format_version", 3, 'expected 1 or 2 as "format_version", not 3'),
         ("systems.0.texts", ..., r"systems\[0\] has no texts: it was cut off or edited"),
         ("systems.0.results.1.scores.1", "1", r"results\[1\].scores\[1\] must be a finite number, not '1'"),
         ("systems.0.results.1.scores.0", True, r"scores\[0\] must be a finite number, not True"),
@@ -103,8 +101,8 @@ def test_record_holds_what_scoring_again_needs(record: Record) -> None:
         ("resampling", None, "record.resampling must be an object, not None"),
         ("resampling", {"test": ["bs"]}, r"record.resampling.test must be \"bs\", \"ar\", null, not \['bs'\]"),
         ("resampling", {"test": "bs", "samples": 2, "resamples": 0}, "record.resampling has no seed"),
-        ("resampling", {"test": "bs", "samples": 0, "resamples": 0, "seed": 1}, "a test has samples"),
-        ("resampling", {"test": None, "samples": 0, "resamples": 9, "seed": -1}, "must be whole numbers from 0"),
+        ("resampling", {"test": "bs", "samples": 0, "resamples": 0, "seed": 1}, "and samples of a test"),
+        ("resampling", {"test": None, "samples": 0, "resamples": 9, "seed": -1}, "expected numbers from 0"),
     ],
 )
 def test_edited_record_is_refused_at_its_place(record: Record, place: str, value: Any, words: str) -> None:
@@ -128,8 +126,6 @@ def test_edited_record_is_refused_at_its_place(record: Record, place: str, value
         ("not json", "not JSON"),
         ("3", "record must be an object, not 3"),
         ("[" * 200_000, "nested too deeply"),
-        ('{"a":' * 100_000, "nested too deeply"),
-        ('{"format": NaN}', "NaN is no number"),
         ('{"format": "twmd-record", "format": "twmd-record"}', "'format' comes twice"),
         ('{"format": ' + "9" * 10_000 + "}", "not JSON"),
     ],
@@ -146,7 +142,7 @@ def test_record_cut_off_anywhere_is_refused(record: Record) -> None:
             parse_record(text[:end])
 
 
-def test_file_that_is_not_a_record_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_is_not_a_record_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"none.json: No such file"):
         read_record(tmp_path / "none.json")
     (tmp_path / "latin.json").write_bytes(b"\xff\xfe")
@@ -154,10 +150,6 @@ def test_file_that_is_not_a_record_is_named(tmp_path: Path, monkeypatch: pytest.
         FileError, match=r"latin.json is not a record of this package: it is not UTF-8: byte 0xff in line 1\."
     ):
         read_record(tmp_path / "latin.json")
-    monkeypatch.setattr(module, "LARGEST", 10)
-    (tmp_path / "huge.json").write_text("{}" + " " * 100, encoding="utf-8")
-    with pytest.raises(FileError, match=r"huge.json has 102 bytes: a record has at most 10"):
-        read_record(tmp_path / "huge.json")
 
 
 def test_failed_write_leaves_the_old_file(record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
 import pytest
 import sacrebleu
-import torch
 
 import twmd_registry
 from tests import tiny
@@ -145,16 +143,6 @@ class TestTampering:
         assert any(
             difference.startswith(f"versions: {older_version}; 1.0.0: Empty texts") for difference in found.differences
         )
-
-    def test_forged_entry_beside_a_true_one_is_named(self, record: Record) -> None:
-        (system,) = record.systems
-        sides = dict.fromkeys(system.results[0].sides, 0.99)
-        forged = dataclasses.replace(system.results[0], score=0.99, scores=(0.99,) * 3, sides=sides)
-        results = (*system.results, forged)
-        changed = dataclasses.replace(record, systems=(dataclasses.replace(system, results=results),))
-        found = twmd_registry.verify_record(changed, [TEXTS])
-        assert [check.agrees for check in found.checks] == [True, True, False]
-        assert found.checks[2].off == 3
 
     def test_changed_text_is_named(self, record: Record) -> None:
         other = Segments([*PREDICTIONS[:2], "we saw a hog"], REFERENCES)
@@ -326,7 +314,7 @@ class TestPublished:
         changes: list[tuple[int, int, dict[str, Any], str]] = [
             (0, 1, {"ci": 0.001}, "ci: the recorded scores, samples and seed give 0."),
             (0, 2, {"score": 99.0}, "scores: the corpus score is "),
-            (0, 3, {"counts": {"segments": 15}}, "counts: 16 segments, recorded as 15"),
+            (0, 3, {"counts": {"segments": 15}}, "counts: {'segments': 16}, recorded as {'segments': 15}"),
             (1, 0, {"p_value": 0.5}, "p_value: the recorded scores, samples and seed give 0.0"),
             (1, 1, {"p_value": None}, "recorded as nothing"),
             (1, 2, {"p_value": 0.5}, "p_value: the recorded scores, samples and seed give 0.0"),
@@ -421,15 +409,6 @@ class TestCommand:
         assert "was 1.0" in out
         assert "device: device is cpu, was cuda (something)" in out
 
-    def test_tests_and_intervals_of_the_command_hold(self, capsys: pytest.CaptureFixture[str]) -> None:
-        score = ["score", "ref.txt", "-i", "a.txt", "b.txt", "-m", "twmd", "bleu", "--record", "out.json"]
-        assert main([*score, "--paired-ar", "--paired-ar-n", "50", "--seed", "3", "--confidence", "-sh"]) == 0
-        assert twmd_registry.read_record("out.json").resampling == Resampling("ar", 50, 1000, 3)
-        assert main(VERIFY) == 0
-        printed = capsys.readouterr().out
-        assert printed.endswith("4 of 4 results hold.\n")
-        assert printed.count("; p_value ") == 2
-
     @pytest.mark.parametrize("there", ["beside the record", "in the working folder"])
     def test_without_files_those_that_the_record_names_are_taken(
         self, there: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -522,23 +501,3 @@ class TestCommand:
         assert set(verdict) == {"agrees", "found", "signature", "margin", "per_cent", "pinned"}
         assert main(["verify", signature]) == 2
         assert main(["verify", signature, "0.5", *files, "b.txt"]) == 2
-
-    def test_file_that_is_not_a_record_is_one_error(self, capsys: pytest.CaptureFixture[str]) -> None:
-        for name in ("missing.json", "ref.txt"):
-            assert main(["verify", name, "--refs", "ref.txt", "--hyps", "a.txt"]) == 1
-            assert len(capsys.readouterr().err.splitlines()) == 1
-
-    def test_compute_batch_and_threads_change_nothing_beyond_the_tolerance(self) -> None:
-        arguments = ["score", "ref.txt", "-i", "a.txt", "-m", "twmd", "moverscore", "stsscore"]
-        assert main([*arguments, "--batch-tokens", "1", "--record", "one.json"]) == 0
-        before = torch.get_num_threads()
-        threads = [str(before), "2" if before == 1 else "1"]
-        torch.set_num_threads(int(threads[1]))
-        try:
-            assert main([*arguments, "--batch-tokens", "512", "--record", "two.json"]) == 0
-        finally:
-            torch.set_num_threads(before)
-        one, two = (twmd_registry.read_record(f"{name}.json") for name in ("one", "two"))
-        assert [one.environment["threads"], two.environment["threads"]] == threads
-        for mine, other in zip(one.systems[0].results, two.systems[0].results, strict=True):
-            assert np.abs(np.array(mine.scores) - np.array(other.scores)).max() <= 1e-5

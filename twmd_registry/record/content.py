@@ -21,12 +21,8 @@ PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "POT"
 
 @dataclass(frozen=True)
 class Resampling:
-    """The test and the intervals that are published with scores.
-
-    Attributes:
-        test: ``bs`` (paired bootstrap) or ``ar`` (approximate randomisation) of every system against the first.
-        samples: Samples of the test; 0 without a test.
-        resamples: Bootstrap resamples of the intervals; 0 without intervals, and where the test gives them.
+    """The test (``bs``, paired bootstrap, or ``ar``, approximate randomisation, of every system against the first) and
+    the bootstrap intervals that are published with scores; 0 samples or resamples without one.
     """
 
     test: Literal["bs", "ar", None] = None
@@ -36,10 +32,8 @@ class Resampling:
 
 
 class DeltaAccuracy(NamedTuple):
-    """How often people prefer the better of two systems whose scores differ so much.
-
-    The share is from 0.5 to 1, between the ends of its 95% interval; `fit` is the hash of the fitted file, see
-    `twmd_registry.metaeval.delta_accuracy`.
+    """How often people prefer the better of two systems whose scores differ so much: a share from 0.5 to 1 within its
+    95% interval, by the fitted file of a hash, see `twmd_registry.metaeval.delta_accuracy`.
     """
 
     share: float
@@ -53,21 +47,16 @@ class SystemScore:
     """One system by one metric, this package's or SacreBLEU's.
 
     Attributes:
-        score: The corpus score, on the metric's own scale.
-        sides: Corpus precision, recall and f1 of a two-sided metric.
+        score: The corpus score, on the metric's own scale, as its `sides`, precision, recall and f1.
         scores: One score per segment; empty for SacreBLEU's metrics unless they were asked for.
-        counts: Counts of the texts, as in `twmd_registry.engine.result.Counts`; of SacreBLEU's metrics a record has the
-            number of segments, a comparison nothing.
-        mean: Mean of the bootstrap resamples, None without them.
-        ci: Half the width of their central 95%, None without them.
-        p_value: p-value of the difference to the first system; None for that system, and without a test.
-        resampled: The corpus score of every bootstrap resample, on the metric's own scale; empty unless asked for.
-            Resample i draws the same segments for every system and metric.
-        accuracy: What the difference to the first system means; None for that system, and where nothing was fitted.
+        counts: Counts of the texts; of SacreBLEU's metrics a record has the number of segments, a comparison nothing.
+        mean: Of the bootstrap resamples, as `ci`, half the width of their central 95%; None without them.
+        p_value: Of the difference to the first system, as `accuracy`; None for that system, and where there is none.
+        resampled: The corpus score of every bootstrap resample; empty unless asked for. Resample i draws the same
+            segments for every system and metric.
         documents: By document its score, where segments belong to documents.
         signature: In a record: the long form; number of references, resamples and seed included.
-        keys: In a record: the keys of our signature once more, as text: to be read without a parser, and to notice an
-            edit.
+        keys: In a record: the keys of our signature once more, to be read without a parser, and to notice an edit.
     """
 
     score: float
@@ -101,15 +90,8 @@ class SystemScore:
 
 
 class MetricColumn(NamedTuple):
-    """One metric over all systems.
-
-    Attributes:
-        name: Unlike any other column's.
-        signature: The applied specification.
-        hundred: Whether it runs to 100 (SacreBLEU's own metrics) and not to 1.
-        cells: One per system.
-        errors: Whether it counts errors, so that less is better (SacreBLEU's TER).
-        long_signature: The signature's long form, where `signature` is the short one.
+    """One metric over all systems; `hundred` where it runs to 100 (SacreBLEU's own), `errors` where less is better
+    (TER); `long_signature` where `signature` is the short form.
     """
 
     name: str
@@ -121,8 +103,8 @@ class MetricColumn(NamedTuple):
 
 
 class SystemComparison(NamedTuple):
-    """A table of scores: the names of the systems, the baseline first, the metrics, tests and intervals if any, and
-    the document of every segment if known.
+    """A table of scores: the names of the systems, the baseline first, the metrics, tests and intervals if any, and the
+    document of every segment if known.
     """
 
     systems: tuple[str, ...]
@@ -196,23 +178,10 @@ def make_record(
     device: str = "auto",
     comparison: SystemComparison | None = None,
 ) -> Record:
-    """Make a record of scores.
+    """Make a record of systems' names, each with its score sets, with this machine's versions and device, made now.
 
-    Args:
-        results: Systems' names, each with its score sets (at least one).
-        inputs: The files that the texts came from.
-        references: The references of every segment, where all systems have the same: ``--fail-if-worse`` compares a
-            record with others of the same references.
-        seconds: Wall time of scoring.
-        device: The device as in `RunOptions`.
-        comparison: The published table of these systems: a column for each of the score sets, in their order, and one
-            for each metric of SacreBLEU, with p-values and intervals.
-
-    Returns:
-        The record, with this machine's versions and device, made now.
-
-    Raises:
-        SpecError: No such device here.
+    References are of every segment, where all systems have the same; `comparison` is the published table of these
+    systems: a column for each of the score sets, and one for each metric of SacreBLEU.
     """
     from twmd_registry.engine.pairs import Segments, digest_of_texts
 
@@ -252,10 +221,7 @@ def spec_keys(signature: Signature) -> dict[str, str]:
 
 
 def environment(device: str = "auto") -> dict[str, str]:
-    """Return versions, device and threads as text; nothing that identifies a person or a machine.
-
-    Raises SpecError where the device, as in `RunOptions`, is not here.
-    """
+    """Return versions, device and threads as text; nothing that identifies a person or a machine."""
     from importlib import metadata  # a slow import, which reading a record does not need
 
     import torch

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from twmd_registry.errors import FileError, not_utf8
 from twmd_registry.record.content import Record, RecordedSystem, SystemScore
@@ -20,16 +20,11 @@ from twmd_registry.registry.paths import write_file
 
 FORMAT = "twmd-record"
 DATASET_FORMAT = "twmd-dataset-record"
-"""The format of a run of ``--engine ray``."""
 FORMAT_VERSION = 2
 READABLE = (1, 2)
 """Version 1 had no metrics of SacreBLEU, no tests and no intervals."""
 RESULT = ("signature", "keys", "counts", "score", "sides", "scores", "mean", "ci", "p_value", "accuracy", "documents")
-"""The fields of a `SystemScore` that are written."""
 MAY_LACK = {"mean", "ci", "p_value", "accuracy", "test", "resampling", "references", "documents"}
-"""Fields that a record may lack."""
-LARGEST = 1 << 30
-"""Bytes of the largest file that is read as a record: some twenty million scores."""
 
 
 def record_text(record: Record) -> str:
@@ -55,11 +50,7 @@ def digest_of(content: dict[str, Any]) -> str:
 
 
 def write_record(record: Record, path: str | Path) -> None:
-    """Write a record through a temporary file and a rename.
-
-    Raises:
-        FileError: The file cannot be written.
-    """
+    """Write a record through a temporary file and a rename; raises FileError where the file cannot be written."""
     # A name that is not UTF-8 holds lone surrogates, which JSON writes as escapes.
     write_file(Path(path), record_text(record).encode("utf-8", "backslashreplace"))
 
@@ -88,53 +79,33 @@ def check_writable(path: Path) -> None:
 
 
 def read_record(path: str | Path) -> Record:
-    """Read a record; `Record.edited` says whether it was changed after it had been written.
-
-    Raises:
-        FileError: It cannot be read, is too large, or is not a record; names the place in it.
-    """
-    path = Path(path)
+    """Read a record; raises FileError, which names the place in it, for a file that is none, or cannot be read."""
     try:
-        size = path.stat().st_size
-        content = path.read_bytes() if size <= LARGEST else b""
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}.") from error
-    if size > LARGEST:
-        raise FileError(f"{path} has {size} bytes: a record has at most {LARGEST}.")
-    try:
-        return parse_record(content.decode("utf-8"))
+        return parse_record(Path(path).read_text(encoding="utf-8"))
     except (UnicodeDecodeError, FileError) as error:
         why = not_utf8("it", error) if isinstance(error, UnicodeDecodeError) else error
         raise FileError(f"{path} is not a record of this package: {why}") from error
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}.") from error
 
 
 def parse_record(text: str) -> Record:
     """Read a record from its JSON text; raises FileError, which names the place in it, if it is none."""
     try:
-        table = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=refuse_repeated_keys)
+        table = json.loads(text, object_pairs_hook=refuse_repeated_keys)
     except RecursionError as error:
         raise FileError("it is nested too deeply.") from error
     except ValueError as error:
         raise FileError(f"not JSON ({error}); it may be cut off.") from error
     _check(table, dict, "record")
-    if table.get("format") == DATASET_FORMAT:
-        raise FileError(
-            "it is of a run of --engine ray: score the same files into another folder, and compare "
-            '"texts" and every "score".'
-        )
-    if table.get("format") != FORMAT:
-        raise FileError(f'expected "format": "{FORMAT}", not {_shown(table.get("format"))}.')
-    if table.get("format_version") not in READABLE:
-        known = " and ".join(map(str, READABLE))
-        raise FileError(
-            f"its format_version is {_shown(table.get('format_version'))}; this version of the package reads {known}."
-        )
+    for name, known in (("format", (FORMAT,)), ("format_version", READABLE)):
+        if table.get(name) not in known:
+            expected = " or ".join(map(json.dumps, known))
+            raise FileError(f'expected {expected} as "{name}", not {_shown(table.get(name))}.')
     record: Record = _read(Record, table, "record")
     own = record.resampling
     if own and (min(own.samples, own.resamples, own.seed) < 0 or (own.test and not own.samples)):
-        raise FileError(
-            "record.resampling: samples, resamples and seed must be whole numbers from 0, and a test has samples."
-        )
+        raise FileError("record.resampling: expected numbers from 0, and samples of a test.")
     for i, system in enumerate(record.systems):
         for k, result in enumerate(system.results):
             if not result.scores and not result.is_lexical:
@@ -199,10 +170,6 @@ def _check(value: Any, kind: type, where: str) -> None:
 def _shown(value: Any) -> str:
     shown = repr(value)
     return shown if len(shown) <= 40 else f"{shown[:37]}..."
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
 
 
 def refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -26,9 +26,8 @@ GOLDEN = Path(str(resources.files("twmd_registry"))) / "data" / "selfcheck.json"
 def check(
     options: RunOptions | None = None, progress: Progress | None = None
 ) -> list[tuple[MetricName, float, str | None]]:
-    """Score the packaged pairs by every metric's default preset and compare with the published scores.
-
-    Returns, by metric, the largest difference (infinite without a score) and the problem in words, if there is one.
+    """Score the packaged pairs by every metric's default preset and compare with the published scores: by metric, the
+    largest difference (infinite without a score) and the problem in words, if there is one.
     """
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     results = []

@@ -36,7 +36,6 @@ from twmd_registry.version import __version__
 TOLERANCES = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
 """By number format of the encoder, how far compute batch, device and library versions may move a segment's score."""
 WORST = 5
-"""Number of segments that are named."""
 
 Systems = Sequence[Sequence[Any]]
 """Predictions, references and maybe sources of every system, as `Scorer.score` takes them."""
@@ -60,14 +59,8 @@ class DifferingSegment(NamedTuple):
 class VerifiedEntry(NamedTuple):
     """The check of one entry of a record.
 
-    Attributes:
-        tolerance: Largest difference that counts as agreement.
-        score: The recorded corpus score.
-        found: The corpus score now, None when it could not be computed.
-        off: Number of segments beyond the tolerance.
-        worst: The worst of them.
-        problems: Everything that contradicts the record, in words; empty when it holds.
-        resampled: Recorded results of tests and intervals, by name.
+    `found` is the corpus score now, None where it could not be computed; `off` segments are beyond the tolerance, and
+    `worst` are the worst of them; `problems` contradict the record, in words; `resampled` are its tests and intervals.
     """
 
     system: str
@@ -87,13 +80,8 @@ class VerifiedEntry(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """The check of a record.
-
-    Attributes:
-        checks: One per entry.
-        edited: Whether the file was changed after it had been written.
-        differences: Differences that may explain a disagreement: inputs, versions, device. Agreement does not depend on
-            them.
+    """The check of a record: of every entry, whether the file was edited after it had been written, and differences of
+    inputs, versions and device that may explain a disagreement.
     """
 
     checks: tuple[VerifiedEntry, ...]
@@ -156,7 +144,10 @@ def check_record(
         if own.version != __version__
     ]
     differences += _input_differences(record.inputs, inputs)
-    differences += _environment_differences(record.environment, environment(options.device))
+    then, now = record.environment, environment(options.device)
+    for name in sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name)):
+        kind = "device" if name in {"device", "threads", "platform"} else "versions"
+        differences.append(f"{kind}: {name} is {now.get(name, 'not here')}, was {then.get(name, 'not recorded')}")
     return Verification(tuple(checks), record.edited, tuple(dict.fromkeys(differences)))
 
 
@@ -206,11 +197,11 @@ def _rescore(
 def _compare_again(
     record: Record, texts: Sequence[Segments], rescored: Sequence[dict[int, _Rescored]], compare: Compare
 ) -> tuple[dict[int, MetricColumn], str]:
-    """Compute tests, intervals and SacreBLEU's metrics again, where there are some.
+    """Compute tests, intervals and SacreBLEU's metrics again, where there are some: the columns by their place among
+    every system's results, and why others could not be computed.
 
     For our metrics they are computed from the recorded scores of segments: scores of another machine differ in their
-    last digits, and p-values would differ by some resamples. Returns the columns by their place among every system's
-    results, and why others could not be computed.
+    last digits, and p-values would differ by some resamples.
     """
     every = [result for system in record.systems for result in system.results]
     if not any(result.is_lexical or result.tested or result.documents for result in every):
@@ -243,30 +234,33 @@ def _check_entry(
     """Compare the scores of a result with those computed `again`: by our metric, or a cell of one of SacreBLEU's."""
     limit = TOLERANCES["float32"] if tolerance is None else tolerance
     problems = [] if same_texts else ["texts: they are not the ones that were scored"]
-    score, segments = None, tuple[float, ...]()
-    if isinstance(again, SystemScore):
-        if abs(again.score - result.score) > limit:
-            problems.append(f"scores: the corpus score is {again.score:.6f}, recorded as {result.score:.6f}")
-        counted, scored = result.counts.get("segments"), len(texts.predictions)
-        if same_texts and counted != scored:
-            problems.append(f"counts: {scored} segments, recorded as {counted}")
-        score, segments = again.score, again.scores if result.scores else ()
-    elif isinstance(again, tuple):
+    now = again if isinstance(again, SystemScore) else None
+    if isinstance(again, tuple):
         signature, _, scores = again
         limit = _tolerance(signature, result.scores) if tolerance is None else tolerance
         problems += _contradictions(result, signature, limit)
-        problems += _score_problems(result, signature, scores, limit, same_texts=same_texts)
-        score, segments = scores.score, scores.scores
+        now = cell_of(scores)
+    if now is None:
+        problems = [again] if isinstance(again, str) else []
     else:
-        problems = [again] if again else []
+        problems += _score_problems(result, now, len(texts.predictions) if same_texts else None, limit)
+    if isinstance(again, tuple):
+        signed = spec_keys(signature) | {"version": __version__}
+        problems += [
+            f"applied: {name} is {value}, signed as {signed[name]}"
+            for name, value in spec_keys(scores.signature).items()
+            if signed.get(name, value) != value
+        ]
+    segments = now.scores if now and result.scores else ()
     distances = np.abs(np.array(result.scores) - np.array(segments)) if segments else np.zeros(0)
     off = int((distances > limit).sum())
     worst = [
         DifferingSegment(i + 1, result.scores[i], segments[i], texts.predictions[i])
         for i in np.argsort(-distances, kind="stable")[: min(WORST, off)].tolist()
     ]
+    found = None if now is None else now.score
     return VerifiedEntry(
-        system, result.signature, limit, result.score, score, off, tuple(worst), tuple(problems), result.tested
+        system, result.signature, limit, result.score, found, off, tuple(worst), tuple(problems), result.tested
     )
 
 
@@ -301,9 +295,7 @@ def _published_problems(
 
 
 def contradictions(record: Record) -> list[str]:
-    """Name the contradictions inside a record, without scoring: an edit after it was written, scores that are not the
-    mean of their segments' scores, and keys other than signed. Signatures that cannot be read are skipped.
-    """
+    """Name the contradictions inside a record, without scoring; signatures that cannot be read are skipped."""
     problems = ["it was edited: its content does not have the sha256 that it was written with"] if record.edited else []
     for result, signature in _readable(record):
         problems += _contradictions(result, signature, _tolerance(signature, result.scores))
@@ -319,34 +311,22 @@ def _contradictions(result: SystemScore, signature: Signature, tolerance: float)
         if keys.get(name) != result.keys.get(name)
     ]
     mean = float(np.mean(result.scores))
-    if not signature.nrefs:
-        problems.append("edited: the signature has no nrefs, which every record's has")
     if abs(mean - result.score) > tolerance:
-        problems.append(
-            f"edited: the recorded score {result.score:.6f} is not the mean of the recorded segments' scores, "
-            f"{mean:.6f}"
-        )
+        is_not = f"is not the mean of the recorded segments' scores, {mean:.6f}"
+        problems.append(f"edited: the recorded score {result.score:.6f} {is_not}")
     return problems
 
 
-def _score_problems(
-    then: SystemScore, signature: Signature, scores: ScoreSet, tolerance: float, *, same_texts: bool
-) -> list[str]:
-    """Name what differs beside the segments' scores."""
-    now, problems = cell_of(scores), []
+def _score_problems(then: SystemScore, now: SystemScore, segments: int | None, tolerance: float) -> list[str]:
+    """Name what differs beside the segments' scores; their number is None for other texts."""
+    problems, counts = [], now.counts or {"segments": segments or 0}
     for side, value in {"score": now.score, **now.sides}.items():
         before = {"score": then.score, **then.sides}.get(side)
         if before is None or abs(before - value) > tolerance:
             shown = "nothing" if before is None else f"{before:.6f}"
             problems.append(f"scores: the corpus {side} is {value:.6f}, recorded as {shown}")
-    if same_texts and any(now.counts.get(name, 0) != count for name, count in then.counts.items()):
-        problems.append(f"counts: {now.counts}, recorded as {then.counts}")
-    signed = spec_keys(signature) | {"version": __version__}
-    problems += [
-        f"applied: {name} is {value}, signed as {signed[name]}"
-        for name, value in spec_keys(scores.signature).items()
-        if signed.get(name, value) != value
-    ]
+    if segments and any(counts.get(name, 0) != count for name, count in then.counts.items()):
+        problems.append(f"counts: {counts}, recorded as {then.counts}")
     return problems
 
 
@@ -355,19 +335,10 @@ def _input_differences(then: Sequence[InputFile], now: Sequence[InputFile]) -> I
         old, new = ([file for file in files if file.role == role] for files in (then, now))
         for before, after in zip(old, new, strict=False):
             if before.sha256 != after.sha256:
-                yield (
-                    f"inputs: {after.name} has the sha256 {after.sha256[:12]}, {before.name} had "
-                    f"{before.sha256[:12]} ({role})"
-                )
+                was = f"{before.name} had {before.sha256[:12]}"
+                yield f"inputs: {after.name} has the sha256 {after.sha256[:12]}, {was} ({role})"
         if now and len(old) != len(new):
             yield f"inputs: {len(new)} files of {role}, {len(old)} were recorded"
-
-
-def _environment_differences(then: dict[str, str], now: dict[str, str]) -> Iterator[str]:
-    for name in sorted(then.keys() | now.keys()):
-        if then.get(name) != now.get(name):
-            kind = "device" if name in {"device", "threads", "platform"} else "versions"
-            yield f"{kind}: {name} is {now.get(name, 'not here')}, was {then.get(name, 'not recorded')}"
 
 
 def verify_number(
@@ -382,10 +353,8 @@ def verify_number(
     """Score texts by a signature and compare the corpus score with the number printed beside it.
 
     A number agrees when it is the score, or 100 times the score (as a per-cent sign says), rounded to as many digits as
-    were printed, within `tolerance` of the score, or that of the number format.
-
-    Returns the scores now; whether the number agrees; what rounding and number format allow; whether the number was
-    read as 100 times the score.
+    were printed, within `tolerance` of the score, or that of the number format. Returns the scores now; whether the
+    number agrees; what rounding and number format allow; whether the number was read as 100 times the score.
     """
     match = re.fullmatch(r"(-?[0-9]*\.?([0-9]*))( ?%)?", value.strip())
     if not match or not any(c.isdigit() for c in match[1]):
