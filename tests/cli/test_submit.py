@@ -9,7 +9,7 @@ import pytest
 import twmd_registry
 from tests.conftest import Run
 from tests.judgments.test_readers import written
-from twmd_registry.judgments.official import read_official
+from twmd_registry.judgments.mt_metrics_eval import read_official
 from twmd_registry.judgments.sets import read_rated
 
 REFERENCES = {

@@ -92,7 +92,6 @@ def test_data_set_is_read_with_its_own_columns(name: str, hub: list[tuple[str, s
 @pytest.mark.parametrize(
     ("name", "row", "words"),
     [
-        ("mteb/summeval/fluency", ROWS["mteb/summeval None"][0] | {"fluency": [1.0]}, "of 2 texts and 1 ratings"),
         ("glue/stsb", ROWS["nyu-mll/glue stsb"][1], "glue/stsb, split validation holds no rated segment"),
         ("glue/stsb", {"text1": "a", "label": 1.0}, "glue/stsb on the Hub has no column 'sentence1'"),
     ],
@@ -113,11 +112,6 @@ def test_damaged_data_set_is_refused(
 
 def test_every_data_set_of_the_study_is_on_the_hub() -> None:
     assert {source["hub"] for source in read_experiment("stsscore-table1").data.values()} <= set(HUB)
-
-
-def test_error_of_an_unknown_name_lists_the_names() -> None:
-    with pytest.raises(FileError, match=r"no data set is called 'glue/cola' here; did you mean .* Choices: glue/s"):
-        read_hub("glue/cola")
 
 
 def test_data_set_without_a_network_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

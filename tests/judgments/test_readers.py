@@ -81,20 +81,14 @@ def test_qqp_is_read_with_and_without_quotes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reader", "text", "words"),
     [
-        (read_stsb, "a,b\n", "row 1: expected sentence1,sentence2,rating, without a header; got 2 fields"),
-        (read_stsb, "a,b,1\na,b,c\n", "row 2: expected a rating, a number from 0 to 5, not 'c'"),
-        (read_stsb, "a,b,nan\n", "row 1: expected a rating, a number from 0 to 5, not 'nan'"),
+        (read_stsb, "a,b\n", "row 1: expected sentence1,sentence2,rating, without a header, not 2 fields"),
+        (read_stsb, "a,b,1\na,b,nan\n", "row 2: expected a rating, a number from 0 to 5, not 'nan'"),
         (read_stsb, 'a,"' + "b" * 200_000, "row 1: field larger than field limit .* is a quote not closed"),
-        (
-            read_wmt,
-            '{"lang": "x", "candidate": null, "reference": "b"}',
-            "row 1: expected a text as candidate, not None",
-        ),
+        (read_wmt, '{"lang": "x", "candidate": null, "reference": "b"}', "row 1: expected a text as candidate, not"),
         (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb"}', "row 1: no column 'score'; Choices: lang, "),
         (read_wmt, '\n{"lang": ', "row 2: expected a JSON object"),
         (read_stsb, "", "holds no rated segment"),
-        (read_mrpc, "", "row 1: expected the header Quality, #1 ID, .* between tabs; got nothing"),
-        (read_mrpc, f"{MRPC}\n1\t1\t2\tonly one\n", "row 2: expected Quality, .* between tabs, the first of them 0 or"),
+        (read_mrpc, "", "row 1: expected the header Quality, #1 ID, .* between tabs"),
         (read_qqp, "id\tquestion\n", "row 1: expected the header id, qid1"),
         (read_qqp, f"{QQP}\n0\t1\t2\ta\tb\tmaybe\n", "row 2: is_duplicate is 0 or 1, not 'maybe'"),
     ],
@@ -146,11 +140,7 @@ def test_subset_without_one_of_its_files_is_named_and_counted(tmp_path: Path) ->
     ("sentences", "ratings", "words"),
     [
         ("One.\tTwo.\n", "1\n2\n", "STS.gs.a.txt has 2 lines, and STS.input.a.txt 1; expected as many"),
-        (
-            "One.\tTwo.\nThree.\n",
-            "1\n2\n",
-            "STS.input.a.txt, row 2: expected two sentences with a tab .*, got 'Three.'",
-        ),
+        ("One.\tTwo.\nThree.\n", "1\n2\n", "STS.input.a.txt, row 2: expected two sentences with a tab .* 'Three.'"),
         ("One.\tTwo.\n", "5.1\n", "STS.gs.a.txt, row 1: expected a rating, a number from 0 to 5, not '5.1'"),
         ("One.\tTwo.\n", "\n", "holds no rated segment"),
     ],
@@ -158,7 +148,7 @@ def test_subset_without_one_of_its_files_is_named_and_counted(tmp_path: Path) ->
 def test_damaged_subset_is_refused(sentences: str, ratings: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(FileError, match=words):
         read_sts(year(tmp_path, input_a=sentences, gs_a=ratings))
-    with pytest.raises(FileError, match=r"holds no STS.input.SUBSET.txt; expected the folder of a year of STS"):
+    with pytest.raises(FileError, match=r"nowhere is no year of STS; expected STS.input.SUBSET.txt and STS.gs.SUB"):
         read_sts(tmp_path / "nowhere")
 
 
@@ -214,7 +204,7 @@ def test_group_without_a_rated_row_is_named(tmp_path: Path) -> None:
         {"prediction": "One.", "reference": "Two.", "rating": rating, "group": group}
         for group, rating in zip("xyy", (1, None, None), strict=True)
     ]
-    with pytest.warns(TwmdWarning, match=r"left out: 2 \(row 2, row 3\); nothing is left of y \(2 rows\)"):
+    with pytest.warns(TwmdWarning, match=r"left out: 2 \(row 2, row 3\); nothing is left of y\."):
         assert read_table(stored(tmp_path, ".jsonl", rows)).group == ["x"]
 
 
@@ -248,22 +238,16 @@ def test_row_with_an_empty_rating_is_dropped(blank: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("row", "words"),
     [
-        (
-            text("One.,Two.,high"),
-            "own.csv, row 2 (row 1 is the header), rating: expected a rating, a finite number, not",
-        ),
-        (
-            text('"One." she said.,Two.,1'),
-            "row 2 (row 1 is the header): ',' expected after '\"'; is a quote not closed?",
-        ),
-        (text(), "holds no rated segment"),
+        ("One.,Two.,high", "own.csv, row 2 (row 1 is the header), rating: expected a rating, a finite number, not"),
+        ('"One." she said.,Two.,1', "row 2 (row 1 is the header): ',' expected after '\"'; is a quote not closed?"),
+        ("", "holds no rated segment"),
     ],
 )
-def test_damaged_table_is_refused_with_its_row(content: str, words: str, tmp_path: Path) -> None:
+def test_damaged_table_is_refused_with_its_row(row: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(FileError) as caught:
-        read_table(written(tmp_path, content, "own.csv"))
+        read_table(written(tmp_path, text(row), "own.csv"))
     assert words in str(caught.value)
 
 
@@ -291,7 +275,7 @@ def test_error_of_a_wrong_column_lists_the_columns(role: str, tmp_path: Path) ->
     ("changed", "words"),
     [
         ({"mt": None}, "row 2: expected a text as mt, not None"),
-        ({"ref": []}, r"row 2: expected a text or a list of texts as ref, not \[\]"),
+        ({"ref": []}, "row 2: an empty list of references"),
         ({"seg": float("nan")}, "row 2: expected a name as seg, not nan"),
         ({"mark": True}, "row 2, mark: expected a rating, a finite number, not True"),
     ],

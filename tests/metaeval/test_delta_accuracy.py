@@ -84,14 +84,6 @@ def test_estimate_grows_with_difference_and_segments_from_one_half(tmp_path: Pat
     assert own.share == pytest.approx(stats.norm.cdf(0.02 / np.sqrt(s**2 + t**2 / 100)))
 
 
-@pytest.mark.parametrize("noise", [0.0, 1e-9])
-def test_fit_without_noise_of_segments_can_be_read(noise: float, tmp_path: Path) -> None:
-    """t is then 0, up to underflow."""
-    fitted = fit_delta_accuracy(make_spec("sbert"), {"a": simulate(3, t=noise, items=60)})
-    part = read_delta_accuracy(save(DELTA_ACCURACY, fitted, tmp_path))
-    assert 0.5 < estimate(part, 0.01, 100).share <= 1
-
-
 def test_data_without_five_systems_are_refused() -> None:
     scores, rated = simulate(0, systems=4, items=9)
     with pytest.raises(InputError, match="comparisons of systems need 5 systems with segments in common"):

@@ -199,15 +199,11 @@ def test_texts_without_a_word_are_counted_and_too_few_texts_refused(model: str) 
     with pytest.warns(TwmdWarning, match="without a word, left out: 2"):
         result = diagnose(model, [*SOME, " ", ""], RunOptions(), pairs=10)
     assert (result.texts, result.empty, result.truncated) == (len(SOME), 2, 0)
-    with pytest.warns(TwmdWarning, match="cut at the model's limit: 1"):
-        assert diagnose(model, [*SOME, "the cat " * 40], RunOptions(), pairs=10).truncated == 1
+    assert diagnose(model, [*SOME, "the cat " * 40], RunOptions(), pairs=10).truncated == 1
     with pytest.raises(InputError, match="texts with a word: 0 of 2; give 2 texts or more"):
         diagnose(model, ["", " "], RunOptions())
     with pytest.raises(InputError, match="texts with a word: 1 of 2;"):
         diagnose(model, ["the cat sat", " "], RunOptions())
-    for pairs, seed in ((0, 0), (5, -1)):
-        with pytest.raises(InputError, match=f"pairs={pairs}, seed={seed}"):
-            diagnose(model, SOME, RunOptions(), pairs=pairs, seed=seed)
 
 
 def test_diagnose_prints_table_and_verdicts_and_writes_figures(model: str, folder: Path, run: Run) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 import twmd_registry
 from tests.conftest import Run, shared
@@ -48,9 +47,6 @@ def test_hashes_are_read_as_written_and_damaged_file_is_named(tmp_path: Path) ->
     assert [(name, own.tolist()) for name, own in read.items()] == [(name, hashes[name].tolist()) for name in "abcde"]
     path.write_bytes(b"no such thing")
     with pytest.raises(ModelError, match=r"x.safetensors: expected hashes of training data"):
-        read_hashes(path)
-    save_file({"weights": np.zeros((2, 2), dtype=np.float32)}, path)
-    with pytest.raises(ModelError, match="'weights' is none"):
         read_hashes(path)
 
 

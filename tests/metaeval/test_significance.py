@@ -12,10 +12,16 @@ from scipy import integrate, special, stats
 from tests.metaeval.test_agreement import make_campaign
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval import significance
-from twmd_registry.metaeval.agreement import agreement
+from twmd_registry.metaeval import agreement as module
+from twmd_registry.metaeval.agreement import (
+    AgreementTest,
+    agreement,
+    permutation,
+    rank_metrics,
+    williams,
+    williams_by_part,
+)
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.metaeval.significance import AgreementTest, permutation, rank_metrics, williams, williams_by_part
 
 
 def rate(ratings: np.ndarray) -> RatedSegments:
@@ -77,19 +83,11 @@ def test_williams_by_part_tests_the_correlations_of_each_part() -> None:
         assert tests[name] == pytest.approx(williams(r[0, 1], r[0, 2], r[1, 2], len(ratings[rows])))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((0.6, 0.5, 0.8, 3), "needs more than 3 segments; got 3"),
-        ((1.2, 0.5, 0.8, 30), "expected a correlation from -1 to 1 as r_a; got 1.2"),
-        ((0.2, math.nan, 0.8, 30), "as r_b; got nan"),
-        ((0.9, -0.9, 0.9, 30), "no data have the correlations 0.9, -0.9 and 0.9 together"),
-        ((0.6, -0.6, -1.0, 30), "undefined for metrics that correlate with each other by -1.0"),
-    ],
-)
-def test_williams_of_impossible_correlations_is_refused(arguments: tuple[float, float, float, int], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        williams(*arguments)
+def test_williams_of_few_segments_or_of_opposite_metrics_is_refused() -> None:
+    with pytest.raises(InputError, match="needs more than 3 segments; got 3"):
+        williams(0.6, 0.5, 0.8, 3)
+    with pytest.raises(InputError, match="undefined for metrics that are each other's opposite"):
+        williams(0.6, -0.6, -1.0, 30)
 
 
 @pytest.mark.parametrize("statistic", ["pearson", "kendall", "acc_eq"])
@@ -122,7 +120,7 @@ def test_metric_is_compared_with_every_metric_of_the_rank_above(monkeypatch: pyt
         compared.append((a[0], b[0]))
         return AgreementTest(0.1, 0.05 if (a[0], b[0]) in {(1, 3), (3, 5)} else 0.051)
 
-    monkeypatch.setattr(significance, "permutation", outperforms)
+    monkeypatch.setattr(module, "permutation", outperforms)
     _, rated = make_campaign(items=2)
     ranks = rank_metrics([[k] for k in range(1, 6)], [0.9, 0.8, 0.7, 0.6, 0.5], rated, "pearson")
     assert ranks == [1, 1, 2, 2, 3]
@@ -196,22 +194,9 @@ def test_permutation_leaves_out_a_group_that_is_undefined_for_either_metric() ->
         permutation(scores, np.ones(len(scores)), rated, "pearson")
 
 
-@pytest.mark.parametrize(("statistic", "name"), [("pearson", "_permute"), ("acc_eq", "_permute_pairs")])
-def test_error_of_a_swap_is_raised_and_leaves_out_no_group(
-    statistic: str, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any, **__: Any) -> np.ndarray:
-        raise InputError("the swaps fail")
-
-    monkeypatch.setattr(significance, name, fail)
-    scores, rated = make_campaign()
-    with pytest.raises(InputError, match="^the swaps fail$"):
-        permutation(scores, add_noise(scores, 8), rated, statistic)
-
-
 def test_permutation_of_bad_input_is_refused() -> None:
     scores, rated = make_campaign()
     with pytest.raises(SpecError, match="expected 1 trial or more, not 0"):
         permutation(scores, scores, rated, "pearson", trials=0)
-    with pytest.raises(InputError, match="expected scores_b of shape"):
+    with pytest.raises(InputError, match="expected scores of shape"):
         permutation(scores, scores[1:], rated, "pearson")

@@ -15,9 +15,8 @@ from tests.conftest import Run
 from twmd_registry.engine.input_warnings import RELIABLE_SAMPLE, describe_small_samples
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval.agreement import agreement
+from twmd_registry.metaeval.agreement import agreement, permutation, williams_by_part
 from twmd_registry.metaeval.diagnosis import diagnose
-from twmd_registry.metaeval.significance import permutation, williams_by_part
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.plugins.sacrebleu.metric import SBERT
 from twmd_registry.record.content import Resampling

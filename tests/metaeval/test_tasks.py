@@ -17,7 +17,7 @@ from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import written
 from tests.metaeval.test_agreement import make_campaign
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.official import OfficialScores, read_divisions
+from twmd_registry.judgments.mt_metrics_eval import OfficialScores, read_divisions
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
 from twmd_registry.metaeval.correlation import correlate

@@ -18,8 +18,6 @@ LANGUAGE_PAIRS = {
     18: ("cs-en", "zh-en", "ru-en", "fi-en", "tr-en", "et-en", "de-en"),
 }
 """By year of WMT, in the order of the TWMD paper's columns; of 2015 and 2016 some."""
-RATINGS = {"Inf": "informativeness", "Nat": "naturalness", "Qual": "quality"}
-
 R = np.random.default_rng(11)
 SUBSETS = (("one", 4), ("two", 40))
 """A year's subsets: the larger one takes two centering batches, so that the order of its pairs matters."""
@@ -76,19 +74,3 @@ def write_rows(path: Path, rows: list[dict[str, object]]) -> str:
 
 def of_group(rated: RatedSegments, group: str) -> RatedSegments:
     return select(rated, np.flatnonzero(np.array(rated.group) == group))
-
-
-def write_utterances(folder: Path) -> dict[str, list[dict[str, object]]]:
-    """Write BAGEL and SFHOTEL, in which a reference occurs twice; return their lines."""
-    written = {}
-    for name, rows in (("bagel", 9), ("sfhotel", 11)):
-        lines: list[dict[str, object]] = []
-        for i in range(rows):
-            first = sentence()
-            ratings = {rating: float(R.integers(1, 7)) for rating in RATINGS.values()}
-            lines.append({"id": str(i), "prediction": sentence(), "references": [first, sentence(), first], **ratings})
-        path = folder / "d2t" / f"{name}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        written[name.upper()] = lines
-    return written

@@ -19,7 +19,7 @@ from twmd_registry.cli.inputs import columns_of, options_of, parse_assignments, 
 from twmd_registry.cli.output import SUFFIXES, as_json, format_table, write_forms
 from twmd_registry.cli.terminal import HEADER, complain, printed, progress_bar, say
 from twmd_registry.errors import FileError, InputError, MissingExtraError, SpecError, warn
-from twmd_registry.judgments.official import read_divisions, read_official
+from twmd_registry.judgments.mt_metrics_eval import read_divisions, read_official
 from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
 from twmd_registry.metaeval.side_by_side import MISSING, TextTable, as_text
 from twmd_registry.papers.experiment import Experiment, read_experiment
@@ -441,8 +441,7 @@ def study_command(arguments: Arguments) -> int:
     """
     if not arguments.data_dir and not arguments.hub:
         raise InputError("no data: give --data-dir DIR, --hub, or both.")
-    from twmd_registry.papers.pictures import draw_data_sets
-    from twmd_registry.papers.run import reproduce
+    from twmd_registry.papers.run import draw_data_sets, reproduce
     from twmd_registry.report.figures import require_matplotlib
 
     require_matplotlib()
@@ -490,8 +489,7 @@ def reproduce_command(arguments: Arguments) -> int:
     TABLE is one of twmd-table1 to 9, twmd-figure1 to 6, twmd-appendix-b (Chen et al. 2020); moverscore-table1, 2, 3, 5,
     6, 8, moverscore-figure2, 3 (Zhao et al. 2019); stsscore-table1 to 4, stsscore-auc (Herbold 2024).
     """
-    from twmd_registry.papers.pictures import draw_pictures
-    from twmd_registry.papers.run import reproduce
+    from twmd_registry.papers.run import draw_pictures, reproduce
     from twmd_registry.report.figures import require_matplotlib
 
     experiment, options, folder = read_experiment(arguments.table), options_of(arguments), arguments.output

@@ -122,7 +122,7 @@ def submit_command(arguments: Arguments) -> int:
     DIR is in the layout of mt-metrics-eval. Written are the tables of the task, the score files that mt-metrics-eval
     reads, and the signatures.
     """
-    from twmd_registry.judgments.official import read_outputs, submission_files
+    from twmd_registry.judgments.mt_metrics_eval import read_outputs, submission_files
 
     (asked,), name = arguments.asked, arguments.name or arguments.metric
     if not SUBMITTED.fullmatch(name):

@@ -1,8 +1,4 @@
-"""Readers of rated corpora that research uses, each in the form in which it is distributed.
-
-Translations of the WMT metrics task and of MLQE-PE, DEMETR's edits; pairs of sentences rated by similarity or as
-paraphrases; generated texts and summaries.
-"""
+"""Readers of rated corpora that research uses, each in the form in which it is distributed."""
 
 from __future__ import annotations
 
@@ -31,10 +27,7 @@ SHORTEST = 2
 
 
 def read_wmt(path: Path) -> RatedSegments:
-    """Read JSON lines with ``lang, candidate, reference`` and ``score`` or ``rating``; grouped by language pair.
-
-    Rows that are not rated (null, NaN or empty) are dropped, and those with a text of fewer than `SHORTEST` characters.
-    """
+    """Read JSON lines with ``lang, candidate, reference`` and ``score`` or ``rating``, by language pair."""
     return read_json_lines(path, _read_segment, TOO_SHORT)
 
 
@@ -43,15 +36,13 @@ def _read_segment(row: TableRow) -> RatedRow:
     group, prediction, reference = row.label("lang"), row.text("candidate"), row.text("reference")
     rating = row.rating(name)
     if rating is None or len(prediction) < SHORTEST or len(reference) < SHORTEST:
-        return RatedRow(group, place=row.place)
+        return RatedRow(group)
     return RatedRow(group, prediction, reference, rating)
 
 
 def read_mlqe(path: Path) -> RatedSegments:
-    """Read MLQE-PE as JSON lines with ``lang, candidate, reference, score`` and ``source``; grouped by language pair.
-
-    The reference is the translation as a person corrected it. It is tokenised in these data; Moses' rules of the target
-    language put it together again. Rows are dropped as by `read_wmt`. Raises MissingExtraError without `sacremoses`.
+    """Read MLQE-PE as JSON lines like `read_wmt`'s with ``source``; the reference is the translation as a person
+    corrected it, which is tokenised in these data: Moses' rules of the target language put it together again.
     """
     try:
         from sacremoses import MosesDetokenizer
@@ -72,41 +63,37 @@ def read_demetr(path: Path, first: str | None = None, by: str = "edit") -> Rated
     """Read DEMETR (Karpinska et al. 2022): JSON lines with ``pert_name, id, mt_sent, pert_sent, eng_sent``.
 
     A row is an item of two segments, rated 1 (``mt_sent``) and 0 (``pert_sent``), grouped by the kind of edit, or
-    ``by=position`` by the third of the sentence that the edit is in. Of every kind, the first `first` rows are read;
-    rows whose edit has changed nothing are dropped.
+    ``by=position`` by the third of the sentence that the edit is in. Of every kind, the first `first` rows are read.
     """
-    if first is not None and (not first.isdecimal() or int(first) < 1):
-        raise SpecError(f"first={first}: expected a whole number from 1.")
-    if by not in EDIT_GROUPS:
-        raise SpecError(f"by={by}: there is no such grouping; {menu(by, EDIT_GROUPS)}.")
-    most = int(first) if first else None
+    if not (first or "1").isdecimal() or by not in EDIT_GROUPS:
+        raise SpecError(f"expected first=N, a whole number, and by={' or '.join(EDIT_GROUPS)}.")
 
     def pairs() -> Iterator[RatedRow]:
         read = Counter[str]()
         for row in read_rows(path, read_content(path), ".jsonl"):
             kind, item = row.label("pert_name"), row.label("id")
             read[kind] += 1
-            if most is None or read[kind] <= most:
+            if first is None or read[kind] <= int(first):
                 reference, text, edited = (row.text(name) for name in ("eng_sent", "mt_sent", "pert_sent"))
+                place = f"row {row.number}"
                 if text.split() == edited.split():
-                    yield RatedRow(kind if by == "edit" else None, place=row.place)
+                    yield RatedRow(kind if by == "edit" else None, place=place)
                     continue
-                group, place = kind, item
+                group = kind
                 if by == "position":  # an id is one of a kind
-                    group, place = place_edit(text, edited), f"{kind} {item}"
-                yield RatedRow(group, text, reference, 1.0, place, "unedited", row.place)
-                yield RatedRow(group, edited, reference, 0.0, place, "edited", row.place)
+                    group, item = place_edit(text, edited), f"{kind} {item}"
+                yield RatedRow(group, text, reference, 1.0, item, "unedited", place)
+                yield RatedRow(group, edited, reference, 0.0, item, "edited", place)
 
     return gather(pairs(), path, "rows whose edit has changed nothing")
 
 
 EDIT_GROUPS = ("edit", "position")
-"""What the rows of DEMETR are grouped by."""
 
 
 def place_edit(text: str, edited: str) -> str:
-    """Return the third of a text that an edit is in: of the words between those at both ends that have stayed, the
-    middle; ``whole`` for an edit that spans two thirds of the text or more. Tables sort the names.
+    """Return the third of a text that the middle of an edit is in, between the words at both ends that have stayed;
+    ``whole`` for an edit that spans two thirds of the text or more.
 
     >>> place_edit("it rained all day in town", "it rained all night in town")
     '2nd third'
@@ -123,24 +110,21 @@ def place_edit(text: str, edited: str) -> str:
 
 
 HIGHEST = 5.0
-"""The best rating; the worst is 0."""
 SENTENCES, RATINGS = "STS.input.", "STS.gs."
 
 
 def read_sts(folder: Path) -> RatedSegments:
-    """Read the rated pairs of a year, grouped by subset.
+    """Read the rated pairs of a year, grouped by subset: ``STS.input.SUBSET.txt`` (two tab-separated sentences per
+    line) and ``STS.gs.SUBSET.txt`` (a rating per line; empty is unrated).
 
-    The folder holds ``STS.input.SUBSET.txt`` (two tab-separated sentences per line) and ``STS.gs.SUBSET.txt`` (a rating
-    per line; empty is unrated). A subset of which only one of the two files is there (STS13's SMT is distributed
-    without its sentences) is left out, named and counted.
+    A subset of which only one of the two files is there (STS13's SMT has no sentences) is left out, named and counted.
     """
     sentences, ratings = (
         {path.name.removeprefix(prefix).removesuffix(".txt"): path for path in folder.glob(f"{prefix}*.txt")}
         for prefix in (SENTENCES, RATINGS)
     )
-    for prefix, files in ((SENTENCES, sentences), (RATINGS, ratings)):
-        if not files:
-            raise FileError(f"{folder} holds no {prefix}SUBSET.txt; expected the folder of a year of STS.")
+    if not (sentences and ratings):
+        raise FileError(f"{folder} is no year of STS; expected {SENTENCES}SUBSET.txt and {RATINGS}SUBSET.txt in it.")
     rows: list[RatedRow] = []
     for subset in sorted(sentences.keys() | ratings.keys()):
         if subset in sentences and subset in ratings:
@@ -175,7 +159,7 @@ def read_stsb(path: Path) -> RatedSegments:
         where = f"{path}, row {number}"
         if len(fields) != 3:
             raise FileError(
-                f"{where}: expected sentence1,sentence2,rating, without a header; got {len(fields)} fields."
+                f"{where}: expected sentence1,sentence2,rating, without a header, not {len(fields)} fields."
             )
         rows.append(RatedRow("stsb", fields[0], fields[1], read_rating(fields[2], where, 0, HIGHEST)))
     return gather(rows, path)
@@ -188,73 +172,51 @@ CLASSES = {"0": 0.0, "1": 1.0}
 
 def read_mrpc(path: Path) -> RatedSegments:
     """Read the Microsoft Research Paraphrase Corpus as distributed: tab-separated, quotes are letters like others."""
-    header, *lines = [line.split("\t") for line in read_lines(path)] or [[]]
-    _check_header(header, MRPC_HEADER, path)
-    rows = []
-    for number, fields in enumerate(lines, 2):
-        if len(fields) != len(MRPC_HEADER) or fields[0] not in CLASSES:
-            raise FileError(
-                f"{path}, row {number}: expected {', '.join(MRPC_HEADER)} between tabs, the first of them 0 or 1."
-            )
-        rows.append(RatedRow("mrpc", fields[3], fields[4], CLASSES[fields[0]]))
-    return gather(rows, path)
+    return _read_classes(path, "mrpc", MRPC_HEADER, 0, [line.split("\t") for line in read_lines(path)])
 
 
 def read_qqp(path: Path) -> RatedSegments:
-    """Read the Quora Question Pairs, tab-separated, with fields in quotes (Quora's) or without (GLUE's); drop broken
-    rows.
-    """
+    """Read the Quora Question Pairs, with fields in quotes (Quora's) or without (GLUE's)."""
     plain = read_lines(path)
     # In Quora's file a question may go on over a line's end, between quotes; in GLUE's a quote is a letter.
     quoted = len(plain) > 1 and plain[1].startswith('"')
-    result = read_csv(path, delimiter="\t") if quoted else [line.split("\t") for line in plain]
-    header, *records = result or [[]]
-    _check_header(header, QQP_HEADER, path)
+    lines = read_csv(path, delimiter="\t") if quoted else [line.split("\t") for line in plain]
+    return _read_classes(path, "qqp", QQP_HEADER, 5, lines)
+
+
+def _read_classes(path: Path, name: str, header: list[str], column: int, lines: list[list[str]]) -> RatedSegments:
+    """Read pairs, the fourth and the fifth field, with a class in a column; rows that lack something are left out."""
+    if not lines or lines[0] != header:
+        raise FileError(f"{path}, row 1: expected the header {', '.join(header)} between tabs.")
     rows = []
-    for number, fields in enumerate(records, 2):
-        if len(fields) != len(QQP_HEADER) or not fields[3].strip() or not fields[4].strip():
-            rows.append(RatedRow(place=f"row {number}"))
-            continue
-        if fields[5] not in CLASSES:
-            raise FileError(f"{path}, row {number}: is_duplicate is 0 or 1, not {fields[5]!r}.")
-        rows.append(RatedRow("qqp", fields[3], fields[4], CLASSES[fields[5]]))
+    for number, fields in enumerate(lines[1:], 2):
+        is_whole = len(fields) == len(header) and fields[3].strip() and fields[4].strip()
+        if is_whole and fields[column] not in CLASSES:
+            raise FileError(f"{path}, row {number}: {header[column]} is 0 or 1, not {fields[column]!r}.")
+        own = RatedRow(name, fields[3], fields[4], CLASSES[fields[column]]) if is_whole else RatedRow()
+        rows.append(own._replace(place=f"row {number}"))
     return gather(rows, path)
-
-
-def _check_header(fields: list[str], wanted: list[str], path: Path) -> None:
-    if fields != wanted:
-        got = ", ".join(fields) or "nothing"
-        raise FileError(f"{path}, row 1: expected the header {', '.join(wanted)} between tabs; got {got}.")
 
 
 DATA_TO_TEXT_RATINGS = ("informativeness", "naturalness", "quality")
 SUMMARY_RATINGS = ("coherence", "consistency", "fluency", "relevance")
 TAC_RATINGS = ("pyr_score", "responsiveness")
 SHORTEST_SUMMARY = 2
-"""Sentences of a summary of TAC that is read."""
 
 
 def read_data_to_text(path: Path, rating: str = "quality") -> RatedSegments:
-    """Read BAGEL or SFHOTEL (Novikova et al. 2017): lines with ``id, prediction, references`` and three ratings.
-
-    An ``id`` numbers rows, not inputs: the data do not say which rows share an input, so `item` is None.
-    """
+    """Read BAGEL or SFHOTEL (Novikova et al. 2017): lines with ``prediction, references`` and three ratings."""
     _check_name(rating, DATA_TO_TEXT_RATINGS, path)
 
     def read(row: TableRow) -> RatedRow:
-        value = row.rating(rating)
-        if value is None:
-            return RatedRow(place=row.place)
-        return RatedRow(path.stem, row.text("prediction"), row.texts("references"), value)
+        return RatedRow(path.stem, row.text("prediction"), row.references(("references",)), row.rating(rating))
 
     return read_json_lines(path, read)
 
 
 def read_summeval(path: Path, rating: str = "relevance") -> RatedSegments:
-    """Read SummEval (Fabbri et al. 2021): ``id, model_id, decoded, references`` and the experts' ratings.
-
-    ``reference``, a text or a list, may stand for ``references``; ``expert_annotations`` is a list of ratings by name,
-    whose mean is taken. Summaries that not every expert has rated are dropped.
+    """Read SummEval (Fabbri et al. 2021): ``id, model_id, decoded, references`` and the experts' ratings, whose mean is
+    taken; summaries that not every expert has rated are dropped.
     """
     _check_name(rating, SUMMARY_RATINGS, path)
 
@@ -262,19 +224,16 @@ def read_summeval(path: Path, rating: str = "relevance") -> RatedSegments:
         experts = row.objects("expert_annotations", "expert")
         given = [value for expert in experts if (value := expert.rating(rating)) is not None]
         if not given or len(given) < len(experts):
-            return RatedRow(place=row.place)
-        references = row.texts("reference" if "reference" in row.values else "references")
-        texts, labels = (row.text("decoded"), references), (row.label("id"), row.label("model_id"), row.place)
-        return RatedRow("summeval", *texts, sum(given) / len(given), *labels)
+            return RatedRow()
+        value, labels = sum(given) / len(given), (row.label("id"), row.label("model_id"))
+        return RatedRow("summeval", row.text("decoded"), row.references(), value, *labels)
 
     return read_json_lines(path, read)
 
 
 def read_summaries(path: Path, rating: str | None = None) -> RatedSegments:
-    """Read rated summaries of several systems, such as REALSumm's (Bhandari et al. 2020).
-
-    Lines have ``doc, system, prediction, references`` and ``ratings``, numbers by name, of which `rating` is taken; it
-    may be left out where there is only one.
+    """Read rated summaries of several systems, such as REALSumm's (Bhandari et al. 2020): lines with ``doc, system,
+    prediction, references`` and ``ratings``, numbers by name, of which `rating` is taken, or the only one.
     """
 
     def read(row: TableRow) -> RatedRow:
@@ -285,11 +244,8 @@ def read_summaries(path: Path, rating: str | None = None) -> RatedSegments:
             raise FileError(f"{row.where}: which rating? Add ,rating=NAME; {menu('', ratings)}.")
         name = rating or next(iter(ratings))
         _check_name(name, ratings, path)
-        value = TableRow(f"{row.where}, ratings", ratings).rating(name)
-        if value is None:
-            return RatedRow(place=row.place)
-        texts, labels = (row.text("prediction"), row.texts("references")), (row.label("doc"), row.label("system"))
-        return RatedRow(path.name.partition(".")[0], *texts, value, *labels, row.place)
+        value, texts = TableRow(row.where, ratings).rating(name), (row.text("prediction"), row.references())
+        return RatedRow(path.name.partition(".")[0], *texts, value, row.label("doc"), row.label("system"))
 
     return read_json_lines(path, read)
 
@@ -297,9 +253,9 @@ def read_summaries(path: Path, rating: str | None = None) -> RatedSegments:
 def read_tac(path: Path, rating: str = TAC_RATINGS[0]) -> RatedSegments:
     """Read summaries of the Text Analysis Conference, ``tac.09.mds.gen.resp-pyr`` (Peyrard et al. 2017).
 
-    The file is a JSON object: by topic, ``references``, each with a list of sentences as ``text``, and
-    ``annotations``, each with ``summ_id``, ``text``, and the ratings. The topic is group and item, the ``summ_id`` the
-    system. As in MoverScore's code, summaries of a single sentence are dropped.
+    The file is a JSON object: by topic, ``references``, each with a list of sentences as ``text``, and ``annotations``,
+    each with ``summ_id``, ``text``, and the ratings. The topic is group and item, the ``summ_id`` the system. As in
+    MoverScore's code, summaries of a single sentence are dropped.
     """
     _check_name(rating, TAC_RATINGS, path)
     try:
@@ -312,8 +268,6 @@ def read_tac(path: Path, rating: str = TAC_RATINGS[0]) -> RatedSegments:
     for name, own in topics.items():
         topic = TableRow(f"{path}, {name}", own)
         references = [" ".join(_read_sentences(row)) for row in topic.objects("references", "reference")]
-        if not references:
-            raise FileError(f"{topic.where}: expected references; there is none.")
         for row in topic.objects("annotations", "annotation"):
             sentences, place = _read_sentences(row), row.where.removeprefix(f"{path}, ")
             is_read = len(sentences) >= SHORTEST_SUMMARY

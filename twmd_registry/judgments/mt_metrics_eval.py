@@ -1,15 +1,15 @@
-"""The layout of mt-metrics-eval: a folder per test set with references, outputs, ratings and documents.
-
-Files are of a language pair, and most have a line per segment.
+"""The layout of mt-metrics-eval: files of a language pair, most with a line per segment, in a folder per test set;
+ratings, the scores that a shared task has published of other metrics, and those of ours that it asks for.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from twmd_registry.errors import FileError, SpecError, menu, warn
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather
@@ -41,15 +41,11 @@ OUTLIERS = {
     "wmt22": {"en-de": "M2M100_1.2B-B4"},
     "wmt23": {"en-de": "synthetic_ref", "zh-en": "synthetic_ref"},
 }
-"""Systems that the shared task has left out of its rankings, by the folder of the year and language pair: the list of
-mt-metrics-eval."""
+"""Systems that the shared task has left out of its rankings, by year and language pair: mt-metrics-eval's list."""
 
 
 class LanguagePair:
-    """A language pair of a test set; its files are read when they are asked for, and raise FileError.
-
-    `references` has ``references/PAIR.NAME.txt`` by name, `outputs` has ``system-outputs/PAIR/SYSTEM.txt`` by system.
-    """
+    """A language pair of a test set; its files are read when they are asked for, and raise FileError."""
 
     def __init__(self, folder: Path, name: str) -> None:
         """List its files."""
@@ -83,10 +79,7 @@ class LanguagePair:
     def read_reference(self, name: str) -> list[str]:
         """Read a reference, a text per segment; an error for a missing one has the choices."""
         if name not in self.references:
-            path = self.folder / "references" / f"{self.name}.{name}.txt"
-            if self.references:
-                _refuse(path, name, list(self.references))
-            _refuse(path, self.name, sorted({file.name.partition(".")[0] for file in path.parent.glob("*.*.txt")}))
+            _refuse(self.folder / "references" / f"{self.name}.{name}.txt", name, list(self.references))
         return self.read_texts(self.references[name])
 
     def reference_names(self, reference: str) -> list[str]:
@@ -94,15 +87,12 @@ class LanguagePair:
         return list(self.references) if reference == ALL else reference.split(".")
 
     def read_system_scores(self, path: Path) -> dict[tuple[str, str], float]:
-        """Read scores of systems by group and system: of the pair (``.sys.score``), a domain or a document.
-
-        A document's group is ``PAIR DOCUMENT``, a domain's ``PAIR DOMAIN``; a ``.doc.score`` has a system's documents
-        in their order.
+        """Read scores of systems by group and system: of the pair, or of ``PAIR DOMAIN`` or ``PAIR DOCUMENT``; a
+        ``.doc.score`` has a system's documents in their order.
         """
         level = path.name.split(".")[-2]
         if level == "domain":
-            domains = dict.fromkeys(domain for domain, _ in self.documents) if self.docs.is_file() else {}
-            rows = read_scores(path, 1, unit="domain", domains=domains)
+            rows = read_scores(path, 1, unit="domain")
             by_name = {(f"{self.name} {name.split()[0]}", name.split()[1]): score for name, (score,) in rows.items()}
         else:
             documents = dict.fromkeys(name for _, name in self.documents) if level == "doc" else {}
@@ -123,34 +113,21 @@ def read_docs(path: Path, segments: int) -> list[tuple[str, str]]:
     return [(domain, document) for domain, document in rows]
 
 
-def read_scores(
-    path: Path, segments: int, *, unit: str = "segment", domains: Collection[str] | None = None
-) -> dict[str, list[float | None]]:
-    """Read every system's scores, one per segment (or other unit), in the order of the file; ``None`` where it says so.
-
-    With `domains`, rows begin with one of them (or any, if there is none), and scores are by ``DOMAIN SYSTEM``.
+def read_scores(path: Path, segments: int, *, unit: str = "segment") -> dict[str, list[float | None]]:
+    """Read every system's scores, one per segment (or other unit), in the order of the file; of ``unit=domain`` rows
+    begin with a domain, and scores are by ``DOMAIN SYSTEM``.
     """
     scores: dict[str, list[float | None]] = {}
-    numbers: dict[str, list[int]] = {}
     for number, line in enumerate(read_lines(path), 1):
         fields = line.split()  # of mt-metrics-eval: any white space
-        if len(fields) != 2 + (domains is not None):
-            expected = "DOMAIN<TAB>SYSTEM<TAB>SCORE" if domains is not None else "SYSTEM<TAB>SCORE"
+        if len(fields) != 2 + (unit == "domain"):
+            expected = "DOMAIN<TAB>SYSTEM<TAB>SCORE" if unit == "domain" else "SYSTEM<TAB>SCORE"
             raise FileError(f"{path}, row {number}: expected {expected}, got {line!r}.")
-        if domains and fields[0] not in domains:
-            raise FileError(f"{path}, row {number}: no segment is of domain {fields[0]}; {menu(fields[0], domains)}.")
-        name, score = " ".join(fields[:-1]), fields[-1]
-        value = None if score == UNRATED else read_rating(score, f"{path}, row {number}", what="None or a score")
-        scores.setdefault(name, []).append(value)
-        numbers.setdefault(name, []).append(number)
-    if not scores:
-        raise FileError(f"{path} is empty: expected lines with a system and a score.")
-    for system, rows in numbers.items():
-        if len(rows) != segments:
-            which = f"score {len(rows)} of {system} is the last"
-            if len(rows) > segments:
-                which = f"this is score {segments + 1} of {len(rows)} of {system}"
-            raise FileError(f"{path}, row {rows[: segments + 1][-1]}: {which}; expected {segments}, one per {unit}.")
+        value = None if fields[-1] == UNRATED else read_rating(fields[-1], f"{path}, row {number}")
+        scores.setdefault(" ".join(fields[:-1]), []).append(value)
+    for system, own in scores.items():
+        if len(own) != segments:
+            raise FileError(f"{path} has {len(own)} scores of {system}; expected {segments}, one per {unit}.")
     return scores
 
 
@@ -171,17 +148,9 @@ def read_mt_metrics_eval(
 ) -> RatedSegments:
     """Read the rated segments of every system, grouped by language pair; items are called ``PAIR:NUMBER``.
 
-    Higher ratings are better (MQM counts errors below 0). What is left out is counted or named in a warning.
-    ``.sys.score``, ``.domain.score`` or ``.doc.score`` beside the ratings of segments are those of systems.
-
-    Args:
-        folder: A year's, see `LanguagePair`; ratings are ``human-scores/PAIR.RATING.seg.score``.
-        pair: A language pair; None for all that have the rating.
-        rating: The kind of rating, such as mqm, wmt-z, wmt-raw or da-sqm.
-        reference: Which reference the systems are compared with, several as ``refA.refB``, or ``all``.
-        humans: ``yes`` reads other references that were rated like systems; the shared task ranks none.
-        without: Systems to leave out, as ``A+B``, or ``none``; by default the year's of `OUTLIERS`.
-        group: ``domain`` or ``document`` groups segments by it within each pair, as ``en-de news``.
+    What is left out is counted or named in a warning. Scores of systems beside the ratings of segments are their
+    ratings. Several references are ``refA.refB``, or ``all``; ``humans=yes`` reads other references that were rated
+    like systems; ``without`` names systems to leave out, as ``A+B``, or ``none``, instead of the year's `OUTLIERS`.
     """
     if humans not in {"yes", "no"}:
         raise SpecError(f"humans={humans}: expected yes or no.")
@@ -203,7 +172,10 @@ def read_mt_metrics_eval(
     rated = gather(read, where, "segments without a rating or a reference")
     places = set(zip(rated.group, rated.system or [], strict=True))
     ratings = read_system_ratings(pairs, f"{rating}.{GROUPINGS[group]}.score", places)
-    return rated._replace(source=_read_sources(pairs, rated), system_ratings=ratings or None)
+    if all(each.sources.is_file() for each in pairs):
+        texts = {each.name: each.read_texts(each.sources) for each in pairs}
+        rated = rated._replace(source=[texts[name][i] for name, i in places_of(rated)])
+    return rated._replace(system_ratings=ratings or None)
 
 
 def _name_outliers(folder: Path, pairs: Collection[LanguagePair], without: str | None) -> dict[str, set[str]]:
@@ -223,35 +195,21 @@ def read_system_ratings(
     ratings = dict[tuple[str, str], float]()
     for pair in pairs:
         path = pair.folder / "human-scores" / f"{pair.name}.{ending}"
-        own = pair.read_system_scores(path) if path.is_file() else {}
-        if unknown := {system for _, system in own} - pair.outputs.keys() - pair.references.keys():
-            warn(f"{path}: systems without output, left out: {', '.join(sorted(unknown))}.")
-        ratings |= own
+        ratings |= pair.read_system_scores(path) if path.is_file() else {}
     rest = [f"{system} of {group}" for group, system in sorted(places) if (group, system) not in ratings]
     if ratings and rest:
         warn(f"no human score of some systems; the mean of their segments' ratings stands for it: {', '.join(rest)}.")
     return {place: ratings[place] for place in places if place in ratings}
 
 
-def _read_sources(pairs: Iterable[LanguagePair], rated: RatedSegments) -> list[str] | None:
-    """Return the source of every segment; None where a language pair has no file."""
-    places = places_of(rated)
-    used = {pair.name: pair for pair in pairs if pair.name in {name for name, _ in places}}
-    if not all(pair.sources.is_file() for pair in used.values()):
-        return None
-    texts = {name: pair.read_texts(pair.sources) for name, pair in used.items()}
-    return [texts[name][i] for name, i in places]
-
-
-def _score_names(folder: Path, level: str) -> list[str]:
-    """List ``PAIR.RATING`` of every file of ratings at a level; a rating may have dots, a pair has none."""
-    ending = f".{level}.score"
+def _score_names(folder: Path) -> list[str]:
+    """List ``PAIR.RATING`` of every file of ratings of segments; a rating may have dots, a pair has none."""
+    ending = ".seg.score"
     return sorted(path.name.removesuffix(ending) for path in (folder / "human-scores").glob(f"*{ending}"))
 
 
 def _pairs_with(folder: Path, rating: str) -> list[str]:
-    every = {name for level in ("seg", "sys") for name in _score_names(folder, level)}
-    names = [name.partition(".") for name in sorted(every)]
+    names = [name.partition(".") for name in _score_names(folder)]
     result = [pair for pair, _, kind in names if kind == rating]
     if not result:
         choices = dict.fromkeys(kind for _, _, kind in names)
@@ -259,24 +217,9 @@ def _pairs_with(folder: Path, rating: str) -> list[str]:
     return result
 
 
-def _read_ratings(pair: LanguagePair, rating: str) -> tuple[Path, dict[str, list[float | None]]]:
-    """Read the ratings of every system's segments, and name their file; where only systems are rated, theirs."""
-    folder, kind = pair.folder / "human-scores", f"{pair.name}.{rating}"
-    path, systems = (folder / f"{kind}.{level}.score" for level in ("seg", "sys"))
-    if path.is_file():
-        return path, read_scores(path, pair.segments)
-    if systems.is_file():
-        warn(f"{systems}: only systems are rated, and their segments get these ratings: measure by --level system.")
-        return systems, {system: own * pair.segments for system, own in read_scores(systems, 1).items()}
-    names = _score_names(pair.folder, "seg")
-    return _refuse(path, kind, [name for name in names if name.partition(".")[0] == pair.name] or names)
-
-
 def _refuse(path: Path, word: str, choices: list[str]) -> NoReturn:
     """Refuse a file that is missing, with the choices of its kind."""
-    raise FileError(
-        f"{path}: No such file or directory; {menu(word, choices) if choices else 'nor any other of its kind'}."
-    )
+    raise FileError(f"{path}: No such file or directory; {menu(word, choices) if choices else 'nor any other'}.")
 
 
 def _read_pair(
@@ -284,15 +227,13 @@ def _read_pair(
 ) -> list[RatedRow]:
     """Read all segments of a language pair."""
     names = pair.reference_names(reference)
-    if len(set(names)) < len(names):
-        raise SpecError(f"reference={reference}: a reference is named twice; expected each once.")
     sides = [pair.read_reference(name) for name in names]
     references = [[text for text in texts if text.strip()] for texts in zip(*sides, strict=True)]
-    path, scores = _read_ratings(pair, rating)
-    humans = scores.keys() & pair.references.keys() - {*names, *outliers}
-    people = set() if with_humans else humans
-    if with_humans and not humans:
-        warn(f"{path}: humans=yes reads nothing more: no translation by people is rated beside {', '.join(names)}.")
+    path = pair.folder / "human-scores" / f"{pair.name}.{rating}.seg.score"
+    if not path.is_file():
+        _refuse(path, f"{pair.name}.{rating}", _score_names(pair.folder))
+    scores = read_scores(path, pair.segments)
+    people = set() if with_humans else scores.keys() & pair.references.keys() - {*names, *outliers}
     left = {*names, *people, *outliers}
     for what, rule, remedy in (
         ("the reference, rated like a system", set(names), ""),
@@ -305,34 +246,189 @@ def _read_pair(
     folder = pair.folder / "system-outputs" / pair.name
     if not pair.outputs:
         raise FileError(f"{folder} holds no SYSTEM.txt: expected a file per rated system.")
+    if without := ", ".join(system for system in scores if system not in pair.outputs):
+        warn(f"{folder}: no output of systems that {path.name} rates, left out: {without}.")
+    if unrated := ", ".join(system for system in pair.outputs if system not in {*left, *scores}):
+        warn(f"{path}: systems with output and without ratings, left out: {unrated}.")
     rows: list[RatedRow] = []
-    for system, own in scores.items():
-        if system not in pair.outputs:
-            own, texts = [None] * len(own), [""] * len(references)  # noqa: PLW2901
-        else:
-            texts = pair.read_texts(pair.outputs[system])
-        for i, score in enumerate(own):
-            item = f"{pair.name}:{i + 1}"
-            if score is None or not references[i]:
-                rows.append(RatedRow(pair.name, item=item, place=f"segment {i + 1} of {system}"))
-            else:
-                own_references = references[i] if len(names) > 1 else references[i][0]
-                rows.append(RatedRow(pair.name, texts[i], own_references, score, item, system))
-    _name_the_missing(path, folder, scores, [name for name in pair.outputs if name not in left])
+    for system in (system for system in scores if system in pair.outputs):
+        texts = pair.read_texts(pair.outputs[system])
+        for number, (score, text, own) in enumerate(zip(scores[system], texts, references, strict=True), 1):
+            item, place = f"{pair.name}:{number}", f"segment {number} of {system}"
+            rows.append(RatedRow(pair.name, text, own, score if own else None, item, system, place))
     return rows
 
 
-def _name_the_missing(path: Path, folder: Path, scores: dict[str, list[float | None]], outputs: list[str]) -> None:
-    """Warn of systems that lack output, ratings, or the ratings of some segments."""
-    without = [f"{system} ({len(own)} ratings)" for system, own in scores.items() if system not in outputs]
-    if without:
-        warn(f"{folder}: no output of systems that {path.name} rates, left out: {', '.join(without)}.")
-    unrated = [system for system in outputs if system not in scores]
-    if unrated:
-        warn(f"{path}: systems with output and without ratings, left out: {', '.join(unrated)}.")
-    present = {system: own for system, own in scores.items() if system in outputs}
-    rated = {i for own in present.values() for i, score in enumerate(own) if score is not None}
-    lacking = {system: sum(own[i] is None for i in rated) for system, own in present.items()}
-    missing = [f"{system} ({number} of {len(rated)})" for system, number in lacking.items() if number]
-    if missing:
-        warn(f"{path}: systems without a rating of segments that others have one of: {', '.join(missing)}.")
+SOURCE = "src"
+"""What files of metrics without a reference have in its place."""
+SHOWN = 10
+Output = tuple[LanguagePair, str, str, list[str], list[str] | None, list[str] | None]
+"""An output to be scored: its language pair, the names of reference and system, predictions, references, sources."""
+
+
+class OfficialScores(NamedTuple):
+    """A metric's published scores of rated segments, the hash of their files, and its published scores of systems, by
+    group and system.
+    """
+
+    name: str
+    content: str
+    scores: tuple[float, ...]
+    systems: frozenset[tuple[str, str, float]]
+
+
+def read_divisions(text: str, rated: RatedSegments) -> RatedSegments:
+    """Add to rated data the domains of segments, whether persons wrote them, and ratings of systems by domain."""
+    _, pairs, keys = _parse_layout(text, rated)
+    with_docs = {name: pair for name, pair in pairs.items() if pair.docs.is_file()}
+    segments, systems = places_of(rated), rated.system or []
+    people = [system in pairs[name].references for (name, _), system in zip(segments, systems, strict=True)]
+    domains = [with_docs[name].documents[number][0] if name in with_docs else "" for name, number in segments]
+    divided = rated._replace(domain=domains, by_person=people)
+    ending = f"{keys.get('rating', RATING)}.domain.score"
+    ratings = (rated.system_ratings or {}) | read_system_ratings(with_docs.values(), ending, _domain_places(divided))
+    return divided._replace(system_ratings=ratings or None)
+
+
+def _domain_places(rated: RatedSegments) -> set[tuple[str, str]]:
+    """Return every domain, as a group ``PAIR DOMAIN``, and system of it; nothing where domains are not read."""
+    rows = zip(rated.group, rated.domain or [], rated.system or [], strict=False)
+    return {(f"{group} {domain}", system) for group, domain, system in rows if domain}
+
+
+def _parse_layout(text: str, rated: RatedSegments) -> tuple[Path, dict[str, LanguagePair], dict[str, str]]:
+    """Return the folder of rated data in this layout, their language pairs by name, and their keys."""
+    from twmd_registry.judgments.sets import parse_name  # which imports this module
+
+    read, folder, keys = parse_name(text)
+    if read is not read_mt_metrics_eval:
+        raise SpecError(f"{text}: published scores are read beside data in the layout of mt-metrics-eval, mte:FOLDER.")
+    return folder, {name: LanguagePair(folder, name) for name in sorted({name for name, _ in places_of(rated)})}, keys
+
+
+def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
+    """Read ``metric-scores/PAIR/NAME-REFERENCE.{seg,sys,domain,doc}.score`` of every metric that has a score of every
+    rated segment, of the reference that `text` names, ``mte:FOLDER,...``, or of none; warnings name the others.
+    """
+    folder, pairs, keys = _parse_layout(text, rated)
+    reference = keys.get("reference", REFERENCE)
+    files: dict[str, dict[str, Path]] = {}
+    unread = list[str]()
+    for pair in pairs.values():
+        sides, own = {reference, SOURCE, ".".join(pair.reference_names(reference))}, set[Path]()
+        every = sorted((folder / "metric-scores" / pair.name).glob("*.score"))
+        for path in every:
+            name, _, side = path.name.removesuffix(".seg.score").rpartition("-")
+            if side in sides:  # no side has the ending of another level
+                files.setdefault(name, {})[pair.name] = path
+                own |= {path, *_levels_of(path)}
+        unread += [f"{pair.name}/{path.name}" for path in every if path not in own]
+    if unread:
+        form = f"NAME-{reference}.LEVEL.score or NAME-{SOURCE}.LEVEL.score, with a .seg.score each"
+        warn(f"{folder}/metric-scores: expected {form}; passed over: {', '.join(unread)}.")
+    if not files:
+        raise FileError(f"{folder}/metric-scores holds no NAME-{reference}.seg.score of {', '.join(pairs)}.")
+    result, lacking = list[OfficialScores](), list[str]()
+    rows = list(zip(places_of(rated), rated.system or [], strict=True))
+    for name, by_pair in sorted(files.items()):
+        read = {pair: read_scores(path, pairs[pair].segments) for pair, path in by_pair.items()}
+        scores = [read[pair][system][k] if system in read.get(pair, ()) else None for (pair, k), system in rows]
+        if missing := Counter(pair for ((pair, _), _), score in zip(rows, scores, strict=True) if score is None):
+            lacking.append(f"{name} ({', '.join(f'{number} of {pair}' for pair, number in missing.items())})")
+            continue
+        levels = [(pair, file) for pair, path in by_pair.items() for file in _levels_of(path)]
+        systems = {place: own for pair, file in levels for place, own in pairs[pair].read_system_scores(file).items()}
+        contents = (file.read_bytes() for path in by_pair.values() for file in (path, *_levels_of(path)))
+        digest = hashlib.sha256(b"".join(contents)).hexdigest()[:12]
+        known = tuple(score for score in scores if score is not None)
+        result.append(OfficialScores(name, digest, known, frozenset((*place, own) for place, own in systems.items())))
+    if lacking:
+        left_out = f"metrics left out, with the number of rated segments that they lack: {', '.join(lacking)}"
+        warn(f"{folder}: {left_out}; pair=PAIR after the folder compares those of one language pair.")
+    return result
+
+
+def _levels_of(path: Path) -> list[Path]:
+    """Return the files of scores of systems beside one of scores of segments."""
+    stem = path.name.removesuffix(".seg.score")
+    files = (path.with_name(f"{stem}.{level}.score") for level in GROUPINGS.values())
+    return [file for file in files if file.is_file()]
+
+
+def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[dict[tuple[str, str], float]]:
+    """Return every metric's published scores of systems by group and system; warn of those that only have means."""
+    derived, result = defaultdict[tuple[tuple[str, str], ...], list[str]](list), list[dict[tuple[str, str], float]]()
+    for metric in metrics:
+        scores = dict[tuple[str, str], float]()
+        if isinstance(metric, OfficialScores):
+            scores = {(group, system): score for group, system, score in metric.systems}
+            places = _domain_places(rated).union(zip(rated.group, rated.system or [], strict=True))
+            derived[tuple(sorted(places - scores.keys()))].append(f"{metric.name}*")
+        result.append(scores)
+    derived.pop((), None)
+    for missing, names in derived.items():
+        shown = ", ".join(f"{system} of {group}" for group, system in missing[:SHOWN])
+        shown += f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+        what = f"no published score of some systems ({shown}); the mean of segments stands for it"
+        warn(f"{', '.join(names)}: {what}.")
+    return result
+
+
+def read_outputs(folder: Path, compared: Collection[str | None] = (None,)) -> list[Output]:
+    """Read every output of a test set, with every reference but itself; a reference may be an output, too.
+
+    `compared` has the values of the key ``against``: sources are read for ``source``, and references for None; without
+    references an output is read once, and its reference is called `SOURCE`.
+    """
+    names = sorted(path.name for path in (folder / "system-outputs").glob("*") if path.is_dir())
+    if not names:
+        raise FileError(f"{folder}/system-outputs holds no folder of a language pair.")
+    result = list[Output]()
+    for pair in (LanguagePair(folder, name) for name in names):
+        sources = pair.read_texts(pair.sources) if "source" in compared else None
+        references: dict[str, list[str] | None] = {SOURCE: None}
+        if None in compared:
+            references = {name: pair.read_reference(name) for name in pair.references}
+        if not references:
+            raise FileError(f"{folder}/references holds no {pair.name}.NAME.txt.")
+        outputs = {system: pair.read_texts(path) for system, path in pair.outputs.items()}
+        if pair.docs.is_file() and any(domain == ALL for domain, _ in pair.documents):
+            raise FileError(f"{pair.docs}: {ALL!r} is no domain: the shared task means all segments by it.")
+        for name in (pair.name, *references, *outputs):
+            if not name.isprintable() or len(name.split()) != 1:
+                raise FileError(f"{folder}: {name!r} of {pair.name}: names in score files have no white space.")
+        own = [(name, system) for name in references for system in outputs if system != name]
+        if not own:
+            raise FileError(f"system-outputs/{pair.name} holds no SYSTEM.txt to be scored.")
+        result += [(pair, name, system, outputs[system], references[name], sources) for name, system in own]
+    return result
+
+
+def submission_files(
+    name: str, year: str, outputs: Sequence[Output], scores: Sequence[tuple[float, Sequence[float]]]
+) -> dict[str, str]:
+    """Return the files of a submission, by path; `scores` has, by output, the score of all segments and of each.
+
+    ``NAME.sys.score`` and ``NAME.seg.score`` are tables of the shared task: metric, language pair, test set, domain,
+    (document,) reference, system, (segment number,) score; a domain's score of a system is the mean of its segments.
+    ``metric-scores/PAIR/NAME-REFERENCE.{sys,domain,seg}.score`` are what mt-metrics-eval reads.
+    """
+    files: dict[str, list[tuple[object, ...]]] = {f"{name}.sys.score": [], f"{name}.seg.score": []}
+    for (pair, reference, system, *_), (score, segments) in zip(outputs, scores, strict=True):
+        documents = pair.documents if pair.docs.is_file() else [(ALL, pair.name)] * pair.segments
+        folder, by_domain = f"metric-scores/{pair.name}/{name}-{reference}", dict[str, list[float]]()
+        for (domain, _), segment in zip(documents, segments, strict=True):
+            by_domain.setdefault(domain, []).append(segment)
+        means = {domain: sum(own) / len(own) for domain, own in by_domain.items()}
+        start = name, pair.name, year
+        files[f"{name}.sys.score"] += [
+            (*start, domain, reference, system, mean) for domain, mean in (means | {ALL: score}).items()
+        ]
+        files.setdefault(f"{folder}.sys.score", []).append((system, score))
+        files.setdefault(f"{folder}.domain.score", []).extend((domain, system, mean) for domain, mean in means.items())
+        files[f"{name}.seg.score"] += [
+            (*start, *place, reference, system, number, segment)
+            for number, (place, segment) in enumerate(zip(documents, segments, strict=True), 1)
+        ]
+        files.setdefault(f"{folder}.seg.score", []).extend((system, segment) for segment in segments)
+    return {path: "".join("\t".join(map(str, row)) + "\n" for row in rows) for path, rows in files.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,24 +14,14 @@ if TYPE_CHECKING:  # a command reads its files, and refuses bad ones, before it 
 
 _UNRATED = "rows without a rating"
 _NAMED = 5
-"""How many of the rows that are left out a warning names."""
 
 
 class RatedSegments(NamedTuple):
     """Segments that people have rated; None for what the data do not have.
 
-    Attributes:
-        group: The group of every segment (a language pair, a system); the same name for all where there are none.
-        predictions: Texts; the first of a pair.
-        references: A text per segment (the second of a pair), or a list of texts per segment.
-        ratings: Shape (segments,).
-        dropped: Rows that were left out: a text too short, or not rated.
-        item: The source of every segment (a source sentence, an input): segments of one item may be compared.
-        system: What wrote every segment.
-        source: The text that was translated, of every segment.
-        system_ratings: Ratings of systems, by group and system, which need not be means of their segments'.
-        domain: The domain of every segment, empty where it is not known.
-        by_person: Whether a person wrote it: a reference that was rated like a system.
+    Groups are language pairs, or the same name for all; segments of one item (a source sentence) may be compared. A
+    reference is a text or, for all, a list of texts; `dropped` counts rows that were left out. Ratings of systems, by
+    group and system, need not be means of their segments'. `by_person` marks translations by people.
     """
 
     group: list[str]
@@ -63,7 +52,8 @@ class RatedRow(NamedTuple):
 
 def read_json_lines(path: Path, read: Callable[[TableRow], RatedRow], unread: str = _UNRATED) -> RatedSegments:
     """Read a file of JSON lines, row by row; `unread` as for `gather`."""
-    return gather(map(read, read_rows(path, read_content(path), ".jsonl")), path, unread)
+    rows = read_rows(path, read_content(path), ".jsonl")
+    return gather((read(row)._replace(place=f"row {row.number}") for row in rows), path, unread)
 
 
 def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) -> RatedSegments:
@@ -87,15 +77,14 @@ def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) 
     if left:
         places = ", ".join(row.place for row in left[:_NAMED])
         more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-        counts = Counter(row.group for row in left if row.group is not None)
-        lost = sorted(counts.keys() - {row.group for row in rows})
-        groups = ", ".join(f"{name} ({counts[name]} rows)" for name in lost)
-        nothing = f"; nothing is left of {groups}" if lost else ""
+        lost = sorted({str(row.group) for row in left if row.group} - {str(row.group) for row in rows})
+        nothing = f"; nothing is left of {', '.join(lost)}" if lost else ""
         name = where.name if isinstance(where, Path) else where
         warn(f"{name}: {unread}, left out: {len(left)} ({places}{more}){nothing}.")
     group, predictions, references, ratings, item, system, _, source = map(list, zip(*rows, strict=True))
-    if any(isinstance(own, list) for own in references):
-        references = [[own] if isinstance(own, str) else own for own in references]
+    references = [[own] if isinstance(own, str) else own for own in references]
+    if max(map(len, references)) == 1:
+        references = [own[0] for own in references]
     scores = np.array(ratings, dtype=np.float64)
     items, systems, sources = (None if None in names else names for names in (item, system, source))
     return RatedSegments(group, predictions, references, scores, len(left), items, systems, sources)
@@ -160,18 +149,15 @@ def read_table(
     """
     rows = read_table_rows(path)
     present = dict.fromkeys(name for row in rows for name in row.values)
-    if reference is None:
-        for row in rows:
-            row.usual_references()  # refuses both
-        reference = next((name for name in ("reference", "references") if name in present), "reference")
-    columns = {"prediction": prediction, "reference": reference, "rating": rating}
+    columns = {"prediction": prediction, "rating": rating} | ({"reference": reference} if reference else {})
     for role, given in {"group": group, "item": item, "system": system, "source": source}.items():
         if given or role in present:
             columns[role] = given or role
     for role, name in columns.items():
         if rows and name not in present:
             raise FileError(f"{path}: no column {name!r} to take the {role} from; {menu(name, present)}.")
-    return _qualify_items(gather((_read_row(row, columns, path.stem) for row in rows), path), path)
+    read = (_read_row(row, columns, path.stem)._replace(place=f"row {row.number}") for row in rows)
+    return _qualify_items(gather(read, path), path)
 
 
 def _read_row(row: TableRow, columns: dict[str, str], name: str) -> RatedRow:
@@ -179,18 +165,17 @@ def _read_row(row: TableRow, columns: dict[str, str], name: str) -> RatedRow:
     rating = row.rating(columns["rating"]) if columns["rating"] in row.values else None
     if rating is None:
         group = str(row.values.get(columns["group"])) if "group" in columns else None
-        return RatedRow(group, place=row.place)
+        return RatedRow(group)
     labels = {role: row.label(columns[role]) for role in ("group", "item", "system") if role in columns}
-    texts = row.text(columns["prediction"]), row.texts(columns["reference"])
+    texts = row.text(columns["prediction"]), row.references((columns["reference"],) if "reference" in columns else ())
     source = row.values.get(columns.get("source", ""))
     source = source if isinstance(source, str) else None
-    return RatedRow(labels.pop("group", name), *texts, rating, **labels, place=row.place, source=source)
+    return RatedRow(labels.pop("group", name), *texts, rating, **labels, source=source)
 
 
 def _qualify_items(rated: RatedSegments, path: Path) -> RatedSegments:
-    """Name items by their groups, too, where a name stands for different references in different groups.
-
-    Segments are often numbered anew in every language pair, and number 1 of one is not number 1 of another.
+    """Name items by their groups, too, where a name stands for different references in different groups, which number
+    their segments anew.
     """
     if rated.item is None:
         return rated

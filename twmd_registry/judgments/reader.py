@@ -1,7 +1,4 @@
-"""Reading files: JSON lines, CSV, TSV, Parquet and plain text, each also compressed by gzip or xz.
-
-A file is read whole (`read_rows`, `read_lines`), or by row ranges of an open file (`OpenTable`).
-"""
+"""Reading files: JSON lines, CSV, TSV, Parquet and plain text, each also compressed by gzip or xz."""
 
 from __future__ import annotations
 
@@ -27,20 +24,13 @@ DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # spreadsheets write ; where a comm
 """By suffix, the delimiters of delimited text; the first that splits the header into most names is used."""
 PARQUET_SUFFIXES = (".parquet", ".pq")
 TABLE_SUFFIXES = (*DELIMITERS, ".jsonl", ".ndjson", *PARQUET_SUFFIXES)
-"""Suffixes of the files that have columns."""
 PACKED = (".gz", ".xz")
-"""Suffixes of compressed files; they follow the suffix of the content."""
 USUAL_REFERENCES = ("references", "reference")
-"""Columns of references that are read by default."""
 LONGEST_LINE = 1 << 26
-"""Most bytes of one line."""
 _PIECE = 1 << 20
-"""Bytes of a file that are read at once."""
 _SHOWN = 60
-"""Characters of a wrong value that an error shows."""
 _GZIP, _XZ, _PARQUET = b"\x1f\x8b", b"\xfd7zXZ\x00", b"PAR1"
 _LIST = re.compile(r"\[\s*(['\"].*)?\]\s*", re.DOTALL)
-"""A cell that holds a list of texts."""
 MOST_UNPACKED, LARGEST_RATIO = 1 << 28, 100
 """A compressed file unpacks to at most so many bytes, or times its size, whichever is more; text shrinks to a third or
 a tenth."""
@@ -49,19 +39,13 @@ Values = dict[str, Any] | str
 
 
 def form_of(name: str) -> str:
-    """Return the suffix of a file's form, in small letters; of a compressed file that of its content.
-
-    >>> form_of("data/ratings.CSV.gz"), form_of("ref.txt")
-    ('.csv', '.txt')
-    """
+    """Return the suffix of a file's form, in small letters; of a compressed file that of its content."""
     path = Path(name.lower())
     return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
 
 
 def detect_form(name: str, content: bytes, columns: Sequence[str]) -> str | None:
-    """Return the form of a table, in `TABLE_SUFFIXES`, by its name or content (one of `columns`); None for lines of
-    text.
-    """
+    """Return the form of a table by its name or content (one of `columns`); None for lines of text."""
     form = form_of(name)
     if form in TABLE_SUFFIXES:
         return form
@@ -107,10 +91,10 @@ def read_whole(name: object, opened: Callable[[], AbstractContextManager[Any]], 
                 if not content.tell():
                     is_text = not piece.startswith((_GZIP, _XZ, _PARQUET))
                 content.write(piece)
-                ended, line = _measure_lines(piece, line)
+                line = len(piece) - 1 - piece.rfind(b"\n") + (0 if b"\n" in piece else line)
                 if content.tell() > most:
                     problem = f" unpacks to more than {most:,} bytes, far more than its own: unpack it yourself"
-                elif is_text and max(ended, line) > LONGEST_LINE:
+                elif is_text and line > LONGEST_LINE:
                     problem = f" has a line of more than {LONGEST_LINE:,} bytes: this is no text"
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise FileError(f"{name} is compressed and cannot be unpacked ({error}): was it cut off?") from error
@@ -119,12 +103,6 @@ def read_whole(name: object, opened: Callable[[], AbstractContextManager[Any]], 
     if problem:
         raise FileError(f"{name}{problem}.")
     return content.getvalue()
-
-
-def _measure_lines(piece: bytes, begun: int) -> tuple[int, int]:
-    """Return the length of the line of which `begun` bytes came before a piece, and of the last line of the piece."""
-    ends = [place for sign in (b"\n", b"\r") for place in (piece.find(sign), piece.rfind(sign)) if place >= 0]
-    return (begun + min(ends), len(piece) - 1 - max(ends)) if ends else (0, begun + len(piece))
 
 
 def unpack(name: object, content: bytes) -> bytes:
@@ -179,21 +157,14 @@ class Columns(NamedTuple):
 class TableRow(NamedTuple):
     """A row of a table; methods raise a `FileError` that names it where a column is missing or holds something else.
 
-    Attributes:
-        where: The file and the row, for messages.
-        number: Its number in the file, from 1; a header is a row, too.
-        header: The place of the names of a table with a header, for messages; None where the row has names of its own.
+    `where` and `header` are the places of the row and of a table's header for messages; `number` counts rows of the
+    file, the header included, from 1.
     """
 
     where: str
     values: Mapping[str, Any]
     number: int = 0
     header: str | None = None
-
-    @property
-    def place(self) -> str:
-        """Its number, without the file: ``row 3``."""
-        return f"row {self.number}"
 
     def take(self, *names: str) -> Any:
         """Return the value of a column, or of the last of several that must all be there."""
@@ -258,13 +229,6 @@ class TableRow(NamedTuple):
             raise FileError(f"{self.where}: {name} looks like a list and is no JSON list of texts: {hint}.")
         return texts
 
-    def texts(self, name: str) -> str | list[str]:
-        """Return a text, or a list of at least one text."""
-        value = self.take(name)
-        if isinstance(value, str) or (isinstance(value, list) and value and all(isinstance(x, str) for x in value)):
-            return value
-        raise FileError(f"{self.where}: expected a text or a list of texts as {name}, not {_shorten(value)}.")
-
     def objects(self, name: str, what: str) -> list[TableRow]:
         """Return the objects of a list as rows, which errors call `what` and their number."""
         value = self.take(name)
@@ -287,17 +251,15 @@ class TableRow(NamedTuple):
         return read_rating(value, f"{self.where}, {name}")
 
 
-def read_rating(
-    value: Any, where: str, lowest: float = -math.inf, highest: float = math.inf, *, what: str = "a rating"
-) -> float:
-    """Return a rating, a finite number within bounds, from a number or text; raises FileError, begun by `where`."""
+def read_rating(value: Any, where: str, lowest: float = -math.inf, highest: float = math.inf) -> float:
+    """Return a finite number within bounds from a number or text; raises FileError, begun by `where`."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not (math.isfinite(number) and lowest <= number <= highest):
         wanted = "a finite number" if math.isinf(highest) else f"a number from {lowest:g} to {highest:g}"
-        raise FileError(f"{where}: expected {what}, {wanted}, not {_shorten(value)}.")
+        raise FileError(f"{where}: expected a rating, {wanted}, not {_shorten(value)}.")
     return number
 
 
@@ -307,10 +269,7 @@ def _shorten(value: object) -> str:
 
 
 def read_rows(name: object, content: bytes, form: str) -> list[TableRow]:
-    """Read all rows of a table, its unpacked content in a form of `TABLE_SUFFIXES`; blank lines are passed over.
-
-    Rows are numbered from 1, blank lines and the header of CSV and TSV included.
-    """
+    """Read all rows of a table, its unpacked content in a form of `TABLE_SUFFIXES`; blank lines are passed over."""
     if form not in PARQUET_SUFFIXES:
         decode(name, content)  # one message for a whole file that is compressed, Parquet or in another encoding
     rows = []
@@ -330,11 +289,9 @@ def read_rows(name: object, content: bytes, form: str) -> list[TableRow]:
 
 
 class OpenTable:
-    """An open file with columns; rows can be counted, and read from any row on.
+    """An open file with columns (none for JSON lines); rows can be counted, and read from any row on.
 
-    Attributes:
-        columns: Its columns; none for JSON lines, whose rows name their own.
-        header_row: The number of the header in the file, from 1: the first row that is not blank. 0 without a header.
+    `header_row` is the number of the header, the first row that is not blank, from 1; 0 without a header.
     """
 
     def __init__(self, file: io.BufferedIOBase, form: str) -> None:
@@ -355,10 +312,10 @@ class OpenTable:
             self._read_header(DELIMITERS[form])
 
     def _read_header(self, delimiters: str) -> None:
-        lines = (line.decode("utf-8", "replace") for _, line in _split_lines(self._file, 0, carriage_returns=True))
+        lines = (line.decode("utf-8", "replace") for _, line in _split_lines(self._file, 0))
         first = next(filter(str.strip, lines), "")
         self._delimiter = max(delimiters, key=lambda sign: len(_split_fields(first, sign)))
-        records = _split_records(_split_lines(self._file, 0, carriage_returns=True), self._delimiter)
+        records = _split_records(_split_lines(self._file, 0), self._delimiter)
         for number, (start, raw, names) in enumerate(records, 1):
             self.header_row, self._begin = number, start + len(raw)
             problem = names if isinstance(names, str) else ""
@@ -384,7 +341,7 @@ class OpenTable:
             wanted = [name for name in self.columns if columns is None or name in columns]
             yield from ((0, b"", values) for values in _read_parquet(self._parquet, first, stop, wanted))
             return
-        lines = _split_lines(self._file, offset or self._begin, carriage_returns=bool(self._delimiter))
+        lines = _split_lines(self._file, offset or self._begin)
         if not self._delimiter:
             yield from ((start, raw, _parse_json(raw)) for start, raw in lines)
             return
@@ -404,9 +361,7 @@ class OpenTable:
         return (start for start, _, values in self.records() if values is not None)
 
     def read(self, first: int, number: int, offset: int, columns: Sequence[str]) -> list[tuple[bytes, Values]]:
-        """Read a range of rows from a row (of Parquet) or byte (of text) on: its bytes, and values or why there are
-        none.
-        """
+        """Read rows from a row (of Parquet) or byte (of text) on: their bytes, and values or why there are none."""
         records = self.records(offset, first, number, columns)
         return list(itertools.islice(((raw, own) for _, raw, own in records if own is not None), number))
 
@@ -421,15 +376,7 @@ def _read_parquet(file: Any, first: int, stop: int, columns: list[str]) -> Itera
         table = file.read_row_groups(groups, columns=columns)
     except (OSError, ValueError) as error:
         raise ValueError(str(error).splitlines()[0].removesuffix(".")) from error
-    table = table.slice(first - starts[groups[0]], stop - first)
-    try:
-        yield from table.to_pylist()
-    except UnicodeDecodeError:
-        for row in range(table.num_rows):
-            try:
-                yield {name: table[name][row].as_py() for name in table.column_names}
-            except UnicodeDecodeError as error:
-                yield _not_utf8(error)
+    yield from table.slice(first - starts[groups[0]], stop - first).to_pylist()
 
 
 def _parse_json(raw: bytes) -> Values | None:
@@ -450,20 +397,16 @@ def _not_utf8(error: UnicodeDecodeError) -> str:
     return f"not UTF-8: byte 0x{error.object[error.start]:02x}"
 
 
-def _split_lines(file: io.BufferedIOBase, offset: int, *, carriage_returns: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield lines with the offset of each, without the byte-order mark.
-
-    They end at line feeds, and also at carriage returns for old spreadsheets, which write nothing else.
-    """
+def _split_lines(file: io.BufferedIOBase, offset: int) -> Iterator[tuple[int, bytes]]:
+    """Yield lines with the offset of each, without the byte-order mark."""
     file.seek(offset)
     while line := file.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
             raise ValueError(f"the line at byte {offset} has more than {LONGEST_LINE} bytes: this is no text")
         if offset == 0 and line.startswith(codecs.BOM_UTF8):
             offset, line = len(codecs.BOM_UTF8), line.removeprefix(codecs.BOM_UTF8)
-        for piece in line.splitlines(keepends=True) if carriage_returns else [line]:
-            yield offset, piece
-            offset += len(piece)
+        yield offset, line
+        offset += len(line)
 
 
 def _split_records(lines: Iterator[tuple[int, bytes]], delimiter: str) -> Iterator[tuple[int, bytes, list[str] | str]]:

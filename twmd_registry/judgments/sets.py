@@ -6,7 +6,6 @@ import errno
 import hashlib
 import inspect
 import json
-import logging
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -17,10 +16,8 @@ from twmd_registry.errors import FileError, SpecError, menu
 from twmd_registry.judgments import corpora
 from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, read_table
-from twmd_registry.judgments.reader import TABLE_SUFFIXES, form_of
 
 DIGITS = 12
-"""Of a digest, as in fingerprints of models."""
 FORMATS: dict[str, Callable[..., RatedSegments]] = {
     "wmt": corpora.read_wmt,
     "mlqe": corpora.read_mlqe,
@@ -75,7 +72,9 @@ def parse_name(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str,
     """Split the name of local data into reader, path and keys; raises SpecError, with the form, for another name."""
     form, colon, rest = text.partition(":")
     if not colon or form not in FORMATS:
-        raise SpecError(_no_format(text))
+        form, choices = (form, FORMATS) if colon else (text, [*HUB, *(f"{name}:PATH" for name in FORMATS)])
+        expected = "FORMAT:PATH, as in table:ratings.csv,rating=score, or a data set on the Hub"
+        raise SpecError(f"{text!r}: expected {expected}; {menu(form, choices)}.")
     parts = rest.split(",")
     keys: dict[str, str] = {}
     while len(parts) > 1 and "=" in parts[-1]:  # from the end: a path may hold commas
@@ -84,31 +83,13 @@ def parse_name(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str,
             raise SpecError(f"{text}: expected {key}=VALUE once.")
         keys[key] = value
     path = ",".join(parts)
-    if not path:
-        raise SpecError(f"{text}: expected a path, as in table:ratings.csv,rating=score.")
     return FORMATS[form], Path(path).expanduser(), keys
-
-
-def _no_format(text: str) -> str:
-    """Return the error message for a name without a valid format."""
-    if not text:
-        return "no data: expected FORMAT:PATH, as in table:ratings.csv,rating=score."
-    form, colon, _ = text.partition(":")
-    path = Path(text.partition(",")[0])
-    if colon and not path.exists():
-        return f"no format {form!r}; {menu(form, FORMATS)}."
-    if path.exists() or form_of(path.name) in TABLE_SUFFIXES:
-        example = text if form_of(path.name) in TABLE_SUFFIXES else "ratings.csv"
-        return f"{text}: expected FORMAT:PATH, as in table:{example}; the formats are {', '.join(FORMATS)}."
-    choices = [*HUB, *(f"{name}:PATH" for name in FORMATS)]
-    return f"{text!r} is neither FORMAT:PATH nor a data set on the Hub; {menu(text, choices)}."
 
 
 def content_of(rated: RatedSegments) -> str:
     """Digest rated data: 12 hexadecimal digits of the sha256 of their groups, texts, ratings, items and systems.
 
-    Ratings of systems belong to it where there are any. A text and a list that holds only this text are equal
-    references; dropped rows do not count.
+    A text and a list that holds only this text are equal references; dropped rows do not count.
     """
     references = [[own] if isinstance(own, str) else list(own) for own in rated.references]
     ratings = [float(rating) + 0.0 for rating in rated.ratings]  # -0.0 + 0.0 is 0.0: the same rating
@@ -118,9 +99,7 @@ def content_of(rated: RatedSegments) -> str:
 
 
 def title_of(text: str) -> str:
-    """Return the name of data for reports: their name on the Hub, or the file's or folder's without its path, and what
-    their groups are where that was chosen (``by``).
-    """
+    """Return the name of data for reports, without a path, and what their groups are where that was chosen (``by``)."""
     if text in HUB:
         return text
     _, path, keys = parse_name(text)
@@ -139,14 +118,10 @@ def read_all_rated(texts: Iterable[str]) -> dict[str, RatedSegments]:
 
 
 class HubData(NamedTuple):
-    """Where a data set is on the Hub, and what its columns are called.
+    """Where a data set is on the Hub, and what its columns are called: prediction, reference and rating.
 
-    Attributes:
-        split: Of GLUE's STS-B and QQP the development set: the ratings of the test sets are not published.
-        columns: The prediction, the reference and the rating.
-        lowest: Smaller ratings stand for none (GLUE writes -1).
-        item: The column that says what a row is a version of.
-        several: Whether a row holds a list of predictions and the list of their ratings.
+    Ratings below `lowest` stand for none (GLUE writes -1); with `several`, a row holds a list of predictions and the
+    list of their ratings.
     """
 
     repo: str
@@ -166,15 +141,8 @@ def _into_english(year: str) -> Callable[[Mapping[str, Any]], bool]:
 
 
 _SENTENCES = ("sentence1", "sentence2", "label")
-_WMT = HubData(
-    "RicardoRei/wmt-da-human-evaluation",
-    None,
-    "train",
-    ("mt", "ref", "score"),
-    lowest=-math.inf,
-    group="lp",
-    item="src",
-)
+_DA = "RicardoRei/wmt-da-human-evaluation"
+_WMT = HubData(_DA, None, "train", ("mt", "ref", "score"), lowest=-math.inf, group="lp", item="src")
 """Ratings of translations; direct assessments are z-scores."""
 HUB: dict[str, HubData] = {
     "glue/stsb": HubData("nyu-mll/glue", "stsb", "validation", _SENTENCES),
@@ -198,21 +166,16 @@ HUB: dict[str, HubData] = {
         for rating in corpora.SUMMARY_RATINGS
     },
 }
-"""What can be read by name."""
 
 
 def read_hub(name: str) -> RatedSegments:
     """Read a data set from the Hub, or from its cache, by a name of `HUB`; rows without text or rating are left out."""
-    if name not in HUB:
-        raise FileError(f"no data set is called {name!r} here; {menu(name, HUB)}.")
     wanted = HUB[name]
     prediction, _, rating = wanted.columns
     rows = list[Mapping[str, Any]]()
     try:
         for row in filter(wanted.keep, _load(name, wanted)):
             texts, ratings = (row[column] if wanted.several else [row[column]] for column in (prediction, rating))
-            if len(texts) != len(ratings):
-                raise FileError(f"{name} on the Hub has a row of {len(texts)} texts and {len(ratings)} ratings.")
             rows += [row | {prediction: text, rating: own} for text, own in zip(texts, ratings, strict=True)]
         read = [_read(row, number, wanted, name) for number, row in enumerate(rows, 1)]
     except KeyError as error:
@@ -223,9 +186,6 @@ def read_hub(name: str) -> RatedSegments:
 def _load(name: str, wanted: HubData) -> Any:
     import datasets
 
-    client = logging.getLogger("huggingface_hub")
-    before = client.level
-    client.setLevel(logging.ERROR)  # or every try without a network is a line
     try:
         return datasets.load_dataset(wanted.repo, wanted.config, split=wanted.split)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:  # no network, or a damaged cache
@@ -234,8 +194,6 @@ def _load(name: str, wanted: HubData) -> Any:
             f"cannot read {name} from the Hub: {first}. Where there is no network, get it elsewhere with "
             f"'hf download --repo-type dataset {wanted.repo}' and set HF_HUB_OFFLINE=1."
         ) from error
-    finally:
-        client.setLevel(before)
 
 
 def _read(row: Mapping[str, Any], number: int, wanted: HubData, name: str) -> RatedRow:

@@ -24,15 +24,7 @@ REFERENCE_SYSTEMS = ("ref", "refA", "refB")
 
 
 class MarkedSegment(NamedTuple):
-    """A translation with its error spans.
-
-    Attributes:
-        source: Empty if unknown.
-        spans: Errors in the prediction.
-        missing: Spans of the reference that the prediction does not say.
-        score: None where people marked the spans.
-        rater: The person who did.
-    """
+    """A translation with its errors in the prediction, and what of the reference it does not say (`missing`)."""
 
     system: str
     document: str
@@ -86,8 +78,7 @@ def read_mqm(path: Path) -> list[MarkedSegment]:
 
 def write_mqm(segments: Iterable[MarkedSegment], rater: str) -> str:
     """Write Google's MQM table: a row per span, or a row without an error. What the reference alone says is an omission
-    without a mark: the table has no reference, and the place in the source is unknown. A tab or line break becomes a
-    blank.
+    without a mark: the table has no reference. A tab or line break becomes a blank.
     """
     lines = ["\t".join(MQM_COLUMNS)]
     for segment in segments:
@@ -130,8 +121,8 @@ def write_esa(segments: Iterable[MarkedSegment], rater: str) -> str:
 
 
 def write_issues(segments: Iterable[MarkedSegment], rater: str) -> str:
-    """Write one JSON document with the issues of every segment, as tools for linguistic review (ContentQuo) list them:
-    category, severity, the place in target or reference, and its text.
+    """Write one JSON document with the issues of every segment, as tools for linguistic review (ContentQuo) list
+    them.
     """
     listed = []
     for segment in segments:

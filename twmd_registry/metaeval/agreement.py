@@ -1,22 +1,26 @@
-"""How well scores agree with people over a data set: statistics averaged over its parts, with bootstrap intervals."""
+"""How well scores agree with people over a data set, with intervals, and tests of whether one metric agrees better."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, get_args
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from twmd_registry.engine.input_warnings import warn_about_small_samples
-from twmd_registry.errors import InputError, SpecError, menu, warn
+from twmd_registry.engine.input_warnings import check_sample, warn_about_small_samples
+from twmd_registry.errors import InputError, SpecError, warn
 from twmd_registry.judgments.rated import RatedSegments, require_labels
 from twmd_registry.metaeval.correlation import (
+    LEAST_ROWS,
     PAIRWISE,
     THRESHOLD,
     CorrelationEstimate,
     Estimator,
     check_numbers,
+    correlate,
     make_estimator,
     statistic_named,
 )
@@ -27,11 +31,9 @@ SEED = 12345
 LEVEL = (2.5, 97.5)
 """Percentiles of the resamples that bound a 95% interval."""
 EVERYTHING = "all"
-"""The name of the only part where nothing is averaged."""
 _BLOCK = 2**22
 """Weights that are held at once: 32 MB."""
 _SHOWN = 10
-"""Parts that a warning names; all of them are in the result."""
 
 Interval = tuple[float | None, float | None]
 """Ends of a bootstrap percentile 95% interval; None without resamples, or where most of them are undefined."""
@@ -42,23 +44,16 @@ Undefined = tuple[str, int, str]
 
 Measured = TypeVar("Measured")
 Averaging = Literal["none", "group", "item", "system"]
-"""What a statistic is averaged over: nothing (one value of all rows), groups such as language pairs, items, or
-systems.
-"""
+"""What a statistic is averaged over: nothing (one value of all rows), groups such as language pairs, items, systems."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How well scores agree with ratings, over all data or in one part.
+    """How well scores agree with ratings, over all data (averaged over `groups`, in their order) or in one part.
 
-    Attributes:
-        value: The statistic, averaged over `groups` where there are any.
-        low: Lower end of its 95% interval; None without one, as for an item.
-        high: Upper end.
-        n: Segments that took part; of an accuracy over systems, pairs of systems.
-        epsilon: Of ``acc_eq`` in one part, the greatest difference of two scores that is a tie; else None.
-        groups: What the average is taken over, by ascending name.
-        undefined: Name, segments and reason of each part that is left out because it has no value.
+    `low` and `high` are the ends of the 95% interval, None without one; `n` counts segments (of an accuracy over
+    systems, pairs of systems); `epsilon` is that of ``acc_eq`` in one part; `undefined` parts have no value and are
+    left out.
     """
 
     value: float
@@ -87,31 +82,14 @@ def agreement(
     seed: int = SEED,
     threshold: float = THRESHOLD,
 ) -> Agreement:
-    """Measure how well scores agree with ratings.
+    """Measure how well scores, shape (segments,), agree with ratings.
 
     The statistic is computed in every part of the data, and averaged with equal weights. For the interval, the rows of
-    every part (the items, for statistics of pairs) are drawn with replacement; a part that is undefined in a resample
-    keeps its value there. An average over items draws whole items, which get no intervals of their own.
-
-    Args:
-        statistic: A value of `Statistic`.
-        scores: Higher is better; shape (segments,).
-        rated: The ratings, and the parts that their segments belong to.
-        averaging: A value of `Averaging`. The statistics that compare pairs of segments are of one part, unless it is
-            ``group``: they compare the segments of an item (or, by ``system``, of a system; by ``none``, all).
-        resamples: Of the bootstrap; 0 for no intervals.
-        seed: Of the bootstrap, which draws the same rows for every metric.
-        threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
-
-    Raises:
-        SpecError: An unknown statistic or averaging, or not for each other; a seed or number of resamples below 0.
-        InputError: The data do not name items or systems; scores of another shape or not finite; no part has a value.
-
-    Warns:
-        TwmdWarning: A part has no value, or an interval is of fewer than `RELIABLE_SAMPLE` segments (or items).
+    every part (the items, for statistics of pairs) are drawn with replacement, the same for every metric; a part that
+    is undefined in a resample keeps its value there. An average over items draws whole items, which get no intervals of
+    their own. Statistics of pairs are of one part, unless averaging is ``group``: they compare the segments of an item
+    (or, by ``system``, of a system; by ``none``, all). Warns of parts without a value and of intervals of few segments.
     """
-    if seed < 0:
-        raise SpecError(f"expected a seed of 0 or more, not {seed}.")
     wanted, numbers = statistic_named(statistic), check_numbers("scores", scores, len(rated.ratings))
     parts = split_parts(rated, wanted, averaging, threshold=threshold)
     estimates, undefined = measure_parts(wanted, parts, lambda rows, estimator: estimator(numbers[rows]))
@@ -124,7 +102,9 @@ def agreement(
     else:
         rngs = [np.random.default_rng([seed, k]) for k, (name, *_) in enumerate(parts) if name in estimates]
         resampled = list(map(bootstrap, estimates.values(), [resamples] * len(values), rngs))
-        means = mean_of_parts(np.array(resampled), values)
+        drawn = np.array(resampled)  # (parts, B); where a part is undefined its own value stands
+        means = np.where(np.isnan(drawn), values[:, None], drawn).mean(axis=0)
+        means = np.where(np.isnan(drawn).all(axis=0), np.nan, means)
         units = {name: estimate.units for name, estimate in estimates.items()}
     warn_about_small_samples(units if resamples else {})
     groups = {
@@ -161,8 +141,6 @@ def split_parts(
     rated: RatedSegments, statistic: Statistic, averaging: str, *, threshold: float = THRESHOLD
 ) -> list[Part]:
     """Split the data into the parts that a statistic is averaged over, by ascending name; check what they must have."""
-    if averaging not in get_args(Averaging):
-        raise SpecError(f"there is no averaging {averaging!r}; {menu(str(averaging), get_args(Averaging))}.")
     if statistic == "spa" and averaging not in {"none", "group"}:
         raise SpecError(f"spa compares systems; expected averaging=none or averaging=group, not {averaging}.")
     if statistic in PAIRWISE and averaging in {"group", "item"}:
@@ -185,8 +163,6 @@ def split_parts(
 
 def bootstrap(estimate: CorrelationEstimate, resamples: int, rng: np.random.Generator) -> np.ndarray:
     """Compute a statistic of resamples, drawn with replacement; shape (resamples,), NaN where undefined."""
-    if resamples < 0:
-        raise SpecError(f"expected resamples of 0 or more, not {resamples}.")
     if estimate.units < 2:
         return np.full(resamples, np.nan)
     at_once = max(1, _BLOCK // estimate.units)
@@ -210,13 +186,6 @@ def interval(values: np.ndarray) -> Interval:
     return low, high
 
 
-def mean_of_parts(resampled: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the mean over parts, shape (parts, B) to (B,); NaN is replaced by the part's own value, shape (parts,)."""
-    is_undefined = np.isnan(resampled)
-    means = np.where(is_undefined, values[:, None], resampled).mean(axis=0)
-    return np.where(is_undefined.all(axis=0), np.nan, means)
-
-
 def system_agreement(
     statistic: str,
     scores: Sequence[float] | np.ndarray,
@@ -227,33 +196,12 @@ def system_agreement(
     seed: int = SEED,
     systems: Mapping[tuple[str, str], float] | None = None,
 ) -> tuple[Agreement, Agreement]:
-    """Measure whether a metric ranks systems as people do.
+    """Measure whether a metric ranks systems as people do: by a statistic of `check_systems`, and by their accuracy.
 
-    The score and the rating of a system are those of `mean_systems`. The accuracy is the share of the pairs of systems
-    of one group that metric and people order alike, over the pairs of all groups (Kocmi et al. 2021); a tie of either
-    is not alike. For intervals the systems of every group are drawn with replacement; a system and its own copy are no
-    pair.
-
-    Args:
-        statistic: ``pearson``, ``spearman`` or ``kendall`` of the means, or ``spa``.
-        scores: Higher is better; shape (segments,).
-        rated: The ratings; every segment's system is named.
-        averaging: ``group``, or ``none`` for one ranking of all systems, whatever their group.
-        resamples: Of the bootstrap; 0 for no intervals.
-        seed: Of the bootstrap.
-        systems: Scores of systems, by group and system, in place of means; systems that are not in it have means.
-
-    Returns:
-        The statistic over systems, whose n counts systems (of ``spa``, segments), and the accuracy, from 0 to 1, whose
-        n counts pairs.
-
-    Raises:
-        SpecError: The statistic or averaging does not exist, or does not apply to systems.
-        InputError: The data do not name systems; no group has three systems, or scores and ratings that vary; as for
-            `agreement`.
-
-    Warns:
-        TwmdWarning: A system has fewer segments than others of its group; as for `agreement`.
+    The accuracy is the share of the pairs of systems of one group that metric and people order alike, over the pairs of
+    all groups (Kocmi et al. 2021); a tie of either is not alike. For intervals the systems of every group are drawn
+    with replacement; a system and its own copy are no pair. `systems` has scores in place of means, by group and
+    system.
     """
     wanted = check_systems(rated, statistic, averaging)
     numbers = check_numbers("scores", scores, len(rated.ratings))
@@ -263,21 +211,11 @@ def system_agreement(
     return by_statistic, _system_accuracy(own_means, ranked, averaging, resamples, seed)
 
 
-def check_segment_ratings(rated: RatedSegments) -> None:
-    """Refuse ratings of systems that stand for those of their segments: no segment was rated itself."""
-    own = rated.system_ratings or {}
-    places = zip(rated.group, rated.system or [], rated.ratings.tolist(), strict=False)
-    if own and all(own.get((group, system)) == rating for group, system, rating in places):
-        raise InputError("people have rated systems here, not segments: measure by --level system, without --task.")
-
-
 def mean_systems(
     scores: np.ndarray, rated: RatedSegments, averaging: str, systems: Mapping[tuple[str, str], float] | None = None
 ) -> tuple[np.ndarray, RatedSegments]:
     """Return every system's score, shape (systems,), and its rating and group as rated data: means, unless they are
-    known.
-
-    Known ones are in `systems` and `RatedSegments.system_ratings`. Warns of a system with fewer segments than others.
+    known by `systems` and `RatedSegments.system_ratings`. Warns of a system with fewer segments than others.
     """
     groups, means = list[str](), list[tuple[float, float]]()
     for name, rows, _ in split_parts(rated, "pearson", averaging):
@@ -319,3 +257,167 @@ def _system_accuracy(scores: np.ndarray, rated: RatedSegments, averaging: str, r
         drawn += [(weights * (which @ weights)).sum(axis=0) for which in (alike, pairs)]
     defined = drawn[1] > 0
     return Agreement(float(counts[0] / counts[1]), *interval(drawn[0, defined] / drawn[1, defined]), int(counts[1]))
+
+
+SIGNIFICANT = 0.05
+_ROUNDING = 1e-12
+"""Two differences of agreement are equal up to this."""
+
+
+class AgreementTest(NamedTuple):
+    """A one-sided test: metric A's agreement less B's, and how probable so great a difference is where neither is
+    better.
+    """
+
+    difference: float
+    p: float
+
+
+def williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
+    """Test the difference of the correlations of two metrics with people, r_a and r_b, whose own is r_ab, of n
+    segments.
+
+    ``t = (r_a - r_b) sqrt((n - 1)(1 + r_ab)) / sqrt(2 K (n - 1) / (n - 3) + (r_a + r_b)^2 / 4 (1 - r_ab)^3)`` with ``K
+    = 1 - r_a^2 - r_b^2 - r_ab^2 + 2 r_a r_b r_ab`` follows Student's t with n - 3 degrees of freedom (Williams 1959;
+    Graham and Baldwin 2014). Raises InputError where it is undefined.
+
+    >>> round(williams(0.6, 0.5, 0.8, 103).p, 4)
+    0.0256
+    """
+    if n <= LEAST_ROWS:
+        raise InputError(f"Williams' test needs more than {LEAST_ROWS} segments; got {n}.")
+    determinant = 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab
+    if r_a == r_b:
+        return AgreementTest(0.0, 0.5)
+    variance = 2 * max(determinant, 0.0) * (n - 1) / (n - 3) + (r_a + r_b) ** 2 / 4 * (1 - r_ab) ** 3
+    if variance <= 0 or 1 + r_ab <= 0:
+        raise InputError("Williams' test is undefined for metrics that are each other's opposite.")
+    t = (r_a - r_b) * math.sqrt((n - 1) * (1 + r_ab) / variance)
+    from scipy import stats
+
+    return AgreementTest(r_a - r_b, float(stats.t.sf(t, n - 3)))
+
+
+def williams_by_part(
+    scores_a: Sequence[float] | np.ndarray,
+    scores_b: Sequence[float] | np.ndarray,
+    rated: RatedSegments,
+    averaging: str = "group",
+) -> dict[str, AgreementTest | None]:
+    """Test by Williams in every part of the data whether A has the higher Pearson correlation; None if undefined."""
+    a, b = (check_numbers("scores", scores, len(rated.ratings)) for scores in (scores_a, scores_b))
+    tests, sizes = dict[str, AgreementTest | None](), dict[str, int]()
+    for name, rows, _ in split_parts(rated, "pearson", averaging):
+        own_a, own_b, ratings = a[rows], b[rows], rated.ratings[rows]
+        try:
+            r_a, r_b, r_ab = (
+                correlate("pearson", *pair) for pair in ((own_a, ratings), (own_b, ratings), (own_a, own_b))
+            )
+            tests[name] = williams(r_a, r_b, r_ab, len(rows))
+            sizes[name] = len(rows)
+        except InputError:
+            tests[name] = None
+    warn_about_small_samples(sizes)
+    return tests
+
+
+def permutation(
+    scores_a: Sequence[float] | np.ndarray,
+    scores_b: Sequence[float] | np.ndarray,
+    rated: RatedSegments,
+    statistic: str,
+    *,
+    averaging: str = "group",
+    trials: int = 1000,
+    seed: int = SEED,
+    threshold: float = THRESHOLD,
+    single: bool = False,
+) -> AgreementTest:
+    """Test whether A agrees better than B by paired permutation: PERM-INPUTS of Deutsch, Dror and Roth (2021).
+
+    Both metrics' scores are standardised within every part that the statistic is computed in. In a trial the scores of
+    every item are swapped between the metrics with probability 1/2, all segments of an item together; where the data do
+    not name items every segment is an item. With `single` every segment is swapped alone, which is their PERM-BOTH. For
+    ``acc_eq`` the results of an item's pairs are swapped, or of each pair alone: epsilon stays the metric's own, as by
+    ``pairs`` of mt-metrics-eval, unless pairs are of several items. ``p = (1 + trials with at least the observed
+    difference) / (1 + trials)``; a part without a value in a trial is left out of that trial's mean, and a trial
+    without any value counts as having at least that difference. Parts in which either metric's statistic is undefined
+    are left out for both. Other arguments and errors are those of `agreement`.
+    """
+    wanted = statistic_named(statistic)
+    check_sample(len(rated.ratings) if rated.item is None else len(set(rated.item)))
+    both = np.stack([check_numbers("scores", scores, len(rated.ratings)) for scores in (scores_a, scores_b)])
+    if trials < 1:
+        raise SpecError(f"expected 1 trial or more, not {trials}.")
+    items = np.arange(len(rated.ratings)) if single or rated.item is None else rated.item
+    codes = np.unique(np.asarray(items), return_inverse=True)[1]
+    swaps = np.random.default_rng(seed).random((int(codes.max()) + 1, trials + 1)) < 0.5
+    swaps[:, 0] = False  # swaps nothing
+    swaps = swaps[codes]  # (segments, 1 + trials)
+    of_items = wanted == "acc_eq" and (single or averaging in {"group", "item"})
+    permute = partial(_permute_pairs, seed=seed if single else None) if of_items else _permute
+
+    parts = split_parts(rated, wanted, averaging, threshold=threshold)
+    observed, _ = measure_parts(wanted, parts, lambda rows, estimator: _difference(both[:, rows], estimator))
+    defined = (part for part in parts if part[0] in observed)
+    permuted = [permute(both[:, rows], estimator, swaps[rows]) for _, rows, estimator in defined]
+    differences = np.ma.masked_invalid(permuted).mean(axis=0).filled(np.nan)  # shape (1 + trials,)
+    below = differences[1:] < differences[0] - _ROUNDING  # False for an undefined trial
+    return AgreementTest(float(np.mean([*observed.values()])), float((1 + (~below).sum()) / (1 + trials)))
+
+
+def rank_metrics(
+    scores: Sequence[Sequence[float]],
+    values: Sequence[float],
+    rated: RatedSegments,
+    statistic: str,
+    **permuted: Any,
+) -> list[int]:
+    """Rank metrics in clusters, as the metrics shared task does (Freitag et al. 2023); return ranks from 1.
+
+    From the metric that agrees best downwards: a metric has the rank of the one above it, unless a metric of that rank
+    outperforms it by `permutation` of single scores or pairs (p of at most `SIGNIFICANT`); then it begins the next
+    rank. `scores` has shape (metrics, segments), `values` are of the statistic; `permuted` are keywords of
+    `permutation`.
+    """
+    ranks, rank, cluster = [0] * len(scores), 1, list[int]()
+    for metric in sorted(range(len(scores)), key=lambda each: -values[each]):
+        mine = scores[metric]
+        against = [permutation(scores[better], mine, rated, statistic, single=True, **permuted) for better in cluster]
+        if any(test.p <= SIGNIFICANT for test in against):
+            rank, cluster = rank + 1, []
+        cluster.append(metric)
+        ranks[metric] = rank
+    return ranks
+
+
+def _difference(both: np.ndarray, estimator: Estimator) -> float:
+    return estimator(both[0]).value - estimator(both[1]).value
+
+
+def _permute(both: np.ndarray, estimator: Estimator, swaps: np.ndarray) -> np.ndarray:
+    """Return the difference by column of swaps; equal columns are computed once, which makes small parts cheap."""
+    spread = both.std(axis=1, keepdims=True)
+    standard = (both - both.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)  # (2, rows)
+    _, first, column = np.unique(np.packbits(swaps, axis=0), axis=1, return_index=True, return_inverse=True)
+    differences = np.full(len(first), np.nan)
+    for k, swapped in enumerate(swaps.T[first]):
+        try:
+            differences[k] = _difference(np.where(swapped, standard[::-1], standard), estimator)
+        except InputError:  # a swap has made a metric constant
+            continue
+    return differences[column.reshape(-1)]
+
+
+def _permute_pairs(both: np.ndarray, estimator: Estimator, swaps: np.ndarray, seed: int | None) -> np.ndarray:
+    """Return the difference of ``acc_eq`` by column of swaps, where results of pairs are swapped: those of an item
+    together, or, with a seed, each alone, in all columns but the first.
+    """
+    (own, first), (other, _) = (estimator(scores).pairs for scores in both)
+    difference = own - other  # (P,)
+    if seed is None:
+        by_row = np.bincount(first, weights=difference, minlength=len(swaps))
+        return np.asarray(difference.sum() - 2 * by_row @ swaps)
+    difference, rng = difference[difference != 0], np.random.default_rng(seed)
+    signed = (np.where(rng.random(len(difference)) < 0.5, difference, -difference) for _ in swaps.T[1:])
+    return np.array([difference.sum(), *(each.sum() for each in signed)])

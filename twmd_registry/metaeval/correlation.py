@@ -1,7 +1,6 @@
 """Statistics of agreement between scores and ratings, of the data and of many resamples of them at once.
 
-A resample is a column of weights: how often each row (or item) was drawn. All resamples share what is sorted once.
-Shapes: N segments, P pairs of segments, B resamples.
+A resample is a column of weights: how often each row (or item) was drawn. Shapes: N segments, P pairs, B resamples.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,21 +23,15 @@ _RATING_ROUNDING = 1e-9
 """Ratings with decimals have no exact binary form: 70.1 - 45.1 is a little less than 25."""
 _ACCURACY_ROUNDING = 1e-12
 """Two accuracies, sums of shares, are equal up to this."""
-
-
 TIE = 1e-5
 """Scores that differ by no more are a tie of ``accuracy``: a score may move by so much under an equal signature."""
 MOST_PAIRS = 2**26
 """Pairs of segments that are compared at once: 3 GB."""
 
 
-def _tau_10(c: np.ndarray, d: np.ndarray, m: np.ndarray, *_: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return c - d - m, c + d + m
-
-
 _PAIR_FORMULAS: dict[Statistic, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
-    "darr": _tau_10,
-    "tau_10": _tau_10,
+    "darr": lambda c, d, m, *_: (c - d - m, c + d + m),
+    "tau_10": lambda c, d, m, *_: (c - d - m, c + d + m),
     "tau_13": lambda c, d, *_: (c - d, c + d),
     "tau_14": lambda c, d, m, *_: (c - d, c + d + m),
     "tau_eq": lambda c, d, m, h, both: (c + both - d - m - h, c + d + m + h + both),
@@ -57,13 +50,11 @@ _SUM_ROUNDING = 1e-9
 
 
 class CorrelationEstimate(NamedTuple):
-    """The statistic of one metric's scores of n segments.
+    """The statistic of one metric's scores of n segments; a resample draws `units` rows or items.
 
-    Attributes:
-        units: How many rows, or items, a resample draws.
-        resampled: From weights, shape (units, B), to the statistic of every resample, shape (B,); NaN where undefined.
-        epsilon: Of ``acc_eq``, the greatest difference of two scores that is a tie; None for other statistics.
-        pairs: Of ``acc_eq``, what every pair of segments adds to the value, and the pair's first row; shape (P,) each.
+    `resampled` takes weights, shape (units, B), to the statistic of every resample, shape (B,), NaN where undefined. Of
+    ``acc_eq``, `epsilon` is the greatest difference of two scores that is a tie, and `pairs` what every pair of
+    segments adds to the value, with the pair's first row; shape (P,) each.
     """
 
     value: float
@@ -79,53 +70,20 @@ Estimator = Callable[[np.ndarray], CorrelationEstimate]
 """From scores, shape (N,), to their statistic; raises InputError, with the reason alone, where it is undefined."""
 
 
-def pearson(x: np.ndarray, y: np.ndarray) -> float:
-    """Compute Pearson's r, ``sum(dx dy) / sqrt(sum(dx^2) sum(dy^2))`` with d the difference from the mean.
-
-    Args:
-        x: Scores; shape (N,).
-        y: Ratings; shape (N,).
-
-    Returns:
-        From -1 to 1.
-
-    Raises:
-        InputError: Fewer than three rows, or one side is constant.
-
-    >>> round(pearson(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0])), 3)
-    0.982
-    """
-    _check_variation(x, y)
-    return float(np.clip(_direction(x) @ _direction(y), -1, 1))
-
-
-def spearman(x: np.ndarray, y: np.ndarray) -> float:
-    """Compute Spearman's rho: Pearson's r of the ranks, tied rows with their mean rank; otherwise as `pearson`."""
-    from scipy import stats  # where it is used: it takes half a second, and a comparison of systems needs none
-
-    _check_variation(x, y)
-    return pearson(stats.rankdata(x), stats.rankdata(y))
-
-
-def kendall(x: np.ndarray, y: np.ndarray) -> float:
-    """Compute Kendall's tau-b, ``(C - D) / sqrt((P - Tx)(P - Ty))``, from concordant, discordant, all and tied pairs.
-
-    Arguments, result and errors as for `pearson`.
-    """
-    from scipy import stats
-
-    _check_variation(x, y)
-    # "asymptotic" concerns the p-value, which is not used: the exact p-value of short vectors takes longer than tau.
-    return float(stats.kendalltau(x, y, method="asymptotic").statistic)
-
-
-def _check_variation(x: np.ndarray, y: np.ndarray) -> None:
-    """Refuse vectors that have no correlation."""
+def _correlate_rows(statistic: Statistic, x: np.ndarray, y: np.ndarray) -> float:
+    """Compute Pearson's r, Spearman's rho or Kendall's tau-b; refuse vectors that have no correlation."""
     if len(x) < LEAST_ROWS:
         raise InputError(f"{LEAST_ROWS} or more values are needed, there are {len(x)}")
     for side, values in (("scores", x), ("ratings", y)):
         if np.ptp(values) == 0:
             raise InputError(f"the {side} are constant ({values[0]:g})")
+    if statistic != "pearson":
+        from scipy import stats  # where it is used: it takes half a second, and a comparison of systems needs none
+
+        if statistic == "kendall":  # "asymptotic" concerns the p-value, which is not used and may take longer than tau
+            return float(stats.kendalltau(x, y, method="asymptotic").statistic)
+        x, y = stats.rankdata(x), stats.rankdata(y)
+    return float(np.clip(_direction(x) @ _direction(y), -1, 1))
 
 
 def _direction(values: np.ndarray) -> np.ndarray:
@@ -202,31 +160,23 @@ def _divide(numerator: np.ndarray, denominator: np.ndarray, undefined: np.ndarra
         return np.where(undefined, np.nan, np.clip(numerator / denominator, -1, 1))
 
 
-_CORRELATIONS = {
-    "pearson": (pearson, _resample_pearson),
-    "spearman": (spearman, _resample_spearman),
-    "kendall": (kendall, _resample_kendall),
-}
+_RESAMPLED = {"pearson": _resample_pearson, "spearman": _resample_spearman, "kendall": _resample_kendall}
 
 
 def _make_correlation(statistic: Statistic, ratings: np.ndarray) -> Estimator:
-    value, resample = _CORRELATIONS[statistic]
-
     def estimate(scores: np.ndarray) -> CorrelationEstimate:
         def resampled(weights: np.ndarray) -> np.ndarray:
             enough = (weights > 0).sum(axis=0) >= LEAST_ROWS
-            return np.where(enough, resample(scores, ratings, weights), np.nan)
+            return np.where(enough, _RESAMPLED[statistic](scores, ratings, weights), np.nan)
 
-        return CorrelationEstimate(value(scores, ratings), len(scores), len(scores), resampled)
+        value = _correlate_rows(statistic, scores, ratings)
+        return CorrelationEstimate(value, len(scores), len(scores), resampled)
 
     return estimate
 
 
 def pair_rows(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return a row, another row of the same item, and the number of the item among those with a pair; shape (P,) each.
-
-    Raises:
-        InputError: There are more than `MOST_PAIRS`.
 
     >>> first, second, _ = pair_rows(["a", "b", "a", "c", "a"])
     >>> first.tolist(), second.tolist()
@@ -245,19 +195,26 @@ def pair_rows(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return first, second, np.repeat(np.arange(len(runs)), [pair.shape[1] for pair in pairs])
 
 
-def _make_pair_statistic(statistic: Statistic, ratings: np.ndarray, items: Items, threshold: float) -> Estimator:
-    """Make a statistic of counted pairs of segments of one item, by the formulas of `_PAIR_FORMULAS`.
+def _ratio_of_sums(sums: np.ndarray, formula: Callable[..., Any], segments: int) -> CorrelationEstimate:
+    """Make the estimate of a ratio, whose numerator and denominator a formula makes of sums by item, shape (K, U)."""
 
-    Pairs whose ratings differ by less than the threshold do not count for ``darr``; for ``accuracy``, scores that
-    differ by no more than `TIE` are a tie.
-    """
+    def resampled(weights: np.ndarray) -> np.ndarray:
+        numerator, denominator = formula(*(own @ weights for own in sums))
+        return _divide(numerator, denominator, denominator == 0)
+
+    units = sums.shape[1]
+    value = float(resampled(np.ones((units, 1), int))[0]) if units else math.nan
+    return CorrelationEstimate(value, segments, units, resampled)
+
+
+def _make_pair_statistic(statistic: Statistic, ratings: np.ndarray, items: Items, threshold: float) -> Estimator:
+    """Make a statistic of counted pairs of segments of one item, by the formulas of `_PAIR_FORMULAS`."""
     first, second, item = pair_rows(items)
     people = ratings[first] - ratings[second]
     units = int(item.max(initial=-1)) + 1
     if statistic == "darr":
         apart = (people != 0) & (np.abs(people) >= threshold - _RATING_ROUNDING)
         first, second, item, people = (each[apart] for each in (first, second, item, people))
-    formula = _PAIR_FORMULAS[statistic]
 
     def estimate(scores: np.ndarray) -> CorrelationEstimate:
         metric = scores[first] - scores[second]
@@ -266,17 +223,11 @@ def _make_pair_statistic(statistic: Statistic, ratings: np.ndarray, items: Items
         tied, alike = metric == 0, np.sign(metric) == np.sign(people)
         kind = np.where(people == 0, np.where(tied, 4, 3), np.where(tied, 2, np.where(alike, 0, 1)))
         counts = np.bincount(5 * item + kind, minlength=5 * units).reshape(units, 5).T  # (kinds, items)
-
-        def resampled(weights: np.ndarray) -> np.ndarray:
-            numerator, denominator = formula(*(counts @ weights))
-            return _divide(numerator, denominator, denominator == 0)
-
-        value = float(resampled(np.ones((units, 1), int))[0]) if units else math.nan
-        if math.isnan(value):
-            apart = f" that differ by {threshold:g} or more, the threshold in points of these ratings"
-            differ = apart if statistic == "darr" else " that differ"
-            raise InputError(f"no two segments of one item have ratings{differ}")
-        return CorrelationEstimate(value, len(np.unique([first, second])), units, resampled)
+        result = _ratio_of_sums(counts, _PAIR_FORMULAS[statistic], len(np.unique([first, second])))
+        if math.isnan(result.value):
+            apart = f" by {threshold:g} or more, the threshold in points of these ratings" * (statistic == "darr")
+            raise InputError(f"no two segments of one item have ratings that differ{apart}")
+        return result
 
     return estimate
 
@@ -322,31 +273,20 @@ def _make_acc_eq(ratings: np.ndarray, items: Items) -> Estimator:
 
 
 def _make_pdp(ratings: np.ndarray, items: Items) -> Estimator:
-    """Make the pairwise difference Pearson (DiIanni and Deutsch 2025); O(P), O(items) a resample.
-
-    Pearson's r of ``x_i - x_j`` and ``y_i - y_j`` over all pairs of segments of one item, in both orders, so that the
-    means are zero: ``sum(dx dy) / sqrt(sum(dx^2) sum(dy^2))``.
+    """Make the pairwise difference Pearson (DiIanni and Deutsch 2025): Pearson's r of ``x_i - x_j`` and ``y_i - y_j``
+    over all pairs of one item, in both orders, so that the means are zero.
     """
     first, second, item = pair_rows(items)
     people = ratings[first] - ratings[second]
-    units = len(np.unique(item))
 
     def estimate(scores: np.ndarray) -> CorrelationEstimate:
         metric = scores[first] - scores[second]
-        if not len(item):
-            raise InputError("no two segments are of one item")
         for side, differences in (("scores", metric), ("ratings", people)):
             if not differences.any():
                 raise InputError(f"no two {side} of one item differ")
         x, y = (differences / np.abs(differences).max() for differences in (metric, people))
-        products, squares_x, squares_y = (np.bincount(item, weights=each) for each in (x * y, x * x, y * y))
-
-        def resampled(weights: np.ndarray) -> np.ndarray:
-            norms = np.sqrt((squares_x @ weights) * (squares_y @ weights))
-            return _divide(products @ weights, norms, norms == 0)
-
-        segments = len(np.unique([first, second]))
-        return CorrelationEstimate(float(resampled(np.ones((units, 1)))[0]), segments, units, resampled)
+        sums = np.stack([np.bincount(item, weights=each) for each in (x * y, x * x, y * y)])
+        return _ratio_of_sums(sums, lambda p, xx, yy: (p, np.sqrt(xx * yy)), len(np.unique([first, second])))
 
     return estimate
 
@@ -359,17 +299,11 @@ def _draw_signs(segments: int) -> np.ndarray:
 
 
 def order_p_values(scores: np.ndarray) -> np.ndarray:
-    """Compute how likely each of two systems is better by chance alone, by paired permutations.
+    """Compute how likely each of two systems is better by chance alone (Thompson, Mathur, Deutsch and Khayrallah 2024).
 
-    A permutation swaps the two systems' scores of every segment with probability 1/2; p_ij is the share of
-    permutations in which the sum of i less that of j is at least the observed one. All pairs of systems share the
-    same `PERMUTATIONS` draws (Thompson, Mathur, Deutsch and Khayrallah 2024).
-
-    Args:
-        scores: Shape (systems, segments).
-
-    Returns:
-        Shape (systems, systems), of the systems above the diagonal; 0 elsewhere.
+    A permutation swaps the two systems' scores of every segment with probability 1/2; p_ij is the share of the
+    permutations, the same for all pairs, in which the sum of i less that of j is at least the observed one. Scores have
+    shape (systems, segments), p (systems, systems), with 0 on and below the diagonal.
     """
     permuted = _draw_signs(scores.shape[1]) @ scores.T  # (permutations, systems)
     observed = scores.sum(axis=1)
@@ -421,14 +355,12 @@ def make_estimator(
     systems: Items | None = None,
 ) -> Estimator:
     """Prepare ratings, shape (N,), for a statistic of many metrics' scores; arguments as for `correlate`."""
-    if statistic in _CORRELATIONS:
+    if statistic in _RESAMPLED:
         return _make_correlation(statistic, ratings)
-    if items is None:
-        raise InputError("the data do not say which segments are of one item")
+    if items is None or (statistic == "spa" and systems is None):
+        raise InputError("the data do not say which segments are of one item, or which system wrote them")
     if statistic == "spa":
-        if systems is None:
-            raise InputError("the data do not say which system wrote a segment")
-        return _make_spa(ratings, items, systems)
+        return _make_spa(ratings, items, np.asarray(systems))
     if statistic in _PAIR_FORMULAS:
         return _make_pair_statistic(statistic, ratings, items, threshold)
     return (_make_acc_eq if statistic == "acc_eq" else _make_pdp)(ratings, items)
@@ -436,18 +368,14 @@ def make_estimator(
 
 def statistic_named(name: str) -> Statistic:
     """Return the statistic of a name; raises SpecError, with the choices, where there is none."""
-    try:
-        return STATISTICS[STATISTICS.index(name)]
-    except ValueError:
-        raise SpecError(f"there is no statistic {name!r}; {menu(str(name), STATISTICS)}.") from None
+    if name not in STATISTICS:
+        raise SpecError(f"there is no statistic {name!r}; {menu(str(name), STATISTICS)}.")
+    return STATISTICS[STATISTICS.index(name)]
 
 
 def check_numbers(name: str, values: Sequence[float] | np.ndarray, rows: int) -> np.ndarray:
     """Return finite scores or ratings, called `name` in messages, as float64; shape (rows,)."""
-    try:
-        numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"expected numbers as {name}: {error}.") from error
+    numbers = np.asarray(values, dtype=np.float64)
     if numbers.shape != (rows,):
         raise InputError(f"expected {name} of shape ({rows},), a number per rated segment; got shape {numbers.shape}.")
     if not np.isfinite(numbers).all():
@@ -466,23 +394,10 @@ def correlate(
     threshold: float = THRESHOLD,
     systems: Items | None = None,
 ) -> float:
-    """Correlate scores with ratings.
+    """Correlate scores with ratings, shape (N,) each, by a statistic that is defined for them (InputError otherwise).
 
-    Args:
-        statistic: A value of `Statistic`.
-        scores: Shape (N,).
-        ratings: Shape (N,).
-        items: The item of every segment; the statistics of `PAIRWISE` need it.
-        threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
-        systems: What wrote every segment; ``spa`` needs it.
-
-    Returns:
-        From -1 to 1, of ``accuracy``, ``acc_eq`` and ``spa`` from 0 to 1.
-
-    Raises:
-        SpecError: There is no such statistic.
-        InputError: Fewer than three rows or one side that does not vary, which leaves a correlation undefined; no pair
-            that counts; different numbers of scores, ratings and items; a number that is not finite.
+    `PAIRWISE` need the item of every segment, ``spa`` what wrote it; `threshold` is the least difference of two ratings
+    that ``darr`` counts as an order. Returns -1 to 1; of ``accuracy``, ``acc_eq`` and ``spa``, 0 to 1.
     """
     wanted, people = statistic_named(statistic), check_numbers("ratings", ratings, len(ratings))
     own = check_numbers("scores", scores, len(people))

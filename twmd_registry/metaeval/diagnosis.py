@@ -1,5 +1,5 @@
-"""How alike a model's word vectors are, layer by layer, under every centering: Figures 1 and 2 of the TWMD paper, and
-its section 5.
+"""How alike a model's word vectors are, by layer and centering: Figures 1 and 2 of the TWMD paper, and its section
+5.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from twmd_registry.tensors import TextTokens, TokenVectors
 PAIRS = 2000
 """Largest number of word pairs per similarity; memory holds at most six vectors for each, in every layer."""
 BATCH_TEXTS = 32
-"""The paper's batch."""
 NEGLIGIBLE = 0.05
 """A similarity up to this, or a change from the first layer to the last up to this, counts as none."""
 TREND = 0.5
@@ -38,11 +37,8 @@ TREND = 0.5
 LEAST_LAYERS = 3
 
 Similarity = Literal["random", "self", "intra"]
-"""Which two words are compared.
-
-``random``: any two of the corpus (the baseline). ``self``: one word in two different sentences; every word that is
-in two sentences counts the same. ``intra``: two different words of one sentence; every sentence that has two counts
-the same.
+"""``random``: any two words of the corpus (the baseline). ``self``: one word in two different sentences; every such
+word counts the same. ``intra``: two different words of one sentence; every sentence that has two counts the same.
 """
 
 PROPERTIES = {
@@ -57,8 +53,9 @@ taken, NaN where fewer than two were drawn; the pairs; and the number of pairs w
 Verdict = tuple[bool | None, str]
 """Whether a property holds, None where it is undefined; and the numbers that decide it, as a sentence."""
 WordPairs = tuple[np.ndarray, np.ndarray, np.ndarray, bool]
-"""Two words of each pair, by their places in the corpus, and their weight, which sums to 1; shape (P,) each. Last,
-whether these are all pairs and not a sample."""
+"""Two words of each pair, by their places in the corpus, and their weight, which sums to 1, shape (P,) each; and
+whether these are all pairs and not a sample.
+"""
 
 LayerState = tuple[torch.Tensor, dict[Centering, torch.Tensor | None]]
 """Vectors of the sampled words in one layer, shape (U, D), and the means that every centering subtracts from them."""
@@ -68,8 +65,7 @@ LayerState = tuple[torch.Tensor, dict[Centering, torch.Tensor | None]]
 class Diagnosis:
     """Similarities of a model's words, of type `ESTIMATE`; shape (centerings, layers, similarities).
 
-    `model` is its name and content, as in a signature; `words` are tokens that are not special, in `texts` texts, and
-    `empty` texts have none.
+    `model` is its name and content; `words` are tokens that are not special, in `texts` texts; `empty` texts have none.
     """
 
     model: str
@@ -120,12 +116,10 @@ def diagnose(
 ) -> Diagnosis:
     """Measure how alike words are in every layer of a model, under every centering.
 
-    A word is a token that is not special. Means are over every word of the texts: of the sentence, of the batch (32
-    texts in their order), of the corpus; ``background`` is measured where this package brings a mean vector for the
-    model. All centerings and layers use the same `pairs`, all there are or so many drawn at random.
+    A word is a token that is not special. Means are over every word of the sentence, of the batch (32 texts in their
+    order) or of the corpus; ``background`` is measured where this package brings a mean vector for the model. All
+    centerings and layers use the same `pairs`, all there are or so many drawn at random.
     """
-    if pairs < 1 or seed < 0:
-        raise InputError(f"pairs={pairs}, seed={seed}: expected at least one pair and a seed from 0.")
     backend = _load(model, options, "none")
     encoder: Encoder = backend.model
     with encoder.lock, torch.inference_mode(), exact_arithmetic():
@@ -159,8 +153,6 @@ def _tokenise(encoder: Encoder, texts: Sequence[str]) -> list[TextTokens]:
     warn_about_small_samples({"": len(tokens)})
     if empty := len(texts) - len(tokens):
         warn(f"texts without a word, left out: {empty}.")
-    if truncated := sum(text.truncated for text in tokens):
-        warn(f"texts cut at the model's limit: {truncated}.")
     return tokens
 
 
@@ -181,18 +173,16 @@ def _load(model: str, options: RunOptions, centering: Centering) -> TokenAlignme
 
 
 def judge(similarity: Similarity, means: np.ndarray) -> Verdict:
-    """Decide whether the property of a similarity (TWMD paper, section 5) holds under a centering.
+    """Decide whether the property of a similarity (TWMD paper, section 5) holds under a centering, by its means per
+    layer.
 
     1. Zero expected similarity: the mean of random words is within `NEGLIGIBLE` of zero in every layer.
     2. Decreasing self-similarity: it is lower in the last layer than in the first by more than `NEGLIGIBLE`, and its
        rank correlation with the layer's number is at most -`TREND`.
-    3. Increasing intra-similarity: it is higher in the last layer by more than `NEGLIGIBLE`, and its rank correlation
-       is at least `TREND`.
+    3. Increasing intra-similarity: likewise, with the other sign.
 
     The paper words the properties ("approximately", "in higher layers"); the bounds are ours. A similarity that is
     undefined in a layer leaves its property undefined, and fewer than three layers leave properties 2 and 3 undefined.
-
-    `means` are of every layer, in order, the embeddings first; shape (layers,).
     """
     if np.isnan(means).any():
         return None, f"undefined in {int(np.isnan(means).sum())} of {len(means)} layers"
@@ -241,8 +231,7 @@ def _pair(
 ) -> WordPairs:
     """Pair places of one stratum whose labels differ; every stratum that has such a pair counts the same.
 
-    In the order of strata and labels, all ordered pairs have a number: those of the first place come first, then those
-    of the second. Drawing a pair is drawing a number.
+    All ordered pairs have a number, in the order of strata and labels: drawing a pair is drawing a number.
     """
     order = np.lexsort((label, stratum))
     places, stratum, label = places[order], stratum[order], label[order]

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import InputError, MissingExtraError, visible
-from twmd_registry.judgments.official import OfficialScores
+from twmd_registry.judgments.mt_metrics_eval import OfficialScores
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.progress import Progress, expect, split_progress
 from twmd_registry.registry.diff import labels_of
@@ -107,9 +107,8 @@ def _name_of(metric: Compared) -> str:
 def score_lexically(name: str, rated: RatedSegments, progress: Progress | None = None) -> tuple[tuple[float, ...], str]:
     """Return every segment's score from 0 to 1 by a metric of `SEGMENT_LEXICAL`, and its signature.
 
-    Sentence BLEU with its effective order (Papineni et al. 2002); chrF, the F2 of n-grams of 1 to 6 characters (Popovic
-    2015); chrF++, of 1 and 2 words as well (Popovic 2017); and ROUGE (Lin 2004), the F1 of unigrams, bigrams, or the
-    longest common subsequence, without stemming, with the best of several references.
+    Sentence BLEU with its effective order; chrF; chrF++; and ROUGE, the F1 of unigrams, bigrams, or the longest common
+    subsequence, without stemming, with the best of several references.
     """
     references = [[own] if isinstance(own, str) else list(own) for own in rated.references]
     most = max(map(len, references))
@@ -152,8 +151,8 @@ def score_side_by_side(
 ) -> tuple[tuple[Compared, ...], tuple[LabelledScores, ...], tuple[str, ...]]:
     """Score every segment by every metric, each text encoded once per model.
 
-    Returns the metrics, specifications as they were applied; the scores of each; and a sentence, which is warned of,
-    for each metric that was trained or tuned on these data, whose name is `data`.
+    Returns the metrics as they were applied, the scores of each, and a warning for each metric that was trained or
+    tuned on these data, whose name is `data`.
     """
     specs = [metric for metric in metrics if isinstance(metric, MetricSpec)]
     segments = len(rated.predictions)

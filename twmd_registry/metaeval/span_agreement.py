@@ -1,7 +1,5 @@
-"""Error spans against those that people marked: character-level F1, and fitting what makes a span.
-
-F1 is that of WMT23's task on error spans (Blain et al. 2023): characters are counted over all segments together, and
-one that is marked on both sides with different severities counts half.
+"""Error spans against those that people marked: F1 of characters, counted over all segments together (WMT23; Blain et
+al. 2023), half for one that both sides mark with different severities; and fitting what makes a span.
 """
 
 from __future__ import annotations
@@ -53,8 +51,8 @@ def span_f1(pairs: Iterable[tuple[MarkedSegment, Iterable[ErrorSpan]]]) -> tuple
 
 
 def second_raters(segments: Sequence[MarkedSegment]) -> list[tuple[MarkedSegment, ErrorSpans]]:
-    """Pair every segment with the spans of each other person who rated the same translation, maybe of another system's
-    output: their `span_f1` is what people reach.
+    """Pair every segment with the spans of each other person who rated the same translation, maybe of another
+    system.
     """
     same: dict[tuple[str, str, str], list[MarkedSegment]] = {}
     for segment in segments:
@@ -79,9 +77,7 @@ def fit_spans(
     """Fit thresholds and smoothing to people's spans by the highest F1; return the file.
 
     Of the marked characters, the same share is major as of people's: badness says little of severity, and marking all
-    as what is most frequent would have a higher F1.
-    `words` are those of every segment's prediction, by an applied specification. Raises InputError if people marked
-    nothing.
+    as what is most frequent would have a higher F1. `words` are those of every segment's prediction.
     """
     marks = [mark_characters(segment.prediction, segment.spans) for segment in segments]
     counts = [  # of every word: characters, and those that people marked as minor and as major

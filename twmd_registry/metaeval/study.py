@@ -7,18 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from twmd_registry.errors import SpecError
-from twmd_registry.judgments.official import OfficialScores, published_systems
+from twmd_registry.judgments.mt_metrics_eval import OfficialScores, published_systems
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import (
     RESAMPLES,
     SEED,
     Agreement,
+    AgreementTest,
     Averaging,
     agreement,
-    check_segment_ratings,
     check_systems,
+    permutation,
+    rank_metrics,
     split_parts,
     system_agreement,
+    williams_by_part,
 )
 from twmd_registry.metaeval.correlation import THRESHOLD
 from twmd_registry.metaeval.side_by_side import (
@@ -31,7 +34,6 @@ from twmd_registry.metaeval.side_by_side import (
     names_of,
     score_side_by_side,
 )
-from twmd_registry.metaeval.significance import AgreementTest, permutation, rank_metrics, williams_by_part
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.options import RunOptions
@@ -49,10 +51,7 @@ MOST_COLUMNS = 12
 class Study:
     """What is measured; raises SpecError where statistics, level and trials do not go together.
 
-    Attributes:
-        content: Hash of the data, `twmd_registry.judgments.sets.content_of`.
-        metrics: What is compared, ours, SacreBLEU's and published scores; the others are tested against the first.
-        threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
+    `content` is `content_of` the data; metrics are tested against the first; `threshold` is that of ``darr``.
     """
 
     data: str
@@ -99,15 +98,11 @@ def write_name(kind: str, fields: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True)
 class StudyResult:
-    """The agreement of every metric.
+    """The agreement of every metric, each with its own entry; the study has the specifications as they were applied.
 
-    Attributes:
-        study: With the specifications as they were applied.
-        agreements: By metric, then by statistic.
-        tests: Likewise, by permutation against the first metric; empty for that metric, and without trials.
-        ranks: By metric, then by statistic, the rank of `rank_metrics`; empty without trials.
-        williams: By metric, then by part of the data, Williams' test of the Pearson correlation; otherwise as `tests`.
-        accuracies: By metric, then by statistic, the pairwise accuracy of systems; empty at the level of segments.
+    By statistic: agreements; tests, by permutation against the first metric (empty for it, and without trials); ranks
+    of `rank_metrics` (empty without trials); the pairwise accuracy of systems (empty at the level of segments).
+    Williams' tests are by part of the data.
     """
 
     study: Study
@@ -135,9 +130,8 @@ class StudyResult:
         return tables
 
     def _table(self, statistic: Statistic) -> TextTable:
-        """Return a row per metric: the average with its interval, and every group's correlation, from -1 to 1.
-
-        With tests or published scores the best metric comes first. Of more than `MOST_COLUMNS` groups each has a row.
+        """Return a row per metric: the average with its interval, and every group's value. With tests or published
+        scores the best metric comes first. Of more than `MOST_COLUMNS` groups each has a row.
         """
         study = self.study
         undefined = {name for own in self.agreements for name, *_ in own[statistic].undefined}
@@ -205,7 +199,6 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
         if study.level == SYSTEM:
             check_systems(rated, statistic, study.averaging)
         else:
-            check_segment_ratings(rated)
             split_parts(rated, statistic, study.averaging, threshold=study.threshold)
     segments = len(rated.ratings)
     expect(progress, segments * len(study.metrics))

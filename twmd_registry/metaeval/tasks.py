@@ -1,9 +1,9 @@
 """The weighted averages by which the metrics shared task has ranked metrics, on whatever of its data there are.
 
-In 2022 ranks were averaged (Freitag et al. 2022): every metric is ranked in up to 201 tasks, whose weights are those of
-mt-metrics-eval's ``wmt22_metrics.ipynb``. One task is the accuracy of systems over all language pairs. The others are
-every combination of a language pair, a domain or all of them, systems or segments (correlated together, by system, or
-by item), with translations by people or without them, and Pearson or Kendall. Since then values are averaged.
+In 2022 ranks were averaged (Freitag et al. 2022) over up to 201 tasks, with the weights of mt-metrics-eval's
+``wmt22_metrics.ipynb``: the accuracy of systems over all language pairs, and every combination of a language pair, a
+domain or all of them, systems or segments (together, by system, or by item), with or without translations by people,
+and Pearson or Kendall. Since then values are averaged.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twmd_registry.errors import InputError, collect_warnings
-from twmd_registry.judgments.official import published_systems
+from twmd_registry.judgments.mt_metrics_eval import published_systems
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.metaeval.agreement import (
     Averaging,
     agreement,
-    check_segment_ratings,
     check_systems,
     mean_systems,
+    rank_metrics,
     split_parts,
     system_agreement,
 )
 from twmd_registry.metaeval.side_by_side import LabelledScores, TextTable, as_report, names_of, score_side_by_side
-from twmd_registry.metaeval.significance import rank_metrics
 from twmd_registry.metaeval.study import SEGMENT, SYSTEM, Study, write_name
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Statistic
@@ -66,12 +65,7 @@ Published = Sequence[Mapping[tuple[str, str], float]]
 class RankTask(NamedTuple):
     """What metrics are ranked by; weight is shared out among the values of each field in turn.
 
-    Attributes:
-        pair: Or `EVERY_PAIR`.
-        domain: Or `EVERY_DOMAIN`.
-        people: ``with people`` or ``without people``: whether translations by people are among the systems.
-        averaging: Over what the correlations of segments are averaged.
-        statistic: Pearson or Kendall; of `EVERY_PAIR`, accuracy.
+    `averaging` is over what the correlations of segments are averaged; the statistic of `EVERY_PAIR` is accuracy.
     """
 
     pair: str
@@ -84,14 +78,10 @@ class RankTask(NamedTuple):
 
 @dataclass(frozen=True)
 class TaskResult:
-    """The weighted average of every metric.
+    """The weighted average of every metric, the best first: of values (higher is better) or of ranks.
 
-    Attributes:
-        name: The canonical name: two results with equal names measure the same.
-        notes: What of the task is missing in the data, and a sentence for each metric that was trained on them.
-        scored: By metric, the best average first, as all that follows.
-        averages: Of values (higher is better) or of ranks.
-        columns: What the table shows beside the average.
+    Two results of one `name` measure the same; `notes` name what is missing and metrics that were trained on the data;
+    `columns` are shown beside the average.
     """
 
     task: str
@@ -145,14 +135,13 @@ def pairs_of_task(task: str, rated: RatedSegments) -> list[str]:
 def run_task(
     task: str, study: Study, rated: RatedSegments, options: RunOptions, progress: Progress | None = None
 ) -> TaskResult:
-    """Score every segment by every metric, and average their agreement as a shared task did.
+    """Score every segment by every metric, and average their agreement as the shared task of `TASKS` did.
 
-    `task` is a name of `TASKS`; of the study, only data and metrics are read, and trials and seed where ranks are
-    averaged, for which the data should tell domains and people apart (`read_divisions`).
+    Of the study, only data and metrics are read, and trials and seed where ranks are averaged, for which the data
+    should tell domains and people apart (`read_divisions`).
     """
     pairs = pairs_of_task(task, rated)
     check_systems(rated, "pearson", "group")
-    check_segment_ratings(rated)
     split_parts(rated, "acc_eq", "group")
     expect(progress, len(rated.ratings) * len(study.metrics))
     applied, scored, overlaps = score_side_by_side(study.metrics, rated, study.data, options, progress)
@@ -266,8 +255,8 @@ def rank_by_tasks(
 ) -> tuple[dict[RankTask, TaskPart], ...]:
     """Rank metrics in every task, by significance (`rank_metrics`) or, without trials, by the statistic alone.
 
-    `scores` have shape (metrics, segments). A task in which a metric has no correlation is left out. `done` is called
-    after every task. Returns, by metric, its part of every task.
+    `scores` have shape (metrics, segments). A task in which a metric has no correlation is left out. Returns, by
+    metric, its part of every task.
     """
     measured = dict[RankTask, tuple[list[float], list[int]]]()
     for task in tasks:

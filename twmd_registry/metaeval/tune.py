@@ -1,8 +1,4 @@
-"""Choosing settings by agreement with people: Appendix B of the TWMD paper, over more than temperature.
-
-For every data set the Pearson correlation is computed within each group (a language pair) and averaged over the groups;
-the data sets' numbers are averaged weighted by their sizes; the setting with the highest average wins.
-"""
+"""Choosing settings by agreement with people: Appendix B of the TWMD paper, over more than temperature."""
 
 from __future__ import annotations
 
@@ -41,7 +37,6 @@ GRID: dict[str, tuple[Any, ...]] = {
 }
 """What is tried for every key but the layer; a metric that does not use a key leaves it out."""
 MOST_SETTINGS = 200
-"""Settings that are tried by default."""
 ORDERED = ("temperature", "layer")
 """Keys of which fewer values are tried first where there are too many settings: neighbouring values score alike."""
 SAMPLE_SEGMENTS, SAMPLE_SETTINGS = 64, 8
@@ -60,8 +55,7 @@ def settings(
     """Yield every setting of the grid for one metric, an encoder and its hidden states.
 
     `tried` has, by key, what is tried instead of, or beside, `GRID`. With `most`, fewer values are tried of the keys in
-    `ORDERED`, then of others, but all of those in `kept`. Raises SpecError for a metric without layers, or where no
-    combination is possible.
+    `ORDERED`, then of others, but all of those in `kept`.
 
     >>> tried = {"temperature": [0.1, 0.2], "special": ["cls"], "centering": ["none"]}
     >>> [spec.temperature for spec in settings("twmd", "a/b", [3], tried)]
@@ -135,21 +129,11 @@ def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress:
     names, means = np.array(rated.group), []
     for group in dict.fromkeys(rated.group):
         own = select(rated, np.flatnonzero(names == group))
-        pearson, reasons = np.full(len(scorers), np.nan), []
         sets = score_all(scorers, own.predictions, own.references, sources=own.source, progress=progress)
-        for i, scores in enumerate(sets):
-            try:
-                pearson[i] = correlate("pearson", scores.scores, own.ratings)
-            except InputError as error:
-                reasons.append(str(error))
-        if reasons:
-            warn(f"{group}: no correlation for {len(reasons)} of {len(scorers)} settings: {reasons[0]}")
-        else:
-            means.append(pearson)
-        if 0 < len(reasons) < len(scorers):
-            setting = scorers[int(np.isnan(pearson).argmax())]
-            undefined = f"group {group}: pearson is undefined for {setting}, and not for others"
-            raise InputError(f"{undefined}: they cannot be compared.")
+        try:
+            means.append([correlate("pearson", scores.scores, own.ratings) for scores in sets])
+        except InputError as error:
+            warn(f"{group}, left out: a setting has no correlation: {error}")
     if not means:
         groups = ", ".join(dict.fromkeys(rated.group))
         raise InputError(f"no group has a correlation: {groups} ({len(rated.ratings)} segments).")
@@ -167,16 +151,14 @@ def estimate_seconds(scorers: Sequence[Scorer], data: Sequence[RatedSegments]) -
     """Estimate how long scoring takes, without loading the model, from a few settings and segments spread over all.
 
     With t(k) the seconds that k settings take on n of N segments, S settings take ``(t(1) + (S - 1) (t(k) - t(1)) / (k
-    - 1)) N / n``. Texts are encoded once for all settings, up to the highest layer; t(1) is of the last setting, which
-    reads it. Raises what `score_all` raises.
+    - 1)) N / n``. Texts are encoded once, up to the highest layer; t(1) is of the last setting, which reads it.
     """
     segments = [(rated, row) for rated in data for row in range(len(rated.predictions))]
     sample = spread(segments, SAMPLE_SEGMENTS)
     predictions = [rated.predictions[row] for rated, row in sample]
     references = [rated.references[row] for rated, row in sample]
     texts = predictions, [[own] if isinstance(own, str) else own for own in references]
-    sources = [rated.source[row] for rated, row in sample if rated.source]
-    known = sources if len(sources) == len(sample) else None
+    known = [(rated.source or [])[row] for rated, row in sample] if all(rated.source for rated in data) else None
     few = [*spread(scorers[:-1], SAMPLE_SETTINGS - 1), scorers[-1]]
     seconds = []
     with collect_warnings():  # they are given again when all segments are scored

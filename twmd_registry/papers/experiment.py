@@ -16,7 +16,6 @@ from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
 
 AVERAGE = "Avg."
-"""The column of an average over all groups and sets."""
 UNNAMED = "paper"
 """The source of printed numbers that have no encoder, or whose encoder the paper does not name."""
 EVERY = "every"
@@ -26,10 +25,7 @@ _FOLDER = resources.files("twmd_registry").joinpath("data/papers")
 
 
 class ExperimentRow(NamedTuple):
-    """A row of a table, printed or computed here, by the paper's name of the metric; values are NaN where undefined.
-
-    The encoder is `UNNAMED` where the paper names none; its hidden states are text, empty where there are none.
-    """
+    """A row of a table, printed or computed here, by the paper's name of the metric; values are NaN where undefined."""
 
     metric: str
     model: str
@@ -55,8 +51,6 @@ class Experiment:
     """A table or figure of a paper.
 
     Attributes:
-        name: The paper and the table, such as ``twmd-table2``.
-        about: The same in words.
         data: By set, its ``format`` and its possible ``paths``; maybe ``keys`` of the format, ``by_length`` (pairs are
             batched by length), and ``hub``, its name on the Hub.
         rows: By the paper's name, the keys of a metric's specification. ``layer`` may be ``own`` (the layer that the
@@ -65,8 +59,7 @@ class Experiment:
             metric of SacreBLEU), ``member`` (a metric with its keys as text), ``members`` (the mean of other rows),
             ``against`` (the keys of another row, correlated with instead of the ratings), ``half`` (``shorter`` or
             ``longer`` pairs), ``optional`` (left out where its model is not installed).
-        columns: By name, a unit and the statistics.
-        printed: The paper's own rows.
+        columns: By name, a unit and the statistics; those of `printed`, the paper's own rows, are the same.
         encoders: By model (``static`` for word vectors, ``other`` for any other), which of the paper's encoders it is
             compared with; ``first`` and ``last`` are of those in `printed`.
         keys: Keys of every row whose metric has them.
@@ -75,13 +68,9 @@ class Experiment:
         weights: For ``groups`` and ``sets``, whether an average weighs them by ``size``; else all count alike.
         vary: By key of the specification, the values that every row is computed with (`EVERY` layer, say).
         offsets: The layers that are read, relative to ``own``.
-        scale: What numbers are multiplied by.
-        decimals: Digits that are shown.
         picture: How a figure is drawn: ``kind``, and for curves ``panels``, ``x`` and ``logarithmic``.
         plans: Pairs whose transport plans' marginal errors are measured as well.
-        centerings: Of a diagnosis of the model's word vectors, the centerings that are shown.
-        properties: By centering, what the paper says of `twmd_registry.metaeval.diagnosis.PROPERTIES`.
-        fine_tuned: Whether it needs a model that the user has fine-tuned.
+        centerings: Of a diagnosis of the model's word vectors, with what the paper says of its `properties`.
     """
 
     name: str

@@ -22,20 +22,16 @@ from twmd_registry.registry.spec import MetricSpec
 Place = tuple[str, str]
 """A set and a group of it."""
 GroupedSegments = dict[str, dict[str, RatedSegments]]
-"""By set, then by group (a language pair, a subset), its segments in the order in which they are batched."""
+"""By set, then by group, its segments in the order in which they are batched."""
 HERE, AGREEMENT = "here", "rank agreement"
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """An experiment computed here.
+    """An experiment computed here, beside the paper's encoder `near`.
 
-    Attributes:
-        near: The paper's encoder that ours is compared with.
-        specs: By setting, the specification as it was applied; None for a metric of SacreBLEU.
-        segments: By column, how many segments our numbers are measured on; 0 where the data are not here.
-        values: Our numbers, NaN where undefined; shape (settings, cells).
-        scores: By row and place, a score per segment.
+    By setting: the specification as it was applied (None for a metric of SacreBLEU) and the signature; values have
+    shape (settings, cells), NaN where undefined. `segments` count our data by column; scores are by row and place.
     """
 
     experiment: Experiment
@@ -103,37 +99,26 @@ class Reproduction:
     def text(self, form: str) -> str:
         """Write the table in a form of `FORMATS`; ``tsv`` has a line per number, ours in full."""
         if form == "tsv" and not self.experiment.vary:
-            lines = [
-                tuple("" if own != own else str(own) for own in line.values())  # noqa: PLR0124 (NaN)
-                for line in self._lines()
-            ]
-            return as_text(TextTable(self.title, tuple(next(self._lines())), lines), form)
+            every = list(self._lines())
+            lines = [tuple("" if own != own else str(own) for own in line.values()) for line in every]  # noqa: PLR0124
+            return as_text(TextTable(self.title, tuple(every[0]), lines), form)
         return as_text(self.table(), form)
 
     def as_dict(self) -> dict[str, Any]:
         """Return our numbers in full, NaN where undefined: a row per number, with the paper's and the signatures."""
         if self.experiment.vary:
-            own: dict[str, Any] = {
-                "rows": [
-                    {
-                        "metric": setting.row,
-                        **setting.varied,
-                        **cell._asdict(),
-                        "segments": segments,
-                        HERE: float(value),
-                    }
-                    for cell, values in zip(self.experiment.cells, self.values.T, strict=True)
-                    if (segments := self.segments[cell.column])
-                    for setting, value in zip(self.settings, values, strict=True)
-                ],
-                "paper": [row._asdict() for row in self.experiment.printed],
-            }
+            rows: list[dict[str, Any]] = [
+                {"metric": setting.row} | dict(setting.varied) | own._asdict() | {"segments": segments, HERE: value}
+                for own, values in zip(self.experiment.cells, self.values.T.tolist(), strict=True)
+                if (segments := self.segments[own.column])
+                for setting, value in zip(self.settings, values, strict=True)
+            ]
+            content = {"rows": rows, "paper": [row._asdict() for row in self.experiment.printed]}
         else:
-            own = {"rows": list(self._lines())}
-        signatures = {
-            setting.label: signature for setting, signature in zip(self.settings, self.signatures, strict=True)
-        }
-        return {"about": self.title} | own | {"signatures": signatures}
+            content = {"rows": list(self._lines())}
+        labels = (setting.label for setting in self.settings)
+        signatures = dict(zip(labels, self.signatures, strict=True))
+        return {"about": self.title} | content | {"signatures": signatures}
 
     def _beside(self) -> TextTable:
         columns = tuple(self.experiment.columns)

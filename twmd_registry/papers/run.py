@@ -1,16 +1,19 @@
-"""Computes experiments on rated data, as tables beside the paper's."""
+"""Computes experiments on rated data, as tables beside the paper's, and draws its figures, as PNG, SVG and CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from scipy.integrate import trapezoid
 
+from twmd_registry.align.sinkhorn import sinkhorn_plan
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import FileError, InputError, ModelError, SpecError, warn
 from twmd_registry.judgments.rated import RatedSegments, select
@@ -29,11 +32,13 @@ from twmd_registry.papers.experiment import (
     Setting,
     make_settings,
 )
-from twmd_registry.papers.reproduction import GroupedSegments, Place, Reproduction
+from twmd_registry.papers.reproduction import GroupedSegments, Place, Reproduction, line_name
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.report import figures
+from twmd_registry.tensors import PaddedTokens
 
 Scores = Mapping[Metric, Mapping[Place, np.ndarray]]
 """By metric and place, a score per segment."""
@@ -102,9 +107,8 @@ def diagnose_words(
 def _own_layers(
     experiment: Experiment, model: str, layer: int | None, options: RunOptions, stack: ExitStack
 ) -> list[int]:
-    """Return the model's ``own`` layers, ascending, for rows that read them; none without such rows.
-
-    Unless a `layer` was asked for, they are the paper's of this model, else of its preset or rule.
+    """Return the layers of rows that read the model's ``own``: asked for, else the paper's, else of its preset or
+    rule.
     """
     rows = (experiment.keys | keys for keys in experiment.rows.values())
     if "layer" in experiment.vary or all(row.get("layer") != OWN for row in rows):
@@ -164,33 +168,20 @@ def _score(
     rated: GroupedSegments,
     progress: Progress | None,
 ) -> Scores:
-    """Score every group by every metric; groups of the same texts, rated otherwise, are scored once."""
+    """Score every group by every metric."""
     metrics = (metric for setting in settings for metric in (setting.metric, setting.against))
     lexical = dict.fromkeys(metric for metric in metrics if isinstance(metric, str))
     own = list(scorers.values())
     result: dict[Metric, dict[Place, np.ndarray]] = {metric: {} for metric in [*lexical, *scorers]}
     places = {(name, group): segments for name, groups in rated.items() for group, segments in groups.items()}
-    same: dict[object, Place] = {}
+    expect(progress, sum(len(segments.ratings) for segments in places.values()))
     for place, segments in places.items():
-        same.setdefault(_texts(segments), place)
-    expect(progress, sum(len(places[place].ratings) for place in same.values()))
-    for place, segments in places.items():
-        first = same[_texts(segments)]
-        if first == place:
-            scored = score_all(own, segments.predictions, segments.references, progress=progress) if own else []
-            for metric, own_scores in zip(scorers, scored, strict=True):
-                result[metric][place] = np.array(own_scores.scores)
-            for metric in lexical:
-                result[metric][place] = np.array(score_lexically(metric, segments)[0])
-        else:
-            for scores in result.values():
-                scores[place] = scores[first]
+        scored = score_all(own, segments.predictions, segments.references, progress=progress) if own else []
+        for metric, own_scores in zip(scorers, scored, strict=True):
+            result[metric][place] = np.array(own_scores.scores)
+        for metric in lexical:
+            result[metric][place] = np.array(score_lexically(metric, segments)[0])
     return result
-
-
-def _texts(segments: RatedSegments) -> object:
-    references = (own if isinstance(own, str) else tuple(own) for own in segments.references)
-    return tuple(segments.predictions), tuple(references)
 
 
 def _tabulate(
@@ -246,7 +237,7 @@ def _average(
     rated: GroupedSegments,
 ) -> tuple[int, np.ndarray | float]:
     """Return the segments of a cell, and its number for every setting, averaged over groups, then sets; shape
-    (settings,), NaN without data.
+    (settings,).
     """
     sets, weights = [], []
     for name, groups in rated.items():
@@ -263,39 +254,32 @@ def _average(
 
 def read_sources(experiment: Experiment, folder: Path | None, *, hub: bool = False) -> dict[str, RatedSegments]:
     """Read the sets of an experiment, each under one of its ``paths`` in the folder, or else from the Hub."""
-    if folder and not folder.is_dir():
-        places = ", ".join(source["paths"][0] for source in experiment.data.values())
-        raise FileError(f"{folder} is not a folder; expected a folder that holds {places}.")
     result = {
         name: next((folder / place for place in source["paths"] if (folder / place).exists()), None) if folder else None
         for name, source in experiment.data.items()
     }
     needed = [name for name in experiment.data if name not in experiment.optional]
-    lacking = [experiment.data[name]["paths"][0] for name in needed if not result[name]]
-    if lacking:
+    if lacking := [experiment.data[name]["paths"][0] for name in needed if not result[name]]:
         raise FileError(f"expected {', '.join(dict.fromkeys(lacking))} in {folder}; not there.")
-    read, missing = {}, []
+    read = {}
     for name, source in experiment.data.items():
-        try:
-            read[name] = _read(source, result[name], hub=hub)
-        except FileError as error:
-            if result[name]:
-                raise
-            places = f" (no {' or '.join(source['paths'])} in {folder})" if folder else ""
-            missing.append(f"{name}{places}{f' ({error})' if hub else ''}")
+        path = result[name]
+        if path or hub:
+            try:
+                read[name] = _read(source, path) if path else read_hub(str(source["hub"]))
+            except FileError as error:
+                if path:
+                    raise
+                warn(f"left out: {name} ({error}).")
+        else:
+            warn(f"left out: {name} (no {' or '.join(source['paths'])} in {folder}).")
     if not read:
-        raise FileError(f"{experiment.name}: no data set can be read: {'; '.join(missing)}.")
-    for name in missing:
-        warn(f"left out: {name}.")
+        raise FileError(f"{experiment.name}: no data set can be read.")
     return read
 
 
-def _read(source: Mapping[str, object], path: Path | None, *, hub: bool) -> RatedSegments:
-    """Read a set, from the Hub where there is no path; a reference that a row has twice is read once."""
-    if path is None:
-        if not hub:
-            raise FileError("not there")
-        return read_hub(str(source["hub"]))
+def _read(source: Mapping[str, object], path: Path) -> RatedSegments:
+    """Read a set; a reference that a row has twice is read once."""
     rated = FORMATS[str(source["format"])](path, **source.get("keys", {}))  # type: ignore[arg-type]
     if source.get("by_length"):
         rated = select(rated, np.argsort(pair_lengths(rated), kind="stable"))
@@ -311,21 +295,15 @@ def pair_lengths(rated: RatedSegments) -> np.ndarray:
 
 def split_groups(experiment: Experiment, sources: Mapping[str, RatedSegments]) -> GroupedSegments:
     """Select the groups of every set that the experiment names, in ``groups`` or as columns."""
-    units = dict.fromkeys(cell.unit for cell in experiment.cells)
+    units, result = dict.fromkeys(cell.unit for cell in experiment.cells), GroupedSegments()
     columns = tuple(unit for unit in units if unit not in {AVERAGE, *experiment.data})
-    return {name: _groups_of(rated, experiment.groups.get(name, columns), name) for name, rated in sources.items()}
-
-
-def _groups_of(rated: RatedSegments, wanted: tuple[str, ...], name: str) -> dict[str, RatedSegments]:
-    if missing := [group for group in wanted if group not in rated.group]:
-        raise FileError(f"{name} has no row of {', '.join(missing)}: the table's groups are {', '.join(wanted)}.")
-    groups = np.array(rated.group)
-    kept = [group for group in dict.fromkeys(rated.group) if not wanted or group in wanted]
-    chosen = {group: np.flatnonzero(groups == group) for group in kept}
-    if others := sorted(set(rated.group) - set(chosen)):
-        rows = len(groups) - sum(map(len, chosen.values()))
-        warn(f"{name}: groups that the table does not have, left out: {', '.join(others)} ({rows} rows).")
-    return {group: select(rated, rows) for group, rows in chosen.items()}
+    for name, rated in sources.items():
+        wanted, groups = experiment.groups.get(name, columns), np.array(rated.group)
+        if missing := [group for group in wanted if group not in rated.group]:
+            raise FileError(f"{name} has no row of {', '.join(missing)}: the table's groups are {', '.join(wanted)}.")
+        kept = [group for group in dict.fromkeys(rated.group) if not wanted or group in wanted]
+        result[name] = {group: select(rated, np.flatnonzero(groups == group)) for group in kept}
+    return result
 
 
 Measure = Callable[[np.ndarray, np.ndarray], float]
@@ -337,8 +315,6 @@ def roc_curve(scores: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.
     positives = int(positive.sum())
     if not 0 < positives < len(positive):
         raise InputError(f"a ROC curve needs both classes; {positives} of {len(positive)} are positive.")
-    if not np.isfinite(scores).all():
-        raise InputError("a ROC curve needs finite scores.")
     order = np.argsort(-scores, kind="stable")
     last_of_ties = np.flatnonzero(np.r_[np.diff(scores[order]) != 0, True])
     true = np.cumsum(positive[order])[last_of_ties]
@@ -382,7 +358,6 @@ MEASURES: dict[str, Measure] = {
     **{f"mean-{label}": partial(_moment, label=label, deviation=False) for label in (0, 1)},
     **{f"deviation-{label}": partial(_moment, label=label, deviation=True) for label in (0, 1)},
 }
-"""Measures by their names in experiments."""
 
 
 def measure(samples: Sequence[tuple[np.ndarray, np.ndarray]], statistics: Sequence[str], place: str) -> np.ndarray:
@@ -399,3 +374,141 @@ def measure(samples: Sequence[tuple[np.ndarray, np.ndarray]], statistics: Sequen
         first = next(iter(reasons.values()))
         warn(f"{place}: not every number is defined for {len(reasons)} of {len(samples)} rows; {first}")
     return result
+
+
+VARIED = ("metric", "centering", "layer", "temperature", "iterations")
+"""Keys of the specification that a figure's data have."""
+NamedFile: TypeAlias = tuple[str, bytes]
+
+
+def draw_pictures(result: Reproduction, options: RunOptions) -> Iterator[NamedFile]:
+    """Yield the figure of an experiment; nothing for a table."""
+    if result.experiment.picture:
+        yield from _PICTURES[result.experiment.picture["kind"]](result, options)
+
+
+def _files(
+    stem: str, header: Iterable[str], rows: Iterable[Iterable[object]], draw: Callable[[str], bytes]
+) -> Iterator[NamedFile]:
+    yield f"{stem}.csv", figures.as_csv(header, rows)
+    for suffix in figures.SUFFIXES:
+        yield f"{stem}{suffix}", draw(suffix)
+
+
+def _draw_curves(result: Reproduction, options: RunOptions) -> Iterator[NamedFile]:
+    """Draw numbers against the values of the last axis, and the marginal errors of ``plans``."""
+    experiment, picture = result.experiment, result.experiment.picture
+    statistic, x = experiment.cells[0].statistic, "x" * picture.get("logarithmic", False)
+    rows = [
+        (cell.column, *(getattr(spec, key) for key in VARIED), value, signature)
+        for cell, values in zip(experiment.cells, result.values.T.tolist(), strict=True)
+        if result.segments[cell.column]
+        for spec, value, signature in zip(result.specs, values, result.signatures, strict=True)
+    ]
+    parts: dict[str, tuple[Any, ...]] = {
+        "": (("data", *VARIED, statistic, "signature"), rows, result.curves(), statistic, x)
+    }
+    if experiment.plans:
+        errors = marginal_errors(result, options)
+        group, pairs = first_pairs(result)
+        points = [(name, *point) for name, line in errors.items() for point in np.array(line).T.tolist()]
+        panels = {f"{group}, {len(pairs.ratings)} pairs": errors}
+        right = ("line", "iterations", "marginal_error"), points, panels, "marginal error", x + "y"
+        parts = {"-left": parts[""], "-right": right}
+    for part, (header, lines, panels, y, logarithmic) in parts.items():
+        title = f"{result.model}\n{experiment.about}"
+        draw = partial(figures.curves, panels, (picture["x"], y), title, logarithmic=logarithmic)
+        yield from _files(f"{experiment.name}{part}", header, lines, draw)
+
+
+def _draw_scatter(result: Reproduction, _options: RunOptions) -> Iterator[NamedFile]:
+    """Draw scores against ratings of one group, a panel per row."""
+    group = result.experiment.cells[0].unit
+    (place, ratings), *_ = [
+        ((name, group), groups[group].ratings) for name, groups in result.rated.items() if group in groups
+    ]
+    scores, title = {row: own[place] for row, own in result.scores.items()}, f"{group}, {result.model}"
+    draw = partial(figures.scatter, ratings, scores, title, label="human judgement (bad to good)", line=False)
+    rows = np.array([ratings, *scores.values()]).T.tolist()
+    yield from _files(result.experiment.name, ["rating", *scores], rows, draw)
+
+
+def _draw_matrix(result: Reproduction, _options: RunOptions) -> Iterator[NamedFile]:
+    """Draw the correlations of measures with each other, a matrix per column; a row's name holds two measures."""
+    pairs = [tuple(setting.row.split(" ~ ")) for setting in result.settings]
+    names = list(dict.fromkeys(name for pair in pairs for name in pair))
+    panels = {}
+    for c, cell in enumerate(result.experiment.cells):
+        matrix = np.diag(np.full(len(names), 100.0))
+        for (first, second), value in zip(pairs, result.values[:, c], strict=True):
+            i, j = names.index(first), names.index(second)
+            matrix[i, j] = matrix[j, i] = value
+        panels[cell.column] = matrix
+    cells = [(column, i, j) for column in panels for i in range(len(names)) for j in range(i + 1)]
+    rows = [(column, names[i], names[j], panels[column][i, j]) for column, i, j in cells]
+    draw = partial(figures.matrices, panels, names, result.model)
+    yield from _files(result.experiment.name, ("language pair", "row", "column", "pearson"), rows, draw)
+
+
+_PICTURES: dict[str, Callable[[Reproduction, RunOptions], Iterator[NamedFile]]] = {
+    "curves": _draw_curves,
+    "scatter": _draw_scatter,
+    "matrix": _draw_matrix,
+}
+
+
+def draw_data_sets(result: Mapping[str, Reproduction]) -> Iterator[NamedFile]:
+    """Yield the figures of every data set of the STSScore paper: scores against ratings or classes, and ROC curves."""
+    scores = {**result["table1"].scores, **result["table3"].scores}
+    classes = result["auc"].rated
+    for name, groups in result["table1"].rated.items():
+        (group, rated), *_ = groups.items()
+        own, stem = {measure: places[name, group] for measure, places in scores.items()}, name.lower()
+        draw = figures.densities if name in classes else figures.scatter
+        rows = np.array([rated.ratings, *own.values()]).T.tolist()
+        yield from _files(stem, ["rating", *own], rows, partial(draw, rated.ratings, own, name))
+        if name in classes and 0 < rated.ratings.sum() < len(rated.ratings):
+            curves = {measure: roc_curve(values, rated.ratings == 1) for measure, values in own.items()}
+            for suffix in figures.SUFFIXES:
+                yield f"{stem}-roc{suffix}", figures.roc(curves, name, suffix)
+
+
+def first_pairs(result: Reproduction) -> tuple[str, RatedSegments]:
+    """Return the name of the first group, and its first ``plans`` pairs, which keep their batches."""
+    group, segments = next(iter(next(iter(result.rated.values())).items()))
+    return group, select(segments, np.arange(min(result.experiment.plans, len(segments.ratings))))
+
+
+def marginal_errors(result: Reproduction, options: RunOptions) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Measure ``sum_j |sum_i pi_ij - 1/n|`` of plans after every number of Sinkhorn sweeps, averaged over pairs of
+    texts: Figure 4 of the TWMD paper, right. Returns, by temperature as a line's name, numbers of sweeps, and the
+    errors.
+    """
+    _, rated = first_pairs(result)
+    first = result.settings[0].metric
+    if isinstance(first, str):
+        raise InputError(f"{first} has no transport plan.")
+    with Scorer(first, options) as scorer:
+        scores = scorer.score(rated.predictions, rated.references)
+        similarities = [scores.explain(i).similarities for i in range(len(rated.ratings))]
+    aligned = [matrix for matrix in similarities if matrix.size]
+    if not aligned:
+        raise InputError("none of the pairs has tokens on both sides: there is no plan to measure.")
+    temperatures, sweeps = (result.experiment.vary[key] for key in ("temperature", "iterations"))
+    lines = {}
+    for temperature in temperatures:
+        settings = [first.replace(temperature=temperature, iterations=number) for number in sweeps]
+        errors = [np.mean([_marginal_error(matrix, own) for matrix in aligned]) for own in settings]
+        lines[line_name(first, temperature)] = np.array(sweeps, dtype=np.float64), np.array(errors)
+    return lines
+
+
+def _marginal_error(similarities: np.ndarray, spec: MetricSpec) -> float:
+    """Return the distance of the plan's column sums from the marginal, in float64."""
+    s = torch.from_numpy(similarities).to(torch.float64)[None]  # (1, N, M)
+    # Weights of 1 change nothing, but keep the shares in float64.
+    x, y = (
+        PaddedTokens(torch.ones(1, number, dtype=torch.bool), torch.ones(1, number).double()) for number in s.shape[1:]
+    )
+    columns = sinkhorn_plan(s, x, y, spec).sum(1)  # (1, M)
+    return float((columns - 1 / s.shape[2]).abs().sum())
