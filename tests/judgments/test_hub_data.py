@@ -9,17 +9,13 @@ import pytest
 
 from twmd_registry.errors import FileError
 from twmd_registry.judgments.corpora import SUMMARY_RATINGS
-from twmd_registry.judgments.sets import HUB, read_hub
+from twmd_registry.judgments.sets import HUB, read_rated
 from twmd_registry.papers.experiment import read_experiment
 
 ROWS: dict[str, list[dict[str, Any]]] = {
     "nyu-mll/glue stsb": [
         {"sentence1": "A heron waits.", "sentence2": "A bird waits.", "label": 3.5, "idx": 0},
         {"sentence1": "Rain.", "sentence2": "Snow.", "label": -1.0, "idx": 1},
-    ],
-    "nyu-mll/glue mrpc": [
-        {"sentence1": "Rain.", "sentence2": "Snow.", "label": 0, "idx": 0},
-        {"sentence1": "Rain.", "sentence2": "It rains.", "label": 1, "idx": 1},
     ],
     "nyu-mll/glue qqp": [
         {"question1": "Why?", "question2": "How?", "label": 0, "idx": 0},
@@ -52,7 +48,6 @@ ROWS: dict[str, list[dict[str, Any]]] = {
 
 EXPECTED: dict[str, list[Any]] = {
     "glue/stsb": [[3.5], 1, ["A heron waits."], ["A bird waits."], None, None, None],
-    "glue/mrpc": [[0, 1], 0, ["Rain.", "Rain."], ["Snow.", "It rains."], None, None, None],
     "glue/qqp": [[0], 1, ["Why?"], ["How?"], None, None, None],
     "mteb/sts13-sts": [[1.2], 0, ["Rain."], ["Snow."], None, None, None],
     "wmt22-zh-en-mqm": [[-1], 0, ["A dike."], ["A dyke."], ["zh-en"], ["zh-en:Di."], ["one"]],
@@ -82,7 +77,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str | None, str]]:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_data_set_is_read_with_its_own_columns(name: str, hub: list[tuple[str, str | None, str]]) -> None:
-    result, (ratings, dropped, predictions, references, group, item, system) = read_hub(name), EXPECTED[name]
+    result, (ratings, dropped, predictions, references, group, item, system) = read_rated(name), EXPECTED[name]
     assert (result.ratings.tolist(), result.dropped) == (pytest.approx(ratings), dropped)
     assert hub == [(HUB[name].repo, HUB[name].config, HUB[name].split)]
     assert (result.predictions, result.references) == (predictions, references)
@@ -106,7 +101,7 @@ def test_damaged_data_set_is_refused(
     repo, config, split = HUB[name][:3]
     monkeypatch.setitem(ROWS, f"{repo} {config}", [row])
     with pytest.raises(FileError, match=words):
-        read_hub(name)
+        read_rated(name)
     assert hub == [(repo, config, split)]
 
 
@@ -118,4 +113,4 @@ def test_data_set_without_a_network_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(FileError, match="cannot read glue/mrpc from the Hub: "):
-        read_hub("glue/mrpc")
+        read_rated("glue/mrpc")

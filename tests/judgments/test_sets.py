@@ -13,7 +13,6 @@ from tests.conftest import shared
 from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import written
 from twmd_registry.errors import SpecError
-from twmd_registry.judgments import sets
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
 
@@ -34,18 +33,6 @@ def test_path_may_hold_a_colon_and_begin_with_a_tilde(tmp_path: Path, monkeypatc
     written(tmp_path, "prediction,reference,rating\nOne.,1.,2\n", "a:b.csv")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert read_rated("table:~/a:b.csv").ratings.tolist() == [2.0]
-
-
-def test_hub_name_is_read_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def read_hub(name: str) -> RatedSegments:
-        asked.append(name)
-        return RATED
-
-    monkeypatch.setattr(sets, "read_hub", read_hub)
-    assert read_rated("glue/mrpc") is RATED
-    assert asked == ["glue/mrpc"]
 
 
 @pytest.mark.parametrize(

@@ -60,25 +60,6 @@ def test_record_of_the_first_version_is_read(record: Record) -> None:
     assert replace(parse_record(json.dumps(table)), edited=False) == record
 
 
-def test_record_holds_what_scoring_again_needs(record: Record) -> None:
-    table = json.loads(record_text(record))
-    (system,) = table["systems"]
-    assert system["name"] == "système |a|"
-    assert len(system["texts"]) == 64
-    twmd, moverscore = system["results"]
-    assert twmd["signature"].endswith("|nrefs:var|version:" + twmd_registry.__version__)
-    assert twmd["keys"]["temperature"] == "0.15"
-    assert set(twmd["sides"]) == {"precision", "recall", "f1"}
-    assert moverscore["sides"] == {}
-    assert len(moverscore["scores"]) == moverscore["counts"]["segments"] == 2
-    assert table["environment"]["device"] == "cpu"
-    assert {"torch", "transformers", "tokenizers", "numpy", "python", "platform", "threads", "twmd-registry"} <= set(
-        table["environment"]
-    )
-    assert (table["seconds"], table["inputs"][0]["name"]) == (1.25, "ref.txt")
-    assert table["created"].endswith("+00:00")
-
-
 @pytest.mark.parametrize(
     ("place", "value", "words"),
     [
