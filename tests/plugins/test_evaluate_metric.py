@@ -101,20 +101,6 @@ def test_combine_holds_two_copies_and_other_peoples_metrics() -> None:
     assert "bertscore_centered" in both
 
 
-ODD = ["", "\U0001f600", "long words " * 600, "it rains"]
-"""An empty text, one of unknown tokens, one that is cut, and one that is none of these."""
-
-
-@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-def test_texts_that_were_empty_unknown_or_cut_are_counted_in_the_result_and_in_a_combined_one() -> None:
-    wanted = {"segments": 4, "truncated": 1, "empty": 1, "unknown": 1}
-    result = evaluate.load("twmd").compute(predictions=ODD, references=["it rains"] * 4)
-    assert {name: result[name] for name in wanted} == wanted
-    both = evaluate.combine([evaluate.load("twmd"), evaluate.load("trwmd")])
-    combined = both.compute(predictions=ODD, references=["it rains"] * 4)
-    assert all(combined[f"{name}_{key}"] == value for name in ("twmd", "trwmd") for key, value in wanted.items())
-
-
 def test_every_compute_warns_under_pythons_default_filter() -> None:
     metric = evaluate.load("twmd")
     with warnings.catch_warnings():

@@ -111,13 +111,3 @@ def test_classic_metric_scores_all_rows_in_one_call_and_tags_the_run(monkeypatch
     assert found.metrics["twmd/mean"] == pytest.approx(expected.score, abs=1e-6)
     assert list(found.tables["eval_results_table"]["twmd/score"]) == pytest.approx(expected.scores, abs=1e-6)
     assert mlflow.get_run(run.info.run_id).data.tags["twmd.signature.twmd"] == str(expected.signature)
-
-
-def test_classic_metric_takes_lists_of_references() -> None:
-    table = pd.DataFrame({"output": OUTPUTS, "target": REFERENCES})
-    with mlflow.start_run():
-        found = mlflow.models.evaluate(
-            data=table, predictions="output", targets="target", extra_metrics=[classic_metric("sbert")]
-        )
-    expected = twmd_registry.score(OUTPUTS, REFERENCES, "sbert")
-    assert found.metrics["sbert/mean"] == pytest.approx(expected.score, abs=1e-6)

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twmd_registry
-from tests.conftest import Texts
 from tests.processes import run_beside
 from twmd_registry.engine.result import COUNTS, Counts
 from twmd_registry.errors import InputError, MissingExtraError, SpecError, TwmdWarning
@@ -72,18 +71,6 @@ def test_several_updates_give_the_score_of_all_texts(metric: MetricName) -> None
     found = theirs.compute()
     assert found.shape == ()
     assert found.item() == single(ours.score)
-
-
-@pytest.mark.parametrize("keys", [ORDERED | {"centering_size": 4}, {"centering": "corpus"}, {"idf": "corpus"}])
-def test_scores_that_depend_on_other_segments_are_those_of_all_texts(keys: dict[str, Any], texts: Texts) -> None:
-    ours = twmd_registry.scorer("twmd", **keys)
-    whole, theirs = ours.score(*texts), TWMD(**keys)
-    batches = [slice(start, start + 6) for start in range(0, len(texts.predictions), 6)]
-    for batch in batches:
-        theirs.update(texts.predictions[batch], texts.references[batch])
-    assert theirs.compute().item() == single(whole.score)
-    alone = ours.score(texts.predictions[batches[0]], texts.references[batches[0]])
-    assert np.abs(np.subtract(alone.scores, whole.scores[:6])).max() > 1e-4  # a batch by itself has other scores
 
 
 def test_everything_of_a_score_is_given_as_tensors() -> None:

@@ -86,7 +86,7 @@ def test_message_that_only_calls_tools_is_scored_as_an_empty_text() -> None:
     [None, 1.5, [], ["it rains"], {"role": "assistant", "content": "it rains"}, [{"content": [{"type": "image"}]}]],
 )
 def test_completion_that_is_no_text_is_refused_with_its_row(completion: object) -> None:
-    with pytest.raises(InputError, match=r"completions\[1\] must be a text, or a conversation"):
+    with pytest.raises(InputError, match=r"predictions\[1\] must be a text; got NoneType"):
         reward_function("sbert")(["it rains", completion], reference=["rain", "it rains"])
 
 

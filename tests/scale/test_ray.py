@@ -99,13 +99,7 @@ def test_ray_data_set_gets_columns(bert: str) -> None:
         ]
     )
     own = scorers(bert, "none")
-    with pytest.raises(
-        SpecError,
-        match=(
-            r"^by centering=batch a row's score depends on other rows, and rows of a Ray data set come in any "
-            r"order: use"
-        ),
-    ):
+    with pytest.raises(SpecError, match=r"depends on other rows, and rows of a Ray data set come in any order: use"):
         score_dataset(dataset, scorers(bert, "batch"), prediction="ours", reference="theirs")
     with pytest.raises(InputError, match="no column 'prediction'; Choices: id, ours, theirs"):
         score_dataset(dataset, own)

@@ -39,12 +39,6 @@ class Reward:
             known = ", ".join(name for name, values in columns.items() if isinstance(values, list))
             raise InputError(f"no column {self._reference_column!r} to take references from; there are {known}.")
         given = [_text(completion) for completion in completions]
-        if None in given:
-            row = given.index(None)
-            raise InputError(
-                f"completions[{row}] must be a text, or a conversation whose last message has a text or parts of type "
-                f"text; got {completions[row]!r:.60}."
-            )
         texts, references, _ = check_segments(given, columns[self._reference_column])
         if self._guard:
             prompts = columns.get("prompts") or [""] * len(texts)

@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
+from twmd_registry.engine.shared_passes import depends_on_neighbours
 from twmd_registry.errors import InputError, SpecError, no_column
 from twmd_registry.judgments.reader import USUAL_REFERENCES
 from twmd_registry.registry.spec import MetricSpec
@@ -85,12 +86,10 @@ def _scorers(metrics: Metrics) -> list[Scorer]:
 
 def _check_independent(scorers: Sequence[Scorer], where: str) -> None:
     """Refuse a metric by which a row's score depends on other rows."""
-    for spec in (member.requested for given in scorers for member in given.members):
-        centered = spec.centering_kind in {"batch", "corpus"}
-        if centered or spec.needs_corpus:
-            key = f"centering={spec.centering}" if centered else f"idf={spec.idf}"
-            hint = "use background or none, or score files (score_files)"
-            raise SpecError(f"by {key} a row's score depends on other rows, and {where}: {hint}.")
+    if any(map(depends_on_neighbours, scorers)):
+        keys = "centering=batch and corpus, and idf=corpus and references"
+        hint = "use background or none, or score files (score_files)"
+        raise SpecError(f"by {keys} a row's score depends on other rows, and {where}: {hint}.")
 
 
 def _find_texts(there: Sequence[str], scorers: Sequence[Scorer], texts: tuple[str, str | None]) -> tuple[str, str]:

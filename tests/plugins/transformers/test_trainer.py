@@ -11,7 +11,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
 import pytest
 import torch
@@ -159,19 +158,6 @@ def test_checkpoint_that_was_not_evaluated_has_no_record(encoder: Path, tmp_path
     trainer(tmp_path, make(encoder), **(EVERY_STEP | {"eval_steps": 2}), max_steps=4).train()
     assert {path.parent.name for path in tmp_path.glob("*/eval_record.json")} == {"checkpoint-2", "checkpoint-4"}
     assert (tmp_path / "checkpoint-1").is_dir()
-
-
-def test_split_of_a_hub_data_set_selects_the_references(
-    encoder: Path, tmp_path: Path, wanted: dict[str, float]
-) -> None:
-    rows = Rows()
-    columns = {name: [rows[i][name] for i in range(len(rows))] for name in ("input_ids", "labels")}
-    data = datasets.Dataset.from_dict({**columns, "unused": TARGETS}, split=datasets.Split.VALIDATION)
-    assert scores(trainer(tmp_path, make(encoder, {"validation": TARGETS}), data=data).evaluate()) == pytest.approx(
-        wanted, abs=1e-6
-    )
-    with pytest.raises(SpecError, match="no references of the split 'validation'"):
-        trainer(tmp_path, make(encoder, {"test": TARGETS}), data=data).evaluate()
 
 
 def test_several_sets_are_distinguished_by_their_split(encoder: Path, tmp_path: Path) -> None:
