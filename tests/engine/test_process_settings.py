@@ -24,8 +24,6 @@ from transformers.utils.import_utils import enable_tf32
 import twmd_registry
 from tests import tiny
 from tests.processes import in_a_fork
-from twmd_registry.engine.pipeline import prefetch
-from twmd_registry.models import inference
 from twmd_registry.models.inference import exact_arithmetic
 
 PREDICTIONS = [
@@ -160,32 +158,12 @@ def test_precision_of_products_set_by_either_interface_is_kept_and_moves_no_scor
 
 
 @pytest.mark.skipif(not NEW_INTERFACE, reason="this torch has the old interface only")
-def test_precision_is_changed_for_a_moment_only_with_the_lock_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise another thread takes the value of that moment for the caller's."""
-    own, owned = inference._own, list[bool]()
-
-    def look(*operator: str) -> str:
-        owned.append(inference._LOCK._is_owned())  # type: ignore[attr-defined]
-        return own(*operator)
-
-    monkeypatch.setattr(inference, "_own", look)
+def test_operator_that_follows_its_parent_still_does_afterwards() -> None:
     BACKENDS.fp32_precision = "tf32"
-    with exact_arithmetic():
-        pass
-    assert owned
-    assert all(owned)
-
-
-@pytest.mark.skipif(not NEW_INTERFACE, reason="this torch has the old interface only")
-@pytest.mark.parametrize("own", [True, False])
-def test_operator_that_follows_its_parent_still_does_afterwards(own: bool) -> None:
-    BACKENDS.fp32_precision = "tf32"
-    if own:
-        BACKENDS.mkldnn.matmul.fp32_precision = "tf32"
     with exact_arithmetic():
         assert BACKENDS.mkldnn.matmul.fp32_precision == "ieee"
     BACKENDS.fp32_precision = "bf16"
-    assert BACKENDS.mkldnn.matmul.fp32_precision == ("tf32" if own else "bf16")
+    assert BACKENDS.mkldnn.matmul.fp32_precision == "bf16"
 
 
 DTYPES = [torch.float64, torch.bfloat16]
@@ -218,13 +196,6 @@ def test_default_dtype_and_device_of_the_caller_are_kept_and_move_no_score(
         torch.set_default_dtype(dtype)
         with unchanged():
             assert score(metric, **keys) == pytest.approx(wanted, abs=1e-5)
-
-
-def test_chunk_that_is_encoded_ahead_is_computed_in_float32() -> None:
-    torch.set_default_dtype(torch.bfloat16)
-    with exact_arithmetic():
-        quotients = (torch.tensor([1]) / torch.tensor([3]) for _ in range(3))
-        assert {item.dtype for item in prefetch(quotients, threading.Event())} == {torch.float32}
 
 
 def test_explanation_leaves_the_process_as_it_was() -> None:
@@ -330,39 +301,6 @@ def test_interrupt_at_any_moment_leaves_the_process_as_it_was() -> None:
                     timer.join()
         assert finished == 0
         assert scorer.score(PREDICTIONS, REFERENCES).scores == pytest.approx(wanted, abs=1e-5)
-
-
-def test_precision_that_the_caller_sets_meanwhile_is_kept_and_does_not_reach_the_running_score() -> None:
-    predictions, references = (
-        [f"{text} {number}" for number in range(60) for text in texts] for texts in (PREDICTIONS, REFERENCES)
-    )
-    with twmd_registry.scorer("twmd", batch_tokens=128) as scorer:
-        wanted = scorer.score(predictions, references).scores
-        calls = []
-
-        def change(_texts: int) -> None:
-            calls.append(torch.get_float32_matmul_precision())
-            torch.set_float32_matmul_precision("medium")
-
-        found = twmd_registry.score_all([scorer], predictions, references, progress=change)[0].scores
-    assert len(calls) > 3
-    assert found == pytest.approx(wanted, abs=1e-5)
-    assert torch.get_float32_matmul_precision() == "medium"
-    with unchanged():
-        score()
-
-
-def test_precision_that_the_caller_sets_meanwhile_does_not_reach_the_next_score() -> None:
-    seen = []
-
-    def look(_texts: int) -> None:
-        torch.set_float32_matmul_precision("medium")
-        with exact_arithmetic():
-            seen.append(torch.get_float32_matmul_precision())
-
-    during(look)
-    assert set(seen) == {"highest"}
-    assert torch.get_float32_matmul_precision() == "medium"
 
 
 def test_fork_in_the_middle_of_another_threads_score_starts_as_the_caller_is() -> None:

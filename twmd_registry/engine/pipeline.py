@@ -35,7 +35,7 @@ from twmd_registry.engine.token_vectors import (
     select,
     sum_items,
 )
-from twmd_registry.models.inference import exact_arithmetic, keep_exact
+from twmd_registry.models.inference import exact_arithmetic
 from twmd_registry.progress import Progress
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import (
@@ -328,7 +328,6 @@ def _align_items(
     x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in (hypothesis, reference))
     sizes = [int(units.lengths[item]) for item in (hypothesis, reference)]
     compared = [bool(side.weights.any()) for side in (x, y)]
-    keep_exact()
 
     def gains(a: PaddedTokens, b: PaddedTokens) -> tuple[Tensor, tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         block = similarities(a, b, spec.distance)
@@ -359,7 +358,6 @@ def prefetch(items: Iterator[Item], cancelled: Event) -> Generator[Item]:
         with (
             torch.inference_mode(inference),
             torch.no_grad(),
-            exact_arithmetic(),
             torch.cuda.stream(stream) if stream else nullcontext(),
         ):
             return list(islice(items, 1))
@@ -419,7 +417,6 @@ def align_pairs(
         blocks.append(block)
         hyp, ref, same_here = (torch.from_numpy(side[block]).to(device) for side in (items.hyp, items.ref, same))
         x, y = pad(units, hyp), pad(units, ref)
-        keep_exact()
         s = similarities(x, y)  # (B, N, M)
         sides_of: dict[MetricSpec, tuple[Tensor, Tensor]] = {}
         for k, (spec, key) in enumerate(zip(specs, alignment_specs, strict=True)):
@@ -448,7 +445,6 @@ def _self_scores(units: TokenVectors, counts: np.ndarray, specs: Iterable[Metric
     for block in _blocks(np.flatnonzero(counts), counts, counts, units.vectors.shape[1]):
         item = torch.from_numpy(block).to(units.lengths.device)
         x = pad(units, item)
-        keep_exact()
         s = similarities(x, x)  # (B, N, N)
         largest = torch.where(x.mask, s.detach().diagonal(dim1=1, dim2=2), 0.0).amax(1)  # (B,)
         noise = ZERO_TOLERANCE * EPSILON * largest + (ZERO_TOLERANCE * errors[item]).square()  # (B,)

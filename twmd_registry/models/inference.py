@@ -1,9 +1,4 @@
-"""`LoadedModel`: a network that runs on many texts, with products in full float32, in batches that fit into memory.
-
-While scoring, float32 is computed as such, without a lasting change of the caller's process: autocast and default dtype
-are overridden in the scoring thread only. The precision of float32 products is a setting of the whole process;
-`ProductPrecision` changes it and puts it back.
-"""
+"""`LoadedModel`: a network that runs on many texts, with products in full float32, in batches that fit into memory."""
 
 from __future__ import annotations
 
@@ -15,14 +10,13 @@ import platform
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
 
 from twmd_registry.errors import ModelError, NotFiniteError, SpecError, is_out_of_memory
 from twmd_registry.models.files import ModelFiles
@@ -35,162 +29,52 @@ X86 = ("x86_64", "amd64")
 OPERATORS = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
 
 _LOCK, _LOADING = threading.RLock(), threading.RLock()
-"""Held while the precision of products is changed, and while a model is loaded."""
+"""Held while settings of the process are changed, and while a model is loaded."""
 _LOADED = weakref.WeakValueDictionary[Hashable, Any]()
 """Loaded models: one per process and setting, shared by all scorers that use it."""
 
 
-Precisions = tuple[str | None, ...]
-"""torch's setting for all float32 products (None where torch refuses to name it), then each operator's own."""
-
-EXACT = {"none", "ieee"}
-_NEW_INTERFACE = hasattr(torch.backends, "fp32_precision")  # since torch 2.9
-_OPERATORS = (("cuda", "matmul"), ("mkldnn", "matmul")) if _NEW_INTERFACE else ()
-
-
-_get: Callable[[str, str], str] = getattr(torch._C, "_get_fp32_precision_getter", lambda *_: "none")  # noqa: SLF001
-"""Returns the precision that applies: an operator's own, or else its backend's, or else the one of all backends."""
+_OPERATORS = (("cuda", "matmul"), ("mkldnn", "matmul")) if hasattr(torch.backends, "fp32_precision") else ()
+"""What has a precision of its own, since torch 2.9."""
+_HOLDERS: dict[object, int] = {}
+"""Blocks that compute exactly, with their threads."""
+_UNDO: list[Callable[[], object]] = []
+"""What sets the caller's default dtype and precisions again."""
 
 
-def _set(backend: str, operator: str, precision: str) -> None:
-    torch._C._set_fp32_precision_setter(backend, operator, precision)  # noqa: SLF001 (no public name for cuda's)
+def _set_exact() -> None:
+    """Note the caller's default dtype and precisions of float32 products, and set ours, for the whole process.
 
-
-def _own(backend: str, operator: str) -> str:
-    """Return an operator's own precision, "none" where it follows its parent's.
-
-    torch returns the precision that applies, not where it is set; setting the parent to "ieee" for a moment shows it.
+    torch's old interface refuses to name a precision where the caller uses the new one. An operator's precision may be
+    its backend's.
     """
-    precision = _get(backend, operator)
-    parent = ("generic", "all") if operator == "all" else (backend, "all")
-    if backend == "generic" or precision in EXACT or _get(*parent) != precision:
-        return precision
-    of_parent = _own(*parent)
-    _set(*parent, "ieee")
-    follows = _get(backend, operator) == "ieee"
-    _set(*parent, of_parent)
-    return "none" if follows else precision
+    _UNDO.append(partial(torch.set_default_dtype, torch.get_default_dtype()))
+    with contextlib.suppress(RuntimeError):
+        _UNDO.append(partial(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision()))
+    changes = [partial(undo.func, ours) for undo, ours in zip(_UNDO, (torch.float32, "highest"), strict=False)]
+    for backend, operator in _OPERATORS:
+        own, parent = (torch._C._get_fp32_precision_getter(backend, name) for name in (operator, "all"))  # noqa: SLF001
+        change = partial(torch._C._set_fp32_precision_setter, backend, operator)  # noqa: SLF001 (no public name)
+        _UNDO.append(partial(change, "none" if own == parent else own))
+        changes.append(partial(change, "ieee"))
+    for set_ours in changes:
+        set_ours()
 
 
-def _legacy() -> str | None:
-    """Return the precision by torch's old interface; None where the caller uses the new one, and torch refuses."""
-    try:
-        return torch.get_float32_matmul_precision()
-    except RuntimeError:
-        return None
-
-
-def _read_precisions() -> Precisions:
-    """Read all settings; only with the lock held, since `_own` changes one for a moment."""
-    return _legacy(), *(_own(*operator) for operator in _OPERATORS)
-
-
-def _write_precisions(precisions: Precisions) -> None:
-    legacy, *own = precisions
-    if legacy is not None:
-        torch.set_float32_matmul_precision(legacy)
-    for operator, precision in zip(_OPERATORS, own, strict=True):
-        _set(*operator, str(precision))
-
-
-def _want_precisions() -> Precisions | None:
-    """Return the exact settings in the interface that the caller uses, since torch refuses to mix its two; None where
-    products are exact.
-    """
-    legacy = _legacy()
-    if legacy in {None, "highest"} and all(_get(*operator) in EXACT for operator in _OPERATORS):
-        return None
-    return (None if legacy is None else "highest", *("ieee" for _ in _OPERATORS))
-
-
-_FACTORIES = {torch.tensor, torch.zeros, torch.ones, torch.full, torch.empty, torch.arange, torch.linspace, torch.eye}
-
-
-class _Float32Default(TorchFunctionMode):
-    """Gives float32 where torch, in this thread, would give the caller's default dtype.
-
-    This package names its dtypes; models of transformers divide integers (DeBERTa's buckets of positions), which
-    bfloat16 rounds to other integers.
-    """
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call a function, and again in float32 where only the default dtype has decided the result's."""
-        kwargs = kwargs or {}
-        result = func(*args, **kwargs)
-        if not isinstance(result, torch.Tensor) or result.dtype != torch.get_default_dtype() or "dtype" in kwargs:
-            return result
-        if func in _FACTORIES:
-            return func(*args, **kwargs, dtype=torch.float32)
-        integers = [isinstance(arg, torch.Tensor) and not arg.is_floating_point() for arg in args]
-        if any(integers) and not any(isinstance(arg, torch.Tensor) and arg.is_floating_point() for arg in args):
-            return func(
-                *(arg.to(torch.float32) if integer else arg for arg, integer in zip(args, integers, strict=True)),
-                **kwargs,
-            )
-        return result
-
-
-class ProductPrecision:
-    """The process-wide precision of float32 products, which several threads may need exact at once.
-
-    The first thread stores the caller's precision, the last thread restores it. If the caller changes it in between,
-    `renew` stores the new one as the one to restore. In a forked process only the forking thread continues, so the
-    loans of other threads end there.
-    """
-
-    def __init__(self) -> None:
-        """Change nothing yet."""
-        self._loans: dict[object, int] = {}
-        self._settled: Precisions | None = None  # what `_want_precisions` returns once products are exact
-        self._before: tuple[Precisions, Precisions] | None = None
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold products exact."""
-        loan = object()
-        try:
-            with _LOCK:
-                self._loans[loan] = threading.get_ident()
-                self.renew()
-            yield
-        finally:
-            with _LOCK:
-                self._loans.pop(loan, None)
-                if self._before and not self._loans:
-                    self._put_back(*self._before)
-
-    def renew(self) -> None:
-        """Make products exact again where the caller has changed them while a thread holds them, in about a microsecond
-        where it has not; the caller's new precision is put back at the end.
-        """
-        if self._loans and _want_precisions() not in {None, self._settled}:
-            with _LOCK:
-                if (wanted := _want_precisions()) is not None:
-                    present = _read_precisions()
-                    _write_precisions(wanted)
-                    self._before, self._settled = (present, _read_precisions()), _want_precisions()
-
-    def _put_back(self, before: Precisions, ours: Precisions) -> None:
-        if _read_precisions() == ours:  # else the caller has changed it in between
-            _write_precisions(before)
-        self._before = self._settled = None
-
-    def release_other_threads(self) -> None:
-        """End the loans of threads that a forked process does not have."""
-        here = threading.get_ident()
-        self._loans = {loan: thread for loan, thread in self._loans.items() if thread == here}
-        if self._before and not self._loans:
-            self._put_back(*self._before)
-
-
-_PRODUCTS = ProductPrecision()
+def _undo() -> None:
+    """Set the caller's settings again where no block needs ours."""
+    while _UNDO and not _HOLDERS:
+        _UNDO.pop(0)()
 
 
 def _after_fork() -> None:
     """In a forked process, renew the locks, drop models that other threads were using, and compute by one thread."""
     global _LOCK, _LOADING
     _LOCK, _LOADING = threading.RLock(), threading.RLock()
-    _PRODUCTS.release_other_threads()
+    for block, thread in list(_HOLDERS.items()):
+        if thread != threading.get_ident():
+            del _HOLDERS[block]
+    _undo()
     if _LOADED:
         torch.set_num_threads(1)  # OpenMP's threads are gone, and the first parallel operator would wait for them
     for key, model in list(_LOADED.items()):
@@ -205,21 +89,26 @@ os.register_at_fork(after_in_child=_after_fork)
 
 @contextlib.contextmanager
 def exact_arithmetic() -> Iterator[None]:
-    """Compute float32 in float32: no TF32, no bfloat16, no autocast, no other default dtype or device of the caller."""
-    with (
-        _PRODUCTS.held(),
-        contextlib.nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"),
-        contextlib.nullcontext() if torch.get_default_dtype() is torch.float32 else _Float32Default(),
-        torch.autocast("cuda", enabled=False),
-        torch.autocast("cpu", enabled=False),
-    ):
-        yield
+    """Compute float32 in float32: no TF32, no bfloat16, no autocast, no other default dtype or device of the caller.
 
-
-keep_exact = _PRODUCTS.renew
-"""Call before a product of float32: sets full precision (no TF32, no bfloat16) again where another thread has changed
-it since `exact_arithmetic` began. Only a product that is under way when the change is made can be less exact.
-"""
+    The first of several threads sets what holds for the whole process, the last sets the caller's again.
+    """
+    block = object()
+    try:
+        with _LOCK:
+            _HOLDERS[block] = threading.get_ident()
+            if not _UNDO:
+                _set_exact()
+        with (
+            contextlib.nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"),
+            torch.autocast("cuda", enabled=False),
+            torch.autocast("cpu", enabled=False),
+        ):
+            yield
+    finally:
+        with _LOCK:
+            _HOLDERS.pop(block, None)
+            _undo()
 
 
 def share_model(key: Hashable, load: Callable[[], Any]) -> Any:
@@ -273,7 +162,6 @@ class OneDnnLinear(nn.Linear):
         ):
             product = super().forward(input)
             return functional.gelu(product) if gelu else product
-        keep_exact()
         if self.keeps and self.kept is None:
             self.kept = torch.ops.mkldnn._reorder_linear_weight(self.weight, input.shape[:-1].numel())  # noqa: SLF001
         weights = self.weight if self.kept is None else self.kept
@@ -389,7 +277,6 @@ class LoadedModel:
         with onednn_layout(self.network):
             while waiting:
                 batch = waiting.pop()
-                keep_exact()
                 try:
                     # A sum is finite only if all of its numbers are, takes a tenth of the time, and may overflow.
                     if all(bool(x.sum().isfinite() or x.isfinite().all()) for x in forward(batch)):
