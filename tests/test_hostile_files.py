@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 import twmd_registry
 from tests import tiny
-from twmd_registry.encode.disk import DAMAGED, _read, cache_folder
+from twmd_registry.encode.disk import DAMAGED, _describe, cache_folder
 from twmd_registry.encode.mean_vectors import read_background
 from twmd_registry.errors import ModelError, SignatureError, SpecError, TwmdError
 from twmd_registry.metaeval.overlap import read_hashes
@@ -82,7 +82,7 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "head": ("head.safetensors", lambda path: load_line(path, "")),
     "mean vectors": ("mean-x.safetensors", read_background),
     "training data": ("preset.safetensors", read_hashes),
-    "disk cache": ("shard.safetensors", lambda path: _read(path, {NAME})),
+    "disk cache": ("shard.safetensors", _describe),
 }
 
 
@@ -161,7 +161,7 @@ def test_link_in_the_disk_cache_is_removed_and_what_it_leads_to_is_kept(tmp_path
     model = tiny.save_encoder("bert", tmp_path / "m")
     given = twmd_registry.scorer("sbert", model=str(model), layer=1, centering="none", disk_cache="1MB")
     given.score(["a cat"], ["the cat"])
-    (shard,) = cache_folder().glob("*/*.safetensors")
+    (shard,) = cache_folder().glob("*.safetensors")
     outside = tmp_path / "outside"
     outside.write_bytes(b"mine")
     shard.unlink()

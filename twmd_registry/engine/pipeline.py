@@ -35,7 +35,6 @@ from twmd_registry.engine.token_vectors import (
     select,
     sum_items,
 )
-from twmd_registry.models.inference import exact_arithmetic
 from twmd_registry.progress import Progress
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import (
