@@ -20,8 +20,6 @@ ZERO_TOLERANCE = 8
 """A vector whose norm is at most this many times its rounding error is treated as zero."""
 MASKED = float("-inf")
 """The value of padded positions before a maximum or a softmax."""
-SLAB_CELLS = 2_000_000
-"""Cells of S that are exponentiated at once (8 MB); only pairs of long texts have more."""
 
 
 class TokenVectors(NamedTuple):
@@ -225,13 +223,3 @@ def masked_log_softmax(x: Tensor, present: Tensor) -> Tensor:
     some = present.any(dim=2, keepdim=True)
     inside = torch.where(some, torch.where(present, x, MASKED), 0.0)
     return torch.where(present, torch.log_softmax(inside, dim=2), MASKED)
-
-
-def slabs(s: Tensor, dim: int) -> list[slice]:
-    """Cut one axis of S so that a slab holds about `SLAB_CELLS` cells, to bound the memory that is needed beside S.
-
-    >>> slabs(torch.zeros(1, 3, 2), dim=1)
-    [slice(0, 3, None)]
-    """
-    step = max(1, SLAB_CELLS * s.shape[dim] // max(s.numel(), 1))
-    return [slice(start, min(start + step, s.shape[dim])) for start in range(0, s.shape[dim], step)]

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from tests.align.problems import QUICK, both, problem, ragged, seeds, temperatures, tempered
 from tests.oracles import family as oracle
-from twmd_registry import tensors
 from twmd_registry.align import ALIGNERS, align, combine_sides, similarities
 from twmd_registry.registry.names import MetricName, Objective
 from twmd_registry.registry.spec import MetricSpec
@@ -52,18 +51,6 @@ def test_choices_of_a_token_sum_to_one_in_float32_at_any_temperature(
     found = align(own[:, None].expand(similarities(p.x, p.y).shape), p.x, p.y, spec)[0]
     for gained, tokens in zip(found, p.x.mask, strict=True):
         assert float(gained) == pytest.approx(float(own[tokens].mean()), abs=2e-7)
-
-
-@pytest.mark.parametrize("metric", [MetricName.TWMD, MetricName.TRWMD])
-@pytest.mark.parametrize("tempering", TEMPERINGS)
-@pytest.mark.parametrize("cells", [1, 40])
-def test_tempering_slab_by_slab_changes_nothing(
-    metric: MetricName, tempering: MetricSpec, cells: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    p = problem(garbage=1e3)
-    whole = both(metric, p, tempering)
-    monkeypatch.setattr(tensors, "SLAB_CELLS", cells)
-    torch.testing.assert_close(both(metric, p, tempering), whole, atol=1e-14, rtol=0)
 
 
 @QUICK

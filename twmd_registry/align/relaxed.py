@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import PaddedTokens, masked_log_softmax, masked_logsumexp, slabs
+from twmd_registry.tensors import PaddedTokens, masked_log_softmax, masked_logsumexp
 
 
 def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
@@ -28,14 +28,11 @@ def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -
         C, shape (B,).
     """
     present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]  # (B, N, M)
-    gains, temperature = [], cast("float", spec.temperature)
-    for slab in slabs(s, dim=1):
-        logits, here = s[:, slab] / temperature + ref.log_weights[:, None, :], present[:, slab]
-        if spec.objective == "entropic":
-            gains.append(temperature * masked_logsumexp(logits, here, dim=2).squeeze(2))  # (B, N of the slab)
-        else:
-            gains.append((masked_log_softmax(logits, here).exp() * torch.where(here, s[:, slab], 0.0)).sum(2))
-    return hyp.mean(torch.cat(gains, dim=1))
+    temperature = cast("float", spec.temperature)
+    logits = s / temperature + ref.log_weights[:, None, :]
+    if spec.objective == "entropic":
+        return hyp.mean(temperature * masked_logsumexp(logits, present, dim=2).squeeze(2))
+    return hyp.mean((masked_log_softmax(logits, present).exp() * torch.where(present, s, 0.0)).sum(2))
 
 
 def relaxed_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:

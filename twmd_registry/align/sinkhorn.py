@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import cast
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 from twmd_registry.errors import warn
 from twmd_registry.registry.names import CONVERGED
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import MASKED, PaddedTokens, masked_log_softmax, masked_logsumexp, slabs
+from twmd_registry.tensors import MASKED, PaddedTokens, masked_log_softmax, masked_logsumexp
 
 TOLERANCE = 1e-5
 """A plan has converged when its column sums differ from the marginals by at most this in total."""
@@ -47,54 +46,36 @@ def sinkhorn(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) 
     Warns:
         TwmdWarning: The fixed point was not reached; the message holds the marginal error.
     """
-    gains, temperature = [], cast("float", spec.temperature)
-    for slab, present, log_plan in _log_plans(s, hyp, ref, spec):
-        gain = torch.where(present, s[:, slab], 0.0)  # (B, N of the slab, M)
-        if spec.objective == "entropic":
-            # A partner of weight w is w partners of weight 1, each with a share of 1 / w.
-            log_cells = log_plan - ref.log_weights[:, None, :]
-            gain = torch.where(present, s[:, slab] - temperature * log_cells, 0.0)
-        gains.append((log_plan.exp() * gain).sum(2))
-    return hyp.mean(torch.cat(gains, dim=1))
+    present, log_plan = _log_plan(s, hyp, ref, spec)
+    gain = s
+    if spec.objective == "entropic":
+        # A partner of weight w is w partners of weight 1, each with a share of 1 / w.
+        gain = s - cast("float", spec.temperature) * (log_plan - ref.log_weights[:, None, :])
+    return hyp.mean((log_plan.exp() * torch.where(present, gain, 0.0)).sum(2))
 
 
 def sinkhorn_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Return the tempered plan; shape (B, N, M); its rows sum to the hypothesis tokens' shares."""
-    log_plan = torch.cat([log_plan for _, _, log_plan in _log_plans(s, hyp, ref, spec)], dim=1)
-    return hyp.shares[:, :, None] * log_plan.exp()
+    return hyp.shares[:, :, None] * _log_plan(s, hyp, ref, spec)[1].exp()
 
 
-def _log_plans(
-    s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec
-) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Yield slabs of hypothesis tokens with their cells that take part, and log p there, of which exp sums to one in
-    every row; -inf in other cells.
+def _log_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> tuple[Tensor, Tensor]:
+    """Return the cells that take part, and log p there, of which exp sums to one in every row; -inf in other cells;
+    both of shape (B, N, M).
     """
-    present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]  # (B, N, M)
+    present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]
     temperature = cast("float", spec.temperature)
     if spec.iterations == CONVERGED:
         log_plan = _fixed_point(s.to(torch.float64), hyp, ref, temperature).to(s.dtype)
-        yield slice(None), present, torch.where(present, log_plan, MASKED)
-        return
-    log_a, log_b = hyp.log_weights[:, :, None], ref.log_weights[:, None, :]
+        return present, torch.where(present, log_plan, MASKED)
+    logits, log_a, log_b = s / temperature, hyp.log_weights[:, :, None], ref.log_weights[:, None, :]
     # The logarithms of the factors of rows and columns.
     log_rows, log_columns = torch.zeros_like(s[:, :, :1]), torch.zeros_like(s[:, :1, :])  # (B, N, 1), (B, 1, M)
-
-    def balance(other: Tensor, dim: int) -> Tensor:
-        """Return ``-log sum exp(S/T + other)`` along `dim`, kept with length 1: added, it makes sums over `dim` one."""
-        parts = []
-        for slab in slabs(s, dim=3 - dim):
-            index = (slice(None), slab) if dim == 2 else (slice(None), slice(None), slab)
-            parts.append(-masked_logsumexp(s[index] / temperature + other, present[index], dim=dim))
-        return torch.cat(parts, dim=3 - dim)
-
     for sweep in range(cast("int", spec.iterations)):
         if sweep:
-            log_rows = balance(log_columns, dim=2)
-        log_columns = balance(log_rows + log_a, dim=1) + log_b
-    for slab in slabs(s, dim=1):  # the row step of the last sweep
-        here = present[:, slab]
-        yield slab, here, masked_log_softmax(s[:, slab] / temperature + log_columns, here)
+            log_rows = -masked_logsumexp(logits + log_columns, present, dim=2)
+        log_columns = log_b - masked_logsumexp(logits + (log_rows + log_a), present, dim=1)
+    return present, masked_log_softmax(logits + log_columns, present)  # the row step of the last sweep
 
 
 def _fixed_point(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, temperature: float) -> Tensor:
