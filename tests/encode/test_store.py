@@ -1,24 +1,13 @@
 from __future__ import annotations
 
-import itertools
-import time
-from concurrent.futures import CancelledError
-from threading import Event, get_ident
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 
-import twmd_registry
-from tests.conftest import Texts
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import TextStore
 from twmd_registry.engine import pipeline
-from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.pairs import BYTES_PER_TOKEN, COPIES_FACTOR, Pairs, check_segments, make_pairs, plan_chunks
-from twmd_registry.engine.pipeline import PipelineRun
-from twmd_registry.errors import ModelError, collect_warnings, warn
 from twmd_registry.models.files import find_model
 from twmd_registry.tensors import TextFlags
 
@@ -95,138 +84,3 @@ def test_text_that_does_not_fit_is_encoded_again(encoder: Encoder) -> None:
             store.fetch(np.union1d(pairs.hyp[piece], pairs.ref[piece]), batch_tokens=None, progress=None)
             store.forget(p, 0)
     assert encoder.texts_encoded - before > len(pairs.texts)
-
-
-def test_cpu_encodes_chunks_in_the_thread_of_the_caller(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    threads, fetch = list[int](), TextStore.fetch
-
-    def fetch_and_note(*given: Any, **options: Any) -> Any:
-        threads.append(get_ident())
-        return fetch(*given, **options)
-
-    monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 60)
-    monkeypatch.setattr(TextStore, "fetch", fetch_and_note)
-    twmd_registry.scorer("twmd", layer=1).score(*texts)
-    assert len(threads) > 2
-    assert {*threads} == {get_ident()}
-
-
-@pytest.mark.usefixtures("chunks_ahead")
-def test_chunk_is_encoded_while_the_chunk_before_it_is_aligned(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    scorer = twmd_registry.scorer("moverscore", layer=1)
-    with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "CHUNK_TOKENS", 10**6)
-        whole = scorer.score(*texts)
-    fetched, aligned, met = [Event() for _ in range(len(texts[0]) + 1)], [], []
-    fetch, align_pairs = TextStore.fetch, pipeline.align_pairs
-
-    def fetch_and_set(*given: Any, **options: Any) -> Any:
-        found = fetch(*given, **options)
-        next(event for event in fetched if not event.is_set()).set()
-        return found
-
-    def align_later(*given: Any) -> Any:
-        aligned.append(1)
-        # The second chunk is encoded before the first is aligned.
-        met.append(fetched[len(aligned)].wait(20 if len(aligned) == 1 else 0))
-        return align_pairs(*given)
-
-    monkeypatch.setattr(TextStore, "fetch", fetch_and_set)
-    monkeypatch.setattr("twmd_registry.engine.pipeline.align_pairs", align_later)
-    np.testing.assert_allclose(scorer.score(*texts).scores, whole.scores, rtol=0, atol=1e-5)
-    assert len(aligned) > 2
-    assert met[0]
-
-
-def test_error_in_a_later_chunk_leaves_the_scorer_usable(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    scorer = twmd_registry.scorer("twmd", layer=1)
-    whole = scorer.score(*texts)
-    fetch, calls = TextStore.fetch, itertools.count()
-
-    def fail_at_the_third(*given: Any, **options: Any) -> Any:
-        if next(calls) == 2:
-            raise ModelError("out of memory.")
-        return fetch(*given, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "CHUNK_TOKENS", 60)
-        patch.setattr(TextStore, "fetch", fail_at_the_third)
-        with pytest.raises(ModelError, match="out of memory"):
-            scorer.score(*texts)
-    assert scorer.score(*texts).scores == whole.scores
-
-
-@pytest.mark.usefixtures("chunks_ahead")
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_chunk_encoded_in_advance_has_no_gradient(mode: Any, texts: Texts) -> None:
-    backend = twmd_registry.scorer("twmd", layer=1).backend
-    assert isinstance(backend, TokenAlignmentBackend)
-    run = PipelineRun(backend.model, {backend.spec: backend.view}, make_pairs(check_segments(*texts)))
-    with mode():
-        found = list(run.score_chunks())
-    assert len(found) > 2
-    assert not any(scores.requires_grad for _, by_spec in found for scores in by_spec.values())
-
-
-@pytest.mark.usefixtures("chunks_ahead")
-def test_warnings_of_chunks_encoded_in_advance_are_collected(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    fetch, numbers = TextStore.fetch, itertools.count()
-
-    def fetch_and_warn(*given: Any, **options: Any) -> Any:
-        warn(f"piece {next(numbers)}.")
-        return fetch(*given, **options)
-
-    monkeypatch.setattr(TextStore, "fetch", fetch_and_warn)
-    with collect_warnings() as held:
-        twmd_registry.scorer("twmd", layer=1).score(*texts)
-    assert len(held) > 2
-    assert held == [f"piece {k}." for k in range(len(held))]
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.usefixtures("chunks_ahead")
-def test_chunk_is_encoded_in_the_stream_of_the_caller(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, fetch = set(), TextStore.fetch
-
-    def fetch_and_note(*given: Any, **options: Any) -> Any:
-        seen.add(torch.cuda.current_stream())
-        return fetch(*given, **options)
-
-    monkeypatch.setattr(TextStore, "fetch", fetch_and_note)
-    own = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    with torch.cuda.stream(own):
-        twmd_registry.scorer("twmd", layer=1, device="cuda").score(*texts)
-    assert seen == {own}
-
-
-@pytest.mark.usefixtures("chunks_ahead")
-def test_interrupt_stops_the_encoding_of_the_next_chunk(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    scorer = twmd_registry.scorer("twmd", layer=1, batch_tokens=1)  # a text per batch
-    began, interrupted, calls, cancelled = Event(), Event(), itertools.count(), []
-    fetch = TextStore.fetch
-
-    def fetch_late(*given: Any, **options: Any) -> Any:
-        if next(calls) == 1:
-            began.set()
-            interrupted.wait(20)
-            time.sleep(0.2)
-            try:
-                return fetch(*given, **options)
-            except CancelledError:
-                cancelled.append(1)
-                raise
-        return fetch(*given, **options)
-
-    def interrupt(*given: Any) -> Any:
-        assert began.wait(20)
-        interrupted.set()
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(TextStore, "fetch", fetch_late)
-        patch.setattr(pipeline, "align_pairs", interrupt)
-        with pytest.raises(KeyboardInterrupt) as held:  # its traceback holds every frame of the call
-            scorer.score(*texts)
-    assert cancelled == [1]  # before the call ended, and gave the model free
-    assert held.tb is not None
-    assert scorer.score(*texts).scores

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import closing, nullcontext
-from contextvars import copy_context
 from dataclasses import replace
 from functools import cache
-from itertools import islice
-from threading import Event
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -47,14 +42,10 @@ from twmd_registry.tensors import (
     pad,
 )
 
-Item = TypeVar("Item")
-
 CHUNK_TOKENS = 65_536
-"""Vectors (tokens of different texts x layers) that are encoded per chunk (100 MB at 384 dimensions). As many tokens
-again are kept for later chunks.
+"""Vectors (tokens of different texts x layers) that are encoded per chunk (100 MB at 384 dimensions). As many
+tokens again are kept for later chunks.
 """
-IN_ORDER = {"cpu"}
-"""Devices that encode no chunk ahead: OpenMP's threads of two threads are too many, and sleep after every operator."""
 ACCELERATOR_FACTOR = 4
 """An accelerator's chunk is this many times larger: lengths in a batch are then closer, with less padding."""
 STEPS_PER_TEXT = 10
@@ -99,11 +90,11 @@ class PipelineRun:
         All specifications have the same limit and stride; their views hold what was fitted. With `documents`, the pairs
         are the sentences that `split_documents` gives, and the scores are those of pairs of documents. `keep` and
         `disk` are the most bytes of encoded references in main memory, and of encoded texts in files. `progress` is
-        called with `STEPS_PER_TEXT` for every encoded text (maybe from another thread), and with 1 for every aligned
+        called with `STEPS_PER_TEXT` for every encoded text, and with 1 for every aligned
         pair of a specification.
         """
         self._encoder, self._pairs, self._documents = encoder, pairs, documents
-        self._batch_tokens, self._progress, self._total, self._cancelled = batch_tokens, progress, total, Event()
+        self._batch_tokens, self._progress, self._total = batch_tokens, progress, total
         self._spec = next(iter(views))  # for limit and stride, which all share
         self._views: dict[TokenView, list[MetricSpec]] = {}
         for spec, view in views.items():
@@ -148,10 +139,9 @@ class PipelineRun:
             for specs in self._views.values()
             for spec in specs
         }
-        with closing(self.score_chunks()) as chunks:
-            for chunk, by_spec in chunks:
-                for spec, sides in by_spec.items():
-                    scores[spec][:, chunk] = sides[: len(scores[spec])].to("cpu", torch.float64).numpy()
+        for chunk, by_spec in self.score_chunks():
+            for spec, sides in by_spec.items():
+                scores[spec][:, chunk] = sides[: len(scores[spec])].to("cpu", torch.float64).numpy()
         return scores
 
     def score_chunks(self) -> Generator[tuple[slice, dict[MetricSpec, Tensor]]]:
@@ -161,41 +151,35 @@ class PipelineRun:
         """
         # First, even without a pair: other processes wait for this one's share.
         sums = self.sum_corpus() if self._summed else {}
-        self._cancelled.clear()
-        chunks = self._encode(self._chunks)  # 1. Encode, below
-        if self._encoder.device.type not in IN_ORDER and not torch.is_grad_enabled() and len(self._chunks) > 1:
-            chunks = prefetch(chunks, self._cancelled)
         *_, last = self._views
-        with closing(chunks):  # after an error the thread ends here, while the caller holds the model
-            for chunk, texts, rows, encoded in chunks:
-                empty = (encoded.lengths == 0).cpu().numpy()
-                for view, specs in self._views.items():
-                    # 2. Center: the tokens that take part, less a mean; then tokens or n-grams, scaled to norm 1.
-                    items = make_items(view, self._pairs, chunk, texts, rows)
-                    layers, weightless, wordless = select(view, encoded, items, self._encoder)
-                    if view is last:  # `layers` holds copies, so the encoded vectors can be freed
-                        encoded = encoded._replace(layers={})  # noqa: PLW2901
-                    units = make_units(view, encoded, layers, items, sums.get(view), weightless=weightless)[1]
-                    del layers
-                    # 3. Align, and 4. reduce both sides of every pair to its scores.
-                    aligned, average, place = items, None, chunk
-                    if self._documents:
-                        units, aligned, average, place = match_documents(units, items, self._pairs, chunk)
-                    sides, vanished = align_pairs(units, aligned, empty[aligned.row], specs)
-                    for flag, gone in (
-                        (self.flags.vanished, aligned.row[vanished & ~empty[aligned.row]]),
-                        (self.flags.wordless, wordless),
-                        (self.flags.weightless, [] if weightless is None else items.row[weightless.cpu().numpy()]),
-                    ):
-                        flag[texts[np.isin(rows, gone)]] = True
-                    if self._progress is not None:
-                        self._progress(len(items.hyp) * len(specs))
-                    if average is not None:
-                        sides = [
-                            average(own, symmetric=spec.metric in SYMMETRIC)
-                            for own, spec in zip(sides, specs, strict=True)
-                        ]
-                    yield place, dict(zip(specs, sides, strict=True))
+        for chunk, texts, rows, encoded in self._encode(self._chunks):  # 1. Encode, below
+            empty = (encoded.lengths == 0).cpu().numpy()
+            for view, specs in self._views.items():
+                # 2. Center: the tokens that take part, less a mean; then tokens or n-grams, scaled to norm 1.
+                items = make_items(view, self._pairs, chunk, texts, rows)
+                layers, weightless, wordless = select(view, encoded, items, self._encoder)
+                if view is last:  # `layers` holds copies, so the encoded vectors can be freed
+                    encoded = encoded._replace(layers={})  # noqa: PLW2901
+                units = make_units(view, encoded, layers, items, sums.get(view), weightless=weightless)[1]
+                del layers
+                # 3. Align, and 4. reduce both sides of every pair to its scores.
+                aligned, average, place = items, None, chunk
+                if self._documents:
+                    units, aligned, average, place = match_documents(units, items, self._pairs, chunk)
+                sides, vanished = align_pairs(units, aligned, empty[aligned.row], specs)
+                for flag, gone in (
+                    (self.flags.vanished, aligned.row[vanished & ~empty[aligned.row]]),
+                    (self.flags.wordless, wordless),
+                    (self.flags.weightless, [] if weightless is None else items.row[weightless.cpu().numpy()]),
+                ):
+                    flag[texts[np.isin(rows, gone)]] = True
+                if self._progress is not None:
+                    self._progress(len(items.hyp) * len(specs))
+                if average is not None:
+                    sides = [
+                        average(own, symmetric=spec.metric in SYMMETRIC) for own, spec in zip(sides, specs, strict=True)
+                    ]
+                yield place, dict(zip(specs, sides, strict=True))
 
     def average_hypotheses(self) -> dict[MetricSpec, np.ndarray]:
         """Return, by specification, the weighted mean of what is compared of every pair's hypothesis, shape (pairs, D),
@@ -260,13 +244,8 @@ class PipelineRun:
 
     def _encode(self, chunks: Sequence[slice]) -> Generator[tuple[slice, np.ndarray, np.ndarray, EncodedTexts]]:
         """Yield every chunk with the numbers of its texts, their rows in the encoded texts, and the encoded texts."""
-
-        def report(texts: int) -> None:
-            if self._cancelled.is_set():
-                raise CancelledError
-            if self._progress is not None:
-                self._progress(texts * STEPS_PER_TEXT)
-
+        progress = self._progress
+        report = progress and (lambda texts: progress(texts * STEPS_PER_TEXT))
         for number, chunk in enumerate(chunks):
             texts = np.union1d(self._pairs.hyp[chunk], self._pairs.ref[chunk])
             encoded, rows = self._store.fetch(texts, batch_tokens=self._batch_tokens, progress=report)
@@ -345,30 +324,6 @@ def _align_items(
         losses.append(torch.where(share > 0, (own - gain) / torch.where(share > 0, share, 1.0), 0.0)[0].cpu().numpy())
         shares.append((share if all(compared) else torch.zeros_like(gain))[0].cpu().numpy())
     return shares, s[0].cpu().numpy(), [own[0].cpu().numpy() for own in plan], losses
-
-
-def prefetch(items: Iterator[Item], cancelled: Event) -> Generator[Item]:
-    """Yield items, which a thread computes one ahead, without gradients; set `cancelled` when the caller stops."""
-    inference, context = torch.is_inference_mode_enabled(), copy_context()  # warnings are collected by the context
-    stream = torch.cuda.current_stream() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
-
-    def step() -> list[Item]:
-        # Modes of torch and the current CUDA stream belong to a thread: this one gets those of the caller.
-        with (
-            torch.inference_mode(inference),
-            torch.no_grad(),
-            torch.cuda.stream(stream) if stream else nullcontext(),
-        ):
-            return list(islice(items, 1))
-
-    with ThreadPoolExecutor(1) as pool:
-        try:
-            coming = pool.submit(context.run, step)
-            while item := coming.result():
-                coming = pool.submit(context.run, step)
-                yield item.pop()
-        finally:
-            cancelled.set()
 
 
 BLOCK_CELLS = 1_000_000
