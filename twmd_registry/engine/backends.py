@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -34,7 +32,6 @@ from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import First, MetricName
 from twmd_registry.registry.options import Parts, RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
-from twmd_registry.registry.presets import describe_model
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import TextFlags
 
@@ -155,36 +152,14 @@ class Backend:
 
     def close(self) -> None:
         """Release the model; the last backend that does so frees its memory."""
-        loaded, self.loaded = self.loaded, None
-        if loaded is not None:
-            left = weakref.ref(loaded)
-            del loaded
-            if left() is None:
-                free_memory()
-
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        """Release the model, but not at the end of Python, when even the names of modules may be gone: so the function
-        that tells is a default value.
-        """
-        if not is_finalizing():
-            self.close()
+        if self.loaded is not None:
+            self.loaded = None
+            free_memory()
 
     def park(self) -> None:
         """Move the model, if it is loaded, to the CPU until its next use."""
         if self.loaded is not None:
             self.model.park()
-
-    @cached_property
-    def requested_scripts(self) -> tuple[str, ...]:
-        """The scripts that a preset says the requested model reads; none where no preset does."""
-        preset = describe_model(self.requested.model)
-        return preset.scripts if preset else ()
-
-    @cached_property
-    def scripts(self) -> tuple[str, ...]:
-        """The same of the applied specification, whose model may have another name."""
-        preset = describe_model(self.spec.model)
-        return preset.scripts if preset else ()
 
     def score_group(
         self, group: Sequence[Any], pairs: Pairs, stage: Stage, total: AllReduce = single_process

@@ -16,6 +16,7 @@ from twmd_registry.engine.baseline import random_pairs, rescale, write_baseline
 from twmd_registry.engine.input_warnings import (
     RELIABLE_SAMPLE,
     check_texts,
+    scripts_of,
     warn_about_other_nrefs,
     warn_about_split_words,
     warn_about_texts,
@@ -433,7 +434,7 @@ def _make_score_set(
     by_side = pairs.over_references(scores, cast("Multiref", spec.multiref))  # (sides, segments)
     sides = [tuple(side.tolist()) for side in by_side]
     precision, recall, f1 = sides if len(sides) > 1 else (None, None, None)
-    letters, scripts = counted["letters"], scorer.backend.scripts
+    letters, scripts = counted["letters"], scripts_of(spec.model)
     counts = Counts(
         segments=len(pairs.counts),
         truncated=int(flags.truncated.sum()),

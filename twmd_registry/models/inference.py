@@ -266,20 +266,14 @@ class LoadedModel:
             self.network.to(self.device)
             self.parked = False
         most = batch_tokens or (CPU_TOKENS if self.device.type == "cpu" else ACCELERATOR_TOKENS)
-        order = np.argsort(-lengths, kind="stable")
-        waiting: list[np.ndarray] = []
-        while len(order):
-            size = max(most // max(int(lengths[order[0]]), 1), 1)
-            waiting.append(order[:size])
-            order = order[size:]
-        waiting.reverse()
-        many = len(waiting) >= MANY_BATCHES
+        order, largest, batches = np.argsort(-lengths, kind="stable"), len(lengths), 0
         with onednn_layout(self.network):
-            while waiting:
-                batch = waiting.pop()
+            while len(order):
+                size = min(max(most // max(int(lengths[order[0]]), 1), 1), largest, len(order))
                 try:
                     # A sum is finite only if all of its numbers are, takes a tenth of the time, and may overflow.
-                    if all(bool(x.sum().isfinite() or x.isfinite().all()) for x in forward(batch)):
+                    if all(bool(x.sum().isfinite() or x.isfinite().all()) for x in forward(order[:size])):
+                        order, batches = order[size:], batches + 1
                         continue
                     way_out = "its weights are damaged"
                     if self.dtype != "float32":
@@ -288,19 +282,12 @@ class LoadedModel:
                 except (RuntimeError, MemoryError) as error:
                     if not is_out_of_memory(error):
                         raise
-                    if len(batch) == 1:
+                    if size == 1:
                         raise ModelError(
-                            f"out of memory with a single text of {lengths[batch[0]]} tokens: set truncation=cut:N."
+                            f"out of memory with a single text of {lengths[order[0]]} tokens: set truncation=cut:N."
                         ) from error
                 gc.collect()
                 free_memory()
-                largest = (len(batch) + 1) // 2
-                waiting.append(batch)
-                # A stack: the first part of the first batch is last.
-                waiting = [
-                    group[start : start + largest]
-                    for group in waiting
-                    for start in reversed(range(0, len(group), largest))
-                ]
-        if many:
+                largest = (size + 1) // 2
+        if batches >= MANY_BATCHES:
             free_memory()
