@@ -7,7 +7,6 @@ vocabulary, G centering groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -129,33 +128,20 @@ class TextTokens(NamedTuple):
         return self._replace(special=self.special[kept], ids=self.ids[kept], codes=self.codes[kept], truncated=True)
 
 
-class TextFlags(NamedTuple):
-    """Facts about some different texts; each array of shape (texts,), bool.
+FLAGS = ("empty", "truncated", "unknown", "vanished", "wordless", "weightless")
+"""Facts about a text: that it has no token of its own, was cut, has more than `UNKNOWN_SHARE` of unknown tokens that
+the encoder keeps, has no token left to compare, is compared by special tokens only, and that each of its tokens has the
+idf 0.
+"""
+OF_TOKENS = ["empty", "truncated", "unknown", "missing"]
+"""The flags that the tokens of a text decide, in the order of `TextTokens`."""
 
-    Attributes:
-        empty: Texts that have no token of their own.
-        truncated: Texts that were cut.
-        unknown: Texts in which more than `UNKNOWN_SHARE` of the tokens are unknown to an encoder that keeps them.
-        vanished: Texts without a token left to compare.
-        wordless: Texts of which only special tokens are compared.
-        weightless: Texts in which every token has the idf 0.
-        missing: By text, its out-of-vocabulary strings: unknown tokens, or words without a vector, which are dropped.
+
+def no_flags(texts: int) -> np.ndarray:
+    """Return the flags of some different texts, none set: a structured array with `FLAGS` as bool, and ``missing``, the
+    text's out-of-vocabulary strings: unknown tokens, or words without a vector, which are dropped (0 for none).
     """
-
-    empty: np.ndarray
-    truncated: np.ndarray
-    unknown: np.ndarray
-    vanished: np.ndarray
-    wordless: np.ndarray
-    weightless: np.ndarray
-    missing: dict[int, tuple[str, ...]]
-
-    def note(self, texts: Iterable[int], tokens: Iterable[TextTokens]) -> None:
-        """Set the flags of some texts by their tokens."""
-        for i, text in zip(texts, tokens, strict=True):
-            self.empty[i], self.truncated[i], self.unknown[i] = text.empty, text.truncated, text.unknown
-            if text.missing:
-                self.missing[int(i)] = text.missing
+    return np.zeros(texts, dtype=[*((name, bool) for name in FLAGS), ("missing", object)])
 
 
 class EncodedTexts(NamedTuple):

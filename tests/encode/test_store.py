@@ -9,7 +9,7 @@ from twmd_registry.encode.store import TextStore
 from twmd_registry.engine import pipeline
 from twmd_registry.engine.pairs import BYTES_PER_TOKEN, COPIES_FACTOR, Pairs, check_segments, make_pairs, plan_chunks
 from twmd_registry.models.files import find_model
-from twmd_registry.tensors import TextFlags
+from twmd_registry.tensors import no_flags
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def some_pairs() -> Pairs:
 def open_store(encoder: Encoder, pairs: Pairs) -> tuple[TextStore, list[slice]]:
     """Return a store of the texts of some pairs, and their chunks."""
     chunks, uses = plan_chunks(pairs, None, 1, 1)
-    flags = TextFlags._make([*np.zeros((6, len(pairs.texts)), dtype=bool), {}])
+    flags = no_flags(len(pairs.texts))
     return TextStore(encoder, pairs.texts, [2], uses, flags=flags), list(chunks)
 
 

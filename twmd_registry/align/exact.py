@@ -24,27 +24,15 @@ MIN_SQUARED_DISTANCE = 1e-14
 
 
 def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
-    """Score the optimal plan: ``C = 1 - EMD``, ``EMD = min <pi, cost>``.
+    """Score the optimal plan: ``C = 1 - EMD``, ``EMD = min <pi, cost>``; warn where the solver stopped early.
 
     The row and column sums of a plan are the tokens' shares: 1/N and 1/M, or their weights divided by the weights' sum
     (Zhao et al. 2019, Eq. 1 and 2). The cost of moving x to y, both unit vectors, is ``1 - x y`` (with ``linear`` that
-    gives ``C = max <pi, S>``, the TWMD paper's Eq. 2), ``|x - y|^2 = 2 - 2 x y``, or ``|x - y|``.
+    gives ``C = max <pi, S>``, the TWMD paper's Eq. 2), ``|x - y|^2 = 2 - 2 x y``, or ``|x - y|``; C is in [-1, 1],
+    or in [-3, 1] with ``sqeuclidean``. `invert_cost` is applied later, to the scores of both sides.
 
     The plan is POT's network simplex in float64, or an assignment for equally many tokens of equal weight;
     C is differentiable in S; by the envelope theorem its gradient is the plan.
-
-    Args:
-        s: Similarities; shape (B, N, M).
-        hyp: Hypothesis tokens.
-        ref: Reference tokens.
-        spec: The distance; `invert_cost` is applied later, to the scores of both sides.
-
-    Returns:
-        C, shape (B,). For unit vectors it is in [-1, 1] with ``similarity`` or ``euclidean``, and in [-3, 1] with
-        ``sqeuclidean``.
-
-    Warns:
-        TwmdWarning: The solver stopped early on some pair.
     """
     distance = spec.distance or "similarity"
     gain = GAINS[distance](s)  # (B, N, M)

@@ -10,19 +10,11 @@ from twmd_registry.tensors import MASKED, PaddedTokens
 
 
 def greedy(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
-    """Average each token's best similarity: ``C = mean_i max_j S_ij`` (BERTScore; TWMD paper, Eq. 3).
+    """Average each token's best similarity: ``C = mean_i max_j S_ij`` (BERTScore; TWMD paper, Eq. 3), in [-1, 1] for
+    unit vectors.
 
     With weights the mean is weighted (idf-weighted BERTScore, which is the hard mover distance of the MoverScore paper,
     Prop. 1). A partner may be any token, of whatever weight.
-
-    Args:
-        s: Similarities; shape (B, N, M).
-        hyp: Hypothesis tokens.
-        ref: Reference tokens.
-        spec: Not used.
-
-    Returns:
-        C in [-1, 1] for unit vectors, shape (B,).
     """
     best = s.masked_fill(~ref.mask[:, None, :], MASKED).amax(2)  # (B, N)
     return hyp.mean(best)

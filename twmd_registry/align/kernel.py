@@ -14,15 +14,6 @@ def kernel(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) ->
 
     After Eq. 1 this is the linear centered kernel alignment of the two word sets (Zhelezniak et al. 2019, with
     ``centering=dimension``; TWMD paper, section 3, "Wordset-CKA").
-
-    Args:
-        s: Similarities; shape (B, N, M).
-        hyp: Hypothesis tokens.
-        ref: Reference tokens.
-        spec: Not used.
-
-    Returns:
-        C >= 0, shape (B,).
     """
     weights = hyp.weights[:, :, None] * ref.weights[:, None, :]  # (B, N, M)
     return torch.where(weights > 0, weights * s.square(), 0.0).sum((1, 2))

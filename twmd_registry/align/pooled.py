@@ -9,19 +9,9 @@ from twmd_registry.tensors import PaddedTokens
 
 
 def pooled(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
-    """Average all similarities: ``C = mean_ij S_ij``, the inner product of the two mean vectors.
+    """Average all similarities: ``C = mean_ij S_ij``, the inner product of the two mean vectors, weighted with weights.
 
-    After Eq. 1 this is the cosine of the mean vectors (TWMD paper, section 3, "Sentence-BERT"). Weights make weighted
-    means.
-
-    Args:
-        s: Similarities; shape (B, N, M).
-        hyp: Hypothesis tokens.
-        ref: Reference tokens.
-        spec: Not used.
-
-    Returns:
-        C, shape (B,).
+    After Eq. 1 this is the cosine of the mean vectors (TWMD paper, section 3, "Sentence-BERT").
     """
     rows = (s * ref.weights[:, None, :]).sum(2) / ref.weights.sum(1, keepdim=True)  # (B, N)
     return hyp.mean(rows)

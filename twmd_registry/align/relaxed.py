@@ -17,15 +17,6 @@ def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -
     ``expected``: ``C = mean_i sum_j softmax_j(S_ij / T) S_ij``, the TWMD authors' code. ``entropic``: ``C = mean_i T
     log sum_j exp(S_ij / T)``, the TWMD paper's Eq. 7. With weights the mean is weighted and partners count in
     proportion to weight: ``softmax_j(S_ij / T + log b_j)`` (``entropic`` then depends on the scale of b).
-
-    Args:
-        s: Similarities; shape (B, N, M).
-        hyp: Hypothesis tokens.
-        ref: Reference tokens.
-        spec: T and the objective.
-
-    Returns:
-        C, shape (B,).
     """
     present = (hyp.weights > 0)[:, :, None] & (ref.weights > 0)[:, None, :]  # (B, N, M)
     temperature = cast("float", spec.temperature)

@@ -33,18 +33,7 @@ def sinkhorn(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) 
 
     ``expected``: ``C = <pi, S>``. ``entropic``: ``C`` adds the plan's entropy per token, ``C = <pi, S> - T mean_i
     sum_j p_ij log p_ij``, where p is pi with rows that sum to one (so that without the column constraint it is Eq. 7).
-
-    Args:
-        s: Similarities; shape (B, N, M).
-        hyp: Hypothesis tokens.
-        ref: Reference tokens.
-        spec: T, the number of sweeps (``converged``: to the fixed point, in float64) and the objective.
-
-    Returns:
-        C, shape (B,), in the dtype of `s`.
-
-    Warns:
-        TwmdWarning: The fixed point was not reached; the message holds the marginal error.
+    ``iterations=converged`` sweeps to the fixed point, in float64, and warns where it is not reached.
     """
     present, log_plan = _log_plan(s, hyp, ref, spec)
     gain = s

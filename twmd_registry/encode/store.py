@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from twmd_registry.tensors import EncodedTexts, TextFlags, TextTokens, span_indices
+from twmd_registry.tensors import OF_TOKENS, EncodedTexts, TextTokens, span_indices
 
 if TYPE_CHECKING:
     from twmd_registry.encode.disk import DiskCache
@@ -42,7 +42,7 @@ class TextStore:
         *,
         limit: int | None = None,
         stride: int | None = None,
-        flags: TextFlags,
+        flags: np.ndarray,
         caches: Sequence[tuple[TextCache | DiskCache, np.ndarray]] = (),
     ) -> None:
         """Store the arguments; nothing is encoded yet. `uses` are the chunks of every text that several chunks need;
@@ -70,7 +70,7 @@ class TextStore:
             new = np.setdiff1d(new, list(cached))
         if len(new):
             tokens = self._encoder.tokenise([self._texts[i] for i in new], *self._limit_and_stride)
-            self._flags.note(new, tokens)
+            self._flags[OF_TOKENS][new] = [text[3:] for text in tokens]
             full, encoded = [text for text in tokens if not text.empty], self._nothing
             if full:
                 encoded = self._encoder.encode(
@@ -130,7 +130,7 @@ class TextStore:
     def _to_device(self, cached: dict[int, CachedText]) -> EncodedTexts:
         """Copy cached texts to the encoder's device, and set their flags."""
         vectors, tokens = zip(*cached.values(), strict=True)
-        self._flags.note(cached, tokens)
+        self._flags[OF_TOKENS][list(cached)] = [text[3:] for text in tokens]
         layers = {
             k: torch.from_numpy(np.concatenate([matrices[j] for matrices in vectors])).to(self._encoder.device)
             for j, k in enumerate(self._layers)

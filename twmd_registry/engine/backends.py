@@ -33,9 +33,9 @@ from twmd_registry.registry.names import First, MetricName
 from twmd_registry.registry.options import Parts, RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import TextFlags
+from twmd_registry.tensors import OF_TOKENS, no_flags
 
-Scored = tuple[list[np.ndarray], TextFlags]
+Scored = tuple[list[np.ndarray], np.ndarray]
 """The scores of all pairs by every backend of a group, each of shape (sides, pairs), and the flags of the texts."""
 
 
@@ -361,9 +361,9 @@ class RegressionBackend(Backend):
         model = self.model
         with stage(len(pairs.hyp) * len(orders)) as progress, model.lock, torch.inference_mode(), exact_arithmetic():
             tokens = tokenise(model.tokenizer, pairs.texts, None)
-            flags = TextFlags._make([*np.zeros((6, len(tokens)), dtype=bool), {}])
-            flags.note(range(len(tokens)), tokens)
-            empty = flags.empty
+            flags = no_flags(len(tokens))
+            flags[OF_TOKENS] = [text[3:] for text in tokens]
+            empty = flags["empty"]
             full = np.flatnonzero(~empty[hyp] & ~empty[ref])
             for first in orders if len(full) else ():
                 sides = np.stack((hyp[full], ref[full]) if first == "prediction" else (ref[full], hyp[full]), axis=1)
@@ -375,7 +375,7 @@ class RegressionBackend(Backend):
                     batch_tokens=self.options.batch_tokens,
                     progress=progress,
                 )
-                flags.truncated[sides[truncated]] = True
+                flags["truncated"][sides[truncated]] = True
         found = []
         for backend in group:
             scores = (empty[hyp] & empty[ref]).astype(np.float64)  # 1 for two empty texts, 0 for one, as `align_pairs`

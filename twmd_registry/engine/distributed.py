@@ -18,7 +18,7 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, score_segments
 from twmd_registry.errors import InputError, SpecError, TwmdError, collect_warnings, warn
 from twmd_registry.progress import Progress, Stage
-from twmd_registry.tensors import TextFlags
+from twmd_registry.tensors import no_flags
 
 T = TypeVar("T")
 
@@ -103,11 +103,11 @@ class Ranks:
         # Shares in the order of ranks are in the order of the data.
         scores = [np.concatenate(parts, axis=1) for parts in zip(*(scores for _, scores, _ in shares), strict=True)]
         # Each share sets the flags of its texts; a text may be in several.
-        flags = TextFlags._make([*np.zeros((6, len(pairs.texts)), dtype=bool), {}])
+        flags = no_flags(len(pairs.texts))
         for texts, _, own in shares:
-            for flag, of_share in zip(flags[:-1], own[:-1], strict=True):
-                flag[texts[of_share]] = True
-            flags.missing.update({int(texts[i]): words for i, words in own.missing.items()})
+            for name in own.dtype.names:
+                some = own[name].astype(bool)
+                flags[name][texts[some]] = own[name][some]
         return scores, flags
 
 
@@ -127,28 +127,16 @@ def score_over_ranks(
 ) -> list[ScoreSet]:
     """Score the same texts by several scorers, each process of a distributed run its share of them.
 
-    Every rank calls it with the same full lists, and gets all scores, those of a single process (within 1e-5 in
-    float32). Shares end where centering batches do, and what depends on the whole corpus (``centering=corpus``,
+    Every rank calls it with the same full lists, as `score_all`, and gets all scores, those of a single process (within
+    1e-5 in float32). Shares end where centering batches do, and what depends on the whole corpus (``centering=corpus``,
     ``idf=corpus``, ``idf=references``) is summed up over all ranks. Warnings are given once, by rank 0. Without a
     process group, or with one process in it, this is `score_all`.
-
-    Args:
-        scorers: As for `score_all`; the same on every rank.
-        predictions: As for `score_all`; all of them on every rank.
-        references: Likewise.
-        sources: Likewise.
-        progress: As for `score_all`, on every rank.
-
-    Returns:
-        One `ScoreSet` per scorer, on every rank.
 
     Raises:
         InputError: As for `score_all`, or a rank has other texts.
         SpecError: As for `score_all`, or a rank has other metrics.
-        ModelError: As for `score_all`.
-        MissingExtraError: As for `score_all`.
-        TwmdError: Something else went wrong on a rank. Every error is raised on every rank and names the one it comes
-            from.
+        TwmdError: As for `score_all`, or something else went wrong on a rank. Every error is raised on every rank and
+            names the one it comes from.
     """
     if world_size() == 1:
         return score_all(scorers, predictions, references, sources, progress=progress)

@@ -22,7 +22,6 @@ from twmd_registry.registry.spec import MetricSpec
 
 if TYPE_CHECKING:  # they import torch, which SacreBLEU's metrics alone do not need
     from twmd_registry.engine.backends import Backend
-    from twmd_registry.tensors import TextFlags
 
 SHOWN_WORDS = SHOWN_TEXTS = 5
 """Words, and texts, that a warning names."""
@@ -47,31 +46,31 @@ def name_texts(pairs: Pairs, which: np.ndarray, rows: Sequence[int]) -> str:
     return ", ".join([*(name for _, name in sorted(named)[:SHOWN_TEXTS]), *more])
 
 
-def warn_about_texts(pairs: Pairs, models: Sequence[tuple[TextFlags, bool]], rows: Sequence[int]) -> None:
+def warn_about_texts(pairs: Pairs, models: Sequence[tuple[np.ndarray, bool]], rows: Sequence[int]) -> None:
     """Warn about texts that are not compared as a user may expect: by the flags of every model, and whether it is a
     table of word vectors; `rows` has the number of every segment.
     """
     for flags, static in models:
         for which, text, rule in (
             (
-                flags.vanished,
+                flags["vanished"],
                 "different texts of which nothing is left to compare (centering, left-out words, or vectors of zeros)",
                 "each scores 1 against itself and 0 against any other",
             ),
             (
-                flags.wordless,
+                flags["wordless"],
                 "different texts of which every word is left out",
                 "only their special tokens are compared (with special=none each scores 1 against itself, else 0)",
             ),
             (
-                flags.weightless,
+                flags["weightless"],
                 "different texts of which every token has the idf 0 (it is in every text)",
                 "their tokens count the same",
             ),
         ):
             if which.any():
                 warn(f"{text}: {which.sum()}; {rule}.")
-        missing = [word for _, words in sorted(flags.missing.items()) for word in words] if static else []
+        missing = [word for words in flags["missing"] if words for word in words] if static else []
         if missing:
             often = Counter(missing)
             words = [repr(word) for word, _ in often.most_common(SHOWN_WORDS)] + ["..."] * (len(often) > SHOWN_WORDS)
@@ -79,16 +78,14 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[TextFlags, bool]], row
                 f"words without a vector, left out: {len(missing)} in different texts, {len(often)} different "
                 f"({', '.join(words)})."
             )
-    empty, unknown = (
-        np.logical_or.reduce([getattr(flags, name) for flags, _ in models]) for name in ("empty", "unknown")
-    )
+    empty, unknown = (np.logical_or.reduce([flags[name] for flags, _ in models]) for name in ("empty", "unknown"))
     if empty.any():
         number = empty[pairs.hyp[pairs.starts]].sum() + empty[pairs.ref].sum()
         warn(
             f"texts without a token: {number}; each scores 0 against text and 1 against "
             "another empty text (before any baseline)."
         )
-    if truncated := max(int(flags.truncated.sum()) for flags, _ in models):
+    if truncated := max(int(flags["truncated"].sum()) for flags, _ in models):
         warn(f"different texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
     if unknown.any():
         warn(

@@ -37,8 +37,8 @@ from twmd_registry.tensors import (
     ZERO_TOLERANCE,
     EncodedTexts,
     PaddedTokens,
-    TextFlags,
     TokenVectors,
+    no_flags,
     pad,
 )
 
@@ -109,7 +109,7 @@ class PipelineRun:
         self._most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_FACTOR) // len(layers)
         limit = None if self._spec.stride else self._spec.limit
         self._chunks, uses = plan_chunks(pairs, limit, self._most_tokens, centering_step(views))
-        self.flags = TextFlags._make([*np.zeros((6, len(pairs.texts)), dtype=bool), {}])
+        self.flags = no_flags(len(pairs.texts))
         caches: list[tuple[TextCache | DiskCache, np.ndarray]] = []
         if keep:  # references only: predictions do not come again, and would push references out
             encoder.reference_cache.begin(keep)
@@ -168,9 +168,9 @@ class PipelineRun:
                     units, aligned, average, place = match_documents(units, items, self._pairs, chunk)
                 sides, vanished = align_pairs(units, aligned, empty[aligned.row], specs)
                 for flag, gone in (
-                    (self.flags.vanished, aligned.row[vanished & ~empty[aligned.row]]),
-                    (self.flags.wordless, wordless),
-                    (self.flags.weightless, [] if weightless is None else items.row[weightless.cpu().numpy()]),
+                    (self.flags["vanished"], aligned.row[vanished & ~empty[aligned.row]]),
+                    (self.flags["wordless"], wordless),
+                    (self.flags["weightless"], [] if weightless is None else items.row[weightless.cpu().numpy()]),
                 ):
                     flag[texts[np.isin(rows, gone)]] = True
                 if self._progress is not None:

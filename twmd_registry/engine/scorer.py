@@ -32,7 +32,6 @@ from twmd_registry.registry.names import OUTPUTS, MetricName, Multiref
 from twmd_registry.registry.options import PART_NAMES, Parts, RunOptions, check_parts, split_options
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, make_spec, member_specs
-from twmd_registry.tensors import TextFlags
 
 GroupScore = Callable[[Sequence[Backend], Pairs, Stage], Scored]
 """Scores pairs by the backends that share a model: `Backend.score_group`, or what takes its place for a rank's share, a
@@ -400,7 +399,7 @@ def score_segments(
         groups: dict[tuple[Hashable, str | None], list[Scorer]] = {}  # what shares a model, and its pairs
         for member in members:
             groups.setdefault((member.backend.share_key, member.requested.against), []).append(member)
-        flags_of: dict[str | None, list[tuple[TextFlags, bool]]] = {against: [] for against in texts_of}
+        flags_of: dict[str | None, list[tuple[np.ndarray, bool]]] = {against: [] for against in texts_of}
         stage = split_progress(progress, len(rows), len(groups)) if progress else lambda _work: nullcontext()
         for (_, against), group in groups.items():
             backend, pairs = group[0].backend, texts_of[against]
@@ -422,7 +421,7 @@ def score_segments(
 
 
 def _make_score_set(
-    scorer: Scorer, pairs: Pairs, scores: np.ndarray, flags: TextFlags, *, counted: dict[str, Any], digest: str
+    scorer: Scorer, pairs: Pairs, scores: np.ndarray, flags: np.ndarray, *, counted: dict[str, Any], digest: str
 ) -> ScoreSet:
     """Return the scores of segments (the best or the mean over references), rescaled, with signature and counts."""
     spec, baseline = scorer.backend.spec, scorer.backend.baseline
@@ -437,11 +436,11 @@ def _make_score_set(
     letters, scripts = counted["letters"], scripts_of(spec.model)
     counts = Counts(
         segments=len(pairs.counts),
-        truncated=int(flags.truncated.sum()),
-        empty=int(flags.empty[pairs.hyp[pairs.starts]].sum() + flags.empty[pairs.ref].sum()),
-        unknown=int(flags.unknown.sum()),
+        truncated=int(flags["truncated"].sum()),
+        empty=int(flags["empty"][pairs.hyp[pairs.starts]].sum() + flags["empty"][pairs.ref].sum()),
+        unknown=int(flags["unknown"].sum()),
         repeated=len(pairs.counts) + len(pairs.ref) - len(pairs.texts),
-        oov=sum(map(len, flags.missing.values())),
+        oov=sum(len(words) for words in flags["missing"] if words),
         foreign=sum(letters[script] for script in letters if scripts and script not in scripts),
         sentences=numbers,
         **counted,

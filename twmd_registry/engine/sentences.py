@@ -13,7 +13,7 @@ from torch import Tensor
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.token_vectors import TokenItems
 from twmd_registry.errors import warn
-from twmd_registry.tensors import TextFlags, TokenVectors, span_indices
+from twmd_registry.tensors import FLAGS, TokenVectors, no_flags, span_indices
 
 SentenceLink = tuple[slice, slice]
 """The neighbouring sentences of the prediction and of the reference that are compared with each other."""
@@ -48,12 +48,15 @@ def split_documents(pairs: Pairs) -> tuple[Pairs, list[list[int]]]:
     return split, sentences
 
 
-def flags_of_documents(flags: TextFlags, sentences: list[list[int]]) -> TextFlags:
+def flags_of_documents(flags: np.ndarray, sentences: list[list[int]]) -> np.ndarray:
     """Return the flags of documents: those of any of their sentences, but empty only where all are."""
-    joined = [np.array([flag[own].any() for own in sentences], dtype=bool) for flag in flags[:-1]]
-    missing = [tuple(chain.from_iterable(flags.missing.get(i, ()) for i in own)) for own in sentences]
-    found = TextFlags._make([*joined, {document: words for document, words in enumerate(missing) if words}])
-    return found._replace(empty=np.array([flags.empty[own].all() for own in sentences], dtype=bool))
+    found = no_flags(len(sentences))
+    for document, own in enumerate(sentences):
+        for name in FLAGS:
+            found[name][document] = flags[name][own].any()
+        found["empty"][document] = flags["empty"][own].all()
+        found["missing"][document] = tuple(chain.from_iterable(words for words in flags["missing"][own] if words))
+    return found
 
 
 def match_sentences(hyp: np.ndarray, ref: np.ndarray) -> list[SentenceLink]:

@@ -17,7 +17,6 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import GroupScore, Scorer, score_segments
 from twmd_registry.errors import SpecError, TwmdError, collect_warnings, is_out_of_memory, warn
 from twmd_registry.progress import Stage, split_progress
-from twmd_registry.tensors import TextFlags
 
 PASS_LETTERS = 250_000
 """Letters of the requests that share a pass: 1,000 pairs of news sentences, and some seconds on two cores."""
@@ -68,11 +67,8 @@ def _share_pass(tasks: Sequence[Pairs]) -> Callable[[int], GroupScore]:
         result = score_merged(*group)
         if result is None:  # a request makes the pass fail: each is scored alone, so that the others have their scores
             return group[0].score_group(group, own, stage)
-        (scores, flags), span = result, texts[number]
-        missing = {text - span.start: words for text, words in flags.missing.items() if span.start <= text < span.stop}
-        return [sides[:, places[number]] for sides in scores], TextFlags._make(
-            [*(f[span] for f in flags[:-1]), missing]
-        )
+        scores, flags = result
+        return [sides[:, places[number]] for sides in scores], flags[texts[number]]
 
     return lambda number: partial(score_group, number)
 

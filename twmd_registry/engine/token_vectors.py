@@ -189,23 +189,13 @@ def means_of_groups(sums: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 def center(
     layers: Sequence[TokenVectors], centering: Centering, vectors: Vectors, means: Sequence[Tensor] | None = None
 ) -> list[TokenVectors]:
-    """Subtract a mean from token vectors and scale them to norm 1, layer by layer (TWMD paper, section 5).
+    """Subtract a mean from token vectors and scale them to norm 1 (unless `vectors` is ``raw``), layer by layer (TWMD
+    paper, section 5), with the rounding errors of what is left. `means` are, by layer, those of every item, shape
+    (I, D), for ``batch``, ``corpus`` and ``background``; a `ValueError` without them.
 
     ``batch`` and ``corpus`` are one operation with different groups of texts, see `sum_groups`. A token of which
     centering leaves nothing but rounding errors (`ZERO_TOLERANCE`) has no direction; it is dropped in every layer, so
     an item may end up with no token at all (a one-word text under ``sentence`` centering does).
-
-    Args:
-        layers: The same I items in every layer.
-        centering: The kind of mean to subtract.
-        vectors: Whether to scale to norm 1 (``unit``) or not (``raw``).
-        means: By layer, the mean of every item, for ``batch``, ``corpus`` and ``background``; each of shape (I, D).
-
-    Returns:
-        The same items, possibly with fewer tokens, with the rounding errors of what is left.
-
-    Raises:
-        ValueError: A centering that needs means came without.
     """
     parts = []
     for k, tokens in enumerate(layers):

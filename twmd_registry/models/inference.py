@@ -114,9 +114,8 @@ def exact_arithmetic() -> Iterator[None]:
 def share_model(key: Hashable, load: Callable[[], Any]) -> Any:
     """Return a shared model, loaded now if it is not in memory yet; it stays there as long as a backend refers to it.
 
-    Adapters are merged here, so number formats of a surrounding training loop are overridden. transformers draws random
-    weights before it reads the file; the caller's random state is restored. The key identifies the model, device and
-    dtype included.
+    Adapters are merged here, so a training loop's number formats are overridden; transformers draws random weights
+    before it reads the file. The key identifies the model, device and dtype included.
     """
     with _LOADING:
         model = _LOADED.get(key)
