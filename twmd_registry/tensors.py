@@ -133,15 +133,12 @@ FLAGS = ("empty", "truncated", "unknown", "vanished", "wordless", "weightless")
 the encoder keeps, has no token left to compare, is compared by special tokens only, and that each of its tokens has the
 idf 0.
 """
+TEXT_FLAGS = np.dtype([*((name, bool) for name in FLAGS), ("missing", object)])
+"""Of arrays of facts about different texts: `FLAGS`, and the text's out-of-vocabulary strings: unknown tokens, or words
+without a vector, which are dropped; 0 for none.
+"""
 OF_TOKENS = ["empty", "truncated", "unknown", "missing"]
 """The flags that the tokens of a text decide, in the order of `TextTokens`."""
-
-
-def no_flags(texts: int) -> np.ndarray:
-    """Return the flags of some different texts, none set: a structured array with `FLAGS` as bool, and ``missing``, the
-    text's out-of-vocabulary strings: unknown tokens, or words without a vector, which are dropped (0 for none).
-    """
-    return np.zeros(texts, dtype=[*((name, bool) for name in FLAGS), ("missing", object)])
 
 
 class EncodedTexts(NamedTuple):

@@ -6,23 +6,14 @@ import torch
 
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import TextStore
-from twmd_registry.engine import pipeline
 from twmd_registry.engine.pairs import BYTES_PER_TOKEN, COPIES_FACTOR, Pairs, check_segments, make_pairs, plan_chunks
 from twmd_registry.models.files import find_model
-from twmd_registry.tensors import no_flags
+from twmd_registry.tensors import TEXT_FLAGS
 
 
 @pytest.fixture(scope="module")
 def encoder(bert: str) -> Encoder:
     return Encoder(find_model(bert), None, "float32", torch.device("cpu"))
-
-
-@pytest.fixture
-def chunks_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make small chunks, and encode them ahead, as on an accelerator."""
-    monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 60)
-    monkeypatch.setattr(pipeline, "BLOCK_CELLS", 200)
-    monkeypatch.setattr(pipeline, "IN_ORDER", set())
 
 
 def some_pairs() -> Pairs:
@@ -33,7 +24,7 @@ def some_pairs() -> Pairs:
 def open_store(encoder: Encoder, pairs: Pairs) -> tuple[TextStore, list[slice]]:
     """Return a store of the texts of some pairs, and their chunks."""
     chunks, uses = plan_chunks(pairs, None, 1, 1)
-    flags = no_flags(len(pairs.texts))
+    flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
     return TextStore(encoder, pairs.texts, [2], uses, flags=flags), list(chunks)
 
 
@@ -72,7 +63,7 @@ def test_every_text_is_encoded_once_and_held_while_it_is_needed(encoder: Encoder
             store.forget(p, 10**6)
     assert len(pieces) == len(pairs.counts)
     assert encoder.texts_encoded - before == 2 * len(pairs.texts)
-    assert len(store._held_texts) == 0
+    assert len(store.held_texts) == 0
 
 
 def test_text_that_does_not_fit_is_encoded_again(encoder: Encoder) -> None:

@@ -6,7 +6,8 @@ import bisect
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -26,35 +27,33 @@ CachedText = tuple[np.ndarray, TextTokens]
 """One encoded text: a matrix per hidden state, shape (layers, t, D), float32, and its t tokens; none if it is empty."""
 
 
+@dataclass
 class TextStore:
     """Encodes texts chunk by chunk, and each different text once if the texts of later chunks fit.
 
     All chunks of a call are planned in advance, so the texts that are needed soonest are held. Caches keep texts for
     later calls.
+
+    Attributes:
+        layers: The hidden states to read, ascending.
+        uses: The chunks of every text that several chunks need.
+        flags: Facts about texts, set when they are read.
+        limit: As `stride`, for `Encoder.encode`.
+        caches: The fastest first, each with the texts that it may keep; shape (texts,), bool.
+        held: Texts that are in memory.
+        held_texts: Their numbers.
     """
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        texts: Sequence[str],
-        layers: Sequence[int],
-        uses: dict[int, list[int]],
-        *,
-        limit: int | None = None,
-        stride: int | None = None,
-        flags: np.ndarray,
-        caches: Sequence[tuple[TextCache | DiskCache, np.ndarray]] = (),
-    ) -> None:
-        """Store the arguments; nothing is encoded yet. `uses` are the chunks of every text that several chunks need;
-        limit and stride are those of `Encoder.encode`; `flags` receives facts about texts when they are read; `caches`
-        are the fastest first, each with the texts that it may keep, shape (texts,), bool.
-        """
-        self._encoder, self._texts, self._layers, self._limit_and_stride = encoder, texts, list(layers), (limit, stride)
-        self._uses, self._flags, self._caches = uses, flags, caches
-        none = torch.zeros(0, dtype=torch.int64, device=encoder.device)
-        no_vectors = torch.zeros(0, encoder.width, dtype=torch.float32, device=encoder.device)
-        self._held = EncodedTexts(dict.fromkeys(self._layers, no_vectors), none, none.to(torch.uint8), none, none)
-        self._nothing, self._held_texts = self._held, np.zeros(0, dtype=np.int64)
+    encoder: Encoder
+    texts: Sequence[str]
+    layers: Sequence[int]
+    uses: dict[int, list[int]]
+    flags: np.ndarray
+    limit: int | None = None
+    stride: int | None = None
+    caches: Sequence[tuple[TextCache | DiskCache, np.ndarray]] = ()
+    held: EncodedTexts | None = None
+    held_texts: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def fetch(
         self, texts: np.ndarray, *, batch_tokens: int | None, progress: Callable[[int], None] | None
@@ -62,40 +61,43 @@ class TextStore:
         """Return all held texts, and for each of `texts` (numbers of the texts of a chunk) its row in them; encode only
         those that are neither held nor cached. A text without a token of its own has length 0.
         """
+        device, how = self.encoder.device, (self.limit, self.stride)
+        none = torch.zeros(0, dtype=torch.int64, device=device)
+        no_vectors = torch.zeros(0, self.encoder.width, dtype=torch.float32, device=device)
+        nothing = EncodedTexts(dict.fromkeys(self.layers, no_vectors), none, none.to(torch.uint8), none, none)
         # The store holds both or neither: a call after an error, or an interruption, finds it as it was.
-        new, parts, numbers = np.setdiff1d(texts, self._held_texts), [self._held], self._held_texts
-        if self._caches and (cached := self._find_cached(new)):
+        new, parts, numbers = np.setdiff1d(texts, self.held_texts), [self.held or nothing], self.held_texts
+        if self.caches and (cached := self._find_cached(new)):
             parts.append(self._to_device(cached))
             numbers = np.r_[numbers, list(cached)]
             new = np.setdiff1d(new, list(cached))
         if len(new):
-            tokens = self._encoder.tokenise([self._texts[i] for i in new], *self._limit_and_stride)
-            self._flags[OF_TOKENS][new] = [text[3:] for text in tokens]
-            full, encoded = [text for text in tokens if not text.empty], self._nothing
+            tokens = self.encoder.tokenise([self.texts[i] for i in new], *how)
+            self.flags[OF_TOKENS][new] = [text[3:] for text in tokens]
+            full, encoded = [text for text in tokens if not text.empty], nothing
             if full:
-                encoded = self._encoder.encode(
-                    full, self._layers, *self._limit_and_stride, batch_tokens=batch_tokens, progress=progress
-                )
+                encoded = self.encoder.encode(full, self.layers, *how, batch_tokens=batch_tokens, progress=progress)
             lengths = torch.tensor([0 if text.empty else len(text.ids) for text in tokens])
-            parts.append(encoded._replace(lengths=lengths.to(self._encoder.device)))
+            parts.append(encoded._replace(lengths=lengths.to(device)))
             numbers = np.r_[numbers, new]
-            if self._caches:
-                self._keep_in(self._caches, self._to_memory(new, tokens, parts[-1]))
+            if self.caches:
+                self._keep_in(self.caches, self._to_memory(new, tokens, parts[-1]))
         held, *others = [part for part in parts if len(part.lengths)] or parts
         if others:
-            layers = {k: torch.cat([held.layers[k], *(part.layers[k] for part in others)]) for k in self._layers}
+            layers = {k: torch.cat([held.layers[k], *(part.layers[k] for part in others)]) for k in self.layers}
             _, *arrays = zip(held, *others, strict=True)
             held = EncodedTexts(layers, *map(torch.cat, arrays))
-        self._held, self._held_texts = held, numbers
-        order = np.argsort(self._held_texts)
-        return self._held, order[np.searchsorted(self._held_texts, texts, sorter=order)]
+        self.held, self.held_texts = held, numbers
+        order = np.argsort(numbers)
+        return held, order[np.searchsorted(numbers, texts, sorter=order)]
 
     def forget(self, chunk: int, most_tokens: int) -> None:
         """Hold only texts that a chunk after `chunk` needs, the soonest needed first, up to a number of tokens."""
-        _, all_lengths, special, ids, codes = self._held
+        held = cast("EncodedTexts", self.held)
+        _, all_lengths, special, ids, codes = held
         waiting = []
-        for row, text in enumerate(self._held_texts.tolist()):
-            later = self._uses.get(text, [])
+        for row, text in enumerate(self.held_texts.tolist()):
+            later = self.uses.get(text, [])
             place = bisect.bisect_right(later, chunk)
             if place < len(later):
                 waiting.append((later[place], row))
@@ -103,17 +105,17 @@ class TextStore:
         rows = rows[np.cumsum(all_lengths.cpu().numpy()[rows]) <= most_tokens]
         kept = torch.from_numpy(rows).to(all_lengths.device)
         places = span_indices((torch.cumsum(all_lengths, 0) - all_lengths)[kept], all_lengths[kept])
-        layers = {k: vectors.index_select(0, places) for k, vectors in self._held.layers.items()}
-        self._held = EncodedTexts(layers, all_lengths[kept], special[places], ids[places], codes[places])
-        self._held_texts = self._held_texts[rows]
+        layers = {k: vectors.index_select(0, places) for k, vectors in held.layers.items()}
+        self.held = EncodedTexts(layers, all_lengths[kept], special[places], ids[places], codes[places])
+        self.held_texts = self.held_texts[rows]
 
     def _find_cached(self, texts: np.ndarray) -> dict[int, CachedText]:
         """Return cached texts by their numbers, and copy those of a slower cache to the faster caches."""
         found: dict[int, CachedText] = {}
-        for place, (cache, own) in enumerate(self._caches):
+        for place, (cache, own) in enumerate(self.caches):
             sought = {self._key(i): i for i in texts[own[texts]].tolist() if i not in found}
             here = {sought[key]: text for key, text in cache.find(list(sought)).items()}
-            self._keep_in(self._caches[:place], here)
+            self._keep_in(self.caches[:place], here)
             found |= here
         # In the order in which texts are encoded: it decides the blocks of pairs, and so the last bits of scores.
         return dict(sorted(found.items()))
@@ -125,25 +127,25 @@ class TextStore:
             cache.keep({self._key(i): text for i, text in texts.items() if own[i]})
 
     def _key(self, text: int) -> TextKey:
-        return self._encoder.identity, tuple(self._layers), *self._limit_and_stride, self._texts[text]
+        return self.encoder.identity, tuple(self.layers), self.limit, self.stride, self.texts[text]
 
     def _to_device(self, cached: dict[int, CachedText]) -> EncodedTexts:
         """Copy cached texts to the encoder's device, and set their flags."""
         vectors, tokens = zip(*cached.values(), strict=True)
-        self._flags[OF_TOKENS][list(cached)] = [text[3:] for text in tokens]
+        self.flags[OF_TOKENS][list(cached)] = [text[3:] for text in tokens]
         layers = {
-            k: torch.from_numpy(np.concatenate([matrices[j] for matrices in vectors])).to(self._encoder.device)
-            for j, k in enumerate(self._layers)
+            k: torch.from_numpy(np.concatenate([matrices[j] for matrices in vectors])).to(self.encoder.device)
+            for j, k in enumerate(self.layers)
         }
         lengths = np.array([len(text.ids) for text in tokens])
         sides = zip(*((text.special, text.ids, text.codes) for text in tokens), strict=True)
         arrays = (lengths, *map(np.concatenate, sides))
-        return EncodedTexts(layers, *(torch.from_numpy(side).to(self._encoder.device) for side in arrays))
+        return EncodedTexts(layers, *(torch.from_numpy(side).to(self.encoder.device) for side in arrays))
 
     def _to_memory(self, texts: np.ndarray, tokens: Sequence[TextTokens], fresh: EncodedTexts) -> dict[int, CachedText]:
         """Copy the texts that a cache may keep to main memory; an empty text has no tokens there."""
-        wanted = np.logical_or.reduce([own for _, own in self._caches])
-        layers = [fresh.layers[k].cpu().numpy() for k in self._layers]
+        wanted = np.logical_or.reduce([own for _, own in self.caches])
+        layers = [fresh.layers[k].cpu().numpy() for k in self.layers]
         copied, end = {}, 0
         for i, text, length in zip(texts.tolist(), tokens, fresh.lengths.tolist(), strict=True):
             start, end = end, end + length

@@ -11,6 +11,7 @@ from typing import Any, cast, get_args
 import numpy as np
 import torch
 
+from twmd_registry.align import SYMMETRIC
 from twmd_registry.encode import idf
 from twmd_registry.encode.encoder import Encoder, last_layers, rule_layer, tokenise
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, find_background, fit_background
@@ -18,7 +19,7 @@ from twmd_registry.encode.words import STOP_WORDS, as_tokenized, find_stop_words
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.pipeline import STEPS_PER_TEXT, AllReduce, PipelineRun, single_process
-from twmd_registry.engine.sentences import flags_of_documents, split_documents
+from twmd_registry.engine.sentences import SENTENCE_COUNTS, flags_of_documents, split_documents
 from twmd_registry.engine.token_vectors import TokenView, make_view
 from twmd_registry.errors import ModelError, SpecError, warn
 from twmd_registry.models.files import ModelFiles, find_adapter, find_model
@@ -32,8 +33,9 @@ from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import First, MetricName
 from twmd_registry.registry.options import Parts, RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
+from twmd_registry.registry.presets import describe_model
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import OF_TOKENS, no_flags
+from twmd_registry.tensors import OF_TOKENS, TEXT_FLAGS
 
 Scored = tuple[list[np.ndarray], np.ndarray]
 """The scores of all pairs by every backend of a group, each of shape (sides, pairs), and the flags of the texts."""
@@ -93,23 +95,14 @@ class Backend:
     @cached_property
     def model_key(self) -> Hashable:
         """The key of the loaded model; backends with equal keys share one model."""
-        return (
-            self.kind.__name__,
-            self.files,
-            self.adapter,
-            self.requested.dtype,
-            str(pick_device(self.options.device)),
-        )
+        device = str(pick_device(self.options.device))
+        return self.kind.__name__, self.files, self.adapter, self.requested.dtype, device
 
     @property
     def model(self) -> Any:
         """The loaded model, shared."""
-
-        def load() -> Any:
-            device = pick_device(self.options.device)
-            return self.kind(self.files, self.adapter, str(self.requested.dtype), device)
-
-        self.loaded = share_model(self.model_key, load)
+        key, device = self.model_key, pick_device(self.options.device)
+        self.loaded = share_model(key, lambda: self.kind(self.files, self.adapter, str(self.requested.dtype), device))
         return self.loaded
 
     @cached_property
@@ -161,6 +154,16 @@ class Backend:
         if self.loaded is not None:
             self.model.park()
 
+    @cached_property
+    def requested_scripts(self) -> Sequence[str]:
+        """The scripts that a preset says the requested model reads; none where no preset does."""
+        return getattr(describe_model(self.requested.model), "scripts", ())
+
+    @cached_property
+    def scripts(self) -> Sequence[str]:
+        """The same of the applied specification, whose model may have another name."""
+        return getattr(describe_model(self.spec.model), "scripts", ())
+
     def score_group(
         self, group: Sequence[Any], pairs: Pairs, stage: Stage, total: AllReduce = single_process
     ) -> Scored:
@@ -169,7 +172,6 @@ class Backend:
 
     def sum_up(self, group: Sequence[Any], pairs: Pairs, total: AllReduce, progress: Progress | None = None) -> None:
         """Add the contribution of these pairs to the corpus sums with the all-reduce `total`; most settings need none.
-
         `progress` is called with `STEPS_PER_TEXT` for every text that was encoded.
         """
 
@@ -313,14 +315,21 @@ class TokenAlignmentBackend(Backend):
     def score_group(
         self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, stage: Stage, total: AllReduce = single_process
     ) -> Scored:
-        """Score all pairs by every member, each different text (or sentence) encoded once."""
+        """Score all pairs by every member, each different text (or sentence) encoded once: precision, recall and F1 of
+        a two-sided metric, one row of another; `SENTENCE_COUNTS` follow for pairs of documents.
+        """
         sentences = None
         if self.spec.align:
             pairs, sentences = split_documents(pairs)
         passes = 2 if any(backend.spec.centering_kind == "corpus" for backend in group) else 1
         work = len(pairs.texts) * passes * STEPS_PER_TEXT + len(pairs.hyp) * len(group)
+        more, columns = (len(SENTENCE_COUNTS), len(pairs.starts)) if sentences else (0, len(pairs.hyp))
+        rows = {own.spec: (1 if own.spec.metric in SYMMETRIC else 3) + more for own in group}
+        scores = {spec: np.full((number, columns), np.nan) for spec, number in rows.items()}
         with stage(work) as progress, self.run(group, pairs, progress, total) as run:
-            scores = run.score()
+            for chunk, by_spec in run.score_chunks():
+                for spec, sides in by_spec.items():
+                    scores[spec][:, chunk] = sides[: rows[spec]].to("cpu", torch.float64).numpy()
             flags = flags_of_documents(run.flags, sentences) if sentences else run.flags
             return [scores[backend.spec] for backend in group], flags
 
@@ -361,7 +370,7 @@ class RegressionBackend(Backend):
         model = self.model
         with stage(len(pairs.hyp) * len(orders)) as progress, model.lock, torch.inference_mode(), exact_arithmetic():
             tokens = tokenise(model.tokenizer, pairs.texts, None)
-            flags = no_flags(len(tokens))
+            flags = np.zeros(len(tokens), TEXT_FLAGS)
             flags[OF_TOKENS] = [text[3:] for text in tokens]
             empty = flags["empty"]
             full = np.flatnonzero(~empty[hyp] & ~empty[ref])

@@ -18,7 +18,7 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, score_segments
 from twmd_registry.errors import InputError, SpecError, TwmdError, collect_warnings, warn
 from twmd_registry.progress import Progress, Stage
-from twmd_registry.tensors import no_flags
+from twmd_registry.tensors import TEXT_FLAGS
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class Ranks:
         # Shares in the order of ranks are in the order of the data.
         scores = [np.concatenate(parts, axis=1) for parts in zip(*(scores for _, scores, _ in shares), strict=True)]
         # Each share sets the flags of its texts; a text may be in several.
-        flags = no_flags(len(pairs.texts))
+        flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
         for texts, _, own in shares:
             for name in own.dtype.names:
                 some = own[name].astype(bool)

@@ -184,12 +184,6 @@ _NO_LETTERS = dict.fromkeys(code for code in range(128) if not chr(code).isalpha
 """ASCII characters that are no letters, for `str.translate`."""
 
 
-def scripts_of(model: str | None) -> tuple[str, ...]:
-    """Return the scripts that a preset says a model reads; none where no preset does."""
-    preset = describe_model(model)
-    return preset.scripts if preset else ()
-
-
 def check_scripts(
     models: Sequence[tuple[MetricSpec, Sequence[str]]],
     pairs: Pairs,
@@ -238,7 +232,7 @@ def check_texts(
     script than their references, and that repeat a string. Raises what `check_scripts` raises, unless all backends have
     the option `any_language`.
     """
-    models, number = [(own.requested, scripts_of(own.requested.model)) for own in backends], len(pairs.counts)
+    models, number = [(backend.requested, backend.requested_scripts) for backend in backends], len(pairs.counts)
     strict = not all(backend.options.any_language for backend in backends)
     letters, by_text = check_scripts(models, pairs, rows, strict=strict)
     for spec, _ in models:

@@ -20,7 +20,7 @@ from twmd_registry.encode.idf import count_documents, idf_weights
 from twmd_registry.encode.store import TextCache, TextStore
 from twmd_registry.engine.error_spans import word_costs
 from twmd_registry.engine.pairs import Pairs, centering_step, plan_chunks
-from twmd_registry.engine.sentences import SENTENCE_COUNTS, match_documents
+from twmd_registry.engine.sentences import match_documents
 from twmd_registry.engine.token_vectors import (
     TokenItems,
     TokenView,
@@ -34,11 +34,11 @@ from twmd_registry.progress import Progress
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import (
     EPSILON,
+    TEXT_FLAGS,
     ZERO_TOLERANCE,
     EncodedTexts,
     PaddedTokens,
     TokenVectors,
-    no_flags,
     pad,
 )
 
@@ -109,7 +109,7 @@ class PipelineRun:
         self._most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_FACTOR) // len(layers)
         limit = None if self._spec.stride else self._spec.limit
         self._chunks, uses = plan_chunks(pairs, limit, self._most_tokens, centering_step(views))
-        self.flags = no_flags(len(pairs.texts))
+        self.flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
         caches: list[tuple[TextCache | DiskCache, np.ndarray]] = []
         if keep:  # references only: predictions do not come again, and would push references out
             encoder.reference_cache.begin(keep)
@@ -126,23 +126,6 @@ class PipelineRun:
             flags=self.flags,
             caches=caches,
         )
-
-    def score(self) -> dict[MetricSpec, np.ndarray]:
-        """Return the scores of every pair by specification: precision, recall and F1 of a two-sided metric, shape (3,
-        pairs); shape (1, pairs) of another. `SENTENCE_COUNTS` follow for pairs of documents.
-        """
-        counts, pairs = (
-            (len(SENTENCE_COUNTS), len(self._pairs.starts)) if self._documents else (0, len(self._pairs.hyp))
-        )
-        scores = {
-            spec: np.full(((1 if spec.metric in SYMMETRIC else 3) + counts, pairs), np.nan)
-            for specs in self._views.values()
-            for spec in specs
-        }
-        for chunk, by_spec in self.score_chunks():
-            for spec, sides in by_spec.items():
-                scores[spec][:, chunk] = sides[: len(scores[spec])].to("cpu", torch.float64).numpy()
-        return scores
 
     def score_chunks(self) -> Generator[tuple[slice, dict[MetricSpec, Tensor]]]:
         """Encode, center, align and reduce all pairs, chunk by chunk; differentiable in the weights of the encoder.

@@ -16,7 +16,6 @@ from twmd_registry.engine.baseline import random_pairs, rescale, write_baseline
 from twmd_registry.engine.input_warnings import (
     RELIABLE_SAMPLE,
     check_texts,
-    scripts_of,
     warn_about_other_nrefs,
     warn_about_split_words,
     warn_about_texts,
@@ -57,13 +56,8 @@ class Scorer:
     def __init__(
         self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None
     ) -> None:
-        """Store the request; nothing is loaded yet.
-
-        Args:
-            spec: The specification to compute.
-            options: Device, batch size and caches.
-            parts: Local paths of its parts, if `spec` comes from a signature; its values are then hashes, not paths.
-            nrefs: The number of references in the signature of `spec`; texts with another number cause a warning.
+        """Store the request; nothing is loaded yet. `parts` are local paths of its parts, if `spec` comes from a
+        signature, whose values are hashes; `nrefs` is its number of references: other texts cause a warning.
         """
         self.requested, self.options, self.parts, self.nrefs = spec, options or RunOptions(), parts, nrefs
         self._averaged = tuple((weight, Scorer(own, self.options, parts)) for weight, own in _split_mean(spec))
@@ -125,12 +119,7 @@ class Scorer:
             TwmdError: As for `spec`.
 
         Warns:
-            TwmdWarning: In every call, at most once for each of: texts that are empty, truncated, of many unknown
-                tokens, of words without a vector, or of which nothing is left to compare; texts in another script or
-                language than the model reads; predictions that copy their source, repeat themselves, are in another
-                script than their references, or are all empty; a centering batch of one segment; a model without a
-                tuned preset; a solver that stopped early; another number of references than in the signature from
-                which the scorer was made.
+            TwmdWarning: In every call, at most once for each kind of odd text or setting (docs/bad-input.md).
         """
         return score_segments([self], check_segments(predictions, references, sources))[0]
 
@@ -149,10 +138,8 @@ class Scorer:
             The content of a baseline file, for ``baseline=``: JSON in UTF-8.
 
         Raises:
-            InputError: There are fewer than two distinct texts, or `pairs` is below 1.
-            SpecError: The scorer has a baseline already, or is of an ensemble, whose members have baselines.
-            ModelError: Unrelated texts score 1 or more.
-            TwmdError: As for `score`.
+            TwmdError: Too few texts or pairs, a scorer that has a baseline or can have none, unrelated texts that
+                score 1 or more, or as for `score`.
         """
         if self.requested.members is not None:
             raise SpecError(
@@ -304,29 +291,15 @@ def score(
     sources: Iterable[str] | None = None,
     **keys: Any,
 ) -> ScoreSet:
-    """Score texts by one metric, in one line.
+    """Score texts by one metric, in one line, with the arguments of `scorer` and `Scorer.score`.
 
     The model stays loaded until a call with another model. Use `scorer` to decide when it is freed.
 
     >>> score(["it rains"], ["it rains"]).score > 0.999
     True
 
-    Args:
-        predictions: As for `Scorer.score`.
-        references: As for `Scorer.score`.
-        metric: As for `scorer`.
-        preset: As for `scorer`.
-        sources: As for `Scorer.score`.
-        keys: As for `scorer`.
-
-    Returns:
-        As for `Scorer.score`.
-
     Raises:
         TwmdError: As for `scorer` and `Scorer.score`.
-
-    Warns:
-        TwmdWarning: As for `scorer` and `Scorer.score`.
     """
     made = scorer(metric, preset, **keys)
     scores = made.score(predictions, references, sources)
@@ -433,7 +406,7 @@ def _make_score_set(
     by_side = pairs.over_references(scores, cast("Multiref", spec.multiref))  # (sides, segments)
     sides = [tuple(side.tolist()) for side in by_side]
     precision, recall, f1 = sides if len(sides) > 1 else (None, None, None)
-    letters, scripts = counted["letters"], scripts_of(spec.model)
+    letters, scripts = counted["letters"], scorer.backend.scripts
     counts = Counts(
         segments=len(pairs.counts),
         truncated=int(flags["truncated"].sum()),

@@ -13,7 +13,7 @@ from torch import Tensor
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.token_vectors import TokenItems
 from twmd_registry.errors import warn
-from twmd_registry.tensors import FLAGS, TokenVectors, no_flags, span_indices
+from twmd_registry.tensors import FLAGS, TEXT_FLAGS, TokenVectors, span_indices
 
 SentenceLink = tuple[slice, slice]
 """The neighbouring sentences of the prediction and of the reference that are compared with each other."""
@@ -50,7 +50,7 @@ def split_documents(pairs: Pairs) -> tuple[Pairs, list[list[int]]]:
 
 def flags_of_documents(flags: np.ndarray, sentences: list[list[int]]) -> np.ndarray:
     """Return the flags of documents: those of any of their sentences, but empty only where all are."""
-    found = no_flags(len(sentences))
+    found = np.zeros(len(sentences), TEXT_FLAGS)
     for document, own in enumerate(sentences):
         for name in FLAGS:
             found[name][document] = flags[name][own].any()

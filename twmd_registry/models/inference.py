@@ -36,45 +36,19 @@ _LOADED = weakref.WeakValueDictionary[Hashable, Any]()
 
 _OPERATORS = (("cuda", "matmul"), ("mkldnn", "matmul")) if hasattr(torch.backends, "fp32_precision") else ()
 """What has a precision of its own, since torch 2.9."""
-_HOLDERS: dict[object, int] = {}
-"""Blocks that compute exactly, with their threads."""
+_HOLDERS = set[object]()
+"""Blocks that compute exactly."""
 _UNDO: list[Callable[[], object]] = []
 """What sets the caller's default dtype and precisions again."""
-
-
-def _set_exact() -> None:
-    """Note the caller's default dtype and precisions of float32 products, and set ours, for the whole process.
-
-    torch's old interface refuses to name a precision where the caller uses the new one. An operator's precision may be
-    its backend's.
-    """
-    _UNDO.append(partial(torch.set_default_dtype, torch.get_default_dtype()))
-    with contextlib.suppress(RuntimeError):
-        _UNDO.append(partial(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision()))
-    changes = [partial(undo.func, ours) for undo, ours in zip(_UNDO, (torch.float32, "highest"), strict=False)]
-    for backend, operator in _OPERATORS:
-        own, parent = (torch._C._get_fp32_precision_getter(backend, name) for name in (operator, "all"))  # noqa: SLF001
-        change = partial(torch._C._set_fp32_precision_setter, backend, operator)  # noqa: SLF001 (no public name)
-        _UNDO.append(partial(change, "none" if own == parent else own))
-        changes.append(partial(change, "ieee"))
-    for set_ours in changes:
-        set_ours()
-
-
-def _undo() -> None:
-    """Set the caller's settings again where no block needs ours."""
-    while _UNDO and not _HOLDERS:
-        _UNDO.pop(0)()
 
 
 def _after_fork() -> None:
     """In a forked process, renew the locks, drop models that other threads were using, and compute by one thread."""
     global _LOCK, _LOADING
     _LOCK, _LOADING = threading.RLock(), threading.RLock()
-    for block, thread in list(_HOLDERS.items()):
-        if thread != threading.get_ident():
-            del _HOLDERS[block]
-    _undo()
+    _HOLDERS.clear()
+    while _UNDO:
+        _UNDO.pop(0)()
     if _LOADED:
         torch.set_num_threads(1)  # OpenMP's threads are gone, and the first parallel operator would wait for them
     for key, model in list(_LOADED.items()):
@@ -91,14 +65,27 @@ os.register_at_fork(after_in_child=_after_fork)
 def exact_arithmetic() -> Iterator[None]:
     """Compute float32 in float32: no TF32, no bfloat16, no autocast, no other default dtype or device of the caller.
 
-    The first of several threads sets what holds for the whole process, the last sets the caller's again.
+    Default dtype and precision of products are settings of the whole process: the first of several threads notes them
+    and sets ours, the last sets the caller's again. torch's old interface refuses to name a precision where the caller
+    uses the new one, in which an operator may have its backend's.
     """
     block = object()
     try:
         with _LOCK:
-            _HOLDERS[block] = threading.get_ident()
+            _HOLDERS.add(block)
             if not _UNDO:
-                _set_exact()
+                _UNDO.append(partial(torch.set_default_dtype, torch.get_default_dtype()))
+                with contextlib.suppress(RuntimeError):
+                    _UNDO.append(partial(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision()))
+                ours = (torch.float32, "highest")
+                changes = [partial(undo.func, own) for undo, own in zip(_UNDO, ours, strict=False)]
+                for backend, operator in _OPERATORS:
+                    own, parent = (torch._C._get_fp32_precision_getter(backend, name) for name in (operator, "all"))  # noqa: SLF001
+                    change = partial(torch._C._set_fp32_precision_setter, backend, operator)  # noqa: SLF001 (no public name)
+                    _UNDO.append(partial(change, "none" if own == parent else own))
+                    changes.append(partial(change, "ieee"))
+                for set_ours in changes:
+                    set_ours()
         with (
             contextlib.nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"),
             torch.autocast("cuda", enabled=False),
@@ -107,8 +94,9 @@ def exact_arithmetic() -> Iterator[None]:
             yield
     finally:
         with _LOCK:
-            _HOLDERS.pop(block, None)
-            _undo()
+            _HOLDERS.discard(block)
+            while _UNDO and not _HOLDERS:
+                _UNDO.pop(0)()
 
 
 def share_model(key: Hashable, load: Callable[[], Any]) -> Any:
