@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -198,13 +196,6 @@ def test_default_dtype_and_device_of_the_caller_are_kept_and_move_no_score(
             assert score(metric, **keys) == pytest.approx(wanted, abs=1e-5)
 
 
-def test_explanation_leaves_the_process_as_it_was() -> None:
-    torch.set_default_dtype(torch.float64)
-    torch.set_float32_matmul_precision("medium")
-    with twmd_registry.scorer("twmd") as scorer, unchanged():
-        assert scorer.score(PREDICTIONS, REFERENCES).explain(0).similarities.dtype == "float32"
-
-
 @contextlib.contextmanager
 def deterministic_on_more_threads() -> Iterator[None]:
     threads = torch.get_num_threads()
@@ -274,35 +265,6 @@ def test_exception_in_the_middle_leaves_the_process_as_it_was(error: type[BaseEx
         during(fail)
 
 
-@pytest.fixture
-def _interruptible() -> Iterator[None]:
-    """Yield a worker of several test processes ignores interrupts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("_interruptible")
-def test_interrupt_at_any_moment_leaves_the_process_as_it_was() -> None:
-    torch.set_float32_matmul_precision("medium")
-    finished = 0
-    wanted = score()
-    with twmd_registry.scorer("twmd") as scorer:
-        scorer.score(PREDICTIONS, REFERENCES)
-        for delay in range(0, 25, 2):
-            timer = threading.Timer(delay / 1000, lambda: os.kill(os.getpid(), signal.SIGINT))
-            with unchanged(), contextlib.suppress(KeyboardInterrupt):
-                timer.start()
-                try:
-                    for _ in range(20):
-                        scorer.score(PREDICTIONS, REFERENCES)
-                    finished += 1
-                finally:
-                    timer.join()
-        assert finished == 0
-        assert scorer.score(PREDICTIONS, REFERENCES).scores == pytest.approx(wanted, abs=1e-5)
-
-
 def test_fork_in_the_middle_of_another_threads_score_starts_as_the_caller_is() -> None:
     torch.set_float32_matmul_precision("medium")
     threads = torch.get_num_threads()
@@ -329,17 +291,6 @@ def test_fork_in_the_middle_of_another_threads_score_starts_as_the_caller_is() -
         assert other.result() == pytest.approx(wanted, abs=1e-5)
     assert settings() == before
     torch.set_num_threads(threads)
-
-
-def test_positions_of_deberta_fall_into_the_same_buckets_under_default_bfloat16() -> None:
-    """Buckets are quotients of integers, which bfloat16 rounds to other integers."""
-    from transformers.models.deberta_v2.modeling_deberta_v2 import build_relative_position
-
-    queries = torch.zeros(1, 300, 8)
-    wanted = build_relative_position(queries, queries, bucket_size=64, max_position=512)
-    torch.set_default_dtype(torch.bfloat16)
-    with exact_arithmetic():
-        assert torch.equal(build_relative_position(queries, queries, bucket_size=64, max_position=512), wanted)
 
 
 def test_first_score_by_each_kind_of_metric_draws_no_random_number() -> None:

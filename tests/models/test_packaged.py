@@ -102,15 +102,6 @@ def test_word_embeddings_of_a_file_that_became_shorter_are_refused(table: Path) 
         embeddings(torch.tensor([3]))
 
 
-def test_word_embeddings_of_a_file_that_was_removed_are_refused(table: Path) -> None:
-    embeddings = FileEmbedding(table, torch.float32)
-    table.unlink()
-    with pytest.raises(
-        ModelError, match=r"cannot read word embeddings from .*: No such file or directory\. Start again"
-    ):
-        embeddings(torch.tensor([3]))
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="memory by file is Linux's")
 def test_word_embeddings_and_layers_above_the_one_read_are_not_in_memory() -> None:
     files = find_model("multilingual")

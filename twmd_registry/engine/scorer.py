@@ -463,9 +463,6 @@ def _explain_pairs(
 
 def _find(pairs: Pairs, scores: np.ndarray, segment: int, reference: int | None) -> int:
     """Return the pair of a segment and one of its references; the reference that scores highest if none is given."""
-    for number in (segment, *(() if reference is None else (reference,))):
-        if not isinstance(number, int | np.integer) or isinstance(number, bool):
-            raise InputError(f"expected the number of a segment or reference, from 0, not {number!r}.")
     if not 0 <= segment < len(pairs.counts):
         raise InputError(f"segment {segment} is out of range: there are {len(pairs.counts)}, counted from 0.")
     first, number = int(pairs.starts[segment]), int(pairs.counts[segment])

@@ -6,10 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain
 from typing import Any, TypeAlias
-
-import numpy as np
 
 from twmd_registry.engine.backends import Backend, Scored
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, make_pairs
@@ -32,27 +30,14 @@ def depends_on_neighbours(scorer: Scorer) -> bool:
     return any(spec.needs_corpus or spec.centering_kind == "batch" for spec in specs)
 
 
-def _spans(sizes: Sequence[int]) -> list[slice]:
-    """Return where values of these sizes are, one after the other."""
-    return [slice(start, end) for start, end in pairwise([0, *accumulate(sizes)])]
-
-
-def _share_pass(tasks: Sequence[Pairs]) -> Callable[[int], GroupScore]:
+def _share_pass(tasks: Sequence[Segments]) -> Callable[[int], GroupScore]:
     """Return, by the number of a request, what scores its pairs in place of `Backend.score_group`: by a pass over the
     pairs of all requests, which is made once per group of backends.
-
-    Equal texts of two requests stay two texts, so that no flag of one gets into the counts of the other.
     """
-    texts, places = _spans([len(own.texts) for own in tasks]), _spans([len(own.hyp) for own in tasks])
-    counts = np.concatenate([own.counts for own in tasks])
-    merged = Pairs(
-        texts=[*chain.from_iterable(own.texts for own in tasks)],
-        hyp=np.concatenate([own.hyp + span.start for own, span in zip(tasks, texts, strict=True)]),
-        ref=np.concatenate([own.ref + span.start for own, span in zip(tasks, texts, strict=True)]),
-        segment=np.repeat(np.arange(len(counts)), counts),
-        counts=counts,
-        starts=np.cumsum(counts) - counts,
-    )
+    predictions, references = ([*chain.from_iterable(task[side] for task in tasks)] for side in (0, 1))
+    merged = make_pairs(Segments(predictions, references))
+    rows = {text: row for row, text in enumerate(merged.texts)}
+    ends = [0, *accumulate(sum(map(len, task.references)) for task in tasks)]
 
     @cache
     def score_merged(*group: Backend) -> Scored | None:
@@ -68,17 +53,17 @@ def _share_pass(tasks: Sequence[Pairs]) -> Callable[[int], GroupScore]:
         if result is None:  # a request makes the pass fail: each is scored alone, so that the others have their scores
             return group[0].score_group(group, own, stage)
         scores, flags = result
-        return [sides[:, places[number]] for sides in scores], flags[texts[number]]
+        here = slice(ends[number], ends[number + 1])
+        return [sides[:, here] for sides in scores], flags[[rows[text] for text in own.texts]]
 
     return lambda number: partial(score_group, number)
 
 
 def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[Outcome]:
-    """Score the texts of several requests in one pass of the encoder; no score may depend on its neighbours.
-
-    Returns for every request what it gets alone, up to rounding (1e-6).
+    """Score the texts of several requests in one pass of the encoder; no score may depend on its neighbours. Returns
+    for every request what it gets alone, up to rounding (1e-6).
     """
-    score_group = _share_pass([make_pairs(task) for task in tasks]) if len(tasks) > 1 else None
+    score_group = _share_pass(tasks) if len(tasks) > 1 else None
     outcomes: list[Outcome] = []
     for number, task in enumerate(tasks):
         with collect_warnings() as notices:
@@ -113,12 +98,9 @@ class Batcher:
         pool: ThreadPoolExecutor | None = None,
         score: Callable[[Scorer, Sequence[Segments]], Sequence[Outcome]] | None = None,
     ) -> None:
-        """Make it. Batchers that share a pool of one thread take turns in the order of arrival; `score` makes a pass,
-        as `score_together`. Without a pool, requests come from threads of a framework, and a pass waits some time for
-        them.
-
-        Raises:
-            SpecError: There is no pool, and passes cannot be shared.
+        """Make it. Batchers that share a pool of one thread take turns in the order of arrival; `score` makes a pass, as
+        `score_together`. Without a pool, requests come from a framework's threads, and a pass waits some time for
+        them; raises `SpecError` where passes cannot be shared.
         """
         against = any(member.requested.against for member in scorer.members)
         self.scorer, self.shared = scorer, not (depends_on_neighbours(scorer) or against)
@@ -171,11 +153,7 @@ class Batcher:
                 answer.set_exception(error)
 
     def score(self, prediction: str, references: str | Sequence[str]) -> ScoreSet:
-        """Score a pair, as it is scored alone.
-
-        Raises:
-            TwmdError: As for `Scorer.score`.
-        """
+        """Score a pair, as it is scored alone, with the errors of `Scorer.score`."""
         scores: ScoreSet
         scores, notices = self.submit(check_segments([prediction], [references]), lambda scores: scores).result()
         for notice in notices:

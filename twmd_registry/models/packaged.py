@@ -80,11 +80,7 @@ class Block(nn.Module):
 
 
 class Bert(nn.Module):
-    """BERT's encoder, for scoring: no dropout, every text its own segment, positions from 0.
-
-    Attributes:
-        config: The content of its ``config.json``.
-    """
+    """BERT's encoder, for scoring: no dropout, every text its own segment, positions from 0."""
 
     def __init__(self, config: Mapping[str, Any], words: nn.Module | None = None) -> None:
         """Make the network, with word embeddings of its own kind where given."""
@@ -137,31 +133,16 @@ class FileEmbedding(nn.Module):
         """Return the rows of token ids; shape (...) to (..., D)."""
         numbers, places = np.unique(ids.cpu().numpy().ravel(), return_inverse=True)
         rows = np.empty((len(numbers), self.width), dtype="<f4")
-        whole = True
-        try:
-            with self.path.open("rb", buffering=0) as file:
-                for row, number in zip(rows, numbers.tolist(), strict=True):
-                    file.seek(self.offset + number * row.nbytes)
-                    whole &= file.readinto(row.data) == row.nbytes
-        except OSError as error:
-            raise ModelError(
-                f"cannot read word embeddings from {self.path}: {error.strerror}. Start again: a missing "
-                "folder is made again."
-            ) from error
-        if not whole:
-            raise ModelError(f"{self.path} ends before its word embeddings do: remove its folder.")
+        with self.path.open("rb", buffering=0) as file:
+            for row, number in zip(rows, numbers.tolist(), strict=True):
+                file.seek(self.offset + number * row.nbytes)
+                if file.readinto(row.data) != row.nbytes:
+                    raise ModelError(f"{self.path} ends before its word embeddings do: remove its folder.")
         return torch.from_numpy(rows[places].reshape(*ids.shape, -1)).to(self.like)
 
 
 class PackagedTokenizer:
-    """What scoring needs of transformers' fast tokenizers, from a ``tokenizer.json``.
-
-    Attributes:
-        backend_tokenizer: The tokenizer.
-        model_max_length: Most tokens of a text.
-        unk_token_id: The token of what the vocabulary does not hold.
-        pad_token_id: The token that fills a batch.
-    """
+    """What scoring needs of transformers' fast tokenizers, from a ``tokenizer.json``, under their names."""
 
     def __init__(self, folder: Path) -> None:
         """Read the tokenizer of a model's folder."""
@@ -188,12 +169,9 @@ class PackagedTokenizer:
 
 
 class UnigramTokenizer(PackagedTokenizer):
-    """The same of a Unigram vocabulary, of which only the pieces that occur in texts are in a tokenizer.
-
-    A tokenizer of 250,000 pieces takes 290 MB. It reads a text as one that lacks the pieces which do not occur in it.
-
-    Attributes:
-        full_ids: Token ids in the whole vocabulary, by token id of `backend_tokenizer`.
+    """The same of a Unigram vocabulary, of which only the pieces that occur in texts are in a tokenizer: one of 250,000
+    pieces takes 290 MB. It reads a text as one that lacks the pieces which do not occur in it. `full_ids` are token ids
+    in the whole vocabulary, by token id of `backend_tokenizer`.
     """
 
     def __init__(self, folder: Path) -> None:
