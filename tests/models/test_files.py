@@ -206,13 +206,3 @@ def test_parking_frees_the_devices_memory(bert: str) -> None:
     assert torch.cuda.memory_allocated() < used
     assert one.score(*TEXTS).scores == pytest.approx(before.scores, abs=1e-5)
     assert torch.cuda.memory_allocated() >= used
-
-
-def test_scorer_that_nobody_uses_is_released_but_not_at_the_end_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = twmd_registry.scorer("sbert").backend
-    loaded = backend.model
-    monkeypatch.setattr("twmd_registry.engine.backends.sys", None)  # as the interpreter does at the end
-    backend.__del__(lambda: True)
-    assert backend.loaded is loaded
-    backend.__del__()
-    assert backend.loaded is None

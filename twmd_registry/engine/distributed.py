@@ -18,7 +18,7 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, score_segments
 from twmd_registry.errors import InputError, SpecError, TwmdError, collect_warnings, warn
 from twmd_registry.progress import Progress, Stage
-from twmd_registry.tensors import TEXT_FLAGS
+from twmd_registry.tensors import FLAGS, TEXT_FLAGS
 
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ class Ranks:
         # Each share sets the flags of its texts; a text may be in several.
         flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
         for texts, _, own in shares:
-            for name in own.dtype.names:
+            for name in (*FLAGS, "missing"):
                 some = own[name].astype(bool)
                 flags[name][texts[some]] = own[name][some]
         return scores, flags

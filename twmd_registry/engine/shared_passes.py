@@ -34,8 +34,8 @@ def _share_pass(tasks: Sequence[Segments]) -> Callable[[int], GroupScore]:
     """Return, by the number of a request, what scores its pairs in place of `Backend.score_group`: by a pass over the
     pairs of all requests, which is made once per group of backends.
     """
-    predictions, references = ([*chain.from_iterable(task[side] for task in tasks)] for side in (0, 1))
-    merged = make_pairs(Segments(predictions, references))
+    predictions = [text for task in tasks for text in task.predictions]
+    merged = make_pairs(Segments(predictions, [texts for task in tasks for texts in task.references]))
     rows = {text: row for row, text in enumerate(merged.texts)}
     ends = [0, *accumulate(sum(map(len, task.references)) for task in tasks)]
 
@@ -98,8 +98,8 @@ class Batcher:
         pool: ThreadPoolExecutor | None = None,
         score: Callable[[Scorer, Sequence[Segments]], Sequence[Outcome]] | None = None,
     ) -> None:
-        """Make it. Batchers that share a pool of one thread take turns in the order of arrival; `score` makes a pass, as
-        `score_together`. Without a pool, requests come from a framework's threads, and a pass waits some time for
+        """Make it. Batchers that share a pool of one thread take turns in the order of arrival; `score` makes a pass,
+        as `score_together`. Without a pool, requests come from a framework's threads, and a pass waits some time for
         them; raises `SpecError` where passes cannot be shared.
         """
         against = any(member.requested.against for member in scorer.members)
