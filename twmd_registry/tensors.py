@@ -22,22 +22,16 @@ MASKED = float("-inf")
 
 
 class TokenVectors(NamedTuple):
-    """The concatenated token vectors of many texts, without padding.
+    """The concatenated token vectors of many texts, without padding."""
 
-    Attributes:
-        vectors: Shape (T, D).
-        lengths: Tokens of each item; shape (I,), int64, on the vectors' device.
-        counted: Tokens that count in averages; shape (T,), bool; None for all. The others can only be matched.
-        weights: Weight of each token; shape (T,), at least 0; None for equal weights.
-        positions: The position of each token in the encoded text (of an n-gram: of its first token); shape (T,).
-        rounding: Bound on the norm of each vector's rounding error; shape (T,); empty before `center`.
-    """
-
-    vectors: Tensor
-    lengths: Tensor
+    vectors: Tensor  # Shape (T, D)
+    lengths: Tensor  # Tokens of each item; shape (I,), int64, on the vectors' device
+    # Tokens that count in averages; shape (T,), bool; None for all. The others can only be matched
     counted: Tensor | None = None
-    weights: Tensor | None = None
+    weights: Tensor | None = None  # Weight of each token; shape (T,), at least 0; None for equal weights
+    # The position of each token in the encoded text (of an n-gram: of its first token); shape (T,)
     positions: Tensor | None = None
+    # Bound on the norm of each vector's rounding error; shape (T,); empty before `center`
     rounding: Tensor = torch.empty(0)
 
     @property
@@ -64,15 +58,11 @@ class PaddedTokens(NamedTuple):
     A weight is a multiplicity: a token of weight 2 counts as two tokens of weight 1 do. A token of weight 0 has no
     share of the plan, but greedy matching may select it (as in bert_score, a special token). Every text has a token of
     positive weight.
-
-    Attributes:
-        mask: Positions that hold tokens; shape (B, N), bool.
-        weights: Weight of each token, at least 0, and 0 in padded positions; shape (B, N).
-        vectors: Shape (B, N, D); padded positions hold arbitrary numbers. Aligners read similarities and need none.
     """
 
-    mask: Tensor
-    weights: Tensor
+    mask: Tensor  # Positions that hold tokens; shape (B, N), bool
+    weights: Tensor  # Weight of each token, at least 0, and 0 in padded positions; shape (B, N)
+    # Shape (B, N, D); padded positions hold arbitrary numbers. Aligners read similarities and need none
     vectors: Tensor = torch.empty(0)
 
     @property
@@ -95,26 +85,17 @@ LEFT_OUT = 3
 
 
 class TextTokens(NamedTuple):
-    """The tokens of a text.
+    """The tokens of a text."""
 
-    Attributes:
-        special: 0 for a token of the text, 1 for the special token that opens it, 2 for any other special token,
-            `LEFT_OUT` for a word that is left out because the vocabulary does not hold it; shape (t,), uint8.
-        ids: Token ids, special tokens included; shape (t,), int64.
-        codes: As those of `EncodedTexts`; shape (t,), int64.
-        empty: Whether the text is blank, or has no token of its own, left out or not.
-        truncated: Whether it was cut.
-        unknown: Whether more than `UNKNOWN_SHARE` of its own tokens are unknown, where such are kept.
-        missing: Surface strings of its out-of-vocabulary tokens, or of the words that are dropped.
-    """
-
+    # 0 for a token of the text, 1 for the special token that opens it, 2 for any other special token, `LEFT_OUT` for a
+    # word that is left out because the vocabulary does not hold it; shape (t,), uint8
     special: np.ndarray
-    ids: np.ndarray
-    codes: np.ndarray
-    empty: bool
-    truncated: bool
-    unknown: bool
-    missing: tuple[str, ...] = ()
+    ids: np.ndarray  # Token ids, special tokens included; shape (t,), int64
+    codes: np.ndarray  # As those of `EncodedTexts`; shape (t,), int64
+    empty: bool  # Whether the text is blank, or has no token of its own, left out or not
+    truncated: bool  # Whether it was cut
+    unknown: bool  # Whether more than `UNKNOWN_SHARE` of its own tokens are unknown, where such are kept
+    missing: tuple[str, ...] = ()  # Surface strings of its out-of-vocabulary tokens, or of the words that are dropped
 
     @property
     def own(self) -> np.ndarray:
@@ -142,22 +123,14 @@ OF_TOKENS = ["empty", "truncated", "unknown", "missing"]
 
 
 class EncodedTexts(NamedTuple):
-    """Token vectors of some texts, by hidden state.
+    """Token vectors of some texts, by hidden state."""
 
-    Attributes:
-        layers: Hidden state number to vectors of shape (T, D), float32, special tokens included.
-        lengths: Tokens of each text, special tokens included; shape (I,), int64.
-        special: 0 for a token of the text, 1 for the special token that opens it, 2 for any other special token; shape
-            (T,), uint8.
-        ids: Token ids; shape (T,), int64.
-        codes: For an unknown token a code of its surface string, 0 for any other token; shape (T,), int64.
-    """
-
-    layers: dict[int, Tensor]
-    lengths: Tensor
+    layers: dict[int, Tensor]  # Hidden state number to vectors of shape (T, D), float32, special tokens included
+    lengths: Tensor  # Tokens of each text, special tokens included; shape (I,), int64
+    # 0 for a token of the text, 1 for the special token that opens it, 2 for any other special token; shape (T,), uint8
     special: Tensor
-    ids: Tensor
-    codes: Tensor
+    ids: Tensor  # Token ids; shape (T,), int64
+    codes: Tensor  # For an unknown token a code of its surface string, 0 for any other token; shape (T,), int64
 
 
 def span_indices(starts: Tensor, lengths: Tensor) -> Tensor:

@@ -37,25 +37,15 @@ Piece = tuple[bool, bool, str, bytes]
 
 
 class Vocabulary(NamedTuple):
-    """A vocabulary; arrays over token ids.
+    """A vocabulary; arrays over token ids."""
 
-    Attributes:
-        opens: Whether a piece always begins a word; bool.
-        closes: Whether the next piece begins a word; bool.
-        punctuation: Whether it consists of punctuation alone; bool.
-        ascii_punctuation: Whether it is one character of ``string.punctuation``; bool.
-        blank: Whether it is a mark alone, which belongs to the word that follows; bool.
-        texts: Its text, without its mark.
-        raw: Its bytes; those of a word's pieces in a row are the word's.
-    """
-
-    opens: np.ndarray
-    closes: np.ndarray
-    punctuation: np.ndarray
-    ascii_punctuation: np.ndarray
-    blank: np.ndarray
-    texts: list[str]
-    raw: list[bytes]
+    opens: np.ndarray  # Whether a piece always begins a word; bool
+    closes: np.ndarray  # Whether the next piece begins a word; bool
+    punctuation: np.ndarray  # Whether it consists of punctuation alone; bool
+    ascii_punctuation: np.ndarray  # Whether it is one character of ``string.punctuation``; bool
+    blank: np.ndarray  # Whether it is a mark alone, which belongs to the word that follows; bool
+    texts: list[str]  # Its text, without its mark
+    raw: list[bytes]  # Its bytes; those of a word's pieces in a row are the word's
 
     def continuing(self, ids: np.ndarray, own: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Return which tokens continue the word of the token before them, or are a mark alone; shape (T,), bool. `ids`

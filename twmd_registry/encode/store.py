@@ -33,27 +33,19 @@ class TextStore:
 
     All chunks of a call are planned in advance, so the texts that are needed soonest are held. Caches keep texts for
     later calls.
-
-    Attributes:
-        layers: The hidden states to read, ascending.
-        uses: The chunks of every text that several chunks need.
-        flags: Facts about texts, set when they are read.
-        limit: As `stride`, for `Encoder.encode`.
-        caches: The fastest first, each with the texts that it may keep; shape (texts,), bool.
-        held: Texts that are in memory.
-        held_texts: Their numbers.
     """
 
     encoder: Encoder
     texts: Sequence[str]
-    layers: Sequence[int]
-    uses: dict[int, list[int]]
-    flags: np.ndarray
-    limit: int | None = None
+    layers: Sequence[int]  # The hidden states to read, ascending
+    uses: dict[int, list[int]]  # The chunks of every text that several chunks need
+    flags: np.ndarray  # Facts about texts, set when they are read
+    limit: int | None = None  # As `stride`, for `Encoder.encode`
     stride: int | None = None
+    # The fastest first, each with the texts that it may keep; shape (texts,), bool
     caches: Sequence[tuple[TextCache | DiskCache, np.ndarray]] = ()
-    held: EncodedTexts | None = None
-    held_texts: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    held: EncodedTexts | None = None  # Texts that are in memory
+    held_texts: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # Their numbers
 
     def fetch(
         self, texts: np.ndarray, *, batch_tokens: int | None, progress: Callable[[int], None] | None

@@ -41,15 +41,10 @@ Scored = tuple[list[np.ndarray], np.ndarray]
 
 
 class Backend:
-    """Base class of both backends: finds and loads the model, and completes the requested specification.
+    """Base class of both backends: finds and loads the model, and completes the requested specification."""
 
-    Attributes:
-        kind: The class of the loaded model.
-        loaded: The model from its first use until it is released, else None.
-    """
-
-    kind: type[Encoder] | type[Regressor]
-    loaded: Any = None
+    kind: type[Encoder] | type[Regressor]  # The class of the loaded model
+    loaded: Any = None  # The model from its first use until it is released, else None
 
     def __init__(self, spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> None:
         """Store the specification to compute and its options; nothing is looked up or loaded yet. `parts` are local

@@ -25,17 +25,11 @@ most this many times as many tokens as its different texts may hold.
 
 
 class Segments(NamedTuple):
-    """Checked input.
+    """Checked input."""
 
-    Attributes:
-        predictions: One text per segment.
-        references: One list of texts per segment; all empty where sources stand for them.
-        sources: The text that was translated, of every segment; None where it is not known.
-    """
-
-    predictions: list[str]
-    references: list[list[str]]
-    sources: list[str] | None = None
+    predictions: list[str]  # One text per segment
+    references: list[list[str]]  # One list of texts per segment; all empty where sources stand for them
+    sources: list[str] | None = None  # The text that was translated, of every segment; None where it is not known
 
 
 def check_segments(predictions: Any, references: Any, sources: Any = None, *, first_row: int = 0) -> Segments:
@@ -140,25 +134,16 @@ def _describe(value: Any) -> str:
 
 
 class Pairs(NamedTuple):
-    """All (hypothesis, reference) pairs of some segments.
+    """All (hypothesis, reference) pairs of some segments."""
 
-    Attributes:
-        texts: Every different text once.
-        hyp: Index into `texts`; shape (pairs,).
-        ref: Index into `texts`; shape (pairs,).
-        segment: The segment of every pair, ascending, maybe with gaps (rows that could not be read); shape (pairs,).
-        counts: References of every segment; shape (segments,).
-        starts: The first pair of every segment; shape (segments,).
-        second: What the second texts of the pairs are: ``references``, or ``sources``.
-    """
-
-    texts: list[str]
-    hyp: np.ndarray
-    ref: np.ndarray
+    texts: list[str]  # Every different text once
+    hyp: np.ndarray  # Index into `texts`; shape (pairs,)
+    ref: np.ndarray  # Index into `texts`; shape (pairs,)
+    # The segment of every pair, ascending, maybe with gaps (rows that could not be read); shape (pairs,)
     segment: np.ndarray
-    counts: np.ndarray
-    starts: np.ndarray
-    second: str = "references"
+    counts: np.ndarray  # References of every segment; shape (segments,)
+    starts: np.ndarray  # The first pair of every segment; shape (segments,)
+    second: str = "references"  # What the second texts of the pairs are: ``references``, or ``sources``
 
     def over_references(self, scores: np.ndarray, multiref: Multiref) -> np.ndarray:
         """Return one score per segment, the best or the mean over its references, from scores (.., pairs).

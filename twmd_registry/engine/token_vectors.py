@@ -35,15 +35,12 @@ class TokenView(MetricSpec):
     """An applied specification without the keys that token vectors do not depend on, with what was fitted for it.
 
     Metrics with equal views share all similarities. What was fitted is not compared: its hashes are in keys.
-
-    Attributes:
-        means: Mean vectors by layer (background centering), of both sides or of each; shape (1, D) or (2, D).
-        stop_words: Words that are left out.
-        weights: Weights of token ids, for hypotheses and for references; each of shape (V,).
     """
 
+    # Mean vectors by layer (background centering), of both sides or of each; shape (1, D) or (2, D)
     means: dict[int, Tensor] | None = field(default=None, compare=False)
-    stop_words: frozenset[Phrase] = field(default=frozenset(), compare=False)
+    stop_words: frozenset[Phrase] = field(default=frozenset(), compare=False)  # Words that are left out
+    # Weights of token ids, for hypotheses and for references; each of shape (V,)
     weights: tuple[Tensor, Tensor] | None = field(default=None, compare=False)
 
     @cached_property
@@ -53,27 +50,16 @@ class TokenView(MetricSpec):
 
 
 class TokenItems(NamedTuple):
-    """The texts of a chunk, each once per centering group and per side with its own weights.
+    """The texts of a chunk, each once per centering group and per side with its own weights."""
 
-    Attributes:
-        row: The text's row in the encoded texts; shape (I,).
-        group: Its centering group; shape (I,).
-        side: 1 where it is weighed as a reference, else 0; shape (I,).
-        occurrences: How often the text is in that group; shape (I,).
-        groups: Number of groups.
-        partner: The row of the source that an item is a translation of, -1 for others; shape (I,).
-        hyp: The item of every pair's hypothesis; shape (pairs of the chunk,).
-        ref: The item of every pair's reference; likewise.
-    """
-
-    row: np.ndarray
-    group: np.ndarray
-    side: np.ndarray
-    occurrences: np.ndarray
-    groups: int
-    partner: np.ndarray
-    hyp: np.ndarray
-    ref: np.ndarray
+    row: np.ndarray  # The text's row in the encoded texts; shape (I,)
+    group: np.ndarray  # Its centering group; shape (I,)
+    side: np.ndarray  # 1 where it is weighed as a reference, else 0; shape (I,)
+    occurrences: np.ndarray  # How often the text is in that group; shape (I,)
+    groups: int  # Number of groups
+    partner: np.ndarray  # The row of the source that an item is a translation of, -1 for others; shape (I,)
+    hyp: np.ndarray  # The item of every pair's hypothesis; shape (pairs of the chunk,)
+    ref: np.ndarray  # The item of every pair's reference; likewise
 
 
 def make_view(spec: MetricSpec) -> TokenView:

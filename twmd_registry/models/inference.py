@@ -195,26 +195,17 @@ def quicken(network: nn.Module) -> None:
 
 
 class LoadedModel:
-    """Base of loaded models: a network and its device.
-
-    Attributes:
-        lock: To be held while the network is used.
-        dtype: Name of the number format.
-        limit: Most tokens it can read, special tokens included; None for no limit.
-        shortest: The smallest limit that leaves room for text beside special tokens.
-        parked: Whether it waits in the CPU's memory.
-        static: Whether it is a table of word vectors; words without one are then left out.
-    """
+    """Base of loaded models: a network and its device."""
 
     network: Any
     device: torch.device
-    lock: Any
+    lock: Any  # To be held while the network is used
     files: ModelFiles
-    dtype: str
-    limit: int | None
-    shortest: int
-    parked = False
-    static = False
+    dtype: str  # Name of the number format
+    limit: int | None  # Most tokens it can read, special tokens included; None for no limit
+    shortest: int  # The smallest limit that leaves room for text beside special tokens
+    parked = False  # Whether it waits in the CPU's memory
+    static = False  # Whether it is a table of word vectors; words without one are then left out
 
     def check_limit(self, asked: int | None) -> int | None:
         """Return the length limit that applies: the one asked for, or the model's own; raise a `SpecError` for more
