@@ -161,9 +161,8 @@ def pad(tokens: TokenVectors, items: Tensor) -> PaddedTokens:
 
 
 def masked_logsumexp(x: Tensor, present: Tensor, dim: int) -> Tensor:
-    """Return ``log sum exp`` of x (B, N, M) along one axis, kept with length 1, over the cells that are present.
-
-    A row that is all padding gives 0, with gradient 0: it takes part in nothing that follows.
+    """Return ``log sum exp`` of x (B, N, M) along one axis, kept with length 1, over the cells that are present; 0,
+    with gradient 0, for a row that is all padding.
     """
     some = present.any(dim=dim, keepdim=True)
     inside = torch.where(present, x, torch.where(some, x.new_tensor(MASKED), 0.0))
@@ -172,9 +171,7 @@ def masked_logsumexp(x: Tensor, present: Tensor, dim: int) -> Tensor:
 
 def masked_log_softmax(x: Tensor, present: Tensor) -> Tensor:
     """Return ``x - log sum exp x`` of x (B, N, M) along the last axis over the cells that are present, -inf in others.
-
-    Its exponentials sum to one however large x is; ``x - masked_logsumexp(x)`` would inherit the rounding error of x,
-    which is large for S/T.
+    Its exponentials sum to one however large x is; ``x - masked_logsumexp(x)`` would inherit the rounding error of S/T.
     """
     some = present.any(dim=2, keepdim=True)
     inside = torch.where(some, torch.where(present, x, MASKED), 0.0)

@@ -188,9 +188,9 @@ def tokenise(
     drop_unknown: bool = False,
 ) -> list[TextTokens]:
     """Return the tokens of texts, as `Encoder.tokenise`; words that the vocabulary does not hold may be left out.
+    Unknown tokens whose strings the tokenizer normalises alike have the same code.
 
     The tokenizer's own truncation and padding (some published ``tokenizer.json`` files carry both) are switched off.
-    Unknown tokens whose strings the tokenizer normalises alike have the same code.
     """
     if isinstance(tokenizer, UnigramTokenizer):
         tokenizer.hold(texts)
@@ -300,9 +300,6 @@ def hidden_states(
 def last_layers(asked: str, depth: int) -> tuple[int, ...]:
     """Return the hidden states that ``last:N`` asks for, not the embedding layer; raise a `SpecError` if the model has
     fewer than N layers.
-
-    >>> last_layers("last:5", 6)
-    (2, 3, 4, 5, 6)
     """
     number = int(asked.partition(":")[2])
     if number == 1 and depth == 0:
@@ -313,9 +310,5 @@ def last_layers(asked: str, depth: int) -> tuple[int, ...]:
 
 
 def rule_layer(depth: int) -> int:
-    """Return the layer of a model without a tuned preset: five sixths of its depth, rounded.
-
-    >>> rule_layer(12), rule_layer(24), rule_layer(6)
-    (10, 20, 5)
-    """
+    """Return the layer of a model without a tuned preset: five sixths of its depth, rounded."""
     return round(depth * 5 / 6)

@@ -75,14 +75,7 @@ class Alignment:
         return (output,) if output in self.plans else tuple(self.plans)
 
     def links(self, side: str | None = None) -> list[Link]:
-        """Return all cells of a plan with mass, the largest first.
-
-        Args:
-            side: A key of `plans`; the first of `sides` by default.
-
-        Raises:
-            KeyError: There is no such side.
-        """
+        """Return all cells of the plan of a side (the first of `sides` by default) with mass, the largest first."""
         plan = self.plans[side or self.sides[0]]
         found = [
             Link(int(i), int(j), float(plan[i, j]), float(self.similarities[i, j]))
@@ -91,13 +84,8 @@ class Alignment:
         return sorted(found, key=lambda link: (-link.amount, link.hypothesis, link.reference))
 
     def error_spans(self, part: FittedPart[SpanSettings] | None = None) -> tuple[ErrorSpans, ErrorSpans]:
-        """Return where an error is: spans of the hypothesis, and spans of the reference that it does not say.
-
-        Args:
-            part: Fitted settings; those for this metric (`require_span_settings`) by default.
-
-        Raises:
-            SpecError: None were fitted for this metric with these settings.
+        """Return where an error is: spans of the hypothesis, and spans of the reference that it does not say; by the
+        settings that were fitted for this metric if none are given. Raises `SpecError` if there are none.
         """
         part = part or require_span_settings(self.signature.spec)
         hypothesis, reference = (find_error_spans(words, part.content) for words in self.words)
@@ -294,9 +282,6 @@ class ScoreSet:
             resamples: Bootstrap resamples of a document's segments; 0 for no intervals.
             seed: Seed of the resampling, the same for every document.
 
-        Returns:
-            By document, in the order of their first segments.
-
         Raises:
             InputError: Another number of names than of segments.
         """
@@ -314,9 +299,6 @@ class ScoreSet:
         Args:
             segment: Its number, from 0.
             reference: The number of one of its references, from 0; the one that scores highest if not given.
-
-        Returns:
-            Tokens, similarities of shape (N, M), and a plan of that shape per side.
 
         Raises:
             InputError: No such segment or reference.
@@ -341,11 +323,9 @@ class ScoreSet:
         return self.explainer(segments, reference)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the flat result that `evaluate` users expect.
-
-        Returns:
-            The corpus score under the metric's name, corpus ``precision``, ``recall`` and ``f1`` for two-sided metrics,
-            every count of `Counts` under its own name, per-segment ``scores``, and ``signature``.
+        """Return the flat result that `evaluate` users expect: the corpus score under the metric's name, corpus
+        ``precision``, ``recall`` and ``f1`` for two-sided metrics, every count of `Counts` under its own name,
+        per-segment ``scores``, and ``signature``.
         """
         result: dict[str, Any] = {str(self.metric): self.score}
         for output in OUTPUTS:

@@ -291,10 +291,9 @@ def _direction(code: int, width: int) -> np.ndarray:
 
 
 def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
-    """Replace tokens by all windows of n neighbours (or of a whole ``sentence``), with stride 1.
-
-    A window's vector is the weighted mean of its tokens' vectors, its weight the sum of their weights (Eq. 3). A text
-    of fewer tokens is one window. A window whose tokens weigh nothing weighs nothing, and has their plain mean.
+    """Replace tokens by all windows of n neighbours (or of a whole ``sentence``), with stride 1 (Eq. 3): the weighted
+    mean of their vectors, with the sum of their weights. A text of fewer tokens is one window. A window whose tokens
+    weigh nothing weighs nothing, and has their plain mean.
     """
     width = tokens.lengths if n == SENTENCE else tokens.lengths.clamp(max=int(n))  # (I,)
     windows = torch.where(tokens.lengths > 0, tokens.lengths - width + 1, 0)  # (I,)
