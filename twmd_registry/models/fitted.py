@@ -60,7 +60,7 @@ def save(kind: FittedKind, content: bytes, folder: Path) -> Path:
     return path
 
 
-def locate(kind: FittedKind, wanted: str, digest: Callable[[bytes], str] = hash_of) -> Path:
+def locate(kind: FittedKind, wanted: str) -> Path:
     """Find a file by its hash (packaged, in the user's home, in the working folder) or by its path; raise a
     `ModelError` if it is not here, or does not hold what its name says.
     """
@@ -73,7 +73,7 @@ def locate(kind: FittedKind, wanted: str, digest: Callable[[bytes], str] = hash_
     for folder in (kind.packaged, kind.home, Path()):
         path = folder / kind.name(wanted)
         if path.is_file():
-            if digest(path.read_bytes()) != wanted:
+            if hash_of(path.read_bytes()) != wanted:
                 raise ModelError(f"{path.name} does not hold what its name says: it was changed or damaged.")
             return path
     raise ModelError(
