@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 FREQUENCIES = FittedKind("document frequencies", "idf", "idf", ".json", "idf")
 """Files of fitted frequencies."""
 
-MOST_DOCUMENTS = 1 << 53
-"""More would not be counted exactly."""
 _AT_ONCE = 8192
 """Texts that are tokenised at once."""
 
@@ -110,18 +108,12 @@ def read_idf(path: Path, size: int) -> FittedPart[np.ndarray]:
         content = path.read_bytes()
         about = json.loads(content)
         found = {int(token): count for token, count in about["counts"].items() if 0 <= int(token) < size}
-        documents, counts = about["documents"], np.zeros(size + 1, dtype=np.int64)
-        sound = type(documents) is int and all(
-            type(count) is int and 0 <= count <= documents < MOST_DOCUMENTS for count in found.values()
-        )
-        counts[[*found, size]] = [*found.values(), documents]
+        counts = np.zeros(size + 1, dtype=np.int64)
+        counts[[*found, size]] = [*found.values(), about["documents"]]
         tokenizer = re.fullmatch(r"[0-9a-f]{12}", about["tokenizer"])[0]  # type: ignore[index]
         fitted = FittedPart(counts, hash_of(content), {"tokenizer": tokenizer})
     except (OSError, KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a file of document frequencies that 'twmd fit-idf' wrote.") from error
-    if not sound:
-        raise ModelError(
-            f"{path.name} holds a token in more texts than there are ({documents}), in fewer than none, or in a "
-            "part of one."
-        )
+    if counts.min() < 0 or counts.max() > counts[-1]:
+        raise ModelError(f"{path.name} holds a token in more texts than there are, or in fewer than none.")
     return fitted

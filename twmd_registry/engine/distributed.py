@@ -5,6 +5,7 @@ scores.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -150,11 +151,7 @@ def score_over_ranks(
         return found, ranks.exchange(held)
 
     with collect_warnings() as held:
-        found, (first, *others) = ranks.together(work)
-    if ranks.rank == 0:
-        for message in [
-            *first,
-            *dict.fromkeys(message for other in others for message in other if message not in first),
-        ]:
-            warn(message)
+        found, messages = ranks.together(work)
+    for message in dict.fromkeys(chain.from_iterable(messages)) if ranks.rank == 0 else ():
+        warn(message)
     return found
