@@ -95,8 +95,8 @@ class Backend:
     @property
     def model(self) -> Any:
         """The loaded model, shared."""
-        key, device = self.model_key, pick_device(self.options.device)
-        self.loaded = share_model(key, lambda: self.kind(self.files, self.adapter, str(self.requested.dtype), device))
+        what = self.files, self.adapter, str(self.requested.dtype)
+        self.loaded = share_model(self.model_key, lambda: self.kind(*what, pick_device(self.options.device)))
         return self.loaded
 
     @cached_property
