@@ -98,17 +98,6 @@ def test_other_software_does_not_use_cached_texts(bert: str, place: int, monkeyp
     assert score(metric(bert))[1] == DIFFERENT
 
 
-def test_cached_references_move_to_main_memory(bert: str, cache: Path) -> None:
-    score(metric(bert))
-    with metric(bert, keep_references="1MB") as one:
-        first, number = score_and_count(one)
-        assert (number, len(one.backend.model.reference_cache)) == (0, 6)
-        only_shard(cache).unlink()
-        second, number = score_and_count(one, OTHERS)
-        assert second.scores != first.scores
-        assert number == 2  # "a dog ran" is a reference, too
-
-
 def test_chunks_and_shards_change_no_bit_of_a_score(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twmd_registry.engine.pipeline.CHUNK_TOKENS", 700)
     monkeypatch.setattr("twmd_registry.engine.pipeline.BLOCK_CELLS", 2000)

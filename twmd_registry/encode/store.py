@@ -57,7 +57,6 @@ class TextStore:
         none = torch.zeros(0, dtype=torch.int64, device=device)
         no_vectors = torch.zeros(0, self.encoder.width, dtype=torch.float32, device=device)
         nothing = EncodedTexts(dict.fromkeys(self.layers, no_vectors), none, none.to(torch.uint8), none, none)
-        # The store holds both or neither: a call after an error, or an interruption, finds it as it was.
         new, parts, numbers = np.setdiff1d(texts, self.held_texts), [self.held or nothing], self.held_texts
         if self.caches and (cached := self._find_cached(new)):
             parts.append(self._to_device(cached))
@@ -73,7 +72,9 @@ class TextStore:
             parts.append(encoded._replace(lengths=lengths.to(device)))
             numbers = np.r_[numbers, new]
             if self.caches:
-                self._keep_in(self.caches, self._to_memory(new, tokens, parts[-1]))
+                fresh = self._to_memory(new, tokens, parts[-1])
+                for cache, own in self.caches:
+                    cache.keep({self._key(i): text for i, text in fresh.items() if own[i]})
         held, *others = [part for part in parts if len(part.lengths)] or parts
         if others:
             layers = {k: torch.cat([held.layers[k], *(part.layers[k] for part in others)]) for k in self.layers}
@@ -102,21 +103,13 @@ class TextStore:
         self.held_texts = self.held_texts[rows]
 
     def _find_cached(self, texts: np.ndarray) -> dict[int, CachedText]:
-        """Return cached texts by their numbers, and copy those of a slower cache to the faster caches."""
+        """Return cached texts by their numbers."""
         found: dict[int, CachedText] = {}
-        for place, (cache, own) in enumerate(self.caches):
+        for cache, own in self.caches:
             sought = {self._key(i): i for i in texts[own[texts]].tolist() if i not in found}
-            here = {sought[key]: text for key, text in cache.find(list(sought)).items()}
-            self._keep_in(self.caches[:place], here)
-            found |= here
+            found |= {sought[key]: text for key, text in cache.find(list(sought)).items()}
         # In the order in which texts are encoded: it decides the blocks of pairs, and so the last bits of scores.
         return dict(sorted(found.items()))
-
-    def _keep_in(
-        self, caches: Sequence[tuple[TextCache | DiskCache, np.ndarray]], texts: dict[int, CachedText]
-    ) -> None:
-        for cache, own in caches:
-            cache.keep({self._key(i): text for i, text in texts.items() if own[i]})
 
     def _key(self, text: int) -> TextKey:
         return self.encoder.identity, tuple(self.layers), self.limit, self.stride, self.texts[text]
