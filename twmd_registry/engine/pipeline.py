@@ -358,26 +358,17 @@ def align_pairs(
     either_empty, both_empty = (join(empty[items.hyp], empty[items.ref]) for join in (np.logical_or, np.logical_and))
     fixed = units.vectors.new_tensor(np.where(either_empty, both_empty, same)[unaligned])
     blocks, scores = [unaligned], [[fixed.expand(3, -1)] for _ in specs]
-    # C does not depend on these keys: one C serves all outputs and transforms of a metric.
-    alignment_specs = [
-        replace(spec, transform=None, normalize=None, output=None, multiref=None, baseline=None) for spec in specs
-    ]
-    normalised = [key for spec, key in zip(specs, alignment_specs, strict=True) if spec.normalize]
-    self_scores = _self_scores(units, counts, dict.fromkeys(normalised))
+    self_scores = _self_scores(units, counts, [spec for spec in specs if spec.normalize])
     for block in _blocks(np.flatnonzero((n > 0) & (m > 0)), n, m, width):
         blocks.append(block)
         hyp, ref, same_here = (torch.from_numpy(side[block]).to(device) for side in (items.hyp, items.ref, same))
         x, y = pad(units, hyp), pad(units, ref)
         s = similarities(x, y)  # (B, N, M)
-        sides_of: dict[MetricSpec, tuple[Tensor, Tensor]] = {}
-        for k, (spec, key) in enumerate(zip(specs, alignment_specs, strict=True)):
-            if key not in sides_of:
-                s_of_distance = similarities(x, y, spec.distance) if spec.distance == "euclidean" else s
-                sides_of[key] = align(s_of_distance, x, y, key)
-            sides = sides_of[key]
+        for k, spec in enumerate(specs):
+            sides = align(similarities(x, y, spec.distance) if spec.distance == "euclidean" else s, x, y, spec)
             if spec.transform == "inverse":
                 sides = invert_cost(sides[0]), invert_cost(sides[1])
-            c_self = self_scores.get(key) if spec.normalize else None
+            c_self = self_scores.get(spec)
             scores[k].append(combine_sides(sides, None if c_self is None else (c_self[hyp], c_self[ref]), same_here))
     back = torch.from_numpy(np.argsort(np.concatenate(blocks))).to(device)  # (P,)
     vanished = np.logical_or.reduce([counts == 0, *((c_self <= 0).cpu().numpy() for c_self in self_scores.values())])
