@@ -38,7 +38,7 @@ _OPERATORS = (("cuda", "matmul"), ("mkldnn", "matmul")) if hasattr(torch.backend
 """What has a precision of its own, since torch 2.9."""
 _HOLDERS = set[object]()
 """Blocks that compute exactly."""
-_UNDO: list[partial[object]] = []
+_UNDO: list[partial[Any]] = []
 """What sets the caller's default dtype and precisions again."""
 
 
