@@ -69,9 +69,9 @@ def model_of(shape: str) -> Iterator[tuple[str, int]]:
 
 
 def run(name: str, setting: Setting, pairs: int) -> Measured:
-    """Measure one contestant in a process of its own, with large memory pages, as ``twmd`` requests."""
+    """Measure one contestant in a process of its own, with large memory pages and short waits, as ``twmd`` requests."""
     arguments = name, setting.model, setting.layer, setting.device, pairs
-    return Measured(**measure_apart("contestants", *arguments, THP_MEM_ALLOC_ENABLE="1"))
+    return Measured(**measure_apart("contestants", *arguments, THP_MEM_ALLOC_ENABLE="1", GOMP_SPINCOUNT="30000"))
 
 
 def spread(ratios: list[float]) -> str:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from twmd_registry.cli import main
+
 CODE = """
 import contextlib, io, json, sys
 from twmd_registry.cli import main
@@ -137,3 +139,11 @@ def test_threads_of_a_command_allocate_in_one_area() -> None:
         )
         areas[command] = done.stderr.count("Arena ")
     assert list(areas.values()) == [2, 1]
+
+
+def test_settings_for_libraries_give_way_to_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GOMP_SPINCOUNT", "THP_MEM_ALLOC_ENABLE"):
+        monkeypatch.setenv(name, "7")
+    monkeypatch.delenv("THP_MEM_ALLOC_ENABLE")
+    assert main(["--version"]) == 0
+    assert (os.environ["GOMP_SPINCOUNT"], os.environ["THP_MEM_ALLOC_ENABLE"]) == ("7", "1")
