@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
@@ -161,18 +160,6 @@ def test_classifiers_checkpoint_gives_the_encoder_inside(tmp_path: Path) -> None
             input_ids=torch.from_numpy(encoder.tokenise(SENTENCES[:1])[0].ids)[None]
         ).last_hidden_state[0]
     torch.testing.assert_close(found, expected, atol=2e-6, rtol=0)
-
-
-def test_sentence_transformers_folder_is_read_where_its_transformer_is(tmp_path: Path) -> None:
-    inside = tiny.save_encoder("bert", tmp_path / "st" / "0_Transformer")
-    modules = [{"idx": 0, "name": "0", "path": "0_Transformer", "type": "sentence_transformers.models.Transformer"}]
-    (tmp_path / "st" / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
-    assert find_model(str(tmp_path / "st")).folder == inside
-    plain = encode(load(inside), SENTENCES, [2]).layers[2]
-    torch.testing.assert_close(encode(load(tmp_path / "st"), SENTENCES, [2]).layers[2], plain)
-    (tmp_path / "st" / "modules.json").write_text(json.dumps([{"path": "../elsewhere"}]), encoding="utf-8")
-    with pytest.raises(OSError, match=r"has no config.json"):
-        find_model(str(tmp_path / "st"))
 
 
 LONG = " ".join(["the cat sat on the mat and a dog ran over the hill in rain"] * 9)

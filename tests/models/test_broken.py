@@ -145,18 +145,6 @@ def test_missing_pooler_does_no_harm(tmp_path: Path) -> None:
     assert score(change(folder, drop)) == pytest.approx(whole, abs=1e-7)
 
 
-def test_token_type_beyond_the_embeddings_is_an_error_at_loading(tmp_path: Path) -> None:
-    folder = tiny.save_regressor(tmp_path / "m", token_types=1)
-    tokenizer = read_tokenizer(folder)
-    tokenizer["post_processor"]["pair"][-2]["Sequence"]["type_id"] = 1
-    change_json(folder / "tokenizer.json", **tokenizer)
-    names = ["input_ids", "token_type_ids", "attention_mask"]
-    change_json(folder / "tokenizer_config.json", model_input_names=names)
-    with pytest.raises(ModelError, match="gives token type 1, but its network has types 0 to 0"):
-        _ = twmd_registry.scorer("stsscore", model=str(folder)).signature
-    twmd_registry.scorer("twmd", model=str(folder), layer=1).score(["the cat"], ["a dog"])  # reads no types
-
-
 def test_tokenizer_without_a_vocabulary_is_an_error(tmp_path: Path) -> None:
     folder = tiny.save_encoder("roberta", tmp_path / "m")
     for name in ("tokenizer.json", "tokenizer_config.json"):

@@ -107,7 +107,7 @@ NOT_FOR = "was made for {}, not for sentence-transformers/all-MiniLM-L6-v2"
         (lambda adapter: (adapter / HEAD_FILE).write_bytes(b"nothing"), NO_HEAD),
         (write_head(weight=torch.ones(1, 2), bias=torch.zeros(1)), NO_HEAD),
         (write_head(weight=torch.ones(1, 1)), NO_HEAD),
-        (write_head(weight=torch.full((1, 1), torch.nan), bias=torch.zeros(1)), "holds a number that is not finite"),
+        (write_head(weight=torch.full((1, 1), torch.nan), bias=torch.zeros(1)), "gives numbers that are not finite"),
         (lambda adapter: (adapter / HEAD_FILE).unlink(), "is one of an encoder and has no head.safetensors"),
         (
             lambda adapter: save_line(load_line(adapter / HEAD_FILE, EMBEDDED), adapter, "ba9876543210"),

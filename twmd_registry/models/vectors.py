@@ -1,8 +1,4 @@
-"""Static word vectors as a model: tables in word2vec's and GloVe's formats, and folders of ``StaticEmbedding`` and
-model2vec.
-
-Words are found in texts by `WORD`, in lower case if the table has no capital letter.
-"""
+"""Static word vectors as a model: tables of word2vec and GloVe, folders of ``StaticEmbedding`` and model2vec."""
 
 from __future__ import annotations
 
@@ -44,9 +40,7 @@ def is_static(files: ModelFiles) -> bool:
 
 
 def load_static(files: ModelFiles, dtype: str) -> tuple[Any, PreTrainedTokenizerFast]:
-    """Load a table or a folder of static vectors as a network without layers, and its tokenizer; raise a `ModelError`,
-    which names the line of a table, if it is damaged.
-    """
+    """Load a table or a folder of static vectors as a network without layers, and its tokenizer."""
     import torch
 
     if is_static_folder(files.folder):
@@ -124,18 +118,16 @@ def _read_folder(folder: Path, label: str) -> tuple[Tokenizer, torch.Tensor]:
     size = max(tokenizer.get_vocab().values()) + 1
     mapping = tensors.get("mapping", torch.arange(len(rows))).to(torch.int64)
     weights = tensors.get("weights", torch.ones(len(mapping), dtype=torch.float32)).to(torch.float32)
-    if rows.dim() != 2 or mapping.dim() != 1 or weights.shape != mapping.shape or len(mapping) < size:
+    fits = rows.dim() == 2 and mapping.dim() == 1 and weights.shape == mapping.shape and len(mapping) >= size
+    if not fits or not bool(((mapping >= 0) & (mapping < len(rows))).all()):
         shapes = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.items())
         raise ModelError(f"model {label}: its tensors ({shapes}) do not fit a vocabulary of {size}.")
-    if not bool(((mapping >= 0) & (mapping < len(rows))).all()):
-        raise ModelError(f"model {label}: its mapping names a row that is not there.")
     return tokenizer, rows[mapping] * weights[:, None]
 
 
 def read_table(path: Path) -> WordTable:
-    """Read a word-vector table: word2vec text or binary, fastText text, GloVe text; a word that comes twice keeps its
-    first vector. Raises `ModelError` for a pickle, an empty file, or a line (or a word of a binary table), which it
-    names, with another number of numbers, something that is no finite number, or without a word.
+    """Read a word-vector table: word2vec text or binary, fastText text, GloVe text. A word that comes twice keeps its
+    first vector. Raises `ModelError`, which names the line or word.
     """
     try:
         with path.open("rb") as file:
@@ -189,35 +181,25 @@ def _collect(path: Path, entries: Iterator[tuple[str, np.ndarray]], announced: i
 
 
 def _text(path: Path, header: re.Match[bytes] | None) -> Iterator[tuple[str, np.ndarray]]:
-    """Lines of a word and its numbers; a word may hold spaces (GloVe's do)."""
+    """Yield the word and the numbers of every line; a word may hold spaces (GloVe's do)."""
     width = 0 if header is None else int(header[2])
     with path.open("rb") as file:
         for number, raw in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), 1):
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8", errors="replace").rstrip()
             if not line or (header is not None and number == 1):
                 continue
-            where = f"{path.name}, line {number}"
-            if "\t" in line:
-                raise ModelError(f"{where}: a tab; expected a word and its numbers with one space between them.")
-            before = ", as in the lines before" if width else ""
-            width = width or len(line.split(" ")) - 1
+            width = width or max(1, len(line.split(" ")) - 1)
             word, *numbers = line.rsplit(" ", width)
             behind = word.split(" ")[1:]
-            if width < 1 or len(numbers) != width or not word or (behind and all(map(_is_number, behind))):
-                got = len(line.split()) - 1
+            is_row = word and len(numbers) == width and not (behind and all(map(_is_number, behind)))
+            if not is_row or "\t" in line or not all(map(_is_number, numbers)):
                 raise ModelError(
-                    f"{where}: expected a word and {max(width, 1)} numbers with single spaces between "
-                    f"them{before}; got {got} after the word."
+                    f"{path.name}, line {number}: expected a word and {width} numbers, with one space between them, as "
+                    "in all lines."
                 )
-            try:
-                with np.errstate(over="ignore"):  # numbers that are too large are refused below
-                    vector = np.array(numbers, dtype=np.float32)
-            except ValueError as error:
-                wrong = next(part for part in numbers if not _is_number(part))
-                raise ModelError(
-                    f"{where}: expected {width} numbers with single spaces between them, not {wrong!r}."
-                ) from error
-            yield word, _finite(vector, where)
+            with np.errstate(over="ignore"):  # numbers that are too large are refused
+                vector = np.array(numbers, dtype=np.float32)
+            yield word, _finite(vector, f"{path.name}, line {number}")
 
 
 def _binary(path: Path, header: re.Match[bytes]) -> Iterator[tuple[str, np.ndarray]]:
