@@ -12,8 +12,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from twmd_registry.plugins.evaluate.hook import arm, path
-from twmd_registry.version import __version__
+from twmd_registry.plugins.evaluate.hook import arm
+from twmd_registry.plugins.evaluate.hook import path as path
+from twmd_registry.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from twmd_registry.engine.distributed import score_over_ranks as score_over_ranks
@@ -38,58 +39,25 @@ if TYPE_CHECKING:
     from twmd_registry.registry.signature import parse_signature as parse_signature
     from twmd_registry.registry.spec import MetricSpec as MetricSpec
 
-_WHERE = {
-    "MbrResult": "engine.mbr",
-    "MetricName": "registry.names",
-    "Parts": "registry.options",
-    "Record": "record.content",
-    "MetricSpec": "registry.spec",
-    "RunOptions": "registry.options",
-    "ScoreSet": "engine.result",
-    "Scorer": "engine.scorer",
-    "Signature": "registry.signature",
-    "compare": "registry.diff",
-    "make_record": "record.content",
-    "mbr": "engine.mbr",
-    "parse_signature": "registry.signature",
-    "read_record": "record.file",
-    "save_vectors": "models.vectors",
-    "score": "engine.scorer",
-    "score_all": "engine.scorer",
-    "score_over_ranks": "engine.distributed",
-    "scorer": "engine.scorer",
-    "verify_record": "plugins.sacrebleu.compare",
-    "write_record": "record.file",
+_NAMES = {
+    "engine.distributed": ("score_over_ranks",),
+    "engine.mbr": ("MbrResult", "mbr"),
+    "engine.result": ("ScoreSet",),
+    "engine.scorer": ("Scorer", "score", "score_all", "scorer"),
+    "models.vectors": ("save_vectors",),
+    "plugins.sacrebleu.compare": ("verify_record",),
+    "record.content": ("Record", "make_record"),
+    "record.file": ("read_record", "write_record"),
+    "registry.diff": ("compare",),
+    "registry.names": ("MetricName",),
+    "registry.options": ("Parts", "RunOptions"),
+    "registry.signature": ("Signature", "parse_signature"),
+    "registry.spec": ("MetricSpec",),
 }
-"""Public names and the modules they are loaded from at their first use."""
+"""Modules, and the public names that are loaded from them at their first use."""
+_WHERE = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = [
-    "MbrResult",
-    "MetricName",
-    "MetricSpec",
-    "Parts",
-    "Record",
-    "RunOptions",
-    "ScoreSet",
-    "Scorer",
-    "Signature",
-    "__version__",
-    "compare",
-    "list_metrics",
-    "make_record",
-    "mbr",
-    "parse",
-    "parse_signature",
-    "path",
-    "read_record",
-    "save_vectors",
-    "score",
-    "score_all",
-    "score_over_ranks",
-    "scorer",
-    "verify_record",
-    "write_record",
-]
+__all__ = sorted([*_WHERE, "__version__", "list_metrics", "parse", "path"])  # noqa: PLE0605
 
 
 if not TYPE_CHECKING:  # with this function a type checker would accept every misspelt name
@@ -103,7 +71,7 @@ if not TYPE_CHECKING:  # with this function a type checker would accept every mi
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__
 
 
 def list_metrics() -> list[str]:
@@ -114,20 +82,7 @@ def list_metrics() -> list[str]:
 
 
 def parse(signature: str | Signature) -> MetricSpec:
-    """Read the specification of a signature, long or short.
-
-    Args:
-        signature: The line, or one that is parsed already.
-
-    Returns:
-        The specification as it was applied.
-
-    Raises:
-        SignatureError: It is not a signature; the message names the column.
-
-    Warns:
-        TwmdWarning: As for `parse_signature`.
-    """
+    """Read the specification of a signature, long or short; raises and warns as `parse_signature`."""
     from twmd_registry.registry.signature import parse_signature
 
     return parse_signature(signature).spec

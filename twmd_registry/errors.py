@@ -1,8 +1,4 @@
-"""Every error and warning of this package, under one root.
-
-Each subclass is also the built-in exception that a caller expects, so ``except ValueError`` works in code that does not
-import this package.
-"""
+"""Every error and warning of this package, under one root; each is also the built-in exception that callers expect."""
 
 from __future__ import annotations
 
@@ -51,25 +47,17 @@ class FileError(TwmdError, OSError):
     """An input file that is missing, empty, not UTF-8 or of the wrong length."""
 
 
-_PACKED = {
-    b"\x1f\x8b": "gzip",
-    b"\xfd7zXZ\x00": "xz",
-    b"BZh": "bzip2",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"PK\x03\x04": "zip",
-}
-"""Compressions, by the bytes that such a file begins with."""
-
-
 def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
-    """Make the error of a file that is not UTF-8, from the error of decoding its whole content; it says so if the file
-    is compressed or Parquet.
-    """
-    packed = next((kind for magic, kind in _PACKED.items() if error.object.startswith(magic)), None)
-    if packed:
-        return FileError(f"{name} is compressed ({packed}), which is not read here: unpack it first.")
-    if error.object.startswith(b"PAR1"):
-        return FileError(f"{name} is a Parquet file: give it a name that ends in .parquet.")
+    """Make the error of a file that is not UTF-8, from the error of decoding its whole content."""
+    kinds = {
+        b"PAR1": "a Parquet file",
+        b"\x1f\x8b": "compressed",
+        b"BZh": "compressed",
+        b"\x28\xb5\x2f\xfd": "compressed",
+    }
+    for start, kind in kinds.items():
+        if error.object.startswith(start):
+            return FileError(f"{name} is {kind}: give it a name that says so (.parquet, .gz, .xz), or unpack it first.")
     line = error.object.count(b"\n", 0, error.start) + 1
     return FileError(f"{name} is not UTF-8: byte 0x{error.object[error.start]:02x} in line {line}. Convert it first.")
 
@@ -106,10 +94,8 @@ def collect_warnings() -> Iterator[list[str]]:
 
 
 def warn(message: str) -> None:
-    """Warn the user at the line of user code that made the call, in every call.
-
-    Python's default filter shows a text once per line: it remembers the text in the module of that line, and a second
-    call from there is silent. That entry is removed first. Every filter that the user sets keeps its meaning.
+    """Warn the user at the line of user code that made the call, in every call: Python's default filter remembers the
+    text in that line's module, where it is removed first. Every filter that the user sets keeps its meaning.
     """
     messages = _COLLECTED.get()
     if messages is not None:
@@ -125,15 +111,7 @@ def warn(message: str) -> None:
 
 
 def menu(word: str, choices: Iterable[object], most: int | None = None) -> str:
-    """Write the choices after a wrong word, closest match first.
-
-    Args:
-        word: The word that the user wrote.
-        choices: The existing names.
-        most: Largest number of names to list; None for all.
-
-    Returns:
-        A sentence for the end of an error message.
+    """Write the choices after a wrong word, closest match first and `most` of them, for the end of an error message.
 
     >>> menu("twdm", ["twmd", "sbert"])
     "did you mean 'twmd'? Choices: twmd, sbert"
@@ -153,14 +131,7 @@ def visible(text: str) -> str:
 
 
 def no_column(names: Sequence[str], there: Iterable[str]) -> str:
-    """Write that a row, or a table, lacks a column; all readers of data use these words.
-
-    Args:
-        names: Its possible names, at least one.
-        there: The columns that there are.
-
-    Returns:
-        The part of an error message after the place, without the full stop.
+    """Write that a row, or a table with some columns, lacks a column of these names; all readers use these words.
 
     >>> no_column(["references", "reference"], ["prediction", "refrence"])
     "no column 'references' or 'reference'; did you mean 'refrence'? Choices: prediction, refrence"

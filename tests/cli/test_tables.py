@@ -85,8 +85,12 @@ class TestBadTables:
             ("a.gz", gzip.compress(b"one\ntwo\n", mtime=0)[:-9], "a.gz is compressed and cannot be unpacked"),
             ("a.xz", lzma.compress(b"one\ntwo\n")[:-9], "a.xz is compressed and cannot be unpacked"),
             ("a.gz", gzip.compress(b"", mtime=0), "a.gz is empty."),
-            ("a.bz2", bz2.compress(b"one\n"), "a.bz2 is compressed (bzip2), which is not read here: unpack it first."),
-            ("a.zst", b"\x28\xb5\x2f\xfd\x04\x00", "a.zst is compressed (zstd), which is not read here: unpack it"),
+            (
+                "a.bz2",
+                bz2.compress(b"one\n"),
+                "a.bz2 is compressed: give it a name that says so (.parquet, .gz, .xz), or unpack it first.",
+            ),
+            ("a.zst", b"\x28\xb5\x2f\xfd\x04\x00", "a.zst is compressed: give it a name that says"),
         ],
     )
     def test_bad_table_is_refused_in_one_line_with_its_row(

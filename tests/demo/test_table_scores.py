@@ -84,7 +84,10 @@ def test_table_of_sources_needs_no_references(monkeypatch: pytest.MonkeyPatch) -
         (b"prediction,refrence\na,b\n", MISSPELT),
         (HEADER, ": there is no row under the header."),
         (b"", " is empty."),
-        (gzip.compress(HEADER, mtime=0), " is compressed (gzip), which is not read here: unpack it first."),
+        (
+            gzip.compress(HEADER, mtime=0),
+            " is compressed: give it a name that says so (.parquet, .gz, .xz), or unpack it first.",
+        ),
         (HEADER + b"a,b\n" * (MOST_ROWS + 1), " has 2,001 rows: this page scores up to 2,000"),
         (b"x" * (LARGEST + 1), " has more than 2,000,000 bytes: 'twmd score' reads files of any size."),
     ],

@@ -34,20 +34,13 @@ class SignatureComparison(NamedTuple):
 
 
 def compare(first: str | Signature, second: str | Signature) -> SignatureComparison:
-    """Compare two signatures, key by key (of ensembles: member by member).
-
-    Args:
-        first: A signature: the line, or one that is parsed already.
-        second: Another, written by any version.
+    """Compare two signatures of any versions, key by key (of ensembles: member by member).
 
     Returns:
         Their differences, and whether each matters; for two different metrics only that difference.
 
     Raises:
-        SignatureError: As for `parse_signature`.
-
-    Warns:
-        TwmdWarning: As for `parse_signature`.
+        SignatureError: As for `parse_signature`, which may warn, too.
     """
     return SignatureComparison(tuple(_differences(parse_signature(first), parse_signature(second))))
 
