@@ -203,9 +203,9 @@ def test_run_that_would_fail_is_refused_before_the_teacher_rates(
         (
             "pairs",
             ["de", "de", "de", "cs"],
-            "loss=pearson needs 3 segments of a group: leave out pairs.jsonl with edits (numbers; margin 1), group cs (1)",
+            "and ratings that vary: leave out pairs.jsonl with edits (numbers; margin 1), group cs (1)",
         ),
-        ("--train", ["de", "de", "de", "cs"], "needs 3 segments of a group: leave out rated.jsonl, group cs (1)"),
+        ("--train", ["de", "de", "de", "cs"], "and ratings that vary: leave out rated.jsonl, group cs (1)"),
         (
             "--dev",
             ["de", "de", "de", "cs"],

@@ -26,7 +26,7 @@ from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.presets import read_presets
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.train.finetune import FinetunePlan, FinetuneResult, _warn_about_population, finetune
+from twmd_registry.train.finetune import FinetunePlan, FinetuneResult, finetune
 from twmd_registry.train.recipe import Recipe
 from twmd_registry.train.trainer import LOG_STEPS, STATE, last_checkpoint
 
@@ -103,7 +103,7 @@ def test_folder_holds_adapter_preset_card_and_signature(done: Run, bert: str) ->
     labels = [data[0].label for data in (plan.train, plan.dev, plan.holdout)]
     for fact in (*labels, f"{np.mean(rated):.6g}", f"{np.std(rated):.6g}", "seed 12345"):
         assert fact in preset.provenance
-        assert fact in card.replace("| seed | 12345 |", "seed 12345")
+        assert fact in card
     add_preset(output / "preset.toml")
     try:
         assert twmd_registry.scorer("twmd", "words").signature == found.signature
@@ -162,7 +162,7 @@ def test_full_training_changes_the_network_and_transfers_mean_vectors(
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert {name.partition("layer.")[2].partition(".")[0] for name in changed if "layer." in name} == {"0", "1"}
     assert "embeddings.word_embeddings.weight" in changed
-    assert "| weights | full |" in (output / "README.md").read_text(encoding="utf-8")
+    assert "(weights full, " in (output / "README.md").read_text(encoding="utf-8")
 
 
 def test_plan_with_held_out_segments_or_without_data_is_refused() -> None:
@@ -198,7 +198,6 @@ def test_diverging_run_ends_with_an_error(bert: str, tmp_path: Path, capsys: pyt
     ("more", "code", "message"),
     [
         (["--full", "--rank", "8"], 2, "--rank sets the rank of an adapter"),
-        (["--rank", "385"], 2, "rank=385 is above the width of sentence-transformers/all-MiniLM-L6-v2, 384: no change"),
         (["-o", "{folder}"], 1, "is not empty: give a new folder"),
         (["-o", "{folder}/train.jsonl"], 2, "is a file."),
         (["--train", "{train}", "{again}"], 2, "hold the same rated texts: name them once"),
@@ -233,19 +232,6 @@ def test_data_that_the_model_does_not_read_are_refused(
     assert "2.jsonl: 100% of the letters" in warned
     assert "these scores say little" in warned
     assert "is not empty" in warned
-
-
-@pytest.mark.parametrize(
-    ("centering", "message"),
-    [
-        ("corpus", "the 16 segments of a batch stand for the corpus"),
-        ("batch", "batches of 16, and scored in batches of 32"),
-    ],
-)
-def test_population_of_another_size_gives_a_warning(bert: str, centering: str, message: str) -> None:
-    spec = make_spec("sbert", model=bert, layer=1, centering=centering)
-    with pytest.warns(TwmdWarning, match=message):
-        _warn_about_population(TokenAlignmentBackend(spec, CPU).spec, Recipe())
 
 
 def test_model_of_a_preset_is_trained(bert: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -312,7 +298,7 @@ def test_run_killed_in_a_checkpoint_ends_like_an_uninterrupted_run(
     assert len(logs[0]) == len(logs[1]) == 30 // LOG_STEPS
     assert logs[0][::2] == pytest.approx(logs[1][::2], abs=1e-3)
     took = [
-        float(re.findall(r"minutes \| ([0-9.]+)", (output / "README.md").read_text())[0]) for output in (killed, whole)
+        float(re.findall(r"minutes ([0-9.]+)\)", (output / "README.md").read_text())[0]) for output in (killed, whole)
     ]
     assert 0 <= took[1] < 60 <= took[0]
     assert not (killed / "checkpoints").exists()
@@ -331,18 +317,6 @@ def test_full_disk_in_training_is_one_error_and_the_run_can_be_resumed(
     assert re.fullmatch(rf"twmd: cannot write {output}: .+\. {hint}\n", capsys.readouterr().err)
     assert main([*command, "--resume"]) == 0
     assert (output / "signature.txt").is_file()
-
-
-@pytest.mark.parametrize("content", [b"{", b"[1]", b"1", b"\xff"])
-def test_damaged_settings_of_an_interrupted_run_are_one_error(
-    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = tmp_path / "out" / "checkpoints" / "settings.json"
-    settings.parent.mkdir(parents=True)
-    settings.write_bytes(content)
-    train = write_words(tmp_path / "train.jsonl", 20, 1)
-    assert main(["finetune", "twmd", "--train", train, "-o", str(tmp_path / "out"), "--resume"]) == 1
-    assert f"twmd: {settings} is damaged: remove it and all checkpoint-* beside it" in capsys.readouterr().err
 
 
 def test_half_written_checkpoint_is_skipped(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from safetensors.numpy import load_file
 import twmd_registry
 from tests.train.rated_words import RUSSIAN
 from twmd_registry.cli import main
-from twmd_registry.errors import FileError, InputError, TwmdWarning
+from twmd_registry.errors import FileError, InputError
 from twmd_registry.judgments.corpora import read_stsb
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.train.stsb import SETTINGS, _warn_about_overlap, train_stsb
+from twmd_registry.train.stsb import SETTINGS, train_stsb
 
 NAMES = ["the baker", "a heron", "the lighthouse keeper", "my sister", "an old train"]
 DEEDS = ["left before dawn", "stood by the weir", "sang, quietly", "sold nine loaves", "was late again"]
@@ -100,14 +100,6 @@ def test_teachers_scores_of_other_pairs_are_learned_from(sets: Path, monkeypatch
     assert "(8 segments); the epoch" in card
     assert f"on five times the scores of `{teacher.signature}`" in card
     assert not (output / "checkpoints").exists()
-
-
-def test_pairs_in_train_and_dev_are_counted(tmp_path: Path) -> None:
-    write_set(tmp_path / "train.csv", 16, seed=1)
-    train = read_stsb(tmp_path / "train.csv")
-    dev = train._replace(predictions=[*train.references[:2], "Rain."], references=[*train.predictions[:2], "Bread."])
-    with pytest.warns(TwmdWarning, match=r"pairs of dev.csv that are in train.csv, too: 2 of 3;"):
-        _warn_about_overlap(train, dev._replace(ratings=train.ratings[:3]))
 
 
 def test_folder_with_files_is_not_written_over(sets: Path, capsys: pytest.CaptureFixture[str]) -> None:

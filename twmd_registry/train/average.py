@@ -1,8 +1,5 @@
-"""The mean of several adapters of the same base model, as a single adapter.
-
-Adapter k changes a weight W by ``s_k B_k A_k``. The mean of the changed weights (Wortsman et al. 2022, "Model soups")
-is ``W + sum_k (s_k / K) B_k A_k``: an adapter, too, whose rank is the sum of all ranks, or a lower one: the singular
-value decomposition of the sum gives the nearest adapter of that rank.
+"""The mean of several adapters of the same base model (Wortsman et al. 2022, "Model soups"): the changes of weights,
+``sum_k (s_k / K) B_k A_k``, as an adapter whose rank is the sum of all ranks, or the nearest of a lower rank.
 """
 
 from __future__ import annotations
@@ -49,9 +46,7 @@ def average(
     specs, presets = [spec for spec, _ in read], [preset for _, preset in read]
     adapters = [find_adapter(str(spec.adapter)) for spec in specs]
     backgrounds = [next(iter(TokenAlignmentBackend(spec, options).backgrounds), None) for spec in specs]
-    _check_alike(
-        folders, specs, adapters, [origin_of(background) if background else None for background in backgrounds]
-    )
+    _check_alike(folders, specs, [origin_of(background) if background else None for background in backgrounds])
     if output.is_dir() and any(output.iterdir()):
         raise FileError(f"{output} is not empty: give a new folder, so that nothing in it is written over.")
     files = find_model(str(specs[0].model), specs[0].revision)
@@ -87,16 +82,10 @@ def _read(folder: Path) -> tuple[MetricSpec, Preset]:
     return spec.replace(adapter=str(folder.resolve())), presets[0]
 
 
-def _check_alike(
-    folders: Sequence[Path],
-    specs: Sequence[MetricSpec],
-    adapters: Sequence[ModelFiles],
-    origins: Sequence[str | None],
-) -> None:
-    """Refuse metrics that differ in more than their weights, and adapters that are given twice."""
+def _check_alike(folders: Sequence[Path], specs: Sequence[MetricSpec], origins: Sequence[str | None]) -> None:
+    """Refuse metrics that differ in more than their weights."""
     first: dict[str, object] = {}
-    by_hash: dict[str, Path] = {}
-    for folder, spec, adapter, origin in zip(folders, specs, adapters, origins, strict=True):
+    for folder, spec, origin in zip(folders, specs, origins, strict=True):
         settings: dict[str, object] = {"metric": spec.metric, "fingerprint": spec.fingerprint, **spec.values()}
         settings["adapter"] = None
         if origin:
@@ -106,10 +95,6 @@ def _check_alike(
         if keys:
             differences = "; ".join(f"{key} is {settings.get(key)}, not {first.get(key)}" for key in keys)
             raise SpecError(f"{folder} was trained with other settings than {folders[0]}: {differences}.")
-        other = by_hash.setdefault(adapter.name.rpartition("@")[2], folder)
-        if other is not folder:
-            hint = "train each with a seed of its own (--seed)"
-            raise SpecError(f"{folder} and {other} hold the same adapter: {hint}.")
 
 
 def _merge(adapters: Sequence[ModelFiles], files: ModelFiles, rank: int | None) -> tuple[Any, int]:

@@ -33,8 +33,8 @@ Example = tuple[str, list[str], float, tuple[str, str]]
 
 
 class TrainingData(NamedTuple):
-    """A rated data set, by its name in a model card; `teacher` is the signature of the metric that rated it, if any, in
-    some `minutes`. `compared` says what its references are: `with_sources` puts sources in their place.
+    """A rated data set, by its name in a model card; the metric that rated it, if any, in some minutes; what its
+    references are: `with_sources` puts sources in their place.
     """
 
     name: str
@@ -99,12 +99,8 @@ def check_readable(data: TrainingData, spec: MetricSpec, *, any_language: bool) 
 
 
 def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData], *, predictions: bool = False) -> None:
-    """Refuse training and development data that contain segments of the held-out data.
-
-    Two segments are the same if they share a reference, whatever the prediction: a model that was trained on ratings
-    of translations of a sentence knows the sentence. With `predictions`, they are the same if they share any text: a
-    student learns what its teacher says of a text. White space, case, Unicode's forms and those of quotes and dashes
-    do not count.
+    """Refuse training and development data that share a reference with the held-out data, or with `predictions` any
+    text; white space, case, Unicode's forms and those of quotes and dashes do not count.
     """
     held_out = _folded_texts(holdout, predictions=predictions)
     shared = [
@@ -161,9 +157,8 @@ def hashes_of(data: Iterable[TrainingData]) -> Hashes:
 class Batches(BatchSampler):
     """Draws batches of similar size, each from a single pool of rows, in an order that mixes the pools.
 
-    Every pool is shuffled and cut into as few batches as possible, whose sizes differ by at most 1. So no batch has a
-    single segment, which would be its own population and has no correlation. The rows of every `WINDOW` batches are
-    then sorted by length and cut anew: less of a batch is padding. The same seed and epoch give the same batches.
+    Every pool is shuffled and cut into as few batches as possible, whose sizes differ by at most 1. The rows of every
+    `WINDOW` batches are then sorted by length and cut anew: less of a batch is padding.
     """
 
     def __init__(self, pools: Sequence[np.ndarray], lengths: np.ndarray, size: int, seed: int) -> None:
@@ -201,14 +196,13 @@ def make_batches(examples: Sequence[Example], recipe: Recipe) -> Batches:
     groups = dict[tuple[str, str], list[int]]()
     for row, (*_, group) in enumerate(examples):
         groups.setdefault(group, []).append(row)
-    small = [
-        f"{name}, group {group} ({len(rows)})" for (name, group), rows in groups.items() if len(rows) < LEAST_CORRELATED
+    wrong = [
+        f"{name}, group {group} ({len(rows)})"
+        for (name, group), rows in groups.items()
+        if len(rows) < LEAST_CORRELATED or len({examples[i][2] for i in rows}) == 1
     ]
-    constant = [
-        f"{name}, group {group}" for (name, group), rows in groups.items() if len({examples[i][2] for i in rows}) == 1
-    ]
-    need = f"{LEAST_CORRELATED} segments of a group" if small else "ratings that vary within a group"
-    if wrong := small or constant:
+    if wrong:
+        need = f"{LEAST_CORRELATED} segments of a group, and ratings that vary"
         raise InputError(f"loss=pearson needs {need}: leave out {'; '.join(wrong)}, or train with loss=mse.")
     # The order of the pools decides the draw; sorting by repr keeps it equal across versions.
     return Batches([np.array(groups[name]) for name in sorted(groups, key=repr)], lengths, recipe.batch, recipe.seed)

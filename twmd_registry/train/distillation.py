@@ -33,11 +33,7 @@ CHUNK = 8192
 
 
 def read_pairs(path: Path, columns: Columns = Columns()) -> RatedSegments:  # noqa: B008 (immutable)
-    """Read pairs of texts from a table, with NaN for ratings.
-
-    A column ``group`` names groups (language pairs), in which a loss correlates scores; without it the file is one
-    group.
-    """
+    """Read pairs of texts from a table, with NaN for ratings; without a column ``group`` the file is one group."""
     rows = read_table_rows(path)
     if not rows:
         raise FileError(f"{path} holds no pair.")
@@ -112,11 +108,8 @@ def _rate(teacher: Scorer, data: TrainingData, folder: Path, progress: Progress 
 
 
 def add_edits(data: TrainingData, kinds: Sequence[str], margin: float, seed: int) -> TrainingData:
-    """Add edited predictions to rated pairs, rated below what they were made from.
-
-    A teacher that overlooks a changed number cannot teach it: the rating of an edit is that of its pair less `margin`
-    standard deviations of all ratings, whatever the teacher would say. One in `EDITED` of the pairs that can
-    be edited is, in ways that are named by `EDITS`.
+    """Edit one in `EDITED` of the predictions that can be edited, and rate it `margin` standard deviations of all
+    ratings below its pair: a teacher may overlook a changed number.
     """
     rated = data.rated
     references = [own if isinstance(own, str) else own[0] for own in rated.references]

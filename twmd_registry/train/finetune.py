@@ -16,12 +16,11 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import FileError, InputError, SpecError, warn
+from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.judgments.rated import select
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
 from twmd_registry.models.files import find_model
-from twmd_registry.models.load import load_config
 from twmd_registry.models.vectors import is_static
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.paths import write_atomically
@@ -42,12 +41,8 @@ LOSSES = {"mse": _MSE, "pearson": f"{MSE_SHARE} times {_MSE}, less {_PEARSON}"}
 
 
 class FinetunePlan(NamedTuple):
-    """A requested metric, its data and its recipe.
-
-    Attributes:
-        dev: Data to choose the epoch by; without them the last epoch is kept.
-        holdout: Data that must not be among the others.
-        distillation: Pairs to train on, too, when a teacher has rated them.
+    """A requested metric and its recipe; data to train on, to choose the epoch by, and that must not be among them;
+    pairs to train on, too, when a teacher has rated them.
     """
 
     spec: MetricSpec
@@ -94,15 +89,9 @@ class FinetunePlan(NamedTuple):
 
 
 class FinetuneResult(NamedTuple):
-    """The result of fine-tuning.
-
-    Attributes:
-        keys: The keys to set for the trained metric.
-        before: Agreement of the untrained metric with dev, ``pearson`` and ``kendall``; None without dev.
-        best: Agreement of the saved weights, and their ``epoch``; None without dev.
-        loss: Mean squared error of the trained metric on up to `START_ROWS` training segments, without dropout, in
-            squared standard deviations of the ratings.
-        minutes: Time of training and of scoring dev; of a resumed run, without the steps that were repeated.
+    """The trained metric, the keys to set for it, and its agreement with dev (None without dev): of the untrained
+    metric, and of the saved weights with their ``epoch``; `loss` is the mean squared error, without dropout, on up to
+    `START_ROWS` training segments, in squared standard deviations of the ratings.
     """
 
     signature: str
@@ -124,18 +113,21 @@ def finetune(
 ) -> FinetuneResult:
     """Train a metric's encoder so that its scores agree with ratings, and save the trained metric.
 
-    Ratings are standardised within each training set. After every epoch the metric scores dev, group by group, as
-    `twmd_registry.engine.scorer.Scorer` does. The output folder gets the adapter (or the model), the preset `name`,
-    model card, signature, log and hashes of the training data; checkpoints are in it until training is done. With
-    `resume`, an interrupted run of the same plan goes on from its last complete checkpoint.
+    The output folder gets the adapter (or the model), the preset `name`, model card, signature, log and hashes of the
+    training data; checkpoints are in it until training is done. With `resume`, an interrupted run of the same plan goes
+    on from its last complete checkpoint.
     """
     plan.check(any_language=options.any_language)
     require_training()
-    _check_model(plan.spec, plan.recipe)
+    if is_static(files := find_model(str(plan.spec.model), plan.spec.revision)):
+        raise SpecError(f"{files.name} is a table of word vectors: there is no encoder to train.")
     check_output(output, resume=resume)
     folder, recipe, settings = output / CHECKPOINTS, plan.recipe, plan.settings
     if (folder / SETTINGS).is_file():
-        _check_same_plan(folder, settings)
+        old, new = (json.loads(text) for text in ((folder / SETTINGS).read_text(encoding="utf-8"), settings))
+        changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+        if differences := "; ".join(f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in changed):
+            raise SpecError(f"{folder} holds an interrupted run of another plan: {differences}.")
     if plan.distillation:
         plan = plan._replace(train=(*plan.distillation.rate(folder, recipe.seed), *plan.train), distillation=None)
     examples = data.make_examples([data.with_sources(source, plan.spec) for source in plan.train])
@@ -146,7 +138,6 @@ def finetune(
     backend = TokenAlignmentBackend(plan.spec, options)
     model, wrapped = _make_model(backend, recipe, torch.device(arguments.device), options)
     model.start_line(*_similarities(model, examples, recipe))
-    _warn_about_population(backend.spec, recipe)
     before = _agreement(model.score, plan.dev, plan.spec) if plan.dev else None
     with trained_files.writing(folder):
         write_atomically(folder / SETTINGS, settings.encode())
@@ -155,7 +146,6 @@ def finetune(
         loss = model.error(*_similarities(model, examples, recipe))
         write_atomically(output / LOG, "".join(json.dumps(line) + "\n" for line in log).encode())
         scorer = _save_metric(plan, backend, wrapped, output, options)
-        _warn_if_no_better(before, best)
         minutes = sum(line.get("seconds", 0.0) for line in log) / 60
         keys = keys_to_set(scorer.requested)
         done = FinetuneResult(scorer.signature, keys, before, best, loss, steps, minutes)
@@ -176,44 +166,6 @@ def check_output(output: Path, *, resume: bool) -> None:
         raise SpecError(f"{folder} holds an interrupted run: go on with it by --resume, or remove the folder.")
     if not resume and output.is_dir() and any(path != folder for path in output.iterdir()):
         raise FileError(f"{output} is not empty: give a new folder, so that nothing in it is written over.")
-
-
-def _check_model(spec: MetricSpec, recipe: Recipe) -> None:
-    """Refuse a model without an encoder, and an adapter of a rank that its weights cannot have."""
-    files = find_model(str(spec.model), spec.revision)
-    if is_static(files):
-        raise SpecError(f"{files.name} is a table of word vectors: there is no encoder to train.")
-    if not recipe.full and recipe.rank > (width := load_config(files).hidden_size):
-        reason = f"is above the width of {files.name}, {width}: no change of its weights has a higher rank"
-        raise SpecError(f"rank={recipe.rank} {reason}; choose a lower one, or train all weights (--full).")
-
-
-def _check_same_plan(folder: Path, settings: str) -> None:
-    """Refuse to resume a run of another plan."""
-    try:
-        old, new = (dict(json.loads(text)) for text in ((folder / SETTINGS).read_text(encoding="utf-8"), settings))
-    except (TypeError, ValueError) as error:
-        hint = "remove it and all checkpoint-* beside it, and train anew, without --resume"
-        raise FileError(f"{folder / SETTINGS} is damaged: {hint} (a teacher's ratings are kept).") from error
-    changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
-    if differences := "; ".join(f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in changed):
-        raise SpecError(f"{folder} holds an interrupted run of another plan: {differences}.")
-
-
-def _warn_about_population(spec: MetricSpec, recipe: Recipe) -> None:
-    """Warn if training subtracts the mean of another population than scoring does."""
-    if spec.centering_kind == "corpus":
-        warn(f"centering=corpus: in training the {recipe.batch} segments of a batch stand for the corpus.")
-    if spec.centering_kind == "batch" and spec.centering_size != recipe.batch:
-        scored = f"scored in batches of {spec.centering_size} (centering_size)"
-        warn(f"centering=batch: trained in batches of {recipe.batch}, and {scored}.")
-
-
-def _warn_if_no_better(before: dict[str, float] | None, best: dict[str, float] | None) -> None:
-    """Warn if the trained metric agrees no better with dev than the untrained one."""
-    if before and best and best["pearson"] <= before["pearson"]:
-        values = f"Pearson {best['pearson']:.4f}, untrained {before['pearson']:.4f}"
-        warn(f"on dev the trained metric is no better than the untrained one: {values}.")
 
 
 def _make_model(
@@ -316,17 +268,18 @@ def _save_documents(
     applied = {"weights": "full" if recipe.full else "lora", **dataclasses.asdict(recipe)}
     applied |= {"learning_rate": recipe.rate, "steps": done.steps, "minutes": f"{done.minutes:.1f}"}
     unused = {"full", "save_steps", *(["rank"] if recipe.full else [])}
-    settings = {key: value for key, value in applied.items() if key not in unused and value is not None}
-    train = [(source.label, *(f"{value:.6g}" for value in data.rating_scale(source))) for source in plan.train]
-    scales = ", ".join(f"{label} with ratings of mean {mean} and standard deviation {sd}" for label, mean, sd in train)
+    written = ", ".join(f"{key} {value}" for key, value in applied.items() if key not in unused and value is not None)
+    scales = [(source.label, *data.rating_scale(source)) for source in plan.train]
+    train = ", ".join(
+        f"{label} with ratings of mean {mean:.6g} and standard deviation {sd:.6g}" for label, mean, sd in scales
+    )
     teachers = [
         f"The ratings of {source.name} are scores of {source.teacher}. They took {source.minutes:.1f} minutes."
         for source in plan.train
         if source.teacher
     ]
     made = "Distilled" if teachers else "Fine-tuned"
-    origin = f"{made} by twmd-registry {__version__} from {files.name}@{files.fingerprint} on {scales}"
-    written = ", ".join(f"{key} {value}" for key, value in settings.items())
+    origin = f"{made} by twmd-registry {__version__} from {files.name}@{files.fingerprint} on {train}"
     dev, holdout = _describe_dev(plan, done), "No data were named as held out."
     if plan.holdout:
         names = ", ".join(source.label for source in plan.holdout)
@@ -335,8 +288,7 @@ def _save_documents(
     if plan.holdout and teachers:
         holdout += " None of the pairs that a teacher rated has any text in common with them, prediction or reference."
     provenance = " ".join([f"{origin}: {LOSSES[recipe.loss]} ({written}).", *teachers, dev, holdout])
-    shown = {"teachers": teachers, "train": train, "dev": dev, "holdout": holdout, "settings": settings}
-    shown |= {"loss": LOSSES[recipe.loss], "lora": not recipe.full}
+    shown = {"made": made, "lora": not recipe.full}
     trained_files.save_documents(scorer, files, output, "finetuned", name=name, provenance=provenance, **shown)
     hashes = data.hashes_of([*plan.train, *plan.dev])
     for folder in (files.folder, *([backend.adapter.folder] if backend.adapter else [])):

@@ -1,9 +1,6 @@
-"""A metric as a module whose weights are trained, through the stages that score; which weights are trained.
-
-``mse = mean (a sim(X, Y) + b - z)^2`` (TWMD paper, 6.2), or `MSE_SHARE` times that less Pearson's r of sim and z. z is
-the rating, standardised within its data set. The scale a > 0 and the offset b are learned beside the encoder's weights,
-as ratings and similarities have different units. They are not saved: an increasing line changes no correlation, and the
-metric's score is ``sim``.
+"""A metric as a module whose weights are trained, through the stages that score: ``mse = mean (a sim(X, Y) + b - z)^2``
+(TWMD paper, 6.2), z the standardised rating, or `MSE_SHARE` times that less Pearson's r of sim and z. a > 0 and b are
+learned, too, and not saved.
 """
 
 from __future__ import annotations
@@ -73,11 +70,7 @@ class TrainedMetric(nn.Module):
         return PipelineRun(self._encoder, views, pairs, batch_tokens=self._batch_tokens)
 
     def similarities(self, segments: Segments) -> Tensor:
-        """Return the similarity of every segment, differentiable in the weights.
-
-        With ``centering=batch`` and ``corpus``, these segments are the population whose mean is subtracted. With
-        ``output``, they are the scores of the same segments as a single centering batch; shape (segments,).
-        """
+        """Return differentiable similarities of segments, which are one centering batch; shape (segments,)."""
         spec, pairs = self._spec, make_pairs(segments)
         if spec.centering_kind == "batch":
             spec = spec.replace(centering_size=len(segments.predictions))
@@ -88,10 +81,7 @@ class TrainedMetric(nn.Module):
         return torch.segment_reduce(fitted, self._multiref, lengths=counts)
 
     def score(self, segments: Segments) -> np.ndarray:
-        """Return the scores of segments as a scorer of the trained metric does; shape (segments,).
-
-        The module stays in evaluation mode.
-        """
+        """Return the scores of segments as a scorer of the trained metric does; shape (segments,)."""
         self.eval()
         pairs, spec = make_pairs(segments), self._spec
         with torch.inference_mode(), exact_arithmetic():
@@ -109,10 +99,7 @@ class TrainedMetric(nn.Module):
         return {"loss": MSE_SHARE * mse - r}
 
     def start_line(self, similarities: np.ndarray, targets: np.ndarray) -> None:
-        """Set the line to the least-squares fit ``a = r sd(z) / sd(sim)``, with r at least `LEAST_CORRELATION`.
-
-        Similarities are those of the untrained model, targets standardised ratings; shape (N,) each.
-        """
+        """Set the line to the least-squares fit ``a = r sd(z) / sd(sim)``, with r at least `LEAST_CORRELATION`."""
         scale, sd, spread = 1.0, float(similarities.std()), float(targets.std())
         if sd and spread:
             covariance = float(np.mean((similarities - similarities.mean()) * (targets - targets.mean())))
@@ -155,10 +142,7 @@ def require_training() -> None:
 
 
 def add_lora(network: Any, rank: int, modules: Sequence[str] | str) -> Any:
-    """Add a LoRA adapter to a network, and freeze the network's own weights; return the PEFT model.
-
-    `modules` are names of the linear layers to adapt, or PEFT's name for several. Alpha is twice the rank.
-    """
+    """Add a LoRA adapter to linear layers (their names, or PEFT's name for several), and freeze the other weights."""
     from peft import LoraConfig, TaskType, get_peft_model
 
     config = LoraConfig(

@@ -36,21 +36,10 @@ LORA_RATE, FULL_RATE = 5e-4, 5e-5
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Settings of a training run.
+    """Settings of a training run; raises SpecError for an impossible number.
 
-    Attributes:
-        full: Whether all weights that the metric reads are trained, and not those of a LoRA adapter.
-        epochs: Passes over the training data.
-        learning_rate: The highest rate, after the warm-up; None for `LORA_RATE` or `FULL_RATE`.
-        batch: Segments per step.
-        seed: Seed of the adapter's initial weights, of the order of segments and of dropout.
-        bf16: Whether matrix products of the encoder are in bfloat16 during training; weights, losses and evaluation
-            stay in float32.
-        dropout: Dropout rate of hidden states and attention weights; None for that of the model's configuration.
-        save_steps: Steps between two checkpoints, beside one per epoch; None for these alone.
-
-    Raises:
-        SpecError: A number is not possible.
+    `full` trains all weights that the metric reads, and no LoRA adapter; `bf16` computes products of the encoder in
+    bfloat16. None stands for the default rate of either, the model's own dropout, and checkpoints after epochs alone.
     """
 
     full: bool = False

@@ -1,8 +1,5 @@
-"""A regression model on the STS benchmark, as a small adapter of an encoder.
-
-The packaged adapters of STSScore were made by this module: LoRA on every linear layer of the encoder, and a line on the
-cosine of the two texts' mean vectors (`twmd_registry.models.regressor`), trained by the mean squared error on ratings
-from 0 to 5. Herbold (2024) fine-tunes RoBERTa-base, as a cross-encoder, on the same data.
+"""A regression model on the STS benchmark: LoRA on every linear layer of an encoder, and a line on the cosine of two
+texts' mean vectors, trained by the mean squared error on ratings from 0 to 5 (Herbold 2024: a cross-encoder).
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ import torch
 
 from twmd_registry.encode.encoder import tokenise
 from twmd_registry.engine.scorer import scorer
-from twmd_registry.errors import InputError, warn
+from twmd_registry.errors import InputError
 from twmd_registry.judgments.corpora import HIGHEST, read_stsb
 from twmd_registry.judgments.rated import RatedSegments, join
 from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
@@ -92,7 +89,6 @@ def train_stsb(
         distillation.check(any_language=any_language)
         data["train"] += map(_as_pairs, distillation.rate(output / CHECKPOINTS, SEED))
     pairs = {name: reduce(join, (own.rated for own in sources)) for name, sources in data.items()}
-    _warn_about_overlap(pairs["train"], pairs["dev"])
     files = find_model(model)
     tokenizer = load_tokenizer(files)
     set_seed(SEED)
@@ -144,14 +140,12 @@ def _train(network: Any, arguments: Any, pairs: Mapping[str, RatedSegments], tok
     return float(trainer.evaluate()["eval_pearson"])
 
 
-def _tokenise_pairs(rated: RatedSegments, tokenizer: Any) -> Any:
-    """Return the data set that the Trainer reads: the token ids of every pair, and its rating."""
-    from datasets import Dataset
-
+def _tokenise_pairs(rated: RatedSegments, tokenizer: Any) -> list[dict[str, Any]]:
+    """Return the rows that the Trainer reads: the token ids of every pair, and its rating."""
     sides = (tokenise(tokenizer, texts, None) for texts in (rated.predictions, rated.references))
     pairs = [fit_pair(first, second, tokenizer.model_max_length) for first, second in zip(*sides, strict=True)]
-    ids = [[first.ids, second.ids] for first, second in pairs]
-    return Dataset.from_dict({"input_ids": ids, "labels": rated.ratings.tolist()})
+    ids = [[first.ids.tolist(), second.ids.tolist()] for first, second in pairs]
+    return [{"input_ids": own, "labels": rating} for own, rating in zip(ids, rated.ratings.tolist(), strict=True)]
 
 
 def _save_documents(
@@ -164,12 +158,3 @@ def _save_documents(
     labels = {name: sources[0].label for name, sources in data.items()}
     write_card(output, "stsscore", base, signature, values | labels | {"distilled": data["train"][1:]})
     return signature
-
-
-def _warn_about_overlap(train: RatedSegments, dev: RatedSegments) -> None:
-    """Warn about pairs of dev that the model is trained on."""
-    known = {frozenset(pair) for pair in zip(train.predictions, train.references, strict=True)}
-    shared = sum(frozenset(pair) in known for pair in zip(dev.predictions, dev.references, strict=True))
-    if shared:
-        counted = f"{shared} of {len(dev.ratings)}; the correlation on dev flatters the model"
-        warn(f"pairs of dev.csv that are in train.csv, too: {counted}.")

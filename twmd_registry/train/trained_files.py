@@ -47,10 +47,7 @@ def writing(folder: Path, hint: str = "", *, whole: bool = False) -> Iterator[No
 
 
 def save_adapter(wrapped: Any, base: str, folder: Path, dtype: Dtype = "float32") -> None:
-    """Write the adapter "default" of a PEFT model as safetensors; the same weights give the same bytes.
-
-    The weights of the model are rounded to `dtype`, too. `base` is the public name of the base model.
-    """
+    """Write the adapter "default" of a PEFT model, rounded to `dtype`, with the public name of its base model."""
     import torch
 
     for name, weight in wrapped.named_parameters():
@@ -85,9 +82,7 @@ def _make_readable(folder: Path) -> None:
 
 
 def save_means(spec: MetricSpec, background: MeanVectors | None, folder: Path) -> MetricSpec:
-    """Write the mean vectors of the untrained metric, if it subtracts any, for the trained metric `spec`; return the
-    specification with them.
-    """
+    """Write the mean vectors of the untrained metric, if any, for the trained `spec`; return it with them."""
     if background is None:
         return spec
     files = find_model(str(spec.model), spec.revision)
@@ -99,10 +94,7 @@ def save_means(spec: MetricSpec, background: MeanVectors | None, folder: Path) -
 def save_documents(
     scorer: Scorer, files: ModelFiles, folder: Path, template: str, *, name: str, provenance: str, **values: Any
 ) -> None:
-    """Write ``preset.toml``, ``README.md`` and ``signature.txt`` of a trained metric, without paths of this machine.
-
-    `files` are those of the base model; `template` and `values` are those of `write_card`.
-    """
+    """Write preset, card and signature of a trained metric on the base model `files`, without paths of this machine."""
     requested = scorer.requested
     preset = Preset(name, requested.metric, requested.values(), provenance, scorer.spec.fingerprint)
     write_atomically(folder / PRESET_FILE, write_presets(name, provenance, [preset]).encode())
@@ -113,16 +105,14 @@ def save_documents(
     texts = "-i out.txt --src source.txt" if requested.against == "source" else "ref.txt -i out.txt"
     values |= {"metric": requested.metric, "title": CATALOGUE[requested.metric].title, "keys": shown, "texts": texts}
     library = "peft" if requested.adapter else "transformers"
+    values |= {"provenance": provenance}
     write_card(folder, template, f"{files.name}@{files.fingerprint}", scorer.signature, values, library=library)
 
 
 def write_card(
     folder: Path, template: str, base: str, signature: str, values: Mapping[str, Any], *, library: str = "peft"
 ) -> None:
-    """Render a template of ``train/templates`` with values to ``README.md``, and write ``signature.txt``.
-
-    `base` is the name of the base model, with its content if known; `library` loads the weights.
-    """
+    """Render a template of ``train/templates`` with values to ``README.md``, and write ``signature.txt``."""
     from huggingface_hub import ModelCard, ModelCardData
 
     data = ModelCardData(base_model=base.partition("@")[0], library_name=library, pipeline_tag="sentence-similarity")
