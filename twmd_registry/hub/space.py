@@ -36,12 +36,10 @@ _PACKAGE = resources.files("twmd_registry")
 
 
 def card_text(metric: str) -> dict[str, Any]:
-    """Read the hand-written part of a metric's card, ``data/cards/METRIC.toml``; texts are Markdown.
+    """Read the hand-written part of a metric's card, ``data/cards/METRIC.toml``; SpecError without a card.
 
     `example` has the texts that every card scores, `scores` the scores of the embedded preset to three digits: of the
-    examples, of `unrelated` texts (every tenth prediction of WMT17 against the reference 1,960 rows further on) and of
-    unrelated `words` (400 pairs of the vocabulary's words of three ASCII letters or more: every tenth of the first
-    4,000 against the word 4,000 further on); `papers` are rows of the papers' tables. Raises SpecError without a card.
+    examples, of `unrelated` texts and unrelated `words`; `papers` are rows of the papers' tables.
     """
     if metric not in metrics_with_card():
         raise SpecError(f"there is no card for {metric!r}; {menu(metric, metrics_with_card())}.")
@@ -88,9 +86,8 @@ def _keys(preset: Preset, names: Iterable[str]) -> list[list[str]]:
 
 
 def measured_correlations() -> list[tuple[str, ...]]:
-    """Read ``data/agreement.tsv``, the correlations of the embedded presets as shipped.
-
-    Per row: data set, metric, correlation, group (or ``mean``), 100 times the value and half its 95% interval, as text.
+    """Read ``data/agreement.tsv``: data set, metric, correlation, group (or ``mean``), 100 times the value and half its
+    95% interval, as text.
     """
     _, _, *lines = _PACKAGE.joinpath("data/agreement.tsv").read_text(encoding="utf-8").splitlines()
     return [tuple(line.split("\t")) for line in lines]
@@ -149,11 +146,7 @@ def card_files(metric: str) -> dict[str, str]:
 
 
 def build_space(metric: str, folder: Path, *, module: str | None = None) -> Path:
-    """Build a metric's Space in a new or empty folder: its card, page, requirements and `evaluate` module.
-
-    `module` is the Space's name, for ``evaluate.load`` of ``ORG/NAME`` looks for ``NAME.py``. Returns the module's
-    file.
-    """
+    """Build a metric's Space in a new or empty folder; return its `evaluate` module, named as the Space."""
     files = card_files(metric)
     script = folder / f"{module or metric}.py"
     files[script.name] = Path(path(metric), f"{metric}.py").read_text(encoding="utf-8")
@@ -197,7 +190,6 @@ def push_space(metric: str, space: str, *, token: str, private: bool = False) ->
         expected = "expected ORG/NAME, NAME of letters, digits and '_' only (it names a module)"
         raise SpecError(f"{space!r} cannot be the name of a metric's Space: {expected}.")
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError
 
     api = HfApi(token=token)
     with tempfile.TemporaryDirectory() as scratch:
@@ -206,23 +198,14 @@ def push_space(metric: str, space: str, *, token: str, private: bool = False) ->
         repo: dict[str, Any] = {"repo_id": space, "repo_type": "space"}
         try:
             address = api.create_repo(**repo, space_sdk="gradio", private=private or None, exist_ok=True)
-            if private and not api.space_info(space).private:
-                raise FileError(  # noqa: TRY301 (nothing may be uploaded)
-                    f"{space} exists and is public: make it private on the Hub, or push without --private."
-                )
-            api.upload_folder(**repo, folder_path=folder, commit_message=f"Write the metric {folder.name}")
-        except HfHubHTTPError as error:
-            status = error.response.status_code
-            raise FileError(f"the Hub refuses to write {space} (HTTP {status}): {_advice(status)}") from error
-        except FileError:
-            raise
+            refused = private and not api.space_info(space).private
+            if not refused:
+                api.upload_folder(**repo, folder_path=folder, commit_message=f"Write the metric {folder.name}")
         except Exception as error:  # requests or httpx, by the version of the Hub's client, each with errors of its own
-            reason = f"the upload to {space} failed ({type(error).__name__})"
-            raise FileError(f"{reason}: is there a network, and HF_HUB_OFFLINE unset?") from error
+            reason = getattr(getattr(error, "response", None), "status_code", None) or type(error).__name__
+            raise FileError(
+                f"cannot write {space} ({reason}): is there a network, may the token write there, is the name right?"
+            ) from error
+    if refused:
+        raise FileError(f"{space} exists and is public: make it private on the Hub, or push without --private.")
     return str(address)
-
-
-def _advice(status: int) -> str:
-    if status in {401, 403}:
-        return "the token must be valid and may write there; make a token at huggingface.co/settings/tokens."
-    return "try again later." if status >= 500 else "see whether the owner and the name are right."
