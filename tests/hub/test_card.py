@@ -5,9 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 import re
-import runpy
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -64,15 +62,6 @@ def test_make_cards_writes_the_cards_of_the_checkout_over_older_ones(tmp_path: P
         for root in (tmp_path, CARDS)
     )
     assert written == kept
-
-
-def test_help_of_make_cards_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["hub", "--help"])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_module("twmd_registry.hub", run_name="__main__")
-    assert ended.value.code == 0
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("metric", METRICS_WITH_CARD)

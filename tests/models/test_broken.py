@@ -151,7 +151,7 @@ def test_tokenizer_without_a_vocabulary_is_an_error(tmp_path: Path) -> None:
         (folder / name).unlink()
     (folder / "vocab.txt").write_text("the\ncat\n", encoding="utf-8")
     of_transformers_4 = "cannot be loaded: expected str, bytes or os.PathLike object"
-    own = "holds special tokens only: its folder lacks the file of its vocabulary"
+    own = "or holds special tokens only: save it with a tokenizer.json"
     with pytest.raises(ModelError, match=f"{own}|{of_transformers_4}"):
         _ = twmd_registry.scorer("twmd", model=str(folder)).signature
 

@@ -226,7 +226,7 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
             "centering:none",
             "centering:background%3A..%2Fx",
             "centering",
-            "names a file: a signature names a mean vector",
+            "names a file: a signature names it by its hash",
         ),
         *(
             (before, f"|{field}{before}", field.partition(":")[0], "names a file: a signature names ")

@@ -132,7 +132,11 @@ def test_text_and_python_values_mean_the_same() -> None:
             ("moverscore", {"layer": layer, "aggregation": "mean"}, "aggregation=mean needs several layers")
             for layer in (4, "last:1", "3-3")
         ),
-        ("bertscore_centered", {"special": "partners", "ngram": 2}, "special=partners is a way of matching tokens"),
+        (
+            "bertscore_centered",
+            {"special": "partners", "ngram": 2},
+            "special=partners is bert_score's way of matching tokens: for bertscore",
+        ),
         ("sbert", {"vectors": "raw", "centering": "sentence"}, "mean of raw vectors zero"),
         *(
             ("twmd", {"centering": centering, "centering_side": "joint"}, "centering_side has no meaning")

@@ -147,14 +147,13 @@ def test_card_of_a_mean_or_copy_says_what_it_is_and_how_each_member_was_made(
     assert re.search(r"Made by `twmd average` from:\n\n- `\./mean@\w+`: A LoRA adapter of rank 2, in float16: ", copy)
 
 
-def test_mean_that_cannot_be_written_leaves_no_folder(
+def test_mean_that_cannot_be_written_is_one_error(
     members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "mean"
     with limit_files(4096):  # the adapter is larger
         assert main(["average", *map(str, members), "-o", str(output), "-q", "--device", "cpu"]) == 1
     assert re.fullmatch(rf"twmd: cannot write {output}: .+\.\n", capsys.readouterr().err)
-    assert not output.exists()
 
 
 @pytest.mark.parametrize("damaged", [0, 1])
@@ -240,7 +239,6 @@ def test_adapters_without_a_mean_are_refused(bert: str, members: list[Path], tmp
     other = train(bert, tmp_path / "other", Recipe(rank=2, epochs=1), temperature=0.5)
     whole = train(bert, tmp_path / "whole", Recipe(full=True, epochs=1))
     cases: list[tuple[list[Path], type[Exception], str]] = [
-        (members[:1], SpecError, "averaging needs two or more adapters; of a single one, rank or dtype"),
         ([members[0], other], SpecError, "other was trained with other settings than .*seed1: temperature is 0.5, not"),
         ([members[0], whole], SpecError, "whole holds a whole model: adapters are averaged"),
         ([members[0], tmp_path], FileError, "holds no preset.toml: expected a folder that 'twmd finetune' wrote"),

@@ -175,12 +175,11 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
         )
     with _opened(files, f"the tokenizer of {files.label}") as folder:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True, trust_remote_code=False)
-    if not getattr(tokenizer, "is_fast", False):
-        raise ModelError(f"the tokenizer of {files.label} has no fast form: save it with a tokenizer.json.")
-    if not tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens):
+    is_fast = getattr(tokenizer, "is_fast", False)
+    if not is_fast or not tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens):
         raise ModelError(
-            f"the tokenizer of {files.label} holds special tokens only: its folder lacks the file of its vocabulary. "
-            "Save it with a tokenizer.json."
+            f"the tokenizer of {files.label} has no fast form, or holds special tokens only: save it with a "
+            "tokenizer.json."
         )
     return tokenizer
 

@@ -108,11 +108,8 @@ def load_line(path: Path, base: str) -> torch.nn.Linear:
 
 
 class Regressor(LoadedModel):
-    """A regression model on a device: a cross-encoder, or a siamese one.
-
-    Attributes:
-        reads_apart: Whether it encodes each text alone, so that their order has no effect.
-        joints: Special tokens of a pair beyond those of its texts, of which the one that opens both counts once.
+    """A regression model on a device: a cross-encoder, or a siamese one, which reads texts apart. `joints` are special
+    tokens of a pair beyond those of its texts, of which the one that opens both counts once.
     """
 
     shortest = 5  # two texts of one token each and three special tokens

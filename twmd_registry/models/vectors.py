@@ -15,7 +15,7 @@ import numpy as np
 
 from twmd_registry.errors import ModelError
 from twmd_registry.models.files import ModelFiles, is_static_folder
-from twmd_registry.registry.paths import write_atomically
+from twmd_registry.registry.paths import write_file
 
 if TYPE_CHECKING:
     import torch
@@ -245,7 +245,8 @@ def save_vectors(vectors: Any, folder: str | Path) -> Path:
         The folder: ``model=FOLDER``, with ``layer=0``.
 
     Raises:
-        ModelError: A table that cannot be read, numbers that are not finite, or a folder that cannot be written.
+        ModelError: A table that cannot be read, or numbers that are not finite.
+        FileError: A folder that cannot be written.
     """
     import torch
     from safetensors.torch import save
@@ -262,8 +263,5 @@ def save_vectors(vectors: Any, folder: str | Path) -> Path:
         "model.safetensors": save({"embedding.weight": torch.from_numpy(rows)}),
     }
     for name, written in content.items():
-        try:
-            write_atomically(Path(folder) / name, written)
-        except OSError as error:
-            raise ModelError(f"cannot write {Path(folder) / name}: {error.strerror}.") from error
+        write_file(Path(folder) / name, written)
     return Path(folder)

@@ -119,12 +119,8 @@ def _model_differences(a: MetricSpec, b: MetricSpec) -> Iterator[SignatureDiffer
 
 
 def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
-    """Label applied specifications by their metrics, several of one metric also by the keys in which they differ, and
-    equal ones by a number.
-
-    >>> from twmd_registry.registry.spec import make_spec
-    >>> labels_of([make_spec("twmd"), make_spec("twmd", layer=6), make_spec("sbert", layer=6)])
-    ['twmd layer=4', 'twmd layer=6', 'sbert']
+    """Label applied specifications by their metrics, several of one metric also by the keys in which they differ
+    (``twmd layer=6``), and equal ones by a number.
     """
     texts = [spec.texts() for spec in specs]
     for spec, own in zip(specs, texts, strict=True):

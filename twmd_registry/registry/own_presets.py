@@ -29,9 +29,8 @@ _LEARNED = (
 
 
 def add_preset(path: Path, name: str | None = None) -> list[Preset]:
-    """Check a TOML file with one preset; copy it, and the hashes of its tuning data if they are beside it.
-
-    Returns the preset, once per metric that it sets, under `name` or, without one, its name in the file.
+    """Check a TOML file with one preset; copy it, and the hashes of its tuning data if they are beside it; return the
+    preset, once per metric that it sets, under `name` or its name in the file.
     """
     content, added = read_preset_file(path)
     names = sorted({preset.name for preset in added})

@@ -80,8 +80,6 @@ def read_presets(text: str, source: str) -> list[Preset]:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{source} is not TOML: {error}.") from error
-    except RecursionError as error:
-        raise SpecError(f"{source} is nested too deeply.") from error
     if not tables:
         raise SpecError(
             f"{source} holds no preset: expected a table [NAME] with provenance, and a table [NAME.metrics.METRIC]."
@@ -246,10 +244,7 @@ def describe_model(model: str | None) -> Preset | None:
 
 
 def default_preset(metric: MetricName, model: str | None) -> Preset:
-    """Return the packaged preset for a model: ``embedded`` without a model; for an untuned model, the general preset.
-
-    Presets of other packages and users are never a default: the same call gives the same score on every machine.
-    """
+    """Return the packaged preset for a model; presets of other packages and users are never a default."""
     wanted = known_name(model) if model else EMBEDDED_MODEL
     own = [preset for preset in presets_of(metric).values() if preset.source == PACKAGED]
     for preset in own:

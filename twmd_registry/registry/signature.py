@@ -109,11 +109,7 @@ class Signature:
 
 
 def canonical(preset: Preset) -> Signature:
-    """Return the signature of a preset before scoring: complete when its model's content is known in advance.
-
-    A model that the preset leaves open, or a layer, is shown as ``?``; a Hub model has no fingerprint before it is
-    read.
-    """
+    """Return the signature of a preset before scoring; a model that it leaves open, or a layer, is shown as ``?``."""
     if preset.model is not None or MEMBERS in preset.keys:
         return Signature(apply_preset(preset, {}))
     return Signature(apply_preset(preset, {"model": "any"}).replace(model=None))
@@ -225,23 +221,13 @@ def _read_value(name: str, text: str, column: int) -> Value:
     return value
 
 
-_FITTED = {
-    "centering": "a mean vector",
-    "idf": "document frequencies",
-    "stopwords": "a list of stop words",
-    "baseline": "a baseline",
-}
-"""Keys whose value may name a file, and what is in it."""
-
-
 def _check_settled(name: str, value: Value, column: int) -> None:
     """Refuse a value that depends on a model, or names a file on a machine."""
     named = str(value).partition(":")[2] if name in {"centering", "idf"} else str(value)
     parts = named.split("+") if name == "centering" else [named]
-    if name in _FITTED and named and value != KEYS[name].neutral and not all(map(_HASH.fullmatch, parts)):
-        _fail(
-            column, f"{value} names a file: a signature names {_FITTED[name]} by its hash, {LENGTH} hexadecimal digits."
-        )
+    is_fitted = name in {"centering", "idf", "stopwords", "baseline"}
+    if is_fitted and named and value != KEYS[name].neutral and not all(map(_HASH.fullmatch, parts)):
+        _fail(column, f"{value} names a file: a signature names it by its hash, {LENGTH} hexadecimal digits.")
     if is_request(name, value):
         _fail(column, f"layer:{value} is a request: a signature says which layers were read.")
 

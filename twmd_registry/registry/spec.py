@@ -22,9 +22,8 @@ _CENTERING_DEFAULTS: dict[Centering, dict[str, Value]] = {
 }
 """The keys that a centering uses, with the values where none is given."""
 SOURCE_WEIGHT = 0.2
-"""The source's weight in ``against=both`` where none is given: the best of 0, 0.1, .. 1 by mean Pearson with ratings of
-every tenth row of MLQE-PE dev, for twmd with the keys of the preset ``multilingual-source`` (0.590; 0.581 without the
-source, 0.410 without the references).
+"""The source's weight in ``against=both``: the best of 0, 0.1, .. 1 by mean Pearson with ratings of every tenth row of
+MLQE-PE dev, for twmd with the keys of ``multilingual-source`` (0.590; 0.581 without sources, 0.410 without references).
 """
 _ALL_CENTERING_KEYS = frozenset(name for keys in _CENTERING_DEFAULTS.values() for name in keys)
 
@@ -43,21 +42,10 @@ def read_keys(metric: str, keys: dict[str, object]) -> dict[str, Value]:
 
 
 def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricSpec:
-    """Build a specification from a metric, a preset and the keys that differ from it.
+    """Build the requested specification from a metric, a preset (with ``members``, theirs) and the keys that differ.
 
     Without a preset the one that was tuned for the given model is taken: ``embedded`` when no model is named, ``paper``
     (the paper's batch-centered setting, layer by rule; ``regression`` for stsscore) for any other model.
-
-    Args:
-        metric: One of the metrics of the catalogue.
-        preset: A preset's name; with ``members``, the members' preset.
-        keys: Any key that the metric uses.
-
-    Returns:
-        The requested specification, checked.
-
-    Raises:
-        SpecError: Unknown metric, preset or key; a value that is not possible; keys that exclude each other.
 
     >>> make_spec("trwmd", temperature="0.1").temperature
     0.1
@@ -175,10 +163,10 @@ def check_keys_together(spec: MetricSpec) -> None:
             f"aggregation={spec.aggregation} needs several layers, and layer={spec.layer} is one: expected 2-6, 1,3,6 "
             "or last:5, for example."
         )
-    if spec.special == "partners" and spec.ngram:
-        raise SpecError("special=partners is a way of matching tokens: with ngram it takes cls, none or all.")
-    if spec.special == "partners" and spec.metric is not MetricName.BERTSCORE_CENTERED:
-        raise SpecError(f"special=partners is bert_score's way of matching; {spec.metric} takes cls, none or all.")
+    if spec.special == "partners" and (spec.ngram or spec.metric is not MetricName.BERTSCORE_CENTERED):
+        raise SpecError(
+            "special=partners is bert_score's way of matching tokens: for bertscore_centered without ngram."
+        )
     if spec.vectors == "raw" and spec.centering_kind == "sentence":
         raise SpecError(
             "centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering."

@@ -35,13 +35,10 @@ def average(
 ) -> tuple[Scorer, int]:
     """Average the adapters in output folders of ``twmd finetune``, and save the metric with the mean adapter.
 
-    The metrics and their settings must be the same; of a single adapter a smaller copy is made. `dtype` float16 or
-    bfloat16 halves the file and rounds the weights. Without `rank` the mean has the sum of the ranks, and is exact.
-    Returns the scorer of the mean, and the rank of its adapter.
+    The metrics and their settings must be the same; of a single adapter a copy is made. Without `rank` the mean has the
+    sum of the ranks, and is exact. Returns the scorer of the mean, and the rank of its adapter.
     """
     require_training()
-    if len(folders) < 2 and dtype == "float32" and rank is None:
-        raise SpecError("averaging needs two or more adapters; of a single one, rank or dtype makes a smaller copy.")
     read = [_read(folder) for folder in folders]
     specs, presets = [spec for spec, _ in read], [preset for _, preset in read]
     adapters = [find_adapter(str(spec.adapter)) for spec in specs]
@@ -52,7 +49,7 @@ def average(
     files = find_model(str(specs[0].model), specs[0].revision)
     cut = rank is not None
     wrapped, rank = _merge(adapters, files, rank)
-    with writing(output, whole=True):
+    with writing(output):
         save_adapter(wrapped, files.name, output, dtype)
         spec = specs[0].replace(adapter=str(output.resolve()))
         scorer = Scorer(save_means(spec, backgrounds[0], output), options)

@@ -19,11 +19,8 @@ POPULATIONS = frozenset({"batch", "corpus"})
 Target = Literal["output", "mean"]
 """The value that is fitted to the ratings: the score (``output``), or the mean of precision and recall."""
 Loss = Literal["mse", "pearson"]
-"""The loss.
-
-``mse``: the mean squared error of a line on the score (TWMD paper, 6.2). ``pearson``: `MSE_SHARE` times that, less
-Pearson's r of scores and ratings within the batch. A batch then holds a single group of a single data set (a
-language pair), because reported agreement is a group's, too.
+"""``mse``: the mean squared error of a line on the score (TWMD paper, 6.2). ``pearson``: `MSE_SHARE` times that, less
+Pearson's r within the batch, which then holds a single group (a language pair) of a single data set.
 """
 
 MSE_SHARE = 0.3
@@ -82,25 +79,19 @@ def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
     if metric not in TRAINABLE:
         problem = f"{metric} cannot be trained: {CATALOGUE[metric].untrainable}; {menu(metric, TRAINABLE)}"
     elif spec.centering_kind in POPULATIONS and recipe.batch == 1:
-        reason = "subtracts a segment's own mean from it, which is centering=sentence"
-        hint = "train with a larger batch, or with centering=sentence or background"
-        problem = f"centering={spec.centering} with a training batch of 1 {reason}: {hint}"
+        problem = f"centering={spec.centering} with a training batch of 1 subtracts a segment's own mean from it"
     elif spec.idf in {"corpus", "references"}:
-        reason = "counts over the texts that are scored, which a training batch does not stand for"
-        problem = f"idf={spec.idf} {reason}: use idf=background:HASH"
+        problem = f"idf={spec.idf} counts over the texts that are scored: use idf=background:HASH"
     elif spec.against == "both" or spec.source_background:
         problem = "train one comparison at a time, with one mean vector: against=source or reference"
     elif spec.baseline is not None:
-        hint = "train without it, and fit one for the trained metric ('twmd fit-baseline')"
-        problem = f"a baseline belongs to the untrained metric: {hint}"
+        problem = "a baseline belongs to the untrained metric: fit one for the trained metric ('twmd fit-baseline')"
     elif spec.dtype != "float32":
-        reason = "weights are trained in float32 (with --bf16, by products in bfloat16)"
-        problem = f"dtype={spec.dtype}: {reason}; give the dtype when you score"
+        problem = f"dtype={spec.dtype}: weights are trained in float32; give the dtype when you score"
     elif recipe.target == "mean" and spec.output != "f1":
         sides = "has no sides" if spec.output is None else f"is asked for its {spec.output} (output={spec.output})"
         problem = f"target=mean fits the mean of precision and recall, and {metric} {sides}: leave it out"
     elif spec.adapter is not None and not recipe.full:
-        hint = "train without it, or train all weights (--full)"
-        problem = f"adapter={spec.adapter}: an adapter cannot stand on another one; {hint}"
+        problem = f"adapter={spec.adapter}: an adapter cannot stand on another one; train all weights (--full)"
     if problem:
         raise SpecError(f"{problem}.")

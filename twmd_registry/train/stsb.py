@@ -70,10 +70,8 @@ def train_stsb(
 ) -> tuple[str, float]:
     """Fine-tune an encoder on STS-B's ``train.csv``, choose the epoch on ``dev.csv``, and save the adapter.
 
-    With `bf16`, matrix products of the encoder are in bfloat16 during training; `dtype` is the number format of the
-    saved weights. `distillation` has more pairs to learn from, and a teacher on the scale of STSScore; with
-    `any_language`, scripts that a model does not read give a warning, no error. Returns the signature of STSScore with
-    this adapter, and its Pearson correlation on dev.
+    `dtype` is the number format of the saved weights; `distillation` has more pairs to learn from, and a teacher on the
+    scale of STSScore. Returns the signature of STSScore with this adapter, and its Pearson correlation on dev.
     """
     require_training()
     check_output(output, resume=False)

@@ -28,16 +28,11 @@ from twmd_registry.version import __version__
 
 
 @contextlib.contextmanager
-def writing(folder: Path, hint: str = "", *, whole: bool = False) -> Iterator[None]:
-    """Turn what libraries raise where a file cannot be written into a `FileError` that names the folder, and `hint`.
-
-    With `whole`, the folder, which was new or empty, is removed if not everything could be written.
-    """
+def writing(folder: Path, hint: str = "") -> Iterator[None]:
+    """Turn what libraries raise where a file cannot be written into a `FileError` that names the folder, and `hint`."""
     try:
         yield
-    except BaseException as error:
-        if whole:
-            shutil.rmtree(folder, ignore_errors=True)
+    except Exception as error:
         in_torch = "inline_container.cc" in str(error)  # a RuntimeError of `torch.save`, which hides the reason
         if isinstance(error, TwmdError) or not (in_torch or isinstance(error, OSError | SafetensorError)):
             raise

@@ -32,20 +32,9 @@ TAIL_KEYS = ("baseline", "multiref", "truncation", "dtype")
 class Metric:
     """The facts of a metric; its documentation, signatures, cards and framework classes are made from them.
 
-    Attributes:
-        title: Its name as the field writes it.
-        about: What it measures, in one sentence.
-        formula: C(X, Y), or the whole score, in the notation of the documentation.
-        keys: The keys its specification uses, in signature order; ``normalize`` (Eq. 1) where C(X, X) is not 1 anyway.
-        class_name: The name of its classes in the faces to SacreBLEU and torchmetrics.
-        identical: The score of a text against itself, None when the model decides.
-        citation: BibTeX.
-        two_sided: Whether it has precision, recall and F1.
-        lowest: The least value that can occur, None when there is no bound.
-        highest: The largest value that can occur, None when there is no bound.
-        aligner: The module of `twmd_registry.align` whose function of the same name returns C(X, Y), and whose function
-            with ``_plan`` after that name returns the plan; None for a metric that aligns no tokens.
-        untrainable: Why the metric cannot be trained; None when it can.
+    `keys` are in signature order, `identical` is the score of a text against itself (None where the model decides),
+    `lowest` and `highest` are the bounds of scores, if any. `aligner` is the module of `twmd_registry.align` whose
+    function of the same name returns C(X, Y), and with ``_plan`` after it the plan; None where no tokens are aligned.
     """
 
     title: str
