@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import subprocess
@@ -87,11 +86,3 @@ def test_metric_without_card_is_bad_usage(folder: Path, run: Run) -> None:
     with pytest.raises(SpecError, match="there is no card for 'shared'"):
         card_files("shared")
     assert not (folder / "new").exists()
-
-
-def test_page_and_requirements_name_metric_and_package() -> None:
-    files = card_files("moverscore")
-    _, imported, launch = ast.parse(files["app.py"]).body
-    assert ast.unparse(imported) == "from twmd_registry.demo.page import build_page"
-    assert ast.unparse(launch) == "build_page('moverscore').launch()"
-    assert files["requirements.txt"] == f"twmd-registry[embedded,demo]=={twmd_registry.__version__}\n"

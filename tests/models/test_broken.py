@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 import twmd_registry
 from tests import tiny
 from tests.tiny import change_json
-from twmd_registry.errors import ModelError, TwmdError
+from twmd_registry.errors import ModelError
 
 Change = Callable[[dict[str, torch.Tensor]], None]
 
@@ -169,11 +169,6 @@ def test_weights_that_are_written_again_change_no_loaded_model(tmp_path: Path) -
         weights = folder / "model.safetensors"
         weights.write_bytes(bytes(byte ^ 5 for byte in weights.read_bytes()))
         assert scorer.score(["the cat sat"], ["a dog ran"]).scores == before
-
-
-def test_what_is_not_found_is_called_by_its_kind() -> None:
-    with pytest.raises(TwmdError, match="^adapter 'nope' is not a folder here"):
-        twmd_registry.scorer("twmd", adapter="nope").score(["a"], ["b"])
 
 
 def test_folder_can_be_a_path_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

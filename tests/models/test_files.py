@@ -159,12 +159,6 @@ def test_parked_model_returns_to_its_device_at_the_next_score(metric: str, monke
     assert len(places) == 2
 
 
-def test_parking_a_model_that_is_not_loaded_does_not_load_it(bert: str) -> None:
-    one = twmd_registry.scorer("twmd", model=bert, layer=1)
-    one.park()
-    assert one.backend.loaded is None
-
-
 def test_parked_shared_model_is_unparked_by_another_scorer(bert: str) -> None:
     first, second = (twmd_registry.scorer(name, model=bert, layer=1) for name in ("twmd", "trwmd"))
     second.score(*TEXTS)
@@ -173,15 +167,6 @@ def test_parked_shared_model_is_unparked_by_another_scorer(bert: str) -> None:
     assert second.backend.model.parked
     second.score(*TEXTS)
     assert not first.backend.model.parked
-
-
-def test_ensemble_parks_its_members(bert: str) -> None:
-    keys = f"model={bert};layer=1"
-    both = twmd_registry.scorer(f"ensemble(twmd;{keys},sbert;{keys})")
-    before = both.score(*TEXTS)
-    both.park()
-    assert all(member.backend.model.parked for member in both.members)
-    assert both.score(*TEXTS) == before
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

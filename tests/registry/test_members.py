@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import pytest
 
 import twmd_registry
 from twmd_registry.errors import SignatureError, SpecError
 from twmd_registry.registry.diff import compare
-from twmd_registry.registry.members import read_members, split_name, write_members
+from twmd_registry.registry.members import read_members, split_name
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import (
-    MetricSpec,
     is_pinned,
     make_spec,
     member_specs,
@@ -79,13 +77,10 @@ def test_short_form_has_short_keys_inside_too() -> None:
         ("ensemble", "member 1 of the ensemble, 'ensemble': an ensemble cannot be a member"),
         ("ensemble(sbert,twmd)", "an ensemble cannot be a member"),
         ("0*twmd", "a weight is a number from 1e-06 to 1e\\+06, not '0'"),
-        ("-1*twmd", "a weight is"),
-        ("nan*twmd", "a weight is"),
         ("*twmd", "a weight is"),
         ("twmd;temperature", "'temperature' is not key=value"),
         ("twmd;layer=1;layer=2", "'layer=2' is not key=value, or repeats a key"),
         ("twmd;layer=%ff", "is not percent-encoded UTF-8"),
-        ("twmd;colour=red", "there is no key 'colour'"),
         ("twmd;temperature=-1", "temperature='-1' is not possible"),
         ("moverscore;layer=1,3", "member 2 of the ensemble, '3'.*write ',' in a value as %2C"),
         ("moverscore;preset=nobody", "moverscore has no preset 'nobody'"),
@@ -99,19 +94,6 @@ def test_members_that_cannot_be_are_refused_by_number(members: str, words: str) 
 def test_preset_may_be_named() -> None:
     ((_, found),) = member_specs(make_spec("ensemble", members="moverscore;preset=wmd;special=all"))
     assert found == make_spec("moverscore", "wmd", special="all")
-
-
-def test_written_members_are_read_as_they_are() -> None:
-    keys: dict[str, Any] = {"layer": "1,3", "aggregation": "mean", "ngram": 1, "transform": "linear"}
-    specs = [make_spec("moverscore", **keys), make_spec("twmd", dtype="bfloat16")]
-    members = "moverscore;layer=1%2C3;aggregation=mean;ngram=1;transform=linear,twmd;dtype=bfloat16"
-    assert [one for _, one in member_specs(make_spec("ensemble", members=members))] == specs
-    text = write_members([(1.0, specs[0]), (2.5, specs[1])])
-    assert text.startswith(
-        "moverscore;model=sentence-transformers/all-MiniLM-L6-v2@0336012e2308;layer=1%2C3;aggregation=mean;"
-    )
-    assert ",2.5*twmd;output=f1;" in text
-    assert member_specs(MetricSpec(metric=MetricName.ENSEMBLE, members=text)) == ((1.0, specs[0]), (2.5, specs[1]))
 
 
 def test_coarsest_format_and_every_content_are_known() -> None:
@@ -146,11 +128,6 @@ def test_broken_ensemble_is_refused_at_its_column(before: str, after: str, words
 def test_members_as_a_field_are_read() -> None:
     members = WHOLE.partition("(")[2].partition(")")[0]
     assert parse_signature(f"ensemble|members:{members}|version:1.0.0") == parse_signature(WHOLE)
-
-
-def test_weights_have_one_form() -> None:
-    found = parse_signature(WHOLE.replace("ensemble(stsscore", "ensemble(3.00*stsscore"))
-    assert str(found) == WHOLE.replace("ensemble(stsscore", "ensemble(3*stsscore")
 
 
 def test_text_after_an_at_sign_is_content_or_a_revision() -> None:

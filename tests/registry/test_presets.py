@@ -177,15 +177,6 @@ def test_preset_can_be_added_under_another_name(house: Path, capsys: pytest.Capt
     assert "a preset's name holds letters" in capsys.readouterr().err
 
 
-def test_damaged_preset_is_left_out_with_a_warning(house: Path, tmp_path: Path) -> None:
-    add_preset(house)
-    (tmp_path / "home" / "presets" / "house.toml").write_text("spoiled", encoding="utf-8")
-    presets.cache_clear()
-    with pytest.warns(TwmdWarning, match="presets left out: .*house.toml is not TOML"):
-        assert ("twmd", "house") not in presets()
-    assert twmd_registry.scorer("twmd").requested.temperature == 0.15
-
-
 @pytest.mark.parametrize(
     ("content", "warning"),
     [

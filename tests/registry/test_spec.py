@@ -88,6 +88,8 @@ def test_impossible_value_is_refused_with_the_menu(metric: str, key: str, value:
         ("layer", " 1, 3 ,6 ", "1,3,6"),
         ("layer", "last:5", "last:5"),
         ("layer", "0-1", "0-1"),
+        ("layer", "4-4", 4),
+        ("layer", "5", 5),
         ("aggregation", "pmeans", "pmeans:-inf,1,inf"),
         ("aggregation", "pmeans:1, 3,+INF", "pmeans:1,3,inf"),
         ("aggregation", "pmeans:99", "pmeans:99"),
@@ -99,16 +101,6 @@ def test_impossible_value_is_refused_with_the_menu(metric: str, key: str, value:
 )
 def test_value_has_one_canonical_form(key: str, written: Any, wanted: str) -> None:
     assert getattr(spec(**{"layer": "2-6", "aggregation": "mean"} | {key: written}), key) == wanted
-
-
-@pytest.mark.parametrize(("written", "layers"), [("2-6", (2, 3, 4, 5, 6)), ("1,3,6", (1, 3, 6)), ("last:5", ())])
-def test_specification_lists_its_layers_unless_only_the_model_knows(written: str, layers: tuple[int, ...]) -> None:
-    assert spec(layer=written, aggregation="concat").layers == layers
-
-
-@pytest.mark.parametrize(("written", "number"), [("4-4", 4), ("3,3", 3), (5, 5), ("5", 5)])
-def test_single_layer_is_read_as_a_number(written: Any, number: int) -> None:
-    assert spec(layer=written).layer == number
 
 
 def test_value_none_means_that_the_key_is_not_given() -> None:

@@ -156,19 +156,6 @@ def test_mean_that_cannot_be_written_is_one_error(
     assert re.fullmatch(rf"twmd: cannot write {output}: .+\.\n", capsys.readouterr().err)
 
 
-@pytest.mark.parametrize("damaged", [0, 1])
-def test_damaged_adapter_is_named_in_one_line(
-    damaged: int, members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    own = [Path(shutil.copytree(member, tmp_path / member.name)) for member in members]
-    file = own[damaged] / "adapter_model.safetensors"
-    file.write_bytes(file.read_bytes()[:1000])
-    assert main(["average", *map(str, own), "-o", str(tmp_path / "mean"), "-q", "--device", "cpu"]) == 1
-    err = capsys.readouterr().err
-    assert re.fullmatch(rf"twmd: adapter \./{own[damaged].name}@\w+ does not fit this model: .+\n", err)
-    assert not (tmp_path / "mean").exists()
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -213,25 +200,6 @@ def test_mean_vectors_are_transferred_and_must_be_the_same(
     message = "run3 was trained with other settings than .*run1: centering is background:[0-9a-f]{12}, not background:"
     with pytest.raises(SpecError, match=message):
         average([first, odd], tmp_path / "none", options=CPU)
-
-
-def test_single_adapter_in_half_precision_is_a_smaller_copy(members: list[Path], tmp_path: Path) -> None:
-    average(members[:1], tmp_path / "half", dtype="float16", options=CPU)
-    changes = []
-    for folder in (members[0], tmp_path / "half"):
-        factors, settings = load_file(folder / "adapter_model.safetensors"), find_adapter(str(folder))
-        scale = read_adapter_config(settings, "lora_alpha") / read_adapter_config(settings, "r")
-        changes.append(
-            {
-                name: scale * up.float() @ factors[name.replace("lora_B", "lora_A")].float()
-                for name, up in factors.items()
-                if "lora_B" in name
-            }
-        )
-    one, copy = changes
-    assert one.keys() == copy.keys()
-    for name, change in one.items():
-        torch.testing.assert_close(copy[name], change, rtol=0, atol=1e-3 * float(change.abs().max()))
 
 
 def test_adapters_without_a_mean_are_refused(bert: str, members: list[Path], tmp_path: Path) -> None:

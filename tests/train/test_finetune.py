@@ -234,20 +234,6 @@ def test_data_that_the_model_does_not_read_are_refused(
     assert "is not empty" in warned
 
 
-def test_model_of_a_preset_is_trained(bert: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train = write_words(tmp_path / "train.jsonl", 20, 1)
-    command = ["finetune", "sbert", "--train", train, "--epochs", "1", "--device", "cpu"]
-    first = ["--rank", "2", "--set", f"model={bert}", "layer=2", "centering=none", "-o", str(tmp_path / "first.one")]
-    assert main([*command, *first]) == 0
-    add_preset(tmp_path / "first.one" / "preset.toml")  # its name is that of the folder
-    capsys.readouterr()
-    try:
-        assert main([*command, "--preset", "first.one", "--full", "-o", str(tmp_path / "second")]) == 0
-    finally:
-        remove_preset("first.one")
-    assert "sbert|model:./second@" in capsys.readouterr().out
-
-
 def run_until_killed(command: list[str], step: int) -> None:
     """Run a command in this process; SIGKILL it in the middle of writing the checkpoint of a step."""
     write = TrainerState.save_to_json

@@ -95,7 +95,7 @@ def _data_file() -> Path:
         path = Path(str(metadata.distribution(DISTRIBUTION).locate_file(DATA_FILE)))
     except metadata.PackageNotFoundError as error:
         raise MissingExtraError(f"the multilingual model is not installed: {INSTALL_MULTILINGUAL}") from error
-    if not path.is_file() or sha256_of(path) != DATA_SHA256:
+    if sha256_of(path) != DATA_SHA256:
         raise ModelError(f"{path} is not the known data file of {DISTRIBUTION}: reinstall it ({REINSTALL}).")
     return path
 
