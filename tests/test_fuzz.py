@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import struct
 import time
 from collections import defaultdict
@@ -26,7 +27,7 @@ from hypothesis import strategies as st
 
 import twmd_registry
 from tests.tiny import WORDS
-from twmd_registry.errors import ModelError, TwmdError
+from twmd_registry.errors import ModelError, SignatureError, TwmdError
 from twmd_registry.judgments.reader import detect_form, form_of, read_content, read_rows
 from twmd_registry.models.files import find_model
 from twmd_registry.models.q4 import multilingual_folder
@@ -34,14 +35,16 @@ from twmd_registry.models.vectors import WordTable, load_static, read_table
 from twmd_registry.record.content import Record, make_record
 from twmd_registry.record.file import parse_record, record_text
 from twmd_registry.registry.own_presets import read_preset_file
-from twmd_registry.registry.signature import parse_signature
+from twmd_registry.registry.signature import Signature, parse_signature
+from twmd_registry.registry.spec import make_spec
 
 T = TypeVar("T")
 MOST_SECONDS = 300
 """For all rounds of a reader, in each of the two processes of ``make fuzz``."""
 SPENT_S = defaultdict[str, float](float)
 OFTEN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-SIGNATURE = str(twmd_registry.scorer("twmd").signature)
+SIGNATURES = [str(Signature(make_spec(name))) for name in ("twmd", "moverscore", "ensemble")]
+SIGNATURES += [Signature(make_spec("twmd", centering="batch"), "2", bs="1000", seed="1").format(short=True)]
 TABLE = (
     b'{"prediction": "a cat", "reference": "the cat", "score": 0.5}\n{"prediction": "b", "references": ["c", "d"]}\n'
 )
@@ -108,10 +111,20 @@ def test_tables_and_files_that_nothing_has_spoilt_are_read(tmp_path: Path, recor
 
 
 @OFTEN
-@given(spoilt(SIGNATURE.encode()).map(lambda content: content.decode("utf-8", "surrogateescape")) | st.text())
-def test_any_string_is_a_signature_that_is_written_alike_or_an_error(text: str) -> None:
-    with suppress(TwmdError):
+@given(
+    st.sampled_from(SIGNATURES)
+    .flatmap(lambda text: spoilt(text.encode()))
+    .map(lambda content: content.decode("utf-8", "surrogateescape"))
+    | st.text()
+)
+@example("|".join(reversed(SIGNATURES[0].split("|"))))
+@example(SIGNATURES[0] * 40)
+def test_any_string_is_a_signature_that_is_written_alike_or_an_error_at_a_column(text: str) -> None:
+    try:
         signature = parse_signature(text)
+    except SignatureError as error:
+        assert re.match(r"column \d+: ", str(error))  # noqa: PT017 (a signature may be right)
+    else:
         assert parse_signature(str(signature)) == signature
 
 

@@ -1,6 +1,4 @@
-"""Training data of the adapters: WMT, parts of MLQE-PE, stsb-multi with one language per pair, and unrated pairs of
-system outputs and of sentences.
-"""
+"""Training data of the adapters: WMT, parts of MLQE-PE, stsb-multi with one language per pair, pairs of system outputs."""
 
 from __future__ import annotations
 
@@ -14,22 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from twmd_registry import score
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.overlap import normalise
-from twmd_registry.models.files import find_model
-from twmd_registry.models.load import load_encoder, load_tokenizer
 
 LANGUAGES = ("en", "de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh")
 OUTPUTS = 4
 """One pair in four is of two systems' outputs."""
 EVERY = 8
 """A post-edit is close to its translation: one row in eight, about as many as WMT15-16 have."""
-NEIGHBOURS = 200
-"""A sentence is paired with one of its nearest neighbours, drawn evenly over the logarithm of its rank."""
 
 
 def filter_wmt(source: Path, output: Path, without: set[str]) -> None:
@@ -158,53 +149,14 @@ def _read_outputs(archive: Path) -> dict[str, tuple[list[str], list[list[str]]]]
     return {pair: (references[pair], sorted(outputs)) for pair, outputs in systems.items() if pair in references}
 
 
-def pair_sentences(english: Path, mrpc: Path, output: Path) -> None:
-    """Write new pairs of the sentences of STS-B's and MRPC's training sets, without ratings, for ``twmd train stsb``.
-
-    Each sentence stands beside a neighbour, by the untrained encoder's mean vectors. Sentences of STS-B's development
-    and test sets are left out.
-    """
-    held_out = {normalise(text) for name in ("dev", "test") for text in _sentences(f"stsb:{english / name}.csv")}
-    both = [*_sentences(f"stsb:{english / 'train.csv'}"), *_sentences(f"mrpc:{mrpc}")]
-    texts = [text for text in dict.fromkeys(both) if normalise(text) not in held_out]
-    vectors, draw, seen = _mean_vectors(texts), np.random.default_rng(1), set[frozenset[int]]()
-    with output.open("w", encoding="utf-8") as file:
-        for start in range(0, len(texts), 512):
-            nearest = (vectors[start : start + 512] @ vectors.T).topk(NEIGHBOURS + 1).indices.tolist()
-            for i, others in enumerate(nearest, start):
-                beside = [k for k in others if k != i][int(NEIGHBOURS ** draw.random()) - 1]
-                if frozenset((i, beside)) not in seen:
-                    seen.add(frozenset((i, beside)))
-                    row = {"prediction": texts[i], "reference": texts[beside]}
-                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-def _sentences(source: str) -> list[str]:
-    rated = read_rated(source)
-    return [str(text) for pair in zip(rated.predictions, rated.references, strict=True) for text in pair]
-
-
-def _mean_vectors(texts: Sequence[str]) -> torch.Tensor:
-    """Return unit vectors; shape (texts, D)."""
-    files = find_model("embedded")
-    network, tokenizer = load_encoder(files, "float32"), load_tokenizer(files)
-    vectors = []
-    with torch.inference_mode():
-        for start in range(0, len(texts), 64):
-            rows = tokenizer(list(texts[start : start + 64]), padding=True, truncation=True, return_tensors="pt")
-            mask = rows["attention_mask"][..., None]
-            vectors.append((network(**rows).last_hidden_state * mask).sum(1))
-    return torch.nn.functional.normalize(torch.cat(vectors))
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", choices=["wmt", "mlqe", "mlqe-source", "from-english", "stsb", "pairs", "sentences"])
+    parser.add_argument("data", choices=["wmt", "mlqe", "mlqe-source", "from-english", "stsb", "pairs"])
     parser.add_argument(
         "sources",
         nargs="+",
         type=Path,
-        help="a file, MLQE-PE's folder (and an adapter's), stsb's and stsb-multi's, archives, or stsb's and MRPC's file",
+        help="a file, MLQE-PE's folder (and an adapter's), stsb's and stsb-multi's, or archives",
     )
     parser.add_argument("output", type=Path)
     parser.add_argument("--without", nargs="*", default=[], help="languages to leave out")
@@ -215,8 +167,6 @@ if __name__ == "__main__":
         pair_outputs(given.sources, given.output, given.per_segment, given.held_out)
     elif given.data == "from-english":
         rate_from_english(given.sources[0], given.sources[1], given.output)
-    elif given.data == "sentences":
-        pair_sentences(given.sources[0], given.sources[1], given.output)
     elif given.data == "stsb":
         mix_stsb(given.sources[0], given.sources[1], given.output, set(given.without))
     else:

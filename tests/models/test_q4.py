@@ -161,6 +161,12 @@ def test_missing_package_is_named_with_its_install_line(tmp_path: Path, monkeypa
         find_model("multilingual")
 
 
+def test_package_without_its_data_file_is_refused(tiny_package: Path) -> None:
+    tiny_package.unlink()
+    with pytest.raises(ModelError, match=r"cannot read tiny\.bin: No such file"):
+        multilingual_folder()
+
+
 @pytest.mark.parametrize("alter", [lambda content: content[:-1], lambda content: content[:-1] + b"\7"])
 def test_truncated_or_altered_data_file_is_refused_and_nothing_is_written(tiny_package: Path, alter: Any) -> None:
     tiny_package.write_bytes(alter(tiny_package.read_bytes()))
