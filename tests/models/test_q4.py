@@ -16,7 +16,6 @@ import pytest
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, BertModel
 
-import twmd_registry
 from tests.conftest import SHARED, Texts
 from twmd_registry.errors import MissingExtraError, ModelError
 from twmd_registry.models import q4
@@ -241,12 +240,3 @@ def test_real_tokenizer_reads_text_as_the_published_one(multilingual: Path, text
     assert different == []
     if SHARED.is_dir():
         assert len(sentences) >= 20_000
-
-
-def test_score_of_the_short_name_is_signed_by_the_models_own_name(multilingual: Path) -> None:
-    scores = twmd_registry.score(
-        ["\u732b\u5728\u7761\u89c9"], ["\u4e00\u53ea\u732b\u7761\u7740\u4e86"], model="multilingual"
-    )
-    assert f"model:{MULTILINGUAL_MODEL}@{MULTILINGUAL_FINGERPRINT}" in str(scores.signature)
-    assert twmd_registry.scorer(str(scores.signature)).score(["\u732b"], ["\u732b"]).score == pytest.approx(1)
-    assert multilingual.is_dir()

@@ -55,15 +55,9 @@ def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(folder: P
         cut = scorer.score([long, "it"], ["a dog ran", "it"])
     kept = " ".join(["cat"] * (tiny.POSITIONS - 3 - 3))
     assert cut.scores[0] == pytest.approx(scorer.score([kept], ["a dog ran"]).score, abs=1e-6)
-    assert cut.counts.truncated == 1
-
-
-def test_text_is_counted_only_where_it_was_cut_itself(folder: Path) -> None:
-    scorer = twmd_registry.scorer("stsscore", model=str(folder), scale=5, symmetric=True)
-    long, longer = " ".join(["cat"] * 100), " ".join(["it"] * 120)
+    assert cut.counts.truncated == 1  # not the text beside it, which was not cut
     with pytest.warns(TwmdWarning, match="different texts longer than the limit"):
-        assert scorer.score(["a dog ran", "a dog sat", "it ran"], [long] * 3).counts.truncated == 1
-        assert scorer.score([long], [longer]).counts.truncated == 2
+        assert scorer.score([long], [" ".join(["it"] * 120)]).counts.truncated == 2
 
 
 def test_model_that_is_no_regressor_is_refused(tmp_path: Path) -> None:

@@ -30,25 +30,9 @@ def glove(folder: Path) -> Path:
     return path
 
 
-def word2vec_text(folder: Path) -> Path:
-    path = folder / "vectors.vec"
-    path.write_text(f"{len(WORDS)} 6\n{LINES}", encoding="utf-8")
-    return path
-
-
 def binary(end: bytes) -> bytes:
     rows = b"".join(word.encode() + b" " + row.tobytes() + end for word, row in zip(WORDS, VECTORS, strict=True))
     return f"{len(WORDS)} 6\n".encode() + rows
-
-
-def word2vec_binary(folder: Path, end: bytes = b"\n") -> Path:
-    path = folder / "vectors.bin"
-    path.write_bytes(binary(end))
-    return path
-
-
-def word2vec_binary_in_a_row(folder: Path) -> Path:
-    return word2vec_binary(folder, b"")
 
 
 class KeyedVectors(NamedTuple):
@@ -58,11 +42,8 @@ class KeyedVectors(NamedTuple):
     vectors: np.ndarray
 
 
-def saved(folder: Path) -> Path:
-    return twmd_registry.save_vectors(KeyedVectors(WORDS, VECTORS.astype(np.float64)), folder / "saved")
-
-
-FORMATS = [glove, word2vec_text, word2vec_binary, word2vec_binary_in_a_row, saved]
+FORMATS = [LINES.encode(), f"{len(WORDS)} 6\n{LINES}".encode(), binary(b"\n"), binary(b""), None]
+"""GloVe's format, word2vec's as text, and in binary with and without ends of lines; None for a saved folder."""
 
 
 def wmd(one: str, other: str) -> float:
@@ -72,9 +53,14 @@ def wmd(one: str, other: str) -> float:
     return oracle.exact(x @ y.T)
 
 
-@pytest.mark.parametrize("write", FORMATS)
-def test_every_format_gives_the_word_movers_score(write: Any, tmp_path: Path) -> None:
-    found = twmd_registry.scorer("moverscore", "wmd", model=write(tmp_path)).score(
+@pytest.mark.parametrize("content", FORMATS)
+def test_every_format_gives_the_word_movers_score(content: bytes | None, tmp_path: Path) -> None:
+    model = tmp_path / "vectors"
+    if content is None:
+        twmd_registry.save_vectors(KeyedVectors(WORDS, VECTORS.astype(np.float64)), model)
+    else:
+        model.write_bytes(content)
+    found = twmd_registry.scorer("moverscore", "wmd", model=model).score(
         ["The cat sat on a mat.", "We're a dog"], ["a dog", "the rain"]
     )
     assert found.scores == pytest.approx(
@@ -151,6 +137,22 @@ def test_signature_names_the_tables_content_and_gives_the_scorer_back(tmp_path: 
     path.write_text(LINES.replace("cat", "cow"), encoding="utf-8")
     with pytest.raises(ModelError, match="has the content @"):
         twmd_registry.scorer(text, model=str(path)).score(["the cat"], ["a dog"])
+    with pytest.raises(ModelError, match="has changed since: score the texts again"):
+        found.explain(0)
+
+
+def test_what_is_no_use_as_vectors_or_of_them_is_refused(tmp_path: Path) -> None:
+    for wrong, words in (
+        (KeyedVectors(["a"], np.array([[np.nan]])), "not finite"),
+        (3, "expected gensim's KeyedVectors"),
+    ):
+        with pytest.raises(ModelError, match=words):
+            twmd_registry.save_vectors(wrong, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(ModelError, match="holds static word vectors: stsscore needs a regression model"):
+        twmd_registry.scorer("stsscore", model=glove(tmp_path)).score(["the"], ["the"])
+    with pytest.raises(SpecError, match="has hidden states 0 to 0"):
+        twmd_registry.scorer("twmd", model=glove(tmp_path), layer=1).score(["the"], ["the"])
 
 
 def test_idf_and_stop_words_work_on_words(tmp_path: Path) -> None:
@@ -191,36 +193,6 @@ def test_damaged_table_is_refused_at_its_line_or_word(content: str | bytes, word
     with pytest.raises(ModelError) as caught:
         twmd_registry.scorer("moverscore", "wmd", model=path).score(["the"], ["the"])
     assert words in str(caught.value)
-
-
-def test_vectors_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="not finite"):
-        twmd_registry.save_vectors(KeyedVectors(["a"], np.array([[np.nan]])), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("wrong", [3, {"a": 1}, None])
-def test_what_holds_no_vectors_is_not_saved(wrong: Any, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="expected gensim's KeyedVectors or the path of a table, not"):
-        twmd_registry.save_vectors(wrong, tmp_path / "out")
-
-
-def test_regression_model_is_not_a_table(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="holds static word vectors: stsscore needs a regression model"):
-        twmd_registry.scorer("stsscore", model=glove(tmp_path)).score(["the"], ["the"])
-
-
-def test_static_vectors_have_one_layer(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="has hidden states 0 to 0"):
-        twmd_registry.scorer("twmd", model=glove(tmp_path), layer=1).score(["the"], ["the"])
-
-
-def test_table_whose_content_changed_is_not_explained_as_if_it_had_not(tmp_path: Path) -> None:
-    path = glove(tmp_path)
-    found = twmd_registry.scorer("moverscore", "wmd", model=path).score(["the cat"], ["a dog"])
-    path.write_text(LINES.replace("cat", "cow"), encoding="utf-8")
-    with pytest.raises(ModelError, match="has changed since: score the texts again"):
-        found.explain(0)
 
 
 @pytest.mark.parametrize("window", ["6/3", "4/1"])

@@ -16,7 +16,6 @@ from twmd_registry.registry.spec import (
     is_pinned,
     make_spec,
     member_specs,
-    members_or_self,
     spec_with_keys,
 )
 
@@ -96,10 +95,8 @@ def test_preset_may_be_named() -> None:
     assert found == make_spec("moverscore", "wmd", special="all")
 
 
-def test_coarsest_format_and_every_content_are_known() -> None:
-    spec = make_spec("ensemble", members="twmd;dtype=bfloat16,sbert")
-    assert {own.dtype or "float32" for own in members_or_self(spec)} == {"bfloat16", "float32"}
-    assert is_pinned(spec)
+def test_ensemble_is_pinned_where_every_member_is() -> None:
+    assert is_pinned(make_spec("ensemble", members="twmd,sbert"))
     assert not is_pinned(make_spec("ensemble", members="twmd;model=some/model,sbert"))
 
 

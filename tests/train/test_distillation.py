@@ -188,34 +188,25 @@ def test_run_that_would_fail_is_refused_before_the_teacher_rates(
 
 
 @pytest.mark.parametrize(
-    "case",
+    ("role", "groups", "message"),
     [
         ("pairs", ["de"], "pairs.jsonl holds a single pair, whose rating teaches nothing: add pairs."),
-        (
-            "pairs",
-            ["de", "de", "de", "cs"],
-            "and ratings that vary: leave out pairs.jsonl with edits (numbers; margin 1), group cs (1)",
-        ),
+        ("pairs", ["de", "de", "de", "cs"], "leave out pairs.jsonl with edits (numbers; margin 1), group cs (1)"),
         ("--train", ["de", "de", "de", "cs"], "and ratings that vary: leave out rated.jsonl, group cs (1)"),
-        (
-            "--dev",
-            ["de", "de", "de", "cs"],
-            "rated.jsonl, group cs: pearson is undefined: 3 or more values are needed, there are 1",
-        ),
+        ("--dev", ["de", "de", "de", "cs"], "rated.jsonl, group cs: pearson is undefined: 3 or more values are needed"),
     ],
 )
 def test_group_without_a_correlation_is_refused_before_the_teacher_rates(
-    case: tuple[str, list[str], str], models: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    role: str, groups: list[str], message: str, models: tuple[str, str], *, tmp_path: Path, capsys: Any
 ) -> None:
-    role, groups, message = case
     pairs, rated = tmp_path / "pairs.jsonl", tmp_path / "rated.jsonl"
     write_pairs(pairs, 24, 1)
-    rows = [{"lang": group, "candidate": "a cat", "reference": "it ran", "score": k} for k, group in enumerate(groups)]
-    if role == "pairs":
-        rows = [{"group": group, "prediction": f"a cat {k}", "reference": "2"} for k, group in enumerate(groups)]
-    path = pairs if role == "pairs" else rated
+    own = [{"group": group, "prediction": f"a cat {k}", "reference": "2"} for k, group in enumerate(groups)]
+    people = [
+        {"lang": group, "candidate": "a cat", "reference": "it ran", "score": k} for k, group in enumerate(groups)
+    ]
+    path, rows, more = (pairs, own, []) if role == "pairs" else (rated, people, [role, f"wmt:{rated}"])
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    more = [] if role == "pairs" else [role, f"wmt:{rated}"]
     assert distill(models, pairs, tmp_path / "student", "--loss", "pearson", "--edits", "numbers", *more) == 1
     assert message in capsys.readouterr().err
     assert not (tmp_path / "student").exists()
