@@ -29,7 +29,7 @@ class RefusedError(Exception):
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
-    """Return a client whose Space exists and is private; `files` is what was uploaded."""
+    """Return a client whose Space exists and is private; `files` is what was uploaded, `made` makes the client."""
     api: MagicMock = create_autospec(HfApi, instance=True)
     api.create_repo.side_effect = lambda **asked: f"{ADDRESS}{asked['repo_id']}"
     api.space_info.return_value.private = True
@@ -39,7 +39,8 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
         api.files |= {path.name: path.read_text(encoding="utf-8") for path in given["folder_path"].iterdir()}
 
     api.upload_folder.side_effect = upload
-    monkeypatch.setattr(huggingface_hub, "HfApi", create_autospec(HfApi, return_value=api))
+    api.made = create_autospec(HfApi, return_value=api)
+    monkeypatch.setattr(huggingface_hub, "HfApi", api.made)
     return api
 
 
@@ -76,7 +77,7 @@ def test_push_creates_the_space_and_uploads_the_files_of_build(hub: MagicMock, p
     hub.create_repo.assert_called_once_with(**asked)
     build_space("twmd", tmp_path / "built")
     assert hub.files == {file.name: file.read_text(encoding="utf-8") for file in (tmp_path / "built").iterdir()}
-    huggingface_hub.HfApi.assert_called_once_with(token=TOKEN)
+    hub.made.assert_called_once_with(token=TOKEN)
 
 
 def test_push_takes_a_token_file_and_another_name(hub: MagicMock, push: Push, tmp_path: Path) -> None:
@@ -85,7 +86,7 @@ def test_push_takes_a_token_file_and_another_name(hub: MagicMock, push: Push, tm
     assert status == 0, error
     assert {"mover_2.py", "README.md", "app.py", "requirements.txt"} == set(hub.files)
     assert hub.create_repo.call_args.kwargs["private"] is None  # an existing Space stays as it is
-    huggingface_hub.HfApi.assert_called_once_with(token=TOKEN)
+    hub.made.assert_called_once_with(token=TOKEN)
 
 
 def test_private_push_does_not_write_to_a_public_space(hub: MagicMock, push: Push) -> None:
