@@ -88,8 +88,6 @@ def test_impossible_value_is_refused_with_the_menu(metric: str, key: str, value:
         ("layer", " 1, 3 ,6 ", "1,3,6"),
         ("layer", "last:5", "last:5"),
         ("layer", "0-1", "0-1"),
-        ("layer", "4-4", 4),
-        ("layer", "5", 5),
         ("aggregation", "pmeans", "pmeans:-inf,1,inf"),
         ("aggregation", "pmeans:1, 3,+INF", "pmeans:1,3,inf"),
         ("aggregation", "pmeans:99", "pmeans:99"),
@@ -110,6 +108,7 @@ def test_value_none_means_that_the_key_is_not_given() -> None:
 def test_text_and_python_values_mean_the_same() -> None:
     by_text = make_spec("twmd", layer="3", temperature="0.5", normalize="no", iterations="7")
     assert by_text == make_spec("twmd", layer=3, temperature=0.5, normalize=False, iterations=7)
+    assert [make_spec("twmd", layer=written).layer for written in ("4-4", "3,3", 5, "5")] == [4, 3, 5, 5]
 
 
 @pytest.mark.parametrize(
