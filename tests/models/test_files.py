@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 import twmd_registry
 from tests import tiny
@@ -83,16 +82,6 @@ def test_adapters_are_named_by_content() -> None:
 def test_adapter_for_another_model_is_refused(bert: str) -> None:
     with pytest.raises(ModelError, match="adapter wmt-twmd@.* does not fit this model"):
         twmd_registry.scorer("twmd", model=bert, adapter="wmt-twmd", layer=1).score(["a"], ["a"])
-
-
-def test_adapter_that_lacks_a_weight_is_refused(tmp_path: Path) -> None:
-    packaged = find_adapter("wmt-twmd").folder
-    shutil.copytree(packaged, tmp_path / "adapter")
-    weights = load_file(tmp_path / "adapter" / "adapter_model.safetensors")
-    weights.pop(next(iter(weights)))
-    save_file(weights, tmp_path / "adapter" / "adapter_model.safetensors")
-    with pytest.raises(ModelError, match="does not fit this model: Found missing adapter keys"):
-        twmd_registry.scorer("twmd", adapter=str(tmp_path / "adapter")).score(["a"], ["a"])
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:77", "quantum", "meta"])

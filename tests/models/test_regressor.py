@@ -117,13 +117,6 @@ def test_clipping_cuts_off_what_lies_beyond_0_and_1(folder: Path) -> None:
     assert ("clip:yes" in str(clipped.signature), "clip" in str(free.signature)) == (True, False)
 
 
-def test_texts_that_are_empty_score_the_same_in_every_order(folder: Path) -> None:
-    keys: dict[str, Any] = {"model": str(folder), "scale": 5}
-    with pytest.warns(TwmdWarning, match="texts without a token: 3;"):
-        found = twmd_registry.scorer("stsscore", **keys, symmetric=True).score(["", "it"], ["", ""])
-    assert found.scores == (1.0, 0.0)
-
-
 @pytest.mark.parametrize("text", ["   ", "\u3000", "\ufeff", "\u200b\u200d"])
 def test_blank_text_is_empty_though_a_tokenizer_makes_tokens_of_it(text: str) -> None:
     with pytest.warns(TwmdWarning, match="texts without a token: 3;"):

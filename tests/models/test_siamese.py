@@ -141,12 +141,6 @@ def test_order_that_does_nothing_is_not_signed() -> None:
         assert (str(found.signature), found.scores) == (str(usual.signature), usual.scores)
 
 
-def test_head_alone_does_not_make_an_adapter_fit(adapter: Path, tmp_path: Path) -> None:
-    base = tiny.save_encoder("electra", tmp_path / "electra")
-    with pytest.raises(ModelError, match=r"takes pairs apart by token types|does not fit this model"):
-        twmd_registry.scorer("stsscore", model=str(base), adapter=str(adapter), scale=5).score(["a"], ["b"])
-
-
 def test_padding_on_the_left_changes_nothing(adapter: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(find_model("embedded").folder, tmp_path / "model")
     tiny.change_json(folder / "tokenizer_config.json", padding_side="left")
