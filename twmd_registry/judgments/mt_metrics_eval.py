@@ -19,6 +19,9 @@ UNRATED = "None"
 RATING, REFERENCE, ALL = "mqm", "refA", "all"
 """The ratings that are read, and the reference that systems are compared with, unless others are asked for; the name of
 all references together."""
+SOURCE = "src"
+"""What files of metrics without a reference have in its place."""
+SHOWN = 10
 GROUPINGS = {"pair": "sys", "domain": "domain", "document": "doc"}
 """What may group segments, within each language pair, and the level of the files with scores of systems in each."""
 OUTLIERS = {
@@ -259,9 +262,6 @@ def _read_pair(
     return rows
 
 
-SOURCE = "src"
-"""What files of metrics without a reference have in its place."""
-SHOWN = 10
 Output = tuple[LanguagePair, str, str, list[str], list[str] | None, list[str] | None]
 """An output to be scored: its language pair, the names of reference and system, predictions, references, sources."""
 

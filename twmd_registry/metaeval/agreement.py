@@ -30,6 +30,9 @@ RESAMPLES = 1000
 SEED = 12345
 LEVEL = (2.5, 97.5)
 """Percentiles of the resamples that bound a 95% interval."""
+SIGNIFICANT = 0.05
+_ROUNDING = 1e-12
+"""Two differences of agreement are equal up to this."""
 EVERYTHING = "all"
 _BLOCK = 2**22
 """Weights that are held at once: 32 MB."""
@@ -257,11 +260,6 @@ def _system_accuracy(scores: np.ndarray, rated: RatedSegments, averaging: str, r
         drawn += [(weights * (which @ weights)).sum(axis=0) for which in (alike, pairs)]
     defined = drawn[1] > 0
     return Agreement(float(counts[0] / counts[1]), *interval(drawn[0, defined] / drawn[1, defined]), int(counts[1]))
-
-
-SIGNIFICANT = 0.05
-_ROUNDING = 1e-12
-"""Two differences of agreement are equal up to this."""
 
 
 class AgreementTest(NamedTuple):

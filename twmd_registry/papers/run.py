@@ -44,6 +44,9 @@ Scores = Mapping[Metric, Mapping[Place, np.ndarray]]
 """By metric and place, a score per segment."""
 Signed = dict[Metric, tuple[MetricSpec | None, str]]
 """By metric, its specification as it was applied (None for a metric of SacreBLEU) and its signature."""
+VARIED = ("metric", "centering", "layer", "temperature", "iterations")
+"""Keys of the specification that a figure's data have."""
+NamedFile: TypeAlias = tuple[str, bytes]
 
 
 def reproduce(
@@ -374,11 +377,6 @@ def measure(samples: Sequence[tuple[np.ndarray, np.ndarray]], statistics: Sequen
         first = next(iter(reasons.values()))
         warn(f"{place}: not every number is defined for {len(reasons)} of {len(samples)} rows; {first}")
     return result
-
-
-VARIED = ("metric", "centering", "layer", "temperature", "iterations")
-"""Keys of the specification that a figure's data have."""
-NamedFile: TypeAlias = tuple[str, bytes]
 
 
 def draw_pictures(result: Reproduction, options: RunOptions) -> Iterator[NamedFile]:
