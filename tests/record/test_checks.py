@@ -82,10 +82,10 @@ def test_p_is_that_of_a_paired_test() -> None:
     ("arguments", "status", "words"),
     [
         (["--junit", "x.xml"], 2, "--junit writes checks: add --fail-under X or --fail-if-worse RECORD"),
-        (["--fail-if-worse", "good.json", "--alpha", "2"], 2, "--alpha 2: expected a number between 0 and 1"),
-        (["--fail-if-worse", "good.json", "--alpha", "nan"], 2, "--alpha nan: expected a number between 0 and 1"),
-        (["--alpha", "0.1"], 2, "--alpha is for --fail-if-worse: add --fail-if-worse RECORD"),
-        (["--fail-under", "nan"], 2, "--fail-under nan: expected a finite number"),
+        (["--fail-if-worse", "good.json", "--alpha", "2"], 2, "--alpha: expected 0 < P < 1"),
+        (["--fail-if-worse", "good.json", "--alpha", "nan"], 2, "--alpha: expected 0 < P < 1"),
+        (["--alpha", "0.1"], 2, "--alpha is for --fail-if-worse RECORD: add it"),
+        (["--fail-under", "nan"], 2, "--fail-under: expected a finite number"),
         (
             ["--fail-if-worse", "good.json", "--set", "layer=2"],
             1,

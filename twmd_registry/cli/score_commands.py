@@ -167,7 +167,9 @@ def _check_local(arguments: Arguments) -> None:
     ours = any(metric.spec for metric in arguments.asked)
     checks = arguments.fail_under is not None or arguments.fail_if_worse
     numbers = (arguments.score_only or arguments.sentence_level) and arguments.format != "json"
+    same = arguments.junit and arguments.record and arguments.junit.resolve() == arguments.record.resolve()
     for is_wrong, message in (
+        (same, "--junit and --record name the same file: give each a file of its own."),
         (arguments.docs and arguments.doc_column, "--docs and --doc-column both name documents: give one of them."),
         (
             (arguments.docs or arguments.doc_column) and numbers,
