@@ -50,7 +50,7 @@ def write(content: Report, folder: Path) -> str:
 
 
 @contextmanager
-def opened(browser: Any, address: str, *, quiet: bool = True, **settings: Any) -> Iterator[Any]:
+def opened(browser: Any, address: str, **settings: Any) -> Iterator[Any]:
     """Open a page that may log, throw and request nothing."""
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}} | settings)
     page = context.new_page()
@@ -61,8 +61,7 @@ def opened(browser: Any, address: str, *, quiet: bool = True, **settings: Any) -
     context.on("request", lambda request: page.requests.add(request.url))
     page.goto(address)
     yield page
-    if quiet:
-        assert (page.messages, page.requests) == ([], {address})
+    assert (page.messages, page.requests) == ([], {address})
     context.close()
 
 
@@ -95,17 +94,6 @@ def test_texts_are_shown_and_run_no_script(page: Any, content: Report) -> None:
     page.evaluate(OPEN_ALL)
     assert page.evaluate("window.ran === undefined && document.querySelectorAll('img, b, i').length === 0")
     assert page.evaluate("document.scripts.length") == 3
-
-
-def test_policy_stops_inserted_script_and_picture(browser: Any, address: str) -> None:
-    insert = "([tag, key, value]) => { document.body.appendChild(document.createElement(tag))[key] = value; }"
-    with opened(browser, address, quiet=False) as page:
-        page.evaluate(insert, ["script", "textContent", "window.ran = 1"])
-        page.evaluate(insert, ["img", "src", "https://example.org/x.png"])
-        page.wait_for_timeout(200)
-        assert page.evaluate("window.ran === undefined")
-        assert page.requests <= {address, "https://example.org/x.png"}
-        assert sum("Content Security Policy" in text for text in page.messages) >= 2
 
 
 def test_metric_sorts_up_and_down_by_one_system_or_their_difference(page: Any, content: Report) -> None:
@@ -149,17 +137,14 @@ def test_segment_links_to_its_alignment(page: Any, content: Report) -> None:
     link = page.locator("#table a", has_text="alignment").first
     target = link.get_attribute("href") or ""
     assert int(target.removeprefix("#segment-")) - 1 in {highlight.segment for highlight, _ in content.highlights}
-    picture = page.locator(f"{target} .plan").first
-    assert not picture.is_visible()
-    for _ in range(2):
-        link.click()
-        assert picture.is_visible()
-        page.evaluate("target => { document.querySelector(target).open = false; }", target)
-    page.locator(f"{target} summary").click()
+    details = page.locator(f"details:has({target})")
+    assert not details.locator(".plan").first.is_visible()
+    link.click()
+    assert details.locator(".plan").first.is_visible()
     assert page.locator(f"{target} table[data-segment] td.text").first.is_visible()
 
 
-def test_buttons_copy_signatures_and_record_or_show_them(page: Any, content: Report) -> None:
+def test_buttons_copy_signatures_and_record(page: Any, content: Report) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     copied = []
     for words in ("signatures", "record"):
@@ -169,11 +154,6 @@ def test_buttons_copy_signatures_and_record_or_show_them(page: Any, content: Rep
         copied.append(page.evaluate("navigator.clipboard.readText()"))
     assert copied[0].splitlines() == [column.signature for column in content.comparison.columns]
     assert parse_record(copied[1]) == content.record
-    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
-    page.locator("button", has_text="record").click()
-    area = page.locator("textarea")
-    area.wait_for()
-    assert parse_record(area.input_value()) == content.record
 
 
 def test_page_fits_a_telephone_and_follows_the_colour_scheme(browser: Any, address: str) -> None:

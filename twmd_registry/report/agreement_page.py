@@ -94,8 +94,7 @@ def _meanings(result: StudyResult) -> Iterator[tuple[str, ...]]:
 def draw_agreement(result: StudyResult, rated: RatedSegments, suffix: str) -> dict[str, bytes]:
     """Draw scores against ratings, or at the level of systems which of them metric and people order alike.
 
-    Returns files by their names without the suffix: ``scatter``, or ``spa-GROUP`` of every group, the best system
-    first.
+    Returns files by their names without the suffix: ``scatter``, or ``spa-GROUP`` of every group.
     """
     data, scores = result.study.data, {metric.label: np.array(metric.scores) for metric in result.scored}
     if result.study.level == SEGMENT:

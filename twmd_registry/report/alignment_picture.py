@@ -49,10 +49,7 @@ _UNFIT = ("Last Resort", "STIX", "cm", "DejaVu Sans Display", "DejaVu Serif Disp
 
 
 def draw(alignment: Alignment, path: Path) -> None:
-    """Draw an alignment: per side, hypothesis tokens as rows and reference tokens as columns; darker cells carry more.
-
-    The same alignment gives the same bytes, with the same fonts installed.
-    """
+    """Draw an alignment; the same one gives the same bytes, with the same fonts installed."""
     check_picture_file(path)
     check_drawable(alignment)
     suffix = path.suffix.lower()
@@ -98,11 +95,7 @@ def title(alignment: Alignment) -> str:
 
 
 def label(token: str) -> str:
-    """Shorten a token to `LONGEST_LABEL` columns, with its control characters written out.
-
-    >>> label("Donaudampfschifffahrtsgesellschaft")
-    'Donaudampfschifffahrtsg…'
-    """
+    """Shorten a token to `LONGEST_LABEL` columns, with its control characters written out."""
     text = _visible_token(token)
     if cell_len(text) <= LONGEST_LABEL:
         return text
@@ -116,11 +109,9 @@ def _visible_token(token: str) -> str:
 
 
 def heat_maps(alignment: Alignment, *, level: int = 2, least: float = 0.0) -> str:
-    """Write both texts with their error spans, and a heat map per side of an alignment below a heading of `level`, as
-    HTML.
+    """Write both texts with their error spans, and a heat map per side below a heading of `level`, as HTML.
 
-    The page's style needs the templates ``alignment.css`` and ``light.css`` or ``dark.css``. Cells below the share
-    `least` of the greatest amount stay empty, which makes a page much smaller.
+    Cells below the share `least` of the greatest amount stay empty, which makes a page much smaller.
     """
     return render("heat_maps.html", **_variables(alignment) | {"level": level, "least": least})
 

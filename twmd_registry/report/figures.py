@@ -1,8 +1,4 @@
-"""Functions that draw with matplotlib: scores against ratings, densities, ROC curves, curves, surfaces, matrices.
-
-Each returns the file bytes. `title` is the figure's, `suffix` one of `SUFFIXES`. Each raises `MissingExtraError` where
-matplotlib is not installed. The same data give the same bytes.
-"""
+"""Figures by matplotlib, as a file's bytes, which are the same for the same data; `suffix` is one of `SUFFIXES`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from twmd_registry.engine.input_warnings import describe_small_samples
-from twmd_registry.engine.result import COUNTS, Alignment, ScoreSet
+from twmd_registry.engine.result import Alignment, ScoreSet
 from twmd_registry.errors import InputError, SpecError, visible
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.record.content import MetricColumn, Record, SystemComparison
@@ -57,12 +57,9 @@ _INVISIBLE = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff{_BIDI}]")
 class Report:
     """The content of a report.
 
-    Attributes:
-        predictions: By system, a text per segment.
-        highlights: Segments to look at, each with its alignments by the system's number: see `align_highlight`.
-        overlaps: Sentences about metrics that were trained or tuned on the references.
-        sources: Per segment the text that was translated; None where the files hold none.
-        spans: Error spans by kind and system, see `compare_spans`; None where no metric has fitted thresholds.
+    `predictions` are by system; `highlights` are segments to look at, each with its alignments by the system's number;
+    `overlaps` are sentences about metrics that were trained or tuned on the references; `sources` and `spans` are None
+    where there are none.
     """
 
     comparison: SystemComparison
@@ -76,11 +73,8 @@ class Report:
 
 
 def align_highlight(highlight: Highlight, scores: Sequence[Sequence[ScoreSet]]) -> dict[int, Alignment | str]:
-    """Return a segment's alignments by the first metric that has some, or why none can be drawn, by the system's
-    number.
-    """
-    can_align = [own.signature.spec.has_plan for own in scores[0]]
-    first = can_align.index(True) if any(can_align) else None
+    """Return a segment's alignments by the first metric that has some, or why not, by the system's number."""
+    first = next((k for k, own in enumerate(scores[0]) if own.signature.spec.has_plan), None)
     if first is None:
         return dict.fromkeys(highlight.systems, "none of the metrics has an alignment to show.")
     alignments: dict[int, Alignment | str] = {}
@@ -97,11 +91,9 @@ def align_highlight(highlight: Highlight, scores: Sequence[Sequence[ScoreSet]]) 
 def report_page(report: Report) -> str:
     """Write a report as a page of HTML, which can be encoded as UTF-8 whatever the texts and names are.
 
-    Texts are in the page as JSON in which no character can end its script element; the page's script inserts them as
-    text. A Content-Security-Policy allows that script alone, by its hash, and no address.
+    Texts are JSON in it, which its script inserts as text; a policy allows that script alone, by its hash.
     """
-    comparison = report.comparison
-    columns = comparison.columns
+    comparison, columns = report.comparison, report.comparison.columns
     script = resources.files("twmd_registry").joinpath("report/templates/report.js").read_text(encoding="utf-8")
     data = escape_script(json.dumps(_data(report), ensure_ascii=False, allow_nan=False, separators=(",", ":")))
     record_json = escape_script(record_text(report.record))
@@ -126,27 +118,18 @@ def report_page(report: Report) -> str:
         faint=FAINT,
         highlights=_highlights(report, room),
         signatures=signature_lines(comparison),
-        count_names=list(COUNTS),
         data=data,
         record_json=record_json,
     )
 
 
 def escape_script(text: str) -> str:
-    r"""Escape in JSON what could end a script element, change the text's direction or not be encoded.
-
-    >>> escape_script('["</script>"]')
-    '["\\u003c/script\\u003e"]'
-    """
+    """Escape in JSON what could end a script element, change the text's direction or not be encoded."""
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def legible(text: str) -> str:
-    r"""Write out control characters, surrogates and marks of direction; all else stays as it is.
-
-    >>> legible("a\tb")
-    'a\\tb'
-    """
+    """Write out control characters, surrogates and marks of direction; all else stays as it is."""
     return _INVISIBLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
@@ -227,15 +210,13 @@ def _mean(column: MetricColumn, system: int, group: np.ndarray) -> str:
     return _shown(column, known.mean() if len(known) else math.nan)
 
 
-def _distribution(column: MetricColumn) -> tuple[str, int, list[list[str]]]:
-    """Return a metric's histogram, the number of undefined scores, and the quartiles by system."""
+def _distribution(column: MetricColumn) -> tuple[str, int]:
+    """Return a metric's histogram, empty where no score is defined, and the number of undefined scores."""
     scores = segment_scores(column)
     known = [own[np.isfinite(own)] for own in scores]
-    drawing = ""
-    if any(map(len, known)):
-        drawing = histogram(known, f"histogram of the segment scores by {column.name}", _digits(column))
-    quartiles = [np.quantile(own, (0, 0.25, 0.5, 0.75, 1)) if len(own) else np.full(5, np.nan) for own in known]
-    return drawing, int((~np.isfinite(scores)).sum()), [[_shown(column, value) for value in own] for own in quartiles]
+    label = f"histogram of the segment scores by {column.name}"
+    drawing = histogram(known, label, _digits(column)) if any(map(len, known)) else ""
+    return drawing, int((~np.isfinite(scores)).sum())
 
 
 def counts_by_bin(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -118,20 +118,15 @@ def word_frequencies(references: Sequence[Sequence[str]]) -> np.ndarray:
 
 
 def split_words(text: str) -> list[str]:
-    """Split a text into its words in lower case, without punctuation.
-
-    >>> split_words("It rained, twice.")
-    ['it', 'rained', 'twice']
-    """
+    """Split a text into its words in lower case, without punctuation."""
     return [piece.casefold() for piece in split_pieces(text) if any(character.isalnum() for character in piece)]
 
 
 def mark_differences(predictions: Sequence[str], references: Sequence[str]) -> tuple[list[list[str]], list[list[str]]]:
     """Mark the words by which the texts of one segment differ, as `difflib` aligns words and punctuation characters.
 
-    In a prediction, a word is marked if it has no counterpart in the closest reference, the one with the highest ratio
-    of `difflib`. In a reference, a word is marked if it has no counterpart in any prediction. Returns every prediction
-    and every reference in parts: plain and marked by turns, the first plain (maybe empty).
+    In a prediction, these are words without a counterpart in the closest reference; in a reference, without one in any
+    prediction. Returns every text in parts: plain and marked by turns, the first plain (maybe empty).
 
     >>> mark_differences(["the cat sat"], ["the dog sat"])
     ([['the ', 'cat', ' sat']], [['the ', 'dog', ' sat']])
@@ -168,11 +163,7 @@ def _parts(pieces: Sequence[str], matched: set[int]) -> list[str]:
 
 
 def kind_of(text: str, span: ErrorSpan) -> str:
-    """Return the first of `KINDS` that a span of a prediction is.
-
-    >>> kind_of("it rained in Bonn", ErrorSpan(13, 17, "minor"))
-    'capitalised word'
-    """
+    """Return the first of `KINDS` that a span of a prediction is."""
     own = text[span.start : span.end]
     if any(character.isnumeric() for character in own):
         return "number"
@@ -198,7 +189,6 @@ def compare_spans(scores: Sequence[Sequence[ScoreSet]], progress: Progress | Non
 
     They are of the first metric whose thresholds were fitted; None without such a metric. `scores` are by system and
     metric. A span is gone where a segment has fewer spans of its kind than by the first system, and new where more.
-    `progress` is called with the number of segments done since its last call.
     """
     specs = [own.signature.spec for own in scores[0]]
     fitted = ((k, find_span_settings(spec)) for k, spec in enumerate(specs) if spec.has_plan)

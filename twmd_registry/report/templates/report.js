@@ -49,18 +49,12 @@
       return row;
     });
 
-  const pictureLink = (segment) => {
-    const link = make("a", "alignment", { href: `#segment-${segment + 1}` });
-    link.addEventListener("click", () => openPicture(link.hash));
-    return link;
-  };
-
   const body = (segment, linked) => {
     const group = make("tbody", "", { "data-segment": segment + 1 });
     const rows = [...givenRows(segment), ...systemRows(segment)];
     const first = rows[0].firstChild;
     first.textContent = `segment ${segment + 1}: ${first.textContent}`;
-    if (linked && data.pictured.includes(segment)) first.append(make("br"), pictureLink(segment));
+    if (linked && data.pictured.includes(segment)) first.append(make("br"), make("a", "alignment", { href: `#segment-${segment + 1}` }));
     group.append(...rows);
     return group;
   };
@@ -147,18 +141,7 @@
       await navigator.clipboard.writeText(text);
       says.textContent = "copied";
     } catch {
-      // Some browsers keep the clipboard from pages opened as files: show what is to be copied, selected.
-      const area = make("textarea", text, { readonly: "", "aria-label": "to be copied" });
-      says.replaceChildren("press Ctrl+C to copy", area);
-      area.select();
-    }
-  };
-
-  const openPicture = (hash) => {
-    const target = byId(hash.slice(1));
-    if (target instanceof HTMLDetailsElement) {
-      target.open = true;
-      target.scrollIntoView();
+      says.textContent = "this browser keeps the clipboard from the page";
     }
   };
 
@@ -185,7 +168,5 @@
   document.querySelectorAll("table[data-segment]").forEach((table) => table.append(head(false), body(Number(table.dataset.segment) - 1, false)));
   document.querySelectorAll("[data-copy]").forEach((button) => button.addEventListener("click", () => copy(button)));
   window.addEventListener("beforeprint", print);
-  window.addEventListener("hashchange", () => openPicture(location.hash));
   show();
-  openPicture(location.hash);
 })();
