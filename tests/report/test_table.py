@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.report.reports import comparison
 from twmd_registry.metaeval.side_by_side import WIDTH, TextTable, as_text
 from twmd_registry.record.content import DeltaAccuracy, Resampling
-from twmd_registry.report.table import describe_differences, describe_test, latex_table, text_table
+from twmd_registry.report.table import describe_differences, describe_test, paper_table, text_table
 
 
 def test_wide_table_is_split_into_tables_that_fit_the_terminal() -> None:
@@ -30,7 +30,7 @@ def test_latex_table_says_what_its_marks_and_differences_mean() -> None:
     table = table._replace(columns=(column._replace(cells=cells),), resampling=Resampling("bs", 100))
     (difference,) = describe_differences(table)
     assert "50%|c.txt" in difference
-    body, test, meaning = latex_table(table, None).partition("\n% ")[0].split("\n\n")
+    body, test, meaning = paper_table(table, None, "tex").partition("\n\n% ")[0].split("\n\n")
     assert r"50\%\textbar{}c.txt  " in body
     assert test == describe_test(table).replace("_", r"\_")
     assert meaning == difference.replace("_", r"\_").replace("%", r"\%").replace("|", r"\textbar{}\allowbreak{}")

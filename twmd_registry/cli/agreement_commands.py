@@ -18,7 +18,7 @@ from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import columns_of, options_of, parse_assignments, read_texts
 from twmd_registry.cli.output import SUFFIXES, as_json, format_table, write_forms
 from twmd_registry.cli.terminal import HEADER, complain, printed, progress_bar, say
-from twmd_registry.errors import FileError, InputError, MissingExtraError, SpecError, warn
+from twmd_registry.errors import FileError, InputError, SpecError, warn
 from twmd_registry.judgments.mt_metrics_eval import read_divisions, read_official
 from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
 from twmd_registry.metaeval.side_by_side import MISSING, TextTable, as_text
@@ -142,18 +142,15 @@ def _write_study(result: StudyResult | TaskResult, rated: RatedSegments, folder:
 
 
 def _draw(result: StudyResult, rated: RatedSegments, folder: Path) -> None:
-    """Write the pictures of a study, where matplotlib is installed and the data name what they need."""
+    """Write the pictures of a study, where the data name what they need."""
     from twmd_registry.report.agreement_page import draw_agreement
     from twmd_registry.report.figures import SUFFIXES
 
     if result.study.level == "system" and rated.item is None:
         return
-    try:
-        for suffix in SUFFIXES:
-            for name, content in draw_agreement(result, rated, suffix).items():
-                write_file(folder / f"{name}{suffix}", content)
-    except MissingExtraError as error:
-        warn(f"no pictures: {error}")
+    for suffix in SUFFIXES:
+        for name, content in draw_agreement(result, rated, suffix).items():
+            write_file(folder / f"{name}{suffix}", content)
 
 
 def report_agreement(arguments: Arguments) -> int:
@@ -169,9 +166,7 @@ def report_agreement(arguments: Arguments) -> int:
     first = "loading the model" if any(metric.spec for metric in arguments.asked) else ""
     with progress_bar(first=first) as progress:
         for text, rated in data.items():
-            statistics: tuple[Statistic, ...] = (
-                ("pearson", "kendall", "acc_eq") if rated.item else ("pearson", "kendall")
-            )
+            statistics: tuple[Statistic, ...] = ("pearson", "kendall", *(("acc_eq",) if rated.item else ()))
             if text.startswith("demetr:"):
                 statistics = ("accuracy",)
             study = Study(title_of(text), content_of(rated), metrics, statistics, seed=arguments.seed)
@@ -227,10 +222,7 @@ def _report_diagnosis(
     about: str = "",
     paper: Mapping[str, Sequence[str]] | None = None,
 ) -> int:
-    """Print a diagnosis, beside a paper's verdicts by centering, and write its numbers (CSV) and figure.
-
-    Titles have `about` and then `model`, the name of the model for readers.
-    """
+    """Print a diagnosis, beside a paper's verdicts by centering, and write its numbers (CSV) and figure."""
     from twmd_registry.metaeval.diagnosis import PROPERTIES
 
     content, form = diagnosis.as_dict(), arguments.format
@@ -248,8 +240,6 @@ def _report_diagnosis(
         for centering, layer, estimates in diagnosis.rows
     ]
     title = f"{about}{model}, {diagnosis.texts} texts, {diagnosis.words} words"
-    if left_out := diagnosis.estimates["left_out"].max():
-        title += f"; without up to {left_out} pairs of a number with a word of which centering leaves nothing"
     tables = [TextTable(title, ("centering", "layer", *(f"{name} (se)" for name in PROPERTIES)), rows)]
     if form != "tsv" or paper:
         shown = [verdict | {"holds": WORDS[verdict["holds"]]} for verdict in verdicts]

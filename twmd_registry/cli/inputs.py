@@ -73,11 +73,7 @@ def columns_of(arguments: Arguments) -> Columns:
 
 
 def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[str] = ()) -> list[RequestedMetric]:
-    """Read the metrics of a command line, in their order; raises SpecError.
-
-    A metric that is only named gets ``--preset`` and every ``--set`` key that it uses. One with keys of its own
-    (``twmd;layer=6;adapter=DIR``) and a signature get neither.
-    """
+    """Read metrics; those with keys of their own and signatures get neither ``--preset`` nor ``--set``."""
     parts = parts_of(arguments)
     own = [name for name in names if name not in lexical]
     signed = [name for name in own if "|" in name]
@@ -111,9 +107,7 @@ def _is_path(word: str) -> bool:
 
 
 def _parse_set_keys(arguments: Arguments, named: Sequence[str], unchanged: Sequence[str]) -> dict[str, str]:
-    """Read ``--set``, and check its keys against the metrics that are named without keys of their own; name in a
-    warning those without a key, and the metrics that are left `unchanged`.
-    """
+    """Read ``--set`` and check its keys; warn of named metrics without a key, and of metrics that are `unchanged`."""
     given = parse_assignments(arguments.set)
     if not named and (given or arguments.preset):
         alone = "a signature says everything, and SacreBLEU's metrics have no keys here"
@@ -215,9 +209,7 @@ class TextFile(NamedTuple):
 
 
 class ScoringTask(NamedTuple):
-    """One system with its references, by segment; `originals` are the texts that were translated, and `documents` the
-    documents they belong to, if known.
-    """
+    """One system with its references, the texts that were translated and the documents, by segment, if known."""
 
     name: str
     predictions: list[str]
@@ -313,9 +305,7 @@ def _check_columns(columns: Columns, files: Iterable[TextFile]) -> None:
 
 
 def read_tasks(arguments: Arguments, *, join: bool = False) -> list[ScoringTask]:
-    """Read all systems and their references; the numbers of lines must agree. With `join`, the rows of a document, by
-    ``--docs`` or ``--doc-column``, become one text.
-    """
+    """Read all systems and their references; with `join`, the rows of a document become one text."""
     if not arguments.references and not arguments.input and sys.stdin.isatty():
         raise SpecError("nothing to score: name reference files, and predictions by -i or on standard input.")
     columns = columns_of(arguments)

@@ -27,7 +27,7 @@ from twmd_registry.cli.inputs import (
     read_candidates,
     read_tasks,
 )
-from twmd_registry.cli.output import as_json, format_table
+from twmd_registry.cli.output import SUFFIXES, as_json, format_table
 from twmd_registry.cli.terminal import printed, progress_bar
 from twmd_registry.errors import CheckFailure, FileError, InputError, SpecError, collect_warnings, warn
 from twmd_registry.record.content import Record, Resampling, SystemComparison, make_record
@@ -289,8 +289,9 @@ def _render(comparison: SystemComparison, arguments: Arguments) -> str:
     if arguments.score_only:
         cells = [(column, column.cells[i]) for i in range(len(comparison.systems)) for column in comparison.columns]
         return "\n".join(table.number(column, cell.score, digits) for column, cell in cells)
-    write = {"markdown": table.markdown_table, "latex": table.latex_table, "tsv": table.tsv_table}
-    return write.get(arguments.format, table.text_table)(comparison, digits)
+    if arguments.format in {"markdown", "latex"}:
+        return table.paper_table(comparison, digits, SUFFIXES[arguments.format])
+    return (table.tsv_table if arguments.format == "tsv" else table.text_table)(comparison, digits)
 
 
 def _score_on_ray(arguments: Arguments) -> int:

@@ -16,7 +16,7 @@ from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import make_scorers, options_of
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import progress_bar, say
-from twmd_registry.errors import FileError, MissingExtraError, SpecError, menu
+from twmd_registry.errors import MissingExtraError, SpecError, menu
 from twmd_registry.hub import metrics_with_card
 from twmd_registry.plugins.evaluate import hook
 from twmd_registry.registry.keys import KEYS
@@ -149,12 +149,9 @@ def cache_command(arguments: Arguments) -> int:
     from twmd_registry.encode.disk import cache_folder, clear, list_models
 
     folder, form = cache_folder(), arguments.format
-    try:
-        uses = _uses_of(arguments.model, list_models(folder))
-        if arguments.action == "clear":
-            clear(folder, [use.model for use in uses])
-    except OSError as error:
-        raise FileError(f"the disk cache in {folder} cannot be used: {error}.") from error
+    uses = _uses_of(arguments.model, list_models(folder))
+    if arguments.action == "clear":
+        clear(folder, [use.model for use in uses])
     if form == "json":  # of the models that were listed, or removed
         say(as_json([use._asdict() | {"used": _format_time(use.used)} for use in uses]))
         return 0

@@ -39,22 +39,13 @@ def text_table(comparison: SystemComparison, digits: int | None) -> str:
     return "\n\n".join(filter(None, [*tables, test, meaning, signatures]))
 
 
-def latex_table(comparison: SystemComparison, digits: int | None) -> str:
-    """Write a booktabs table, the meaning of a test's marks and of differences as text, and signatures as comments."""
-    table = _side_by_side(comparison, comparison.columns, digits, "tex")
-    lines = filter(None, [describe_test(comparison), *describe_differences(comparison)])
-    signatures = "\n".join(f"% {line}" for line in signature_lines(comparison))
-    tables = [table, *_documents(comparison, digits, "tex")]
-    return "\n\n".join([*tables, *map(escape_latex, lines)]) + f"\n{signatures}"
-
-
-def markdown_table(comparison: SystemComparison, digits: int | None) -> str:
-    """Write a table of GitHub's Markdown, the meaning of a test's marks, and the signatures as a list of code."""
-    table = _side_by_side(comparison, comparison.columns, digits, "md")
-    signatures = "\n".join(f"- `{line}`" for line in signature_lines(comparison))
-    meaning = "\n".join(f"- {line}" for line in describe_differences(comparison))
-    tables = [table, *_documents(comparison, digits, "md")]
-    return "\n\n".join(filter(None, [*tables, describe_test(comparison), meaning, signatures]))
+def paper_table(comparison: SystemComparison, digits: int | None, form: str) -> str:
+    """Write a table of LaTeX (``tex``) or Markdown (``md``), what its marks and differences mean, and signatures."""
+    tables = [_side_by_side(comparison, comparison.columns, digits, form), *_documents(comparison, digits, form)]
+    write, mark = (escape_latex, "% {}") if form == "tex" else (str, "- `{}`")
+    lines = [write(line) for line in (describe_test(comparison), *describe_differences(comparison)) if line]
+    signatures = "\n".join(mark.format(line) for line in signature_lines(comparison))
+    return "\n\n".join([*tables, *lines, signatures])
 
 
 def _one_system(comparison: SystemComparison, digits: int | None) -> str:
