@@ -82,10 +82,7 @@ def spec_of(
     iterations: str = AS_PRESET,
     centering: str = AS_PRESET,
 ) -> MetricSpec:
-    """Return a metric's specification under the settings that it uses; other values than the choices are refused.
-
-    A temperature of 0 is the preset's.
-    """
+    """Return a metric's specification under the settings that it uses; other values than the choices are refused."""
     offered = (("preset", preset, offered_presets()), ("iterations", iterations, SWEEPS))
     for key, value, choices in (*offered, ("centering", centering, CENTERINGS)):
         if value not in choices:
@@ -148,10 +145,9 @@ def _row(name: str, values: Mapping[str, Any], keys: Sequence[str]) -> tuple[str
 def score_texts(
     hypothesis: str, references: str, metric: str, source: str = "", preset: str = "embedded", **settings: Any
 ) -> tuple[list[tuple[str, ...]], str, str, list[str]]:
-    """Score a text against its references, one per line, by every metric; each side is cut to `LONGEST` characters.
+    """Score a text against its references, one per line, or its source, by every metric.
 
-    Metrics of presets with ``against=source`` compare it with `source`, and need no references. Returns a row
-    of `HEADERS` per metric; the plan of `metric` as HTML, or why there is none; its signature; notices.
+    Returns a row of `HEADERS` per metric; the plan of `metric` as HTML, or why there is none; its signature; notices.
     """
     entry(metric)
     texts = [line.strip() for line in references[:LONGEST].split("\n") if line.strip()]
@@ -243,9 +239,8 @@ def _references(row: TableRow) -> list[str]:
 def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dict[str, Any]:
     """Score the rows of a file by metrics, each of which counts once, and takes the preset if it has it.
 
-    Returns ``rows`` (per metric a row of `FILE_HEADERS`), ``pictures`` (the distributions of the scores as HTML),
-    ``segment_headers`` and ``segments`` (per row its number, shortened texts and scores), ``signatures`` (a line per
-    metric), ``tsv`` (every row's scores, to six digits), ``record`` (JSON for ``twmd verify``), ``notices``. Raises
+    Returns ``rows`` (per metric a row of `FILE_HEADERS`), ``pictures`` (HTML), ``segment_headers`` and ``segments``
+    (per row its number, shortened texts and scores), ``signatures``, ``tsv``, ``record`` (JSON), ``notices``. Raises
     SpecError for no metric or an unknown one, and InputError for texts that cannot be scored within `PATIENCE_S`.
     """
     if not metrics:

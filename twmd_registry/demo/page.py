@@ -66,12 +66,6 @@ class Page(gr.Blocks):  # type: ignore[misc]
         }
         return super().launch(**(own | options))
 
-    def close(self, *arguments: Any, **options: Any) -> None:
-        """Stop serving as `gradio.Blocks.close` does, and free the models."""
-        super().close(*arguments, **options)
-        for scorer in self.scorers:
-            scorer.close()
-
 
 def build_page(metric: str | None = None) -> Page:
     """Build the page of all metrics, ready to ``launch``; `metric` is chosen when it opens, or the first."""

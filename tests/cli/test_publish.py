@@ -1,16 +1,115 @@
-"""``twmd submit``: files of the metrics shared task, read again as its description says."""
+"""``twmd cite`` and ``submit``: what is published is complete and true."""
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 import twmd_registry
 from tests.conftest import Run
 from tests.judgments.test_readers import written
+from twmd_registry.cli.publish_commands import CITATIONS
 from twmd_registry.judgments.mt_metrics_eval import read_official
 from twmd_registry.judgments.sets import read_rated
+
+
+@pytest.fixture
+def record(folder: Path, run: Run) -> Path:
+    (folder / "ref.txt").write_text("the cat sat\nit rains\n", encoding="utf-8")
+    (folder / "my_system|1.txt").write_text("a cat sat\nit pours\n", encoding="utf-8")
+    assert run("score ref.txt -i 'my_system|1.txt' -m twmd stsscore bleu ter --record out.json")[0] == 0
+    return folder / "out.json"
+
+
+def change(record: Path, **first: object) -> None:
+    """Write the record again, with another first result."""
+    read = twmd_registry.read_record(record)
+    (system,) = read.systems
+    result, *others = system.results
+    changed = replace(system, results=(replace(result, **first), *others))  # type: ignore[arg-type]
+    twmd_registry.write_record(replace(read, systems=(changed,)), record)
+
+
+def test_paper_gets_a_sentence_a_footnote_and_bibtex(record: Path, run: Run) -> None:
+    out = run("cite out.json")[1]
+    twmd, stsscore, *_ = json.loads(record.read_text(encoding="utf-8"))["systems"][0]["results"]
+    assert r"my\_system\textbar{}\allowbreak{}1.txt scores" in out
+    assert f"scores {twmd['score']:.4f} in Tempered Word Mover Distance, F1 (Chen et al., 2020) over 2 segments" in out
+    assert f"scores {stsscore['score']:.4f} in STSScore (Herbold, 2024) over 2 segments" in out
+    assert out.count("\\footnote{") == 4
+    for entry in ("@inproceedings{chen2020tempered,", "@misc{herbold2024semantic,", "@software{twmd_registry,"):
+        assert out.count(entry) == 1
+
+
+def test_footnote_is_the_signature_in_latex(record: Path, run: Run) -> None:
+    _, footnote = run("cite out.json --format latex")[1].splitlines()[0].split(".\\footnote")
+    inside = f"\\footnote{footnote}".removeprefix("\\footnote{\\raggedright\\texttt{").removesuffix("}}")
+    plain = inside.replace("\\textbar{}\\allowbreak{}", "|").replace("\\%", "%").replace("\\_", "_")
+    assert "\\" not in plain
+    assert twmd_registry.parse(plain).temperature == 0.15
+
+
+def test_system_with_a_bar_in_its_name_is_one_cell_of_markdown(record: Path, run: Run) -> None:
+    rows = run("cite out.json --format markdown")[1].splitlines()
+    assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows[:4]}) == 1
+    assert rows[2].startswith(r"| my\_system\|1.txt | twmd | ")
+
+
+def test_badge_is_an_image_with_the_signature(record: Path, run: Run) -> None:
+    badge = run("cite out.json --format badge -w 2")[1].splitlines()[0]
+    image = r'!\[.*: twmd\]\(https://img\.shields\.io/badge/twmd-0\.\d\d-blue "twmd\|.*version:[0-9.]+"\)'
+    assert re.fullmatch(image, badge)
+
+
+def test_metadata_of_the_hub_hold_value_signature_and_texts(record: Path, run: Run) -> None:
+    out = run("cite out.json --format eval_results --task translation --dataset org/data")[1]
+    (model,) = yaml.safe_load(out)["model-index"]
+    system = json.loads(record.read_text(encoding="utf-8"))["systems"][0]
+    (result,) = model["results"]
+    assert result["task"]["type"] == "translation"
+    assert result["dataset"] == {"name": "org/data", "type": "org/data"}
+    for metric, recorded in zip(result["metrics"][:2], system["results"], strict=False):
+        assert metric["value"] == recorded["score"]
+        assert metric["args"] == {"signature": recorded["signature"], "texts_sha256": system["texts"]}
+    assert result["metrics"][2]["type"] == "bleu"
+    assert result["metrics"][3]["args"]["signature"].startswith("TER|")
+
+
+def test_metrics_of_sacrebleu_are_cited_by_their_signature(record: Path, run: Run) -> None:
+    bleu = next(result for result in twmd_registry.read_record(record).systems[0].results if result.head == "BLEU")
+    sentence = run("cite out.json --format sentence")[1].splitlines()[2]
+    head = f"my_system|1.txt scores {bleu.score:.2f} in BLEU (Post, 2018) over 2 segments (SacreBLEU)"
+    assert sentence == f"{head}, with the signature {bleu.signature}."
+    assert run("cite out.json")[1].count("@inproceedings{post2018call,") == 1
+    assert f"| bleu | {bleu.score:.2f} | `BLEU" in run("cite out.json --format markdown")[1]
+    assert f"badge/bleu-{bleu.score:.2f}-blue" in run("cite out.json --format badge")[1]
+
+
+def test_record_that_contradicts_itself_is_not_published(record: Path, run: Run) -> None:
+    result = twmd_registry.read_record(record).systems[0].results[0]
+    for changed, words in (
+        ({"score": 0.99}, "is not the mean of the recorded segments' scores"),
+        ({"score": result.score, "keys": result.keys | {"layer": "3"}}, "the signature says layer=4, the record's key"),
+        ({"signature": result.signature.replace("layer:4", "layer:`x`")}, "cannot be published: column"),
+    ):
+        change(record, **changed)
+        status, _, err = run("cite out.json")
+        assert (status, words in err) == (1, True)
+
+
+def test_edited_record_is_not_published(record: Path, run: Run) -> None:
+    table = json.loads(record.read_text(encoding="utf-8"))
+    table["systems"][0]["results"][0]["score"] = 0.99
+    record.write_text(json.dumps(table), encoding="utf-8")
+    edited = "it was edited: its content does not have the sha256 that it was written with."
+    for form in CITATIONS:
+        assert run(f"cite out.json --format {form}") == (1, "", f"twmd: the record cannot be published: {edited}\n")
+
 
 REFERENCES = {
     "refA": "It rained all night.\nThe weir is closed.\nNo bread.\n",

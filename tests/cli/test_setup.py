@@ -1,0 +1,285 @@
+"""``twmd list``, ``explain``, ``cache``, ``serve`` and ``demo``; and the progress bars of all commands."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import sys
+from collections.abc import Callable
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import twmd_registry
+from tests.cli.parsing import Terminal
+from tests.conftest import Run
+from twmd_registry.cli import terminal
+from twmd_registry.cli.output import format_table
+from twmd_registry.metaeval.side_by_side import WIDTH
+from twmd_registry.registry.metrics import CATALOGUE
+from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName
+from twmd_registry.registry.presets import presets, presets_of
+
+
+def test_list_shows_every_metric_and_preset(run: Run) -> None:
+    status, out, _ = run("list")
+    lines = out.splitlines()
+    assert status == 0
+    assert all(f"{metric}: {CATALOGUE[metric].title}" in lines for metric in MetricName)
+    embedded = [line for line in lines if line.startswith("embedded ")]
+    assert len(embedded) == len(MetricName)
+    assert all(line.endswith("yes (installed)") for line in embedded)
+    rows = json.loads(run("list --format json")[1])
+    assert [(row["metric"], row["preset"]) for row in rows] == [(str(metric), name) for metric, name in presets()]
+    assert all(f"\n{row['preset']} " in out for row in rows)
+
+
+@pytest.mark.parametrize("metric", MetricName)
+def test_explain_shows_keys_presets_and_citation(metric: MetricName, run: Run) -> None:
+    status, out, _ = run(f"explain {metric}")
+    facts = CATALOGUE[metric]
+    assert status == 0
+    assert all(f"\n{key} " in out for key in facts.keys)
+    assert all(f"\n  {name}\n" in out for name in presets_of(metric))
+    assert facts.citation in out
+    span = "no fixed bounds" if facts.lowest is None else f"{facts.lowest:g} to {facts.highest:g}"
+    assert f"\nrange:              {span}, higher is closer\n" in out
+    words = " ".join(out.split())
+    assert all(f"Made for {preset.reads}." in words for preset in presets_of(metric).values() if preset.reads)
+    assert f"The default model, {EMBEDDED_MODEL}, reads {EMBEDDED_READS}." in words
+    assert f"C(X, Y): {facts.formula}" in words
+
+
+LONG = "an-organisation-with-a-long-name/a-model-whose-name-is-as-long-as-the-names-of-some-models-on-the-hub-are"
+
+
+def test_no_line_is_wider_than_100_columns(run: Run) -> None:
+    lines = run("list")[1].splitlines()
+    for metric in MetricName:
+        keys = f"--set model={LONG} layer=1" if {"model", "layer"} <= set(CATALOGUE[metric].keys) else ""
+        lines += run(f"explain {metric} {keys}")[1].replace(CATALOGUE[metric].citation, "").splitlines()
+    table = format_table(("model", "texts", "problem"), [[f"{LONG}@0336012e2308", 12, "a problem " * 12]], "text")
+    assert table.count("\n") > 2
+    assert [line for line in [*lines, *table.splitlines()] if len(line) > WIDTH] == []
+
+
+def test_value_of_fit_mean_can_be_set(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(folder / "home"))
+    (folder / "corpus.txt").write_text("the cat sat\nit rains\n", encoding="utf-8")
+    (folder / "more.jsonl").write_text('{"prediction": "a", "references": ["b", "c"]}\n', encoding="utf-8")
+    values, signatures = [], set()
+    for option in ("", "-o means"):
+        fitted, use = run(f"fit-mean corpus.txt more.jsonl {option}")[1].splitlines()
+        assert fitted.startswith("fitted on 5 texts, ")
+        values.append(use.removeprefix("use --set "))
+        signatures.add(run(f"score corpus.txt -i corpus.txt --set {values[-1]}")[1].splitlines()[-1])
+    assert len(signatures) == 1
+    assert f"centering:background%3A{values[0].rpartition(':')[2]}" in signatures.pop()
+    (folder / "blank.txt").write_text("\n \n", encoding="utf-8")
+    status, _, err = run("fit-mean blank.txt")
+    assert (status, "every text is empty" in err) == (1, True)
+
+
+WATCHED = {
+    "score few.txt -i few.txt few.txt -m twmd": "80/80 segments",
+    "score few.txt -i few.txt -m stsscore bleu --record rec.json": "40/40 segments",
+    "report few.txt -i few.txt other.txt -m sbert -o report.html": "alignments",
+    "verify rec.json": "40/40 segments",
+    "fit-mean few.txt -o means": "40/40 texts",
+    "diagnose embedded --data few.txt": "40/40 texts",
+    "correlate table:rated.jsonl -m twmd bleu --resamples 0": "36/36 segments",
+    "tune sbert --data table:rated.jsonl --layers 1 --try centering=none special=all": "12/12 segments",
+    "score few.txt -i few.txt --quiet": None,
+}
+"""Command lines, and the last state of their bars; None for those without a bar."""
+
+
+def test_long_work_shows_a_bar_with_total_rate_and_time_left(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("few", "Line {} of a text is not long.\n"), ("other", "Row {} of it.\n")):
+        (folder / f"{name}.txt").write_text("".join(text.format(i) for i in range(40)), encoding="utf-8")
+    rows = [
+        {"prediction": "Line is not" + " long" * (i % 3), "reference": f"Line {i} was long.", "rating": i % 2}
+        for i in range(12)
+    ]
+    (folder / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(terminal, "PATIENCE_S", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    with twmd_registry.scorer("twmd"):
+        for line, bar in WATCHED.items():
+            with monkeypatch.context() as patch:
+                patch.setattr(sys, "stderr", shown := Terminal())
+                status, out, _ = run(line)
+            assert status == 0, (line, out, shown.getvalue()[-500:])
+            bars = re.findall(r" (\d+/\d+ \w+) \d:\d\d:\d\d [-\d]:[-\d]{2}:[-\d]{2} [\d.e+]+/s", shown.getvalue())
+            assert bool(bars) is (bar is not None), (line, shown.getvalue())
+            if bar is not None:
+                assert any(bar in state for state in bars), (line, bars)
+
+
+EMBEDDED = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+@pytest.fixture
+def home(files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TWMD_HOME", str(files / "home"))
+    return files / "home"
+
+
+@pytest.fixture
+def score(home: Path, run: Run, tiny_encoder: Callable[[str], Path]) -> Callable[..., str]:
+    """Score by the embedded model, or by a tiny one where keys are given; return the output."""
+
+    def call(keys: str = "", size: str = "1MB") -> str:
+        tiny = f"--set model={tiny_encoder('bert')} centering=none {keys}" if keys else ""
+        status, out, _ = run(f"score ref.txt -i good.txt -m twmd -sl --disk-cache {size} {tiny}")
+        assert status == 0
+        return out
+
+    return call
+
+
+def test_cached_texts_are_listed_by_model(home: Path, run: Run, score: Callable[..., str]) -> None:
+    for keys in ("", "layer=1", "layer=1 dtype=bfloat16", "layer=2"):
+        score(keys)
+    first, heads, _, row, *_ = run("cache ls")[1].splitlines()
+    assert first.startswith(f"{home / 'cache'}: 20 texts, 0.1 MB (each run brings its own bound")
+    assert heads.split() == ["model", "texts", "files", "MB", "last", "used"]
+    assert re.fullmatch(r"\S+@[0-9a-f]{12}( float32)? +\d+ +\d+ +[\d.]+ +\d{4}-\S+ \S+", row)
+    rows = [line.split("\t") for line in run("cache ls --format tsv")[1].splitlines()[1:]]
+    named = {re.sub("@[0-9a-f]{12}", "@", row[0]): tuple(row[1:3]) for row in rows}
+    assert named == {
+        f"{EMBEDDED}@ float32": ("5", "1"),
+        "./bert@ float32": ("10", "2"),
+        "./bert@ bfloat16": ("5", "1"),
+    }
+
+
+def test_list_has_every_format(home: Path, run: Run, score: Callable[..., str]) -> None:
+    assert json.loads(run("cache ls --format json")[1]) == []
+    score()
+    score("layer=1")
+    kept = json.loads(run("cache ls --format json")[1])
+    assert [(model["texts"], model["shards"]) for model in kept] == [(5, 1), (5, 1)]
+    assert sum(model["bytes"] for model in kept) == sum(path.stat().st_size for path in home.rglob("*.safetensors"))
+    rows = [line.split("\t") for line in run("cache ls --format tsv")[1].splitlines()]
+    assert rows[0] == ["model", "texts", "files", "MB", "last used"]
+    assert [(row[0], row[4]) for row in rows[1:]] == [(model["model"], model["used"]) for model in kept]
+    (removed,) = json.loads(run("cache clear --model embedded --format json")[1])
+    assert removed in kept
+    assert removed["model"].startswith(f"{EMBEDDED}@")
+
+
+def test_one_model_can_be_cleared(home: Path, run: Run, score: Callable[..., str]) -> None:
+    score()
+    score("layer=1")
+    assert run(f"cache clear --model {EMBEDDED}")[:2] == (0, f"removed 5 texts, 0.1 MB, from {home / 'cache'}\n")
+    assert len(list((home / "cache").rglob("*.safetensors"))) == 1
+    assert ": 5 texts" in run("cache ls --model ./bert")[1]
+    status, _, err = run("cache ls --model embedded")
+    assert (status, f"nothing is kept of a model {EMBEDDED!r}; Choices: ./bert@" in err) == (2, True)
+
+
+def test_whole_cache_can_be_cleared(home: Path, run: Run, score: Callable[..., str]) -> None:
+    score("layer=1")
+    (shard,) = (home / "cache").rglob("*.safetensors")
+    shard.with_name("damaged.safetensors").write_bytes(b"nonsense")
+    assert run("cache clear")[0] == 0
+    assert list((home / "cache").rglob("*.safetensors")) == []
+    assert len(run("cache ls")[1].splitlines()) == 1
+
+
+@pytest.mark.parametrize("action", ["ls", "clear"])
+def test_empty_cache_has_no_texts_and_no_model(home: Path, action: str, run: Run) -> None:
+    status, out, _ = run(f"cache {action}")
+    assert (status, "0 texts, 0.0 MB" in out, home.exists()) == (0, True, False)
+    assert run(f"cache {action} --model no/such") == (
+        2,
+        "",
+        "twmd: nothing is kept of a model 'no/such'; the cache is empty.\n",
+    )
+
+
+def test_numbers_are_those_of_a_run_without_cache(home: Path, score: Callable[..., str]) -> None:
+    assert len({score(size=size) for size in ("0", "1MB", "1MB")}) == 1
+
+
+def skip_without_extra(command: str) -> None:
+    for library in {"serve": ("mcp", "prometheus_client"), "demo": ("gradio",)}[command]:
+        pytest.importorskip(library)
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "words"),
+    [
+        ("serve --host 0.0.0.0", 2, "0.0.0.0 can be reached from other machines: set an API key by --api-key-file FI"),
+        ("serve --host ::", 2, ":: can be reached from other machines"),
+        ("serve --host example.org", 2, "example.org can be reached from other machines"),
+        ("serve --api-key-file short.txt", 1, "short.txt has no API key: expected 16 or more ASCII characters"),
+        ("serve --api-key-file none.txt", 1, "cannot read the API key none.txt: No such file or directory."),
+        ("serve --mcp --port 1", 2, "--port is for HTTP, and --mcp uses standard input and output."),
+        ("serve -m bleu", 2, "there is no metric 'bleu'"),
+        ("serve --max-pairs 0", 2, "0 is not in the range x>=1"),
+        ("demo --port 0", 2, "0 is not in the range 1<=x<=65535"),
+        ("demo --share", 2, "No such option '--share'"),
+        ("demo --metric bleu", 2, "there is no metric 'bleu'"),
+    ],
+)
+def test_bad_usage_is_refused(line: str, status: int, words: str, run: Run, folder: Path) -> None:
+    skip_without_extra(line.split(maxsplit=1)[0])
+    (folder / "short.txt").write_text("short\n", encoding="utf-8")
+    found, out, err = run(line)
+    assert (found, out, words in err) == (status, "", True), err
+
+
+def test_key_of_the_environment_is_checked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_without_extra("serve")
+    monkeypatch.setenv("TWMD_API_KEY", "two words are no key")
+    status, _, err = run("serve")
+    assert (status, err.startswith("twmd: TWMD_API_KEY has no API key")) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("serve", "[Errno 98] Address already in use (while attempting to bind on address ('127.0.0.1', {}))"),
+        ("demo", "port {} is not free: choose another by --port."),
+    ],
+)
+def test_port_that_is_taken_is_named(command: str, message: str, run: Run) -> None:
+    skip_without_extra(command)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        status, _, err = run(f"{command} --port {port}")
+    assert (status, err.splitlines()[-1]) == (1, f"twmd: {message.format(port)}")
+
+
+def test_without_an_extra_the_install_line_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_without_extra("serve")
+    find_spec = util.find_spec
+
+    def find(name: str, *others: Any) -> Any:
+        return None if name == "fastapi" else find_spec(name, *others)
+
+    monkeypatch.setattr(util, "find_spec", find)
+    assert run("serve") == (1, "", "twmd: the service needs fastapi: pip install 'twmd-registry[serve]'\n")
+    monkeypatch.delitem(sys.modules, "twmd_registry.demo.page", raising=False)
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    assert run("demo") == (1, "", "twmd: the page needs Gradio: pip install 'twmd-registry[demo]'\n")
+
+
+def test_address_of_the_demo_is_printed_without_advice_to_publish_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_without_extra("demo")
+    from twmd_registry.demo.page import Page
+
+    monkeypatch.setattr(Page, "block_thread", lambda page: page.close(verbose=False))
+    status, out, err = run("demo")
+    assert status == 0
+    assert re.fullmatch(r"serving on http://127\.0\.0\.1:\d+/ \(this machine only\); Ctrl-C ends it\n", out)
+    assert "share" not in err

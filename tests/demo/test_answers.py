@@ -1,0 +1,453 @@
+"""What the page answers: choices, scores of two texts and of tables, signatures explained."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import statistics
+from pathlib import Path
+from typing import Any, get_args
+
+import gradio as gr
+import numpy as np
+import pytest
+
+import twmd_registry
+from tests.conftest import Run
+from twmd_registry.demo import answers, page
+from twmd_registry.demo.answers import (
+    CENTERINGS,
+    FILE_HEADERS,
+    HEADERS,
+    LARGEST,
+    LONGEST,
+    METRICS,
+    MOST_ROWS,
+    MOST_TOKENS,
+    NOTHING,
+    SWEEPS,
+    explain_signature,
+    offered_presets,
+    preset_for,
+    read_pasted,
+    read_upload,
+    score_file,
+    score_texts,
+    spec_of,
+)
+from twmd_registry.errors import FileError, InputError, SignatureError, SpecError
+from twmd_registry.record.file import parse_record
+from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.metrics import CATALOGUE
+from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL, Centering, MetricName
+from twmd_registry.registry.presets import presets
+from twmd_registry.registry.signature import Signature, canonical
+from twmd_registry.registry.spec import make_spec
+
+
+def test_default_settings_are_every_metrics_default() -> None:
+    assert [spec_of(metric) for metric in METRICS] == [make_spec(metric) for metric in MetricName]
+
+
+def test_offered_presets_need_the_packaged_model_only() -> None:
+    offered = offered_presets()
+    assert {"embedded", "paper", "wmd"} <= set(offered)
+    assert {"roberta-large", "regression", "roberta-base-stsb"}.isdisjoint(offered)
+    specs = [spec_of(metric, preset) for metric in METRICS for preset in offered]
+    assert {spec.model for spec in specs if spec.metric != "ensemble"} == {EMBEDDED_MODEL, MULTILINGUAL_MODEL}
+
+
+def test_preset_names_its_languages() -> None:
+    offered = offered_presets()
+    assert offered["embedded"] == "embedded (en)"
+    assert offered["multilingual"] == "multilingual (93 languages)"
+    assert (offered["wmd"], offered["paper"]) == ("wmd (en)", "paper")
+
+
+def test_multilingual_presets_keep_their_languages_for_every_metric() -> None:
+    for metric in METRICS:
+        assert spec_of(metric, "multilingual") == make_spec(metric, "multilingual")
+        other = "multilingual-tuned" if metric == "twmd" else "multilingual"
+        assert spec_of(metric, "multilingual-tuned") == make_spec(metric, other)
+
+
+def test_multilingual_preset_is_not_offered_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "has_multilingual", lambda: False)
+    offered_presets.cache_clear()
+    assert {"multilingual", "multilingual-tuned"}.isdisjoint(offered_presets())
+    offered_presets.cache_clear()
+
+
+def test_preset_is_set_for_the_metrics_that_have_it() -> None:
+    assert spec_of("moverscore", "wmd") == make_spec("moverscore", "wmd")
+    assert spec_of("twmd", "wmd") == make_spec("twmd")
+    assert spec_of("stsscore", "paper") == make_spec("stsscore")
+    assert spec_of("twmd", "paper") == make_spec("twmd", "paper", model=EMBEDDED_MODEL)
+    assert [preset_for(metric, "no such preset") for metric in METRICS] == ["embedded"] * len(METRICS)
+
+
+@pytest.mark.parametrize("metric", ["twmd", "moverscore", "stsscore"])
+def test_setting_is_set_for_the_metrics_that_use_its_key(metric: str) -> None:
+    spec = spec_of(metric, temperature=0.07, iterations="5", centering="dimension")
+    keys = CATALOGUE[MetricName(metric)].keys
+    assert spec.temperature == (0.07 if "temperature" in keys else None)
+    assert spec.iterations == (5 if "iterations" in keys else None)
+    assert spec.centering == ("dimension" if "centering" in keys else None)
+
+
+def test_every_choice_is_accepted() -> None:
+    assert {spec_of("twmd", iterations=sweep).iterations for sweep in SWEEPS} == {
+        1,
+        2,
+        5,
+        10,
+        "converged",
+    }
+    assert {spec_of("twmd", centering=centering).centering_kind for centering in CENTERINGS} == set(get_args(Centering))
+    for preset in ("embedded", "multilingual"):
+        mean = make_spec("bertscore_centered", preset).centering
+        assert spec_of("twmd", preset, centering="background").centering == mean
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"preset": "nosuch"}, "preset='nosuch' is not offered here; .*embedded-tuned"),
+        ({"preset": "roberta-large"}, "preset='roberta-large' is not offered here; .*embedded-tuned"),
+        ({"temperature": -1.0}, "temperature=-1.0 is not offered here"),
+        ({"iterations": "1000000"}, "iterations='1000000' is not offered here"),
+        ({"temperature": 1e-6}, "temperature=1e-06 is not offered here"),
+        ({"temperature": float("nan")}, "temperature=nan is not offered here"),
+        ({"centering": "background:/a/file"}, "centering='background:/a/file' is not offered here"),
+    ],
+)
+def test_values_beyond_the_choices_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        spec_of("twmd", **settings)
+    with pytest.raises(SpecError, match="there is no metric 'bleu'"):
+        spec_of("bleu")
+
+
+HYPOTHESIS = "A small boat drifts past the lighthouse."
+LINES = ["The boat passes a lighthouse.", "A cow sleeps."]
+REFERENCES = "\n\n ".join(LINES) + "\n"
+
+
+def test_every_metrics_scores_are_those_of_its_scorer() -> None:
+    rows, _, signature, notices = score_texts(HYPOTHESIS, REFERENCES, "twmd")
+    assert [row[0] for row in rows] == list(METRICS)
+    for row in rows:
+        whole = twmd_registry.scorer(row[0]).score([HYPOTHESIS], [LINES]).as_dict()
+        expected = [whole.get(name) for name in (row[0], "precision", "recall", "f1")]
+        assert len(row) == len(HEADERS)
+        for text, number in zip(row[1:], expected, strict=True):
+            assert text == NOTHING if number is None else abs(float(text) - number) <= 0.5e-4 + 1e-6
+    assert signature == str(twmd_registry.scorer("twmd").score([HYPOTHESIS], [LINES]).signature)
+    assert notices == []
+
+
+def test_setting_moves_its_metrics_and_no_others() -> None:
+    before, after = (score_texts(HYPOTHESIS, REFERENCES, "twmd", temperature=T) for T in (0.0, 0.02))
+    moved = {row[0] for row, other in zip(before[0], after[0], strict=True) if row != other}
+    assert moved == {"twmd", "trwmd"}
+    assert before[1] != after[1]
+    assert "temperature:0.02" in after[2]
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"), [("stsscore", "no alignment to show"), ("ensemble", "no alignment of its own")]
+)
+def test_metric_without_plan_explains_why(metric: str, words: str) -> None:
+    _, picture, signature, _ = score_texts(HYPOTHESIS, REFERENCES, metric)
+    assert words in picture
+    assert signature.startswith(metric)
+
+
+def test_plan_shows_the_reference_with_the_highest_score_as_text() -> None:
+    _, picture, _, _ = score_texts("<b> A small boat", "The boat <img src=x>.\nA cow sleeps.", "twmd")
+    assert "boat" in picture
+    assert "cow" not in picture
+    assert "<img" not in picture
+    assert "&lt;" in picture
+
+
+def test_long_texts_are_cut_with_a_notice() -> None:
+    long = "word " * LONGEST
+    *result, notices = score_texts(long, long, "twmd")
+    assert notices[:2] == [
+        f"hypothesis cut to the first 2,000 of {5 * LONGEST:,} characters: score longer texts in a file.",
+        f"references cut to the first 2,000 of {5 * LONGEST:,} characters: score longer texts in a file.",
+    ]
+    assert result == list(score_texts(long[:LONGEST], long[:LONGEST], "twmd")[:3])
+    assert f"at most {MOST_TOKENS} tokens a side can be drawn" in result[1]
+
+
+@pytest.mark.parametrize(("hypothesis", "references"), [(" \n", "a"), ("a", " \n \n")])
+def test_blank_side_is_refused(hypothesis: str, references: str) -> None:
+    with pytest.raises(InputError, match="write a hypothesis and at least one reference"):
+        score_texts(hypothesis, references, "twmd")
+
+
+def test_impossible_setting_is_an_error_for_the_chosen_metric_and_a_notice_for_others() -> None:
+    rows, _, _, notices = score_texts(HYPOTHESIS, REFERENCES, "twmd", centering="sentence")
+    assert {row[0]: row[1] for row in rows}["sbert"] == NOTHING
+    assert any(notice.startswith("sbert: centering=sentence") for notice in notices)
+    with pytest.raises(SpecError, match="centering=sentence"):
+        score_texts(HYPOTHESIS, REFERENCES, "sbert", centering="sentence")
+
+
+def test_warnings_and_missing_presets_are_notices() -> None:
+    *_, notices = score_texts(HYPOTHESIS, REFERENCES, "twmd", preset="paper")
+    assert any(notice.startswith("centering=batch: a segment is alone") for notice in notices)
+    assert "no preset 'paper' of stsscore, ensemble: scored with 'embedded'." in notices
+
+
+@pytest.mark.parametrize(("hypothesis", "references"), [("a", "the cat"), (None, ["a"]), ("a", None)])
+def test_call_with_texts_of_another_type_is_refused(hypothesis: Any, references: Any) -> None:
+    with pytest.raises(gr.Error, match="expected a text as hypothesis and a list of texts as references"):
+        page.score_texts(hypothesis, references)
+
+
+def test_preset_that_compares_with_the_source_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    against = twmd_registry.scorer("twmd", against="source").requested
+    monkeypatch.setattr(
+        "twmd_registry.demo.answers.spec_of", lambda name, _preset: against if name == "twmd" else make_spec(name)
+    )
+    with pytest.raises(InputError, match="write the source, too"):
+        score_texts(HYPOTHESIS, REFERENCES, "twmd")
+    rows, _, _, notices = score_texts(HYPOTHESIS, REFERENCES, "sbert")
+    assert {row[0]: row[1] for row in rows}["twmd"] == NOTHING
+    assert "twmd: it compares the hypothesis with its source, which is not given." in notices
+    rows, _, signature, _ = score_texts(HYPOTHESIS, REFERENCES, "twmd", "A ship at sea")
+    wanted = twmd_registry.score([HYPOTHESIS], sources=["A ship at sea"], against="source")
+    assert rows[0][1] == f"{wanted.score:.4f}"
+    assert "|against:source|" in signature
+    rows, picture, again, notices = score_texts(HYPOTHESIS, "", "twmd", "A ship at sea")
+    assert (rows[0][1], again) == (f"{wanted.score:.4f}", signature)
+    assert "given to the source" in picture
+    assert "sbert: it compares the hypothesis with its reference, which is not given." in notices
+    with pytest.raises(InputError, match="sbert compares the hypothesis with its reference here"):
+        score_texts(HYPOTHESIS, " ", "sbert", "A ship at sea")
+
+
+CSV = (
+    'prediction,reference,reference_2\nIt rains.,It is raining.,\n"A cat, a dog",Two pets.,"A dog, a cat"\n'
+    "So be it,Never,Ever\n"
+)
+HEADER = b"prediction,reference\n"
+MISSPELT = ", row 1 (the header): no column 'reference'; did you mean 'refrence'? Choices: prediction, refrence."
+PREDICTIONS = ["It rains.", "A cat, a dog", "So be it"]
+LISTS = [["It is raining."], ["Two pets.", "A dog, a cat"], ["Never", "Ever"]]
+
+
+def as_json(predictions: list[str], references: list[list[str]]) -> str:
+    return "".join(
+        json.dumps({"prediction": p, "references": r}) + "\n" for p, r in zip(predictions, references, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "separator"), [("a.CSV", ""), ("semicolons.csv", ";"), ("a.tsv", "\t"), ("a.jsonl", ""), ("a.ndjson", "")]
+)
+def test_every_format_gives_the_same_texts(name: str, separator: str, tmp_path: Path) -> None:
+    text = as_json(PREDICTIONS, LISTS) if "json" in name else CSV
+    if separator:
+        text = "\n".join(separator.join(fields) for fields in csv.reader(io.StringIO(CSV))) + "\n"
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    source, _, *texts = read_upload(tmp_path / name)
+    assert (source.name, texts) == (name, [PREDICTIONS, LISTS, None])
+    assert read_pasted(f"\n{text}\n\n")[2:4] == (PREDICTIONS, LISTS)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_blank_lines_at_the_top_count_as_rows(name: str, tmp_path: Path) -> None:
+    text = "\n\n" + (as_json(PREDICTIONS, LISTS) if name.endswith("jsonl") else CSV)
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    first = 3 if name.endswith("jsonl") else 4
+    assert read_upload(tmp_path / name)[1:4] == (list(range(first, first + 3)), PREDICTIONS, LISTS)
+
+
+def test_row_of_empty_references_has_an_empty_reference() -> None:
+    assert read_pasted("prediction,reference,reference_b\na,,\n")[3] == [[""]]
+    assert read_pasted("prediction,reference\na,\n")[3] == [[""]]
+
+
+def test_column_of_sources_is_read_where_every_row_has_one() -> None:
+    assert read_pasted("prediction,reference,source\na,b,c\nd,e,f\n")[4] == ["c", "f"]
+    assert (
+        read_pasted('{"prediction": "a", "reference": "b", "source": "c"}\n{"prediction": "d", "reference": "e"}\n')[4]
+        is None
+    )
+
+
+def test_table_of_sources_needs_no_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    against = twmd_registry.scorer("twmd", against="source").requested
+    monkeypatch.setattr("twmd_registry.demo.answers.spec_of", lambda *_: against)
+    table = read_pasted("prediction,source\nit rained,there was rain\n")
+    assert table[3:] == ([[]], ["there was rain"])
+    wanted = twmd_registry.score(["it rained"], sources=["there was rain"], against="source")
+    assert score_file(table, ["twmd"], "embedded")["rows"][0][1] == f"{wanted.score:.4f}"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"prediction,refrence\na,b\n", MISSPELT),
+        (HEADER, ": there is no row under the header."),
+        (b"", " is empty."),
+        (
+            gzip.compress(HEADER, mtime=0),
+            " is compressed: give it a name that says so (.parquet, .gz, .xz), or unpack it first.",
+        ),
+        (HEADER + b"a,b\n" * (MOST_ROWS + 1), " has 2,001 rows: this page scores up to 2,000"),
+        (b"x" * (LARGEST + 1), " has more than 2,000,000 bytes: 'twmd score' reads files of any size."),
+    ],
+)
+def test_bad_file_is_refused_in_one_line_without_its_folder(content: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(FileError) as caught:
+        read_upload(tmp_path / "a.csv")
+    assert str(caught.value).startswith(f"a.csv{words}")
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_unusable_pasted_text_is_refused() -> None:
+    asked = "^Nothing to score: upload or paste a table with the columns prediction and reference"
+    for text in ("", " \n\n"):
+        with pytest.raises(FileError, match=asked):
+            read_pasted(text)
+
+
+@pytest.fixture(scope="module")
+def scored() -> dict[str, Any]:
+    return score_file(read_pasted(CSV), ["twmd", "stsscore"], "embedded")
+
+
+def test_scores_are_those_of_the_scorer(scored: dict[str, Any]) -> None:
+    for k, metric in enumerate(("twmd", "stsscore")):
+        expected = twmd_registry.scorer(metric).score(PREDICTIONS, LISTS)
+        row = dict(zip(FILE_HEADERS, scored["rows"][k], strict=True))
+        numbers = (
+            min(expected.scores),
+            statistics.median(expected.scores),
+            max(expected.scores),
+            statistics.fmean(expected.scores),
+        )
+        shown = [float(row[name]) for name in ("lowest", "median", "highest", "score")]
+        assert np.allclose(shown, numbers, atol=0.6e-4)
+        assert (row["R"] == NOTHING) is (metric == "stsscore")
+        assert np.allclose([segment[3 + k] for segment in scored["segments"]], expected.scores, atol=0.6e-4)
+        tsv = [line.split("\t")[k] for line in scored["tsv"].splitlines()[1:]]
+        assert np.allclose(np.array(tsv, dtype=float), expected.scores, atol=0.6e-6)
+        assert scored["signatures"].split("\n")[k] == str(expected.signature)
+    assert scored["segment_headers"] == ["row", "prediction", "references", "twmd", "stsscore"]
+    assert scored["segments"][1][:3] == [3, "A cat, a dog", "Two pets. / A dog, a cat"]
+
+
+def test_record_verifies(scored: dict[str, Any]) -> None:
+    assert twmd_registry.verify_record(parse_record(scored["record"]), [(PREDICTIONS, LISTS)]).agrees
+    edited = [*PREDICTIONS[:2], "Never"]
+    assert not twmd_registry.verify_record(parse_record(scored["record"]), [(edited, LISTS)]).agrees
+
+
+@pytest.mark.parametrize(
+    ("metrics", "words"), [([], "choose at least one metric"), (["bleu"], "there is no metric 'bleu'")]
+)
+def test_missing_or_unknown_metric_is_refused(metrics: list[str], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        score_file(read_pasted(CSV), metrics, "embedded")
+
+
+def test_preset_that_a_metric_lacks_is_a_notice() -> None:
+    notices = score_file(read_pasted(CSV), ["twmd", "trwmd"], "embedded-tuned")["notices"]
+    assert "no preset 'embedded-tuned' of trwmd: scored with 'embedded'." in notices
+
+
+def test_repeated_metric_counts_once_and_json_lines_are_numbered_by_line() -> None:
+    result = score_file(read_pasted(as_json(["a"], [["b"]])), ["sbert"] * 50, "embedded")
+    assert (len(result["rows"]), result["segment_headers"][0], result["segments"][0][0]) == (1, "row", 1)
+
+
+def test_every_metric_has_a_histogram(scored: dict[str, Any]) -> None:
+    assert scored["pictures"].count("<figure>") == scored["pictures"].count("<svg") == 2
+    assert "stsscore: rows by score" in scored["pictures"]
+
+
+def test_file_that_takes_too_long_is_given_up_and_the_next_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(answers, "PATIENCE_S", 0.0)
+        with pytest.raises(InputError, match="takes more than 0 s and was given up: try a smaller file"):
+            score_file(read_pasted(CSV), ["sbert"], "embedded")
+    assert score_file(read_pasted(CSV), ["sbert"], "embedded")["segment_headers"][-1] == "sbert"
+
+
+def explained(text: str) -> tuple[dict[str, str], ...]:
+    """Return the values, the meanings and the defaults of a signature by field."""
+    fields, _, _ = explain_signature(text)
+    return tuple({field[0]: field[k] for field in fields} for k in (1, 2, 3))
+
+
+@pytest.mark.parametrize("metric", ["twmd", "moverscore"])
+def test_keys_of_a_default_are_explained_and_defaults(metric: str) -> None:
+    with twmd_registry.scorer(metric) as scorer:
+        fields, _, notices = explain_signature(scorer.signature)
+        values = scorer.spec.values()
+    assert notices == []
+    by_key = {name: rest for name, *rest in fields}
+    for name, value in values.items():
+        if name != "members":
+            assert by_key[name] == [KEYS[name].format(value), KEYS[name].about, "yes"]
+    assert by_key["metric"][0] == metric
+    assert by_key["version"][0] == twmd_registry.__version__
+
+
+def test_other_values_show_the_default() -> None:
+    with twmd_registry.scorer("moverscore", transform="linear", ngram=1, layer=5) as scorer:
+        values, _, defaults = explained(scorer.signature)
+    assert (values["layer"], defaults["layer"]) == ("5", "no, 4")
+    # Left out of the signature, because they do nothing, and yet not the default.
+    assert (values["transform"], defaults["transform"]) == ("linear", "no, inverse")
+    assert (values["ngram"], defaults["ngram"]) == ("1", "no, 3")
+
+
+def test_ensemble_has_its_members_explained() -> None:
+    with twmd_registry.scorer("ensemble(sbert,2*twmd;temperature=0.03)") as scorer:
+        values, meanings, defaults = explained(scorer.signature)
+    assert (values["1"], values["2"]) == ("sbert", "twmd")
+    assert meanings["2"].endswith("Its weight: 2.")
+    assert (values["2. temperature"], defaults["2. temperature"]) == ("0.03", "no, 0.15")
+    assert "1. temperature" not in values
+
+
+def test_default_of_another_model_is_not_the_default_model() -> None:
+    values, _, defaults = explained(str(canonical(presets()[MetricName.TWMD, "roberta-large"])))
+    assert defaults["model"] == "no, sentence-transformers/all-MiniLM-L6-v2"
+    assert defaults["temperature"] == "yes"  # of roberta-large
+    assert "content" not in values
+
+
+def test_command_scores_by_the_signature_again(folder: Path, run: Run) -> None:
+    for name in ("REF.txt", "HYP.txt"):
+        (folder / name).write_text(f"It rains on {name[:3]}.\n", encoding="utf-8")
+    with twmd_registry.scorer("ensemble(sbert,twmd)") as scorer:
+        expected = scorer.score(["It rains on HYP."], ["It rains on REF."])
+        _, command, _ = explain_signature(str(expected.signature))
+    out = run(command.removeprefix("twmd "))[1]
+    assert str(expected.signature) in out
+    assert f"{expected.score:.4f}" in out
+
+
+def test_older_signature_is_explained_with_a_notice(older_version: str) -> None:
+    line = str(
+        Signature(twmd_registry.parse(str(canonical(presets()[MetricName.TWMD, "embedded"]))), version=older_version)
+    )
+    assert any(f"written by version {older_version}" in notice for notice in explain_signature(line)[2])
+
+
+@pytest.mark.parametrize("text", ["", "<script>alert(1)</script>", "a" * 20_000])
+def test_text_without_signature_is_refused(text: str) -> None:
+    with pytest.raises(SignatureError, match=r"^column \d+:"):
+        explain_signature(text)
