@@ -66,6 +66,7 @@ class Runs(RuleBasedStateMachine):
             for number in numbers:
                 if not parts:
                     if within:
+                        (self.out / f"part-{number:05d}.tries").write_bytes(b"1")
                         (self.out / f"part-{number:05d}.parquet.7.part").write_bytes(b"PAR1 half")
                     raise KilledError
                 parts -= 1

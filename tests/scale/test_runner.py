@@ -34,7 +34,7 @@ from twmd_registry.engine.scorer import Scorer, score_all, scorer
 from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, TwmdWarning
 from twmd_registry.registry import paths
 from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset, partitions
-from twmd_registry.scale.partitions import PartitionScorer
+from twmd_registry.scale.partitions import MOST_TRIES, PartitionScorer
 from twmd_registry.scale.plan import LOCK
 from twmd_registry.scale.runner import score_parts
 
@@ -423,6 +423,26 @@ def test_worker_with_another_model_is_refused(bert: str, data: Path, tmp_path: P
     message = r"^this worker would score by twmd\|.*, not by twmd\|.*: install the same model and package on all\.$"
     with pytest.raises(ModelError, match=message):
         score(scorers(folder, "none"), data, tmp_path / "out", each)
+
+
+def test_part_that_kills_its_workers_ends_the_run(bert: str, data: Path, tmp_path: Path) -> None:
+    own, out = scorers(bert, "batch"), tmp_path / "out"
+
+    def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, str]]:
+        for number in parts:
+            if number == 1:  # what workers that were killed leave behind
+                (out / "part-00001.tries").write_text(str(MOST_TRIES))
+            yield number, scorer.run(number)
+
+    message = r"^3 workers crashed on part 1 \(killed, or out of memory\)\. Finished parts are kept: continue with --resume\.$"
+    with pytest.raises(TwmdError, match=message):
+        score(own, data, out, each)
+    assert sorted(content(out)) == ["part-00000.parquet", "part-00001.tries"]
+    kept = (out / "part-00000.parquet").read_bytes()
+    score(own, data, out, resume=True)
+    assert (out / "part-00000.parquet").read_bytes() == kept
+    assert_like_one_machine(out, own, SEGMENTS)
+    assert not list(out.glob("*.tries"))
 
 
 def test_warnings_of_parts_are_given_once(bert: str, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import logging
+import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
@@ -42,8 +43,10 @@ CorpusTotals = list[np.ndarray]
 """Sums over a corpus, in the order in which scoring needs them; empty for no rows."""
 ID = "id"
 """The input column that names a row; the parts contain it, too."""
-RETRIES = 3
-"""How often Ray gives a part to another worker after one has died over it."""
+MOST_TRIES = 3
+"""The number of workers that may die while they score the same part."""
+TRIES = ".tries"
+"""Suffix of the file that counts the workers that began a part; it is removed when the part is done."""
 SUMS = ".sums"
 """Suffix of the file of a part's `CorpusTotals`."""
 _SUMMARY = b"twmd"
@@ -83,12 +86,20 @@ class PartitionScorer:
 
     def run(self, part: int) -> str:
         """Write a part, or its sums, and return the summary of the part (JSON); what is written already is kept."""
-        folder = OutputFolder(self.folder)
-        if not self.sums:
-            return json.dumps(self._score(part, folder))
-        if read_sums(folder, part) is None:
-            self._sum(part, folder)
-        return "{}"
+        folder, note = OutputFolder(self.folder), f"{part_name(part)}{TRIES}"
+        tries = int(folder.read(note)) if folder.has(note) else 0
+        if tries >= MOST_TRIES:
+            hint = "Finished parts are kept: continue with --resume."
+            raise TwmdError(f"{tries} workers crashed on part {part} (killed, or out of memory). {hint}")
+        folder.write(note, str(tries + 1).encode())
+        try:
+            if not self.sums:
+                return json.dumps(self._score(part, folder))
+            if read_sums(folder, part) is None:
+                self._sum(part, folder)
+            return "{}"
+        finally:
+            folder.remove(note)
 
     def _sum(self, part: int, folder: OutputFolder) -> None:
         segments, places, _, _ = self._read(part)
@@ -287,6 +298,7 @@ def _read_summary(folder: OutputFolder, part: int, plan: str) -> dict[str, Any] 
 
 
 MISSING = "scoring on Ray needs more packages: pip install 'twmd-registry[ray]'"
+_LOG_LEVEL = "RAY_BACKEND_LOG_LEVEL"
 _MAX_BLOCKS = 4096
 """Upper bound on the blocks of the data set that holds the part numbers."""
 
@@ -354,7 +366,7 @@ def run_parts(workers: WorkerOptions, scorer: PartitionScorer, parts: Sequence[i
     numbers = ray.data.from_items([{"part": part} for part in parts], override_num_blocks=blocks)
     lost = (ray.exceptions.RayActorError, ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
     arguments = tuple(getattr(scorer, field.name) for field in fields(scorer))
-    options = {"tasks": len(parts), "batch_size": 1, "max_task_retries": RETRIES}
+    options = {"tasks": len(parts), "batch_size": 1}
     try:
         for row in map_batches(numbers, PartitionScorer, arguments, workers=workers, **options).iter_rows():
             if row["failure"]:
@@ -373,7 +385,11 @@ def on_ray() -> Iterator[None]:
     ray = import_ray()
     begun = not ray.is_initialized()
     if begun:
+        given = os.environ.get(_LOG_LEVEL)
+        os.environ[_LOG_LEVEL] = given or "fatal"  # read by Ray's processes
         ray.init(include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+        if given is None:
+            del os.environ[_LOG_LEVEL]
     context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
     before = context.enable_progress_bars, logger.level
     context.enable_progress_bars = False

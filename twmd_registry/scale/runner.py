@@ -37,8 +37,8 @@ from twmd_registry.scale.plan import (
 
 PLAN, REJECTS, RECORD = "plan.json", "rejects.jsonl", "record.json"
 _FORMAT_VERSION = 1
-_PARTIAL = ".part"
-"""Suffix of the files that killed processes leave."""
+_LEFT = (".part", partitions.TRIES)
+"""Suffixes of the files that killed processes leave."""
 _MAX_WARNINGS = 10
 """Maximum number of warnings that are shown and recorded; the most common come first."""
 
@@ -223,20 +223,20 @@ def score_parts(
         if rejects:
             folder.write(REJECTS, b"".join(map(folder.read, rejects)))
         folder.write(RECORD, record.to_json().encode())
-        _tidy(folder, (partitions.SUMS, _PARTIAL, *rejects))
+        _tidy(folder, (partitions.SUMS, *_LEFT, *rejects))
         return record
 
 
 def _make_or_read_plan(folder: OutputFolder, asked: ScalePlan, *, resume: bool) -> ScalePlan:
     """Make a plan, or read that of an interrupted run."""
-    existing = {name for name in folder.names() if not name.endswith(_PARTIAL)}
+    existing = {name for name in folder.names() if not name.endswith(_LEFT)}
     if not existing or (existing == {PLAN} and not resume):  # no part was finished, of texts that were refused, say
         return cut_into_parts(asked)
     if not resume:
         raise FileError(f"{folder.url} is not empty: give an empty folder, or continue with --resume.")
     plan = ScalePlan.from_json(folder.read(PLAN).decode("utf-8", "replace"))
     check_same(plan, asked)
-    _tidy(folder, (_PARTIAL,))
+    _tidy(folder, _LEFT)
     return plan
 
 
