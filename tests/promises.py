@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import enum
 import hashlib
@@ -26,6 +27,8 @@ from twmd_registry.cli import MODULES, main, twmd
 
 FOLDER = Path(__file__).parent / "snapshots"
 DEMO = Path(twmd_registry.__file__).parent / "data" / "demo"
+PLUGINS = {"RegistryMetric", "SacreBLEUMetric", "TorchMetric", "RegistryCallback", "make_compute_metrics"}
+PLUGINS |= {"reward_function", "metric_scorer", "genai_scorer", "classic_metric", "corpus_score", "references_in"}
 CHANGELOG = FOLDER.parents[1] / "CHANGELOG.md"
 
 
@@ -50,6 +53,17 @@ def public_names() -> Iterator[str]:
                 yield f"    {attribute}{inspect.signature(member.__func__)}"
             else:
                 yield f"    {attribute}"
+    yield from plugins()
+
+
+def plugins() -> Iterator[str]:
+    """Yield the parameters of the plugins' functions and classes, from the source: their frameworks may be missing."""
+    for path in sorted((DEMO.parents[1] / "plugins").rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in PLUGINS:
+                for each in node.body if isinstance(node, ast.ClassDef) else [node]:
+                    if isinstance(each, ast.FunctionDef) and re.match("__init__|[^_]", each.name):
+                        yield f"{node.name}.{each.name}({ast.unparse(each.args)})"
 
 
 def commands() -> Iterator[str]:
@@ -62,10 +76,10 @@ def commands() -> Iterator[str]:
         for parameter in command.params:
             names = ", ".join((*parameter.opts, *parameter.secondary_opts))
             kind = "|".join(map(str, parameter.type.choices)) if isinstance(parameter.type, click.Choice) else ""
-            default = parameter.default if isinstance(parameter.default, str | int | float | bool) else None
+            default = parameter.default if isinstance(parameter.default, str | int | float | bool | list) else None
             parts = [kind or parameter.type.name, *(["required"] if parameter.required else [])]
             parts += ["many"] if parameter.multiple or parameter.nargs == -1 else []
-            parts += [f"default {default}"] if default not in (None, False) else []
+            parts += [f"default {default}"] if default is not None and default is not False else []
             yield f"    {names} ({', '.join(parts)}) {getattr(parameter, 'help', None) or ''}".rstrip()
 
 
@@ -81,16 +95,29 @@ def shape(value: Any, path: str = "") -> Iterator[str]:
 
 
 def outputs() -> Iterator[str]:
-    """Yield the layouts of a record, of scores as JSON and TSV, and the headings of a report, for two systems."""
+    """Yield the layouts of a record and of what commands print as JSON and TSV, and the headings of a report."""
     systems = [f"{DEMO}/system_{name}.jsonl" for name in "ab"]
     with tempfile.TemporaryDirectory() as folder:
-        record, report = Path(folder, "record.json"), Path(folder, "report.html")
+        record, report, rated = (Path(folder, name) for name in ("record.json", "report.html", "rated.jsonl"))
+        row = '{"prediction": "%s", "reference": "a cat", "rating": %s, "candidates": ["a cat", "a dog"]}\n'
+        rated.write_text("".join(row % (text, i) for i, text in enumerate(("a dog", "cat", "a cat"))), encoding="utf-8")
         scores = run("score", "-i", *systems, "-m", "twmd", "stsscore", "--format", "json", "--record", record)
         table = run("score", "-i", *systems, "-m", "twmd", "stsscore", "--format", "tsv")
         run("report", "-i", *systems, "-m", "twmd", "-o", report)
         yield from shape(json.loads(record.read_text(encoding="utf-8")), "record")
         yield from shape(json.loads(scores), "json")
         yield f"tsv: {table.splitlines()[0]}"
+        for command, *words in (
+            ("align", "twmd", "a cat", "the cat"),
+            ("correlate", f"table:{rated}", "-m", "twmd"),
+            ("diff", *(row["signature"] for row in json.loads(scores)[:2])),
+            ("explain", "ensemble"),
+            ("list",),
+            ("mbr", rated),
+            ("spans", "twmd", "-i", systems[0]),
+            ("verify", record, "-i", *systems),
+        ):
+            yield from shape(json.JSONDecoder().raw_decode(run(command, *words, "--format", "json"))[0], str(command))
         yield from (
             f"report: {title}" for title in re.findall("<h[12][^>]*>(.*?)</h", report.read_text(encoding="utf-8"))
         )
