@@ -23,11 +23,11 @@ from twmd_registry.encode.idf import (
     vocabulary_size,
 )
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, find_background, read_background
-from twmd_registry.encode.words import find_stop_words
+from twmd_registry.encode.words import STOP_WORDS, canonical, find_stop_words
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.files import find_model
-from twmd_registry.models.fitted import save
+from twmd_registry.models.fitted import hash_of, save
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
@@ -186,10 +186,10 @@ def written(folder: Path, content: str | bytes, name: str = "words.txt") -> Path
     return path
 
 
-def test_list_is_named_by_its_content(tmp_path: Path) -> None:
+def test_list_has_one_word_per_line(tmp_path: Path) -> None:
     found, other = (find_stop_words(str(written(tmp_path, text))) for text in ("the\nof\nétait\n", "the\nof\nétai\n"))
     assert found.content == {"the", "of", "était"}
-    assert found.hash != other.hash
+    assert found.hash == hash_of(canonical(found.content)) != other.hash
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,19 @@ def test_list_is_named_by_its_content(tmp_path: Path) -> None:
         "\ufeffthe\nof\nand\n",
     ],
 )
-def test_order_case_repetition_empty_lines_and_a_byte_order_mark_change_no_word(tmp_path: Path, content: str) -> None:
-    assert find_stop_words(str(written(tmp_path, content))).content == {"and", "of", "the"}
+def test_order_case_repetition_empty_lines_and_a_byte_order_mark_do_not_change_its_hash(
+    tmp_path: Path, content: str
+) -> None:
+    assert find_stop_words(str(written(tmp_path, content))) == find_stop_words(
+        str(written(tmp_path, "and\nof\nthe\n", "other.txt"))
+    )
+
+
+def test_list_is_kept_sorted_one_word_per_line() -> None:
+    assert (
+        canonical(frozenset({"the", "of", "été", "and", "weir", "at", "by", "to"}))
+        == "and\nat\nby\nof\nthe\nto\nweir\nété\n".encode()
+    )
 
 
 @pytest.mark.parametrize(
@@ -221,3 +232,11 @@ def test_order_case_repetition_empty_lines_and_a_byte_order_mark_change_no_word(
 def test_list_that_cannot_be_read_is_refused(tmp_path: Path, content: str | bytes, words: str) -> None:
     with pytest.raises(ModelError, match=words):
         find_stop_words(str(written(tmp_path, content)))
+
+
+def test_list_at_home_may_be_written_in_any_order_and_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path))
+    digest = find_stop_words(str(written(tmp_path, "The\nOf\n"))).hash
+    (tmp_path / "stopwords").mkdir()
+    written(tmp_path / "stopwords", "The\nOf\n", STOP_WORDS.name(digest))
+    assert find_stop_words(digest).content == {"the", "of"}

@@ -163,6 +163,13 @@ def test_threads_share_models_and_get_the_scores_of_one_thread() -> None:
         assert other.scores == pytest.approx(one.scores, abs=1e-6)
 
 
+def test_one_scorer_can_be_used_by_threads() -> None:
+    with twmd_registry.scorer("trwmd") as scorer, ThreadPoolExecutor(4) as pool:
+        alone = scorer.score(PREDICTIONS, REFERENCES)
+        for other in pool.map(lambda _: scorer.score(PREDICTIONS, REFERENCES), range(8)):
+            assert other.scores == pytest.approx(alone.scores, abs=1e-6)
+
+
 @pytest.mark.parametrize("metric", ["trwmd", "stsscore"])
 def test_scorer_that_another_thread_closes_while_it_waits_uses_the_model_that_it_waited_for(
     metric: str, monkeypatch: pytest.MonkeyPatch

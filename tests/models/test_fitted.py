@@ -11,7 +11,7 @@ import pytest
 import twmd_registry
 from twmd_registry.encode.idf import FREQUENCIES
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR
-from twmd_registry.encode.words import STOP_WORDS
+from twmd_registry.encode.words import STOP_WORDS, canonical
 from twmd_registry.engine.baseline import BASELINE
 from twmd_registry.errors import ModelError
 from twmd_registry.models.fitted import FittedKind, hash_of, save
@@ -28,7 +28,7 @@ def short_words(corpus: list[str]) -> frozenset[str]:
 KINDS: dict[str, tuple[FittedKind, str, Callable[[Any, list[str]], bytes]]] = {
     "centering": (MEAN_VECTOR, "background:{}", lambda scorer, corpus: scorer.backend.fit_background(corpus)),
     "idf": (FREQUENCIES, "background:{}", lambda scorer, corpus: scorer.backend.fit_idf(corpus)),
-    "stopwords": (STOP_WORDS, "{}", lambda _, corpus: "\n".join(sorted(short_words(corpus))).encode()),
+    "stopwords": (STOP_WORDS, "{}", lambda _, corpus: canonical(short_words(corpus))),
     "baseline": (BASELINE, "{}", lambda scorer, corpus: scorer.fit_baseline(corpus, pairs=8)),
 }
 """By the key that names it, a kind of part, the form of the key's value, and what fits one on a corpus."""

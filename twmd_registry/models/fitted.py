@@ -52,7 +52,7 @@ def save(kind: FittedKind, content: bytes, folder: Path) -> Path:
     return path
 
 
-def locate(kind: FittedKind, wanted: str) -> Path:
+def locate(kind: FittedKind, wanted: str, digest: Callable[[bytes], str] = hash_of) -> Path:
     """Find a file by its hash (packaged, in the user's home, in the working folder) or by its path; raise a
     `ModelError` if it is not here, or does not hold what its name says.
     """
@@ -65,7 +65,7 @@ def locate(kind: FittedKind, wanted: str) -> Path:
     for folder in (kind.packaged, kind.home, Path()):
         path = folder / kind.name(wanted)
         if path.is_file():
-            if hash_of(path.read_bytes()) != wanted:
+            if digest(path.read_bytes()) != wanted:
                 raise ModelError(f"{path.name} does not hold what its name says: it was changed or damaged.")
             return path
     raise ModelError(
