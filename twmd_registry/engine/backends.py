@@ -164,10 +164,8 @@ class Backend:
         """Score all pairs by every member of a group that shares a key, as one stage of progress."""
         raise NotImplementedError
 
-    def sum_up(self, group: Sequence[Any], pairs: Pairs, total: AllReduce, progress: Progress | None = None) -> None:
-        """Add the contribution of these pairs to the corpus sums with the all-reduce `total`; most settings need none.
-        `progress` is called with `STEPS_PER_TEXT` for every text that was encoded.
-        """
+    def sum_up(self, group: Sequence[Any], pairs: Pairs, total: AllReduce) -> None:
+        """Add the contribution of these pairs to the corpus sums with the all-reduce `total`; most settings need none."""
 
 
 class TokenAlignmentBackend(Backend):
@@ -320,11 +318,9 @@ class TokenAlignmentBackend(Backend):
             flags = flags_of_documents(run.flags, sentences) if sentences else run.flags
             return [scores[backend.spec] for backend in group], flags
 
-    def sum_up(
-        self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, total: AllReduce, progress: Progress | None = None
-    ) -> None:
+    def sum_up(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, total: AllReduce) -> None:
         """Add the token vectors and document frequencies of these pairs to the sums over the corpus, by `total`."""
-        with self.run(group, split_documents(pairs)[0] if self.spec.align else pairs, progress, total) as run:
+        with self.run(group, split_documents(pairs)[0] if self.spec.align else pairs, None, total) as run:
             run.sum_corpus()
 
     def explain(self, pairs: Pairs, wanted: Sequence[int]) -> list[dict[str, Any]]:
