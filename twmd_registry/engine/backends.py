@@ -165,7 +165,7 @@ class Backend:
         raise NotImplementedError
 
     def sum_up(self, group: Sequence[Any], pairs: Pairs, total: AllReduce) -> None:
-        """Add the contribution of these pairs to the corpus sums with the all-reduce `total`; most settings need none."""
+        """Add what these pairs contribute to the corpus sums by the all-reduce `total`; most settings need none."""
 
 
 class TokenAlignmentBackend(Backend):
