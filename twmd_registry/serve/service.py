@@ -392,14 +392,6 @@ SPARE_CONNECTIONS = 64
 """Connections beside those whose requests wait; more are answered 503 at once."""
 
 
-class GracefulServer(uvicorn.Server):
-    """On SIGTERM or SIGINT answers the requests that wait, and ends with status 0; on the second, ends at once."""
-
-    def handle_exit(self, *_: object) -> None:
-        """Stop; unlike uvicorn's own, do not raise the signal again at the end."""
-        self.force_exit, self.should_exit = self.should_exit, True
-
-
 def read_key(file: Path | None) -> str | None:
     """Read the API key from a file, or from the environment; None if there is none. No error shows it."""
     key = os.environ.get(KEY_VARIABLE) if file is None else read_secret(file, "the API key")
@@ -436,7 +428,14 @@ def serve_http(service: Service, host: str, port: int, key: str | None, announce
         )
         name = f"[{host}]" if ":" in host else host
         announce(f"http://{name}:{listener.getsockname()[1]}")
-        GracefulServer(config).run([listener])
+        server = uvicorn.Server(config)
+
+        def stop(*_: object) -> None:
+            """Answer the requests that wait, and end with status 0; on the second signal, end at once."""
+            server.force_exit, server.should_exit = server.should_exit, True
+
+        server.handle_exit = stop  # type: ignore[assignment]  # uvicorn's own raises the signal again at the end
+        server.run([listener])
 
 
 ABOUT = (
