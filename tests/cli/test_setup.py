@@ -276,9 +276,7 @@ def test_without_an_extra_the_install_line_is_named(run: Run, monkeypatch: pytes
 
 def test_address_of_the_demo_is_printed_without_advice_to_publish_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     skip_without_extra("demo")
-    from twmd_registry.demo.page import Page
-
-    monkeypatch.setattr(Page, "block_thread", lambda page: page.close(verbose=False))
+    monkeypatch.setattr("gradio.Blocks.block_thread", lambda page: page.close(verbose=False))
     status, out, err = run("demo")
     assert status == 0
     assert re.fullmatch(r"serving on http://127\.0\.0\.1:\d+/ \(this machine only\); Ctrl-C ends it\n", out)

@@ -40,38 +40,31 @@ The model of most presets reads {EMBEDDED_READS}; the names of presets say for w
 were made."""
 
 
-class Page(gr.Blocks):  # type: ignore[misc]
-    """The page as Gradio's `Blocks`, with the settings of this package."""
-
-    def __init__(self) -> None:
-        """Make an empty page, and load the models that it needs."""
-        super().__init__(title="twmd-registry", analytics_enabled=False, delete_cache=(SWEEP_S, KEPT_S))
-        self.scorers = [Scorer(answers.spec_of(metric)) for metric in answers.METRICS]
-        for scorer in self.scorers:
-            _ = scorer.spec  # loads the model, which stays in memory as long as the page
-
-    def launch(self, **options: Any) -> Any:
-        """Serve the page as `gradio.Blocks.launch` does, by default without its lines about public tunnels."""
-        font = ["system-ui", "sans-serif"]
-        styles = {name: render(f"{name}.css") for name in ("alignment", "light", "dark")}
-        theme = gr.themes.Default(primary_hue="blue", font=font, font_mono=["ui-monospace", "monospace"])
-        readable = {"body_text_color_subdued": "*neutral_500", "link_text_color_dark": "*secondary_300"}  # 4.5 : 1
-        own = {
-            "theme": theme.set(**readable),
-            "css": render("style.css", "demo", **styles),
-            "max_file_size": answers.LARGEST,
-            "share": False,
-            "quiet": True,
-            "footer_links": ["api", "settings"],
-        }
-        return super().launch(**(own | options))
+def _launch_settings() -> dict[str, Any]:
+    """Return the page's own settings of `gradio.Blocks.launch`, without Gradio's lines about public tunnels."""
+    font = ["system-ui", "sans-serif"]
+    styles = {name: render(f"{name}.css") for name in ("alignment", "light", "dark")}
+    theme = gr.themes.Default(primary_hue="blue", font=font, font_mono=["ui-monospace", "monospace"])
+    readable = {"body_text_color_subdued": "*neutral_500", "link_text_color_dark": "*secondary_300"}  # 4.5 : 1
+    return {
+        "theme": theme.set(**readable),
+        "css": render("style.css", "demo", **styles),
+        "max_file_size": answers.LARGEST,
+        "share": False,
+        "quiet": True,
+        "footer_links": ["api", "settings"],
+    }
 
 
-def build_page(metric: str | None = None) -> Page:
+def build_page(metric: str | None = None) -> gr.Blocks:
     """Build the page of all metrics, ready to ``launch``; `metric` is chosen when it opens, or the first."""
     chosen = answers.METRICS[0] if metric is None else metric
     facts = entry(chosen)
-    page = Page()
+    page = gr.Blocks(title="twmd-registry", analytics_enabled=False, delete_cache=(SWEEP_S, KEPT_S))
+    page.launch = partial(page.launch, **_launch_settings())
+    page.scorers = [Scorer(answers.spec_of(name)) for name in answers.METRICS]
+    for scorer in page.scorers:
+        _ = scorer.spec  # loads the model, which stays in memory as long as the page
     with page:
         gr.Markdown(INTRODUCTION)
         if metric is not None:
