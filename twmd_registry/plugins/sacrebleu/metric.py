@@ -38,15 +38,6 @@ class _Mean(float):
         return True
 
 
-class EmbeddingScore(Score):
-    """A corpus score times 100, with a confidence interval also for negative scores."""
-
-    def estimate_ci(self, scores: list[Score]) -> None:
-        """Set mean and interval from the scores of resamples."""
-        super().estimate_ci(scores)
-        self._mean = _Mean(self._mean)
-
-
 class EmbeddingSignature(BaseSignature):
     """Our signature, without the metric's name, which SacreBLEU writes before it."""
 
@@ -136,7 +127,7 @@ class SacreBLEUMetric(Metric):
 
     def corpus_score(
         self, hypotheses: Sequence[str], references: Sequence[Sequence[str | None]] | None, n_bootstrap: int = 1
-    ) -> EmbeddingScore:
+    ) -> Score:
         """Return the corpus score times 100.
 
         Args:
@@ -151,7 +142,9 @@ class SacreBLEUMetric(Metric):
         self.n_bootstrap = self.seed = None  # otherwise the signature would show those of an earlier interval
         if len(hypotheses) == 0:
             raise InputError("there are no hypotheses: give at least one.")
-        result: EmbeddingScore = super().corpus_score(hypotheses, references, n_bootstrap)  # type: ignore[arg-type]
+        result: Score = super().corpus_score(hypotheses, references, n_bootstrap)  # type: ignore[arg-type]
+        if n_bootstrap > 1:
+            result._mean = _Mean(result._mean)  # noqa: SLF001
         return result
 
     def remember(self, scores: ScoreSet, hypotheses: Sequence[str]) -> None:
@@ -182,12 +175,12 @@ class SacreBLEUMetric(Metric):
             self._known[digest] = self.scorer.score(hypotheses, [entry["refs"] for entry in cache])
         return [[SCALE * score, 1.0] for score in self._known[digest].scores]
 
-    def _aggregate_and_compute(self, stats: Any) -> EmbeddingScore:
+    def _aggregate_and_compute(self, stats: Any) -> Score:
         total = np.asarray(stats, dtype=np.float64).sum(axis=0)
         # The statistics of a corpus are a list. An array is a trial of SacreBLEU's randomisation test.
         return self._compute_score_from_stats(total) if isinstance(stats, np.ndarray) else self._score_of(total)
 
-    def _compute_score_from_stats(self, stats: Any) -> EmbeddingScore:
+    def _compute_score_from_stats(self, stats: Any) -> Score:
         """Score a resample: all of SacreBLEU's tests and intervals call this, and scoring a corpus does not."""
         segments = int(stats[1])
         if segments != self.checked_sample:
@@ -195,8 +188,8 @@ class SacreBLEUMetric(Metric):
             self.checked_sample = segments
         return self._score_of(stats)
 
-    def _score_of(self, total: Any) -> EmbeddingScore:
-        return EmbeddingScore(self.name, float(total[0]) / float(total[1]))
+    def _score_of(self, total: Any) -> Score:
+        return Score(self.name, float(total[0]) / float(total[1]))
 
     def _preprocess_segment(self, sent: str) -> str:
         return sent
