@@ -143,7 +143,7 @@ def report(
     table = comparison(systems, len(references))
     tokens = tuple(f"word{i}" for i in range(size))
     highlights = [
-        (one, {system: aligned((f"<i>{one.segment}", *tokens), tokens) for system in one.systems})
+        (one, {system: aligned((f"<i>{one[0]}", *tokens), tokens) for system in one[1]})
         for one in choose_highlights(table, 20)
     ]
     results = tuple(

@@ -66,7 +66,7 @@ def test_undefined_score_is_never_highlighted() -> None:
     columns = column("first", first), column("second", second)
     assert np.isnan(percentile_ranks(columns[0])).tolist() == np.isnan(first).tolist()
     assert np.isnan(disagreements(columns)).tolist() == [[False, True, False, False], [False, True, False, False]]
-    assert 1 not in [one.segment for one in choose_highlights(SystemComparison(("a", "b"), columns), 20)]
+    assert 1 not in [segment for segment, *_ in choose_highlights(SystemComparison(("a", "b"), columns), 20)]
     assert np.isnan(percentile_ranks(column("one", np.array([[0.5]])))).all()
 
 
@@ -75,20 +75,20 @@ def test_highlights_are_half_system_differences_and_half_metric_disagreements() 
     highlights = choose_highlights(table, 8)
     differing, rest = highlights[:4], highlights[4:]
     spans = np.ptp([cell.scores for cell in table.columns[0].cells], axis=0)
-    assert [one.segment for one in differing] == np.argsort(-spans)[:4].tolist()
-    first, cells = differing[0], table.columns[0].cells
-    best, worst = (cells[i].scores[first.segment] for i in first.systems)
+    assert [segment for segment, *_ in differing] == np.argsort(-spans)[:4].tolist()
+    (segment, systems, reason), cells = differing[0], table.columns[0].cells
+    best, worst = (cells[i].scores[segment] for i in systems)
     assert best > worst
-    ends = [f"{cells[i].scores[first.segment]:.4f} to {table.systems[i]}" for i in first.systems]
-    assert first.reason == f"systems differ: twmd gives {ends[0]} and {ends[1]}"
+    ends = [f"{cells[i].scores[segment]:.4f} to {table.systems[i]}" for i in systems]
+    assert reason == f"systems differ: twmd gives {ends[0]} and {ends[1]}"
     disagreement = disagreements(table.columns)
-    taken = {one.segment for one in differing}
+    taken = {segment for segment, *_ in differing}
     order = sorted((-disagreement[i, s], i, s) for i in range(2) for s in range(50) if s not in taken)
     expected: dict[int, int] = {}
     for _, system, segment in order:
         expected.setdefault(segment, system)
     pairs = [(segment, (system,)) for segment, system in list(expected.items())[:4]]
-    assert [(one.segment, one.systems) for one in rest] == pairs
+    assert [(segment, systems) for segment, systems, _ in rest] == pairs
     segment, (system,), reason = rest[0]
     places = sorted((percentile_ranks(one)[system, segment], one.name) for one in table.columns)
     high, low = (f"{name} ranks it above {share:.0%}" for share, name in (places[-1], places[0]))
@@ -96,7 +96,7 @@ def test_highlights_are_half_system_differences_and_half_metric_disagreements() 
 
 
 def test_single_system_highlights_disagreements_and_agreeing_metrics_highlight_nothing() -> None:
-    assert {len(one.systems) for one in choose_highlights(comparison(["alone"], 30), 6)} == {1}
+    assert {len(systems) for _, systems, _ in choose_highlights(comparison(["alone"], 30), 6)} == {1}
     scores = np.array([[0.1, 0.2, 0.3]])
     agreeing = SystemComparison(("alone",), (column("x", scores), column("y", 2 * scores)))
     assert choose_highlights(agreeing, 6) == []

@@ -74,12 +74,13 @@ class Report:
 
 def align_highlight(highlight: Highlight, scores: Sequence[Sequence[ScoreSet]]) -> dict[int, Alignment | str]:
     """Return a segment's alignments by the first metric that has some, or why not, by the system's number."""
+    segment, systems, _ = highlight
     first = next((k for k, own in enumerate(scores[0]) if own.signature.spec.has_plan), None)
     if first is None:
-        return dict.fromkeys(highlight.systems, "none of the metrics has an alignment to show.")
+        return dict.fromkeys(systems, "none of the metrics has an alignment to show.")
     alignments: dict[int, Alignment | str] = {}
-    for system in highlight.systems:
-        alignment = scores[system][first].explain(highlight.segment)
+    for system in systems:
+        alignment = scores[system][first].explain(segment)
         try:
             check_drawable(alignment, MOST_TOKENS)
             alignments[system] = alignment
@@ -160,7 +161,7 @@ def _data(report: Report) -> dict[str, Any]:
         "predictions": [list(own) for own in zip(*(own for own, _ in marked), strict=True)],
         "scores": [_rounded(segment_scores(column), _digits(column)) for column in columns],
         "apart": _rounded(disagreements(columns), 2),
-        "pictured": [highlight.segment for highlight, _ in report.highlights],
+        "pictured": [segment for (segment, *_), _ in report.highlights],
     }
 
 

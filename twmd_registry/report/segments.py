@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,15 +19,9 @@ from twmd_registry.report.table import number
 GROUPS = 4
 PHRASE = 4
 """Words of a span from which it is a phrase."""
+Highlight = tuple[int, tuple[int, ...], str]
+"""A segment to look at: its number and the systems' numbers, from 0, and the reason in words."""
 KINDS = ("number", "punctuation", "capitalised word", "phrase", "other word", "not said", "all", "of them major")
-
-
-class Highlight(NamedTuple):
-    """A segment to look at: its number and the systems' numbers, from 0, and the reason in words."""
-
-    segment: int
-    systems: tuple[int, ...]
-    reason: str
 
 
 def segment_scores(column: MetricColumn) -> np.ndarray:
@@ -69,7 +63,7 @@ def choose_highlights(comparison: SystemComparison, most: int) -> list[Highlight
     for segment in _greatest(np.ptp(scores, axis=0))[: most // 2 if len(systems) > 1 else 0]:
         best, worst = int(scores[:, segment].argmax()), int(scores[:, segment].argmin())
         ends = " and ".join(f"{number(first, scores[i, segment])} to {systems[i]}" for i in (best, worst))
-        chosen[segment] = Highlight(segment, (best, worst), f"systems differ: {first.name} gives {ends}")
+        chosen[segment] = segment, (best, worst), f"systems differ: {first.name} gives {ends}"
     ranks = np.array([percentile_ranks(column) for column in columns])
     for place in _greatest(disagreements(columns).ravel()):
         system, segment = divmod(place, scores.shape[1])
@@ -78,7 +72,7 @@ def choose_highlights(comparison: SystemComparison, most: int) -> list[Highlight
             extremes = int(np.nanargmax(own)), int(np.nanargmin(own))
             high, low = (f"{columns[k].name} ranks it above {own[k]:.0%}" for k in extremes)
             reason = f"metrics disagree on {systems[system]}: {high}, and {low}, of all other scores"
-            chosen[segment] = Highlight(segment, (system,), reason)
+            chosen[segment] = segment, (system,), reason
     return list(chosen.values())
 
 
