@@ -13,7 +13,7 @@ import twmd_registry
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.sacrebleu.metric import TWMD
 from twmd_registry.plugins.transformers.callback import EvaluationRows
-from twmd_registry.plugins.transformers.evaluation import make_panel
+from twmd_registry.plugins.transformers.evaluation import make_panel, score_evaluation
 from twmd_registry.plugins.trl import reward_function
 
 PREDICTIONS = ["a dog barked at night", "the train to Berlin left at 9:30"]
@@ -78,7 +78,9 @@ def test_evaluations_of_a_trainer_compare_with_sources(wanted: dict[str, Any]) -
     panel = make_panel([twmd_registry.scorer("twmd", against="both")])
     rows = EvaluationRows(REFERENCES, lambda _data: SOURCES)
     rows.dataset = PREDICTIONS
-    found = panel.score(PREDICTIONS, rows.texts_of("references", REFERENCES), rows.texts_of("sources", REFERENCES))
+    found = score_evaluation(
+        panel, PREDICTIONS, rows.texts_of("references", REFERENCES), rows.texts_of("sources", REFERENCES)
+    )
     assert found.values["twmd"] == pytest.approx(wanted["both"]["twmd"], abs=1e-6)
     assert EvaluationRows(None).texts_of("sources", REFERENCES) is None
     with pytest.raises(InputError, match="1 sources for an evaluation set of 2 rows"):

@@ -16,7 +16,7 @@ import twmd_registry
 from tests import tiny
 from twmd_registry.engine.result import COUNTS
 from twmd_registry.errors import SpecError, TwmdWarning
-from twmd_registry.plugins.transformers.evaluation import BESIDE, make_panel
+from twmd_registry.plugins.transformers.evaluation import BESIDE, make_panel, score_evaluation
 
 PREDICTIONS = ["the cat sat on a mat", "we saw rain", "a dog"]
 REFERENCES = [["the cat sat on the mat"], ["we saw it rain", "it was rain"], ["the dog ran"]]
@@ -61,10 +61,11 @@ def test_references_are_encoded_for_the_first_evaluation_only() -> None:
     keeping, forgetful = make_panel(["twmd", "trwmd"], "1MB"), make_panel(["twmd", "trwmd"])
     before: list[int] = []
     for panel in (keeping, keeping, forgetful):
-        encoder = panel.ours["twmd"].backend.model
+        encoder = panel["twmd"].backend.model
         before.append(encoder.texts_encoded)
         # References that no other test has kept with this model.
-        scores = panel.score(
+        scores = score_evaluation(
+            panel,
             [f"{text} {len(before)}" for text in PREDICTIONS],
             [[f"{text}, kept" for text in texts] for texts in REFERENCES],
         )
@@ -75,7 +76,7 @@ def test_references_are_encoded_for_the_first_evaluation_only() -> None:
 
 def test_ours_are_the_scorers_scores_with_their_sides_and_counts(folder: Path) -> None:
     scorers = {name: twmd_registry.scorer(name, model=str(folder), layer=2) for name in ("twmd", "moverscore")}
-    scored = make_panel(scorers.values()).score(PREDICTIONS, REFERENCES)
+    scored = score_evaluation(make_panel(scorers.values()), PREDICTIONS, REFERENCES)
     wanted = {name: one.score(PREDICTIONS, REFERENCES) for name, one in scorers.items()}
     sides = {f"twmd_{side}": wanted["twmd"].as_dict()[side] for side in ("precision", "recall", "f1")}
     counts = {
@@ -91,7 +92,7 @@ def test_ours_are_the_scorers_scores_with_their_sides_and_counts(folder: Path) -
 
 
 def test_sacrebleus_metrics_give_sacrebleus_scores() -> None:
-    scored = make_panel(["bleu", "chrf", "ter"]).score(PREDICTIONS, REFERENCES)
+    scored = score_evaluation(make_panel(["bleu", "chrf", "ter"]), PREDICTIONS, REFERENCES)
     streams: list[Any] = [[own[k] if k < len(own) else None for own in REFERENCES] for k in (0, 1)]
     assert scored.values["bleu"] == pytest.approx(sacrebleu.corpus_bleu(PREDICTIONS, streams).score)
     assert scored.values["chrf"] == pytest.approx(sacrebleu.corpus_chrf(PREDICTIONS, streams).score)
@@ -104,31 +105,33 @@ def test_modules_of_evaluate_loaded_or_by_name(tmp_path: Path) -> None:
     script.parent.mkdir()
     script.write_text(SCRIPT, encoding="utf-8")
     for metric in (str(script), evaluate.load(str(script))):
-        several = make_panel([metric]).score(PREDICTIONS, REFERENCES)
+        several = score_evaluation(make_panel([metric]), PREDICTIONS, REFERENCES)
         assert several.values == {"lengths": float(sum(map(len, PREDICTIONS))), "lengths_plain": 0.0}
-        single = make_panel({"mine": metric}).score(PREDICTIONS, [own[:1] for own in REFERENCES])
+        single = score_evaluation(make_panel({"mine": metric}), PREDICTIONS, [own[:1] for own in REFERENCES])
         assert single.values == {"mine_lengths": float(sum(map(len, PREDICTIONS))), "mine_plain": 1.0}
         assert several.signatures == {}
 
 
 def test_our_own_modules_are_scorers_too() -> None:
     panel = make_panel([evaluate.load("twmd", temperature=0.5), "sbert"])
-    assert set(panel.ours) == {"twmd", "sbert"}
-    assert panel.ours["twmd"].requested.temperature == 0.5
+    assert set(panel) == {"twmd", "sbert"}
+    assert panel["twmd"].requested.temperature == 0.5
 
 
 def test_signature_and_an_ensemble_are_metrics(folder: Path) -> None:
     own, signed = f"sbert;model={folder};layer=1", twmd_registry.scorer("sbert")
     panel = make_panel({"signed": signed.signature, "mean": f"ensemble({own},{own};special=none)"})
-    assert [str(own.requested.metric) for own in panel.ours.values()] == ["sbert", "ensemble"]
-    scored = panel.score(PREDICTIONS, REFERENCES)
+    assert [str(own.requested.metric) for own in panel.values()] == ["sbert", "ensemble"]
+    scored = score_evaluation(panel, PREDICTIONS, REFERENCES)
     assert scored.values["signed"] == pytest.approx(signed.score(PREDICTIONS, REFERENCES).score, abs=1e-6)
 
 
 @pytest.mark.parametrize("predictions", [["", "", ""], ["  ", "", "."], PREDICTIONS])
 def test_numbers_are_finite_whatever_is_predicted(folder: Path, predictions: list[str]) -> None:
-    scored = make_panel([twmd_registry.scorer("twmd", model=str(folder), layer=1), "bleu", "chrf", "ter"]).score(
-        predictions, REFERENCES
+    scored = score_evaluation(
+        make_panel([twmd_registry.scorer("twmd", model=str(folder), layer=1), "bleu", "chrf", "ter"]),
+        predictions,
+        REFERENCES,
     )
     assert set(scored.values) == {"twmd", *(f"twmd_{key}" for key in BESIDE), "bleu", "chrf", "ter"}
     assert all(map(math.isfinite, scored.values.values()))
@@ -136,9 +139,8 @@ def test_numbers_are_finite_whatever_is_predicted(folder: Path, predictions: lis
 
 def test_number_that_is_not_finite_is_left_out_with_a_warning() -> None:
     with pytest.warns(TwmdWarning, match="own_bad is nan and is left out"):
-        scored = make_panel(
-            [Module({"own": np.float32(0.5), "bad": math.nan, "yes": True, "text": "x", "array": np.array(2.0)})]
-        ).score(*_pair())
+        module = Module({"own": np.float32(0.5), "bad": math.nan, "yes": True, "text": "x", "array": np.array(2.0)})
+        scored = score_evaluation(make_panel([module]), *_pair())
     assert scored.values == {"own": 0.5, "own_array": 2.0}
 
 
@@ -168,7 +170,7 @@ def test_object_that_is_not_a_metric_is_refused(metrics: Any, words: str) -> Non
 def test_keys_that_collide_are_refused() -> None:
     panel = make_panel({"own": Module({"x": 1.0}), "own_x": Module({"own_x": 2.0})})
     with pytest.raises(SpecError, match="two scores would be called 'own_x'"):
-        panel.score(*_pair())
+        score_evaluation(panel, *_pair())
 
 
 def test_references_go_in_the_form_that_a_module_takes() -> None:
@@ -192,5 +194,5 @@ def test_references_go_in_the_form_that_a_module_takes() -> None:
     ):
         module = Taker(*forms)
         for given, seen in ((["a", "b", "c"], single), (several, several)):
-            make_panel([module]).score(PREDICTIONS, given)
+            score_evaluation(make_panel([module]), PREDICTIONS, given)
             assert module.seen == seen

@@ -230,7 +230,7 @@ def test_offload_moves_or_frees_the_metrics_model(
         assert {key.replace("own_", ""): value for key, value in scores(found, "eval_own_").items()} == pytest.approx(
             wanted, abs=1e-6
         )
-        backend = metrics.panel.ours["twmd"].backend
+        backend = metrics.panel["twmd"].backend
         assert (backend.loaded is None) == (offload == "close")
         if offload != "close":
             assert backend.model.parked == (offload == "cpu")

@@ -21,6 +21,7 @@ from twmd_registry.errors import FileError, InputError, SpecError, menu, warn
 from twmd_registry.plugins.transformers.evaluation import (
     Evaluation,
     make_panel,
+    score_evaluation,
     write_evidence,
     write_results,
 )
@@ -198,6 +199,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             SpecError: An unknown metric or setting, impossible references, or two metrics of one name.
         """
         self.panel, self.prefix = make_panel(metrics, keep_references), prefix or ""
+        self._scorers = [metric for metric in self.panel.values() if isinstance(metric, Scorer)]
         self._tokenizer, self._rows = tokenizer, EvaluationRows(references, sources)
         self._offload = None if offload is None else OFFLOAD[offload]
         self._predictions: list[str] = []
@@ -228,10 +230,10 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         number = self._rows.count(len(predictions))
         try:
             references, sources = (self._rows.texts_of(what, labels[:number]) for what in ("references", "sources"))
-            found = self.panel.score(predictions[:number], references, sources)
+            found = score_evaluation(self.panel, predictions[:number], references, sources)
         finally:
             if self._offload is not None:
-                for scorer in self.panel.ours.values():
+                for scorer in self._scorers:
                     self._offload(scorer)
         values = {f"{self.prefix}{key}": value for key, value in found.values.items()}
         signatures = {f"{self.prefix}{key}": value for key, value in found.signatures.items()}
@@ -301,7 +303,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             return
         for found in self._evaluations.get(state.global_step, {}).values():
             with _training_goes_on(f"the record of {found.name} is not written"):
-                write_evidence(folder, found, next((our.options.device for our in self.panel.ours.values()), "auto"))
+                write_evidence(folder, found, next((our.options.device for our in self._scorers), "auto"))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Write the results of the final weights, maybe of the best checkpoint, into the model card."""

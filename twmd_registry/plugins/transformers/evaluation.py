@@ -56,39 +56,39 @@ class Evaluation(NamedTuple):
     dataset: str | None = None
 
 
-class MetricPanel(NamedTuple):
-    """Metrics by names: scorers, SacreBLEU's, and what has a ``compute`` as `evaluate` modules have."""
+Panel = dict[str, Any]
+"""Metrics by name: a `Scorer`, the name of SacreBLEU's, or what has a ``compute`` as `evaluate` modules have."""
 
-    ours: dict[str, Scorer]
-    lexical: dict[str, str]
-    modules: dict[str, Any]
 
-    def score(self, predictions: Sequence[str], references: Any, sources: Any = None) -> Evaluation:
-        """Score one evaluation, every text encoded once per model.
+def score_evaluation(panel: Panel, predictions: Sequence[str], references: Any, sources: Any = None) -> Evaluation:
+    """Score one evaluation, every text encoded once per model.
 
-        `Trainer` calls every process with all texts, and each needs the same numbers: each scores its share by our
-        metrics, and the first computes the others. A number that is not finite is left out with a warning.
-        """
-        started, segments = time.perf_counter(), check_segments(predictions, references, sources)
-        sets = tuple(score_over_ranks(list(self.ours.values()), *segments)) if self.ours else ()
-        columns, others = _on_first_process(lambda: self._score_others(segments))
-        ours = dict(zip(self.ours, sets, strict=True))
-        lexical = dict(zip(self.lexical, columns, strict=True))
-        pairs = list[tuple[str, float]]()
-        for name, scores in ours.items():
-            whole = scores.as_dict()
-            pairs += [(name, scores.score), *((f"{name}_{key}", float(whole[key])) for key in BESIDE if key in whole)]
-        pairs += [*((name, column.cells[0].score) for name, column in lexical.items()), *others]
-        signatures = {name: str(scores.signature) for name, scores in ours.items()}
-        signatures |= {name: column.signature for name, column in lexical.items()}
-        return Evaluation(_finite(pairs), signatures, sets, columns, segments, time.perf_counter() - started)
+    `Trainer` calls every process with all texts, and each needs the same numbers: each scores its share by our
+    metrics, and the first computes the others. A number that is not finite is left out with a warning.
+    """
+    started, segments = time.perf_counter(), check_segments(predictions, references, sources)
+    scorers = {name: metric for name, metric in panel.items() if isinstance(metric, Scorer)}
+    sets = tuple(score_over_ranks(list(scorers.values()), *segments)) if scorers else ()
+    columns, others = _on_first_process(lambda: _score_others(panel, segments))
+    ours = dict(zip(scorers, sets, strict=True))
+    lexical = dict(zip((name for name, metric in panel.items() if isinstance(metric, str)), columns, strict=True))
+    pairs = list[tuple[str, float]]()
+    for name, scores in ours.items():
+        whole = scores.as_dict()
+        pairs += [(name, scores.score), *((f"{name}_{key}", float(whole[key])) for key in BESIDE if key in whole)]
+    pairs += [*((name, column.cells[0].score) for name, column in lexical.items()), *others]
+    signatures = {name: str(scores.signature) for name, scores in ours.items()}
+    signatures |= {name: column.signature for name, column in lexical.items()}
+    return Evaluation(_finite(pairs), signatures, sets, columns, segments, time.perf_counter() - started)
 
-    def _score_others(self, segments: Segments) -> tuple[tuple[MetricColumn, ...], list[tuple[str, float]]]:
-        """Return the columns of SacreBLEU's metrics, and the scores of `evaluate` modules by key."""
-        columns, systems = tuple[MetricColumn, ...](), [("", segments.predictions)]
-        if self.lexical:
-            columns = compare_systems(systems, segments.references, list(self.lexical.values())).columns
-        return columns, [pair for name, module in self.modules.items() for pair in _of_module(name, module, segments)]
+
+def _score_others(panel: Panel, segments: Segments) -> tuple[tuple[MetricColumn, ...], list[tuple[str, float]]]:
+    """Return the columns of SacreBLEU's metrics, and the scores of `evaluate` modules by key."""
+    columns, systems = tuple[MetricColumn, ...](), [("", segments.predictions)]
+    if lexical := [metric for metric in panel.values() if isinstance(metric, str)]:
+        columns = compare_systems(systems, segments.references, lexical).columns
+    modules = {name: metric for name, metric in panel.items() if not isinstance(metric, Scorer | str)}
+    return columns, [pair for name, module in modules.items() for pair in _of_module(name, module, segments)]
 
 
 def _on_first_process(work: Callable[[], T]) -> T:
@@ -101,29 +101,29 @@ def _on_first_process(work: Callable[[], T]) -> T:
     return result
 
 
-def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int | str = 0) -> MetricPanel:
-    """Sort metrics, as for `RegistryCallback`, by the library that computes them."""
+def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int | str = 0) -> Panel:
+    """Return metrics, as for `RegistryCallback`, by name."""
     if isinstance(metrics, str) or not isinstance(metrics, Iterable):
         raise SpecError(f"metrics must be a list of metrics, or a dict of metrics by name; got {metrics!r:.60}.")
-    panel = MetricPanel({}, {}, {})
+    panel = Panel()
     pairs = metrics.items() if isinstance(metrics, Mapping) else ((None, metric_alone) for metric_alone in metrics)
     for given, metric in pairs:
-        usual, kind, value = _sort(metric, keep_references)
+        usual, value = _open(metric, keep_references)
         name = given or usual
         if not isinstance(name, str):
             raise SpecError(f"{metric!r:.60} has no name: give a dict {{name: metric}}.")
-        if any(name in names for names in panel):
+        if name in panel:
             raise SpecError(f"two metrics would be called {name!r}: give a dict {{name: metric}}.")
-        getattr(panel, kind)[name] = value
-    if not any(panel):
+        panel[name] = value
+    if not panel:
         raise SpecError("there is no metric to score by.")
     return panel
 
 
-def _sort(metric: Any, keep_references: int | str) -> tuple[str | None, str, Any]:
-    """Return a metric's usual name, its field in `MetricPanel`, and its value there."""
+def _open(metric: Any, keep_references: int | str) -> tuple[str | None, Any]:
+    """Return a metric's usual name, and what it is in a `Panel`."""
     if isinstance(metric, str) and metric in LEXICAL_NAMES:
-        return metric, "lexical", metric
+        return metric, metric
     if isinstance(metric, Signature) or (
         isinstance(metric, str) and ("|" in metric or split_name(metric)[0] in set(MetricName))
     ):
@@ -136,12 +136,12 @@ def _sort(metric: Any, keep_references: int | str) -> tuple[str | None, str, Any
     # Our own metrics in the faces to other frameworks are scorers, too.
     own = metric if isinstance(metric, Scorer) else getattr(metric, "scorer", None)
     if isinstance(own, Scorer):
-        return str(own.requested.metric), "ours", own
+        return str(own.requested.metric), own
     if not callable(getattr(metric, "compute", None)):
         raise SpecError(
             f"{metric!r:.60} is no metric: expected a name, a signature, a scorer, or a loaded evaluate module."
         )
-    return getattr(metric, "name", None), "modules", metric
+    return getattr(metric, "name", None), metric
 
 
 def _of_module(name: str, module: Any, segments: Segments) -> Iterator[tuple[str, float]]:
