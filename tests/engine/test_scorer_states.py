@@ -107,14 +107,21 @@ class Scorers(RuleBasedStateMachine):
         """Park or close one, for the second time, too."""
         end(given)
 
-    @rule(choice=st.integers(0, 99), size=st.integers(0, 400))
-    def damage(self, choice: int, size: int) -> None:
-        """Cut a file of the disk cache off, or remove the folder."""
+    @rule(
+        metric=st.sampled_from(METRICS),
+        pairs=st.lists(st.sampled_from(PAIRS), min_size=1, max_size=12),
+        choice=st.integers(0, 99),
+        size=st.integers(0, 400),
+    )
+    def damage(self, metric: str, pairs: list[tuple[str, str]], choice: int, size: int) -> None:
+        """Cut a file of the disk cache off, or remove the folder, between two scorers that use it."""
+        self.check(self.new(metric, {"disk_cache": "1MB"}), pairs)
         files = sorted(path for path in cache_folder().rglob("*") if path.is_file())
         if choice == 0:
-            shutil.rmtree(cache_folder(), ignore_errors=True)
-        elif files:
+            shutil.rmtree(cache_folder())
+        else:
             os.truncate(files[choice % len(files)], size)
+        self.check(self.new(metric, {"disk_cache": "1MB"}), pairs)
 
     def teardown(self) -> None:
         """Remove the model and the cache."""
@@ -124,7 +131,7 @@ class Scorers(RuleBasedStateMachine):
 
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
 def test_any_order_of_uses_gives_the_scores_of_new_scorers() -> None:
-    run_state_machine_as_test(Scorers, settings=settings(max_examples=15, stateful_step_count=15))
+    run_state_machine_as_test(Scorers, settings=settings(max_examples=10, stateful_step_count=15))
 
 
 def test_forked_process_scores_as_its_parent_that_has_scored_by_several_threads(bert: str) -> None:
