@@ -214,7 +214,7 @@ def test_unusable_folder_gives_a_single_warning_and_all_scores(
         assert len(list(cache.rglob("*.part"))) == 1
         one.score(*PAIRS)
         assert list(cache.rglob("*.part")) == []
-        assert [use.texts for use in list_models(cache)] == [DIFFERENT]
+        assert [use["texts"] for use in list_models(cache)] == [DIFFERENT]
 
 
 @pytest.mark.parametrize("room", [500, 6000, 12_000, 10**6])
@@ -227,7 +227,7 @@ def test_cache_never_exceeds_its_bound_and_fits_stay(
         np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=1e-5)
         assert size_of(cache) <= room
         numbers.append(number)
-    held = sum(use.texts for use in list_models(cache))
+    held = sum(use["texts"] for use in list_models(cache))
     assert numbers[0] == DIFFERENT
     assert numbers[1] >= numbers[2] >= DIFFERENT - held  # a second run may fill a gap with smaller shards
     assert (held == 0) if room == 500 else (held == DIFFERENT) if room == 10**6 else held > 0
@@ -292,5 +292,5 @@ def test_processes_may_write_read_and_evict_at_once(bert: str, cache: Path) -> N
         assert encoded < ROUNDS * (WINDOW + 2)  # the number of texts without a cache
     assert size_of(cache) <= SMALL
     (use,) = list_models(cache)
-    assert use.shards == len(shards(cache))
-    assert use.texts > 0
+    assert use["shards"] == len(shards(cache))
+    assert use["texts"] > 0

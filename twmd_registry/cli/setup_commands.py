@@ -6,7 +6,7 @@ import importlib.util
 import textwrap
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import rich_click as click
 from click.shell_completion import get_completion_class
@@ -26,9 +26,6 @@ from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.presets import Preset, presets, presets_of
 from twmd_registry.registry.signature import canonical
 from twmd_registry.registry.spec import apply_preset, member_specs
-
-if TYPE_CHECKING:
-    from twmd_registry.encode.disk import ModelUse
 
 SIGNATURES = ("metric", "preset", "signature")
 PRESETS = ("preset", "model", "offline")
@@ -151,11 +148,11 @@ def cache_command(arguments: Arguments) -> int:
     folder, form = cache_folder(), arguments.format
     uses = _uses_of(arguments.model, list_models(folder))
     if arguments.action == "clear":
-        clear(folder, [use.model for use in uses])
+        clear(folder, [use["model"] for use in uses])
     if form == "json":  # of the models that were listed, or removed
-        say(as_json([use._asdict() | {"used": _format_time(use.used)} for use in uses]))
+        say(as_json([use | {"used": _format_time(use["used"])} for use in uses]))
         return 0
-    size = f"{sum(use.texts for use in uses)} texts, {sum(use.bytes for use in uses) / 1e6:.1f} MB"
+    size = f"{sum(use['texts'] for use in uses)} texts, {sum(use['bytes'] for use in uses) / 1e6:.1f} MB"
     if arguments.action == "clear":
         print(f"removed {size}, from {folder}")
         return 0
@@ -163,19 +160,22 @@ def cache_command(arguments: Arguments) -> int:
         print(f"{folder}: {size} (each run brings its own bound: --disk-cache SIZE)")
     if uses or form != "text":
         end = 16 if form == "text" else None  # minutes are enough for people; a model's name needs the room
-        rows = [[u.model, u.texts, u.shards, f"{u.bytes / 1e6:.1f}", _format_time(u.used)[:end]] for u in uses]
+        rows = [
+            [model, texts, shards, f"{size / 1e6:.1f}", _format_time(used)[:end]]
+            for model, texts, shards, size, used in (use.values() for use in uses)
+        ]
         say(format_table(("model", "texts", "files", "MB", "last used"), rows, form))
     return 0
 
 
-def _uses_of(name: str | None, uses: list[ModelUse]) -> list[ModelUse]:
+def _uses_of(name: str | None, uses: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Select a model by its name alone, with its content, or as the list shows it."""
     if name is None:
         return uses
     name = SHORT_NAMES.get(name, name)
-    chosen = [use for use in uses if use.model == name or use.model.startswith((f"{name}@", f"{name} "))]
+    chosen = [use for use in uses if use["model"] == name or use["model"].startswith((f"{name}@", f"{name} "))]
     if not chosen:
-        choices = menu(name, [use.model for use in uses]) if uses else "the cache is empty"
+        choices = menu(name, [use["model"] for use in uses]) if uses else "the cache is empty"
         raise SpecError(f"nothing is kept of a model {name!r}; {choices}.")
     return chosen
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from filelock import FileLock
@@ -34,16 +34,6 @@ VERSIONS = ["6", __version__, *map(version, ("torch", "transformers", "tokenizer
 """Those of the shard's format and of software: what rounding depends on beside model and device."""
 DAMAGED = (SafetensorError, ValueError, TypeError, KeyError)
 """Errors that reading a damaged file raises."""
-
-
-class ModelUse(NamedTuple):
-    """The cached texts of a model: its name, texts, shards, bytes, and when it was last used (seconds since 1970)."""
-
-    model: str
-    texts: int
-    shards: int
-    bytes: int
-    used: float
 
 
 def cache_folder() -> Path:
@@ -135,18 +125,22 @@ class DiskCache:
             write_atomically(self._root / f"{_hash(content)}.safetensors", content)
 
 
-def list_models(root: Path) -> list[ModelUse]:
-    """Return the cached texts by model, the largest first; damaged files are skipped."""
-    uses: dict[str, ModelUse] = {}
+def list_models(root: Path) -> list[dict[str, Any]]:
+    """Return the name of every model, the largest first, with its cached ``texts``, ``shards`` and ``bytes``, and when
+    it was last ``used`` (seconds since 1970); damaged files are skipped.
+    """
+    uses: dict[str, dict[str, Any]] = {}
     for path, status in _shards(root):
         try:
             model, names = _describe(path)
         except (FileNotFoundError, *DAMAGED):
             continue
-        old = uses.get(model, ModelUse(model, 0, 0, 0, 0.0))
-        size, used = old.bytes + status.st_size, max(old.used, status.st_mtime)
-        uses[model] = ModelUse(model, old.texts + len(names), old.shards + 1, size, used)
-    return sorted(uses.values(), key=lambda use: -use.bytes)
+        use = uses.setdefault(model, {"model": model, "texts": 0, "shards": 0, "bytes": 0, "used": 0.0})
+        use["texts"] += len(names)
+        use["shards"] += 1
+        use["bytes"] += status.st_size
+        use["used"] = max(use["used"], status.st_mtime)
+    return sorted(uses.values(), key=lambda use: -use["bytes"])
 
 
 def clear(root: Path, models: Sequence[str]) -> None:
