@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from twmd_registry.encode.encoder import Encoder, find_blocks, hidden_states
 from twmd_registry.errors import ModelError
 from twmd_registry.models.files import find_adapter, find_model
 from twmd_registry.models.inference import exact_arithmetic
-from twmd_registry.models.packaged import WORDS, Bert, FileEmbedding, load_bert
+from twmd_registry.models.packaged import WORDS, Bert, embeddings_in_file, load_bert
 from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL
 
 CPU = torch.device("cpu")
@@ -89,17 +90,17 @@ def table(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_word_embeddings_are_those_of_the_file(table: Path, dtype: torch.dtype) -> None:
     ids = torch.tensor([[3, 0], [2, 3]])
-    found = FileEmbedding(table, dtype)(ids)
+    found = embeddings_in_file(table, dtype)(ids)
     assert found.dtype == dtype
     assert torch.equal(found, load_file(table)[WORDS].to(dtype)[ids])
 
 
 def test_word_embeddings_of_a_file_that_became_shorter_are_refused(table: Path) -> None:
-    embeddings = FileEmbedding(table, torch.float32)
-    table.write_bytes(table.read_bytes()[: embeddings.offset + 3 * 12 + 5])
-    assert embeddings(torch.tensor([2])).tolist() == [[6, 7, 8]]
+    read_rows, content = embeddings_in_file(table, torch.float32), table.read_bytes()
+    table.write_bytes(content[: content.index(struct.pack("<3f", 9, 10, 11)) + 5])
+    assert read_rows(torch.tensor([2])).tolist() == [[6, 7, 8]]
     with pytest.raises(ModelError, match="ends before its word embeddings do: remove its folder"):
-        embeddings(torch.tensor([3]))
+        read_rows(torch.tensor([3]))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory by file is Linux's")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -82,9 +82,10 @@ class Block(nn.Module):
 class Bert(nn.Module):
     """BERT's encoder, for scoring: no dropout, every text its own segment, positions from 0."""
 
-    def __init__(self, config: Mapping[str, Any], words: nn.Module | None = None) -> None:
-        """Make the network, with word embeddings of its own kind where given."""
+    def __init__(self, config: Mapping[str, Any], words: Callable[[Tensor], Tensor] | None = None) -> None:
+        """Make the network; without a table of word embeddings where a function returns those of token ids."""
         super().__init__()
+        self.words = words
         self.config = c = SimpleNamespace(**config)
 
         def table(rows: int) -> nn.Module:
@@ -92,7 +93,7 @@ class Bert(nn.Module):
 
         self.embeddings: Any = nn.ModuleDict(
             {
-                "word_embeddings": words or table(c.vocab_size),
+                **({} if words else {"word_embeddings": table(c.vocab_size)}),
                 "position_embeddings": table(c.max_position_embeddings),
                 "token_type_embeddings": table(c.type_vocab_size),
                 "LayerNorm": nn.LayerNorm(c.hidden_size, eps=c.layer_norm_eps),
@@ -105,7 +106,7 @@ class Bert(nn.Module):
         both of shape (B, N).
         """
         parts = self.embeddings
-        hidden = parts["word_embeddings"](input_ids) + parts["token_type_embeddings"].weight[0]
+        hidden = (self.words or parts["word_embeddings"])(input_ids) + parts["token_type_embeddings"].weight[0]
         hidden = parts["LayerNorm"](hidden + parts["position_embeddings"].weight[: input_ids.shape[1]])
         mask = None if attention_mask is None else attention_mask[:, None, None].to(hidden.dtype).log()  # 0 or -inf
         for layer in self.encoder["layer"]:
@@ -113,32 +114,27 @@ class Bert(nn.Module):
         return SimpleNamespace(last_hidden_state=hidden)  # (B, N, D)
 
 
-class FileEmbedding(nn.Module):
-    """Word embeddings that are read from the model's file, row by row: only the rows of the texts at hand are in
-    memory, where reading mapped weights would keep up to 64 KB of the file for every row.
+def embeddings_in_file(path: Path, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+    """Return a function that reads the word embeddings of token ids, shape (...) to (..., D), from a safetensors file,
+    which must never be written again: only the rows of the texts at hand are in memory, where reading mapped weights
+    would keep up to 64 KB of the file for every row.
     """
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        entry = json.loads(file.read(size))[WORDS]
+    offset, width = 8 + size + entry["data_offsets"][0], entry["shape"][1]
 
-    def __init__(self, path: Path, dtype: torch.dtype) -> None:
-        """Store the place of the rows in a safetensors file, which must never be written again."""
-        super().__init__()
-        self.path = path
-        with path.open("rb") as file:
-            size = int.from_bytes(file.read(8), "little")
-            entry = json.loads(file.read(size))[WORDS]
-        self.offset, self.width = 8 + size + entry["data_offsets"][0], entry["shape"][1]
-        self.like: Tensor
-        self.register_buffer("like", torch.empty(0, dtype=dtype), persistent=False)  # follows the network's device
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """Return the rows of token ids; shape (...) to (..., D)."""
+    def read_rows(ids: Tensor) -> Tensor:
         numbers, places = np.unique(ids.cpu().numpy().ravel(), return_inverse=True)
-        rows = np.empty((len(numbers), self.width), dtype="<f4")
-        with self.path.open("rb", buffering=0) as file:
+        rows = np.empty((len(numbers), width), dtype="<f4")
+        with path.open("rb", buffering=0) as file:
             for row, number in zip(rows, numbers.tolist(), strict=True):
-                file.seek(self.offset + number * row.nbytes)
+                file.seek(offset + number * row.nbytes)
                 if file.readinto(row.data) != row.nbytes:
-                    raise ModelError(f"{self.path} ends before its word embeddings do: remove its folder.")
-        return torch.from_numpy(rows[places].reshape(*ids.shape, -1)).to(self.like)
+                    raise ModelError(f"{path} ends before its word embeddings do: remove its folder.")
+        return torch.from_numpy(rows[places].reshape(*ids.shape, -1)).to(ids.device, dtype)
+
+    return read_rows
 
 
 class PackagedTokenizer:
@@ -258,7 +254,7 @@ def load_bert(files: ModelFiles, adapter: ModelFiles | None, dtype: str) -> Bert
     try:
         config = json.loads((files.folder / "config.json").read_text(encoding="utf-8"))
         # The folder that this package makes is never written again: its 384 MB of word embeddings stay in the file.
-        words = FileEmbedding(path, kind) if files.folder.parent == model_folders() else None
+        words = embeddings_in_file(path, kind) if files.folder.parent == model_folders() else None
         with torch.device("meta"):
             network = Bert(config, words)
         with safe_open(path, framework="pt") as file:

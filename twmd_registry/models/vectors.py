@@ -54,22 +54,15 @@ def load_static(files: ModelFiles, dtype: str) -> tuple[Any, PreTrainedTokenizer
 
 
 def _network(vectors: torch.Tensor) -> Any:
+    """Return a network that gives a row per token, independent of its neighbours: hidden state 0 and no other."""
     import torch
     from transformers.modeling_outputs import BaseModelOutput
 
-    class StaticVectors(torch.nn.Module):
-        """Gives a row per token, independent of its neighbours: hidden state 0 and no other."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.config = SimpleNamespace(hidden_size=vectors.shape[1], num_hidden_layers=0)
-            self.rows = torch.nn.Parameter(vectors, requires_grad=False)
-
-        def forward(self, input_ids: torch.Tensor, **_: Any) -> BaseModelOutput:
-            found = self.rows[input_ids]
-            return BaseModelOutput(last_hidden_state=found, hidden_states=(found,))
-
-    return StaticVectors().eval()
+    network: Any = torch.nn.Embedding.from_pretrained(vectors)  # type: ignore[no-untyped-call]
+    network.config = SimpleNamespace(hidden_size=vectors.shape[1], num_hidden_layers=0)
+    network.register_forward_pre_hook(lambda _module, _args, inputs: ((inputs["input_ids"],), {}), with_kwargs=True)
+    network.register_forward_hook(lambda _module, _ids, rows: BaseModelOutput(rows, hidden_states=(rows,)))
+    return network.eval()
 
 
 def word_tokenizer(words: list[str]) -> Tokenizer:
