@@ -242,10 +242,6 @@ def split_into_windows(text: TextTokens, size: int, stride: int) -> list[np.ndar
     return [np.r_[opening, begin : begin + room, closing] for begin in begins]
 
 
-class _StopForward(Exception):  # noqa: N818 - not an error: the signal that no further layer has to run
-    """Raised inside a forward pass when the last hidden state needed has been read."""
-
-
 def find_blocks(network: nn.Module) -> nn.ModuleList | None:
     """Return a network's list of transformer layers; None if it has none (ALBERT runs one layer many times)."""
     for module in network.modules():
@@ -282,14 +278,14 @@ def hidden_states(
         def keep_input(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             read[k] = args[0] if args else kwargs["hidden_states"]
             if k == wanted[-1]:
-                raise _StopForward
+                raise StopIteration  # no further layer has to run
 
         return keep_input
 
     hooks = [blocks[k].register_forward_pre_hook(reader(k), with_kwargs=True) for k in wanted if k < len(blocks)]
     try:
         read[len(blocks)] = network(**inputs).last_hidden_state
-    except _StopForward:
+    except StopIteration:
         pass
     finally:
         for hook in hooks:
