@@ -39,10 +39,6 @@ class MissingExtraError(TwmdError, ImportError):
     """An optional dependency that is not installed; the message holds the install line."""
 
 
-class CheckFailure(TwmdError):  # noqa: N818 (nothing went wrong but the scores)
-    """Scores that fail a check that was asked for."""
-
-
 class FileError(TwmdError, OSError):
     """An input file that is missing, empty, not UTF-8 or of the wrong length."""
 

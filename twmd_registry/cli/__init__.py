@@ -18,7 +18,7 @@ from rich_click.rich_panel import RichCommandPanel
 
 from twmd_registry.cli.declare import quiet
 from twmd_registry.cli.terminal import BAD, DOUBTFUL, complain, null_stream
-from twmd_registry.errors import CheckFailure, SpecError, TwmdError, is_out_of_memory
+from twmd_registry.errors import SpecError, TwmdError, is_out_of_memory
 from twmd_registry.version import __version__
 
 BAD_DATA, BAD_USAGE, CHECK_FAILED = 1, 2, 3
@@ -126,7 +126,7 @@ def _run(argv: list[str]) -> int:  # noqa: PLR0911 (a return for each kind of fa
         return _fail(error.format_message(), BAD_USAGE, f"{path}: error (see {path} --help):")
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
-    except CheckFailure as error:
+    except click.ClickException as error:  # scores that fail a check
         return _fail(error, CHECK_FAILED, "twmd: failed:")
     except TwmdError as error:
         return _fail(error, BAD_USAGE if isinstance(error, SpecError) else BAD_DATA)

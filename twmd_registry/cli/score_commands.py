@@ -29,7 +29,7 @@ from twmd_registry.cli.inputs import (
 )
 from twmd_registry.cli.output import SUFFIXES, as_json, format_table
 from twmd_registry.cli.terminal import printed, progress_bar
-from twmd_registry.errors import CheckFailure, FileError, InputError, SpecError, collect_warnings, warn
+from twmd_registry.errors import FileError, InputError, SpecError, collect_warnings, warn
 from twmd_registry.record.content import Record, Resampling, SystemComparison, make_record
 from twmd_registry.record.file import check_target, check_writable, read_record, write_record
 from twmd_registry.registry.names import LEXICAL_NAMES, SEGMENT_LEXICAL, MetricName
@@ -130,7 +130,7 @@ def score_command(arguments: Arguments) -> int:
             write_file(arguments.junit, write_junit(checks))
     failures = [failure for *_, failure in checks if failure]
     if failures:
-        raise CheckFailure("; ".join(failures))
+        raise click.ClickException("; ".join(failures))
     for system, name, _ in checks:
         print(f"passed: {system}: {name}", file=sys.stderr)
     return 0
