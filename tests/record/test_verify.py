@@ -101,8 +101,8 @@ class TestTampering:
     def test_changed_segment_score_is_named_with_its_segment(self, record: Record) -> None:
         changed = edit(record, lambda one: {"scores": (one.scores[0], one.scores[1] + 0.01, one.scores[2])})
         (check, *_) = twmd_registry.verify_record(changed, [TEXTS]).checks
-        assert (check.off, check.worst[0].number, check.worst[0].prediction) == (1, 2, "it rains again")
-        assert check.worst[0].recorded - check.worst[0].found == pytest.approx(0.01, abs=1e-5)
+        assert (check.off, check.worst[0]["number"], check.worst[0]["prediction"]) == (1, 2, "it rains again")
+        assert check.worst[0]["recorded"] - check.worst[0]["found"] == pytest.approx(0.01, abs=1e-5)
         assert "is not the mean of the recorded segments' scores" in check.problems[0]
         assert not check.agrees
 
@@ -148,7 +148,7 @@ class TestTampering:
         other = Segments([*PREDICTIONS[:2], "we saw a hog"], REFERENCES)
         (check, *_) = twmd_registry.verify_record(record, [other]).checks
         assert "texts: they are not the ones that were scored" in check.problems
-        assert [one.number for one in check.worst] == [3]
+        assert [one["number"] for one in check.worst] == [3]
         reference = Segments(PREDICTIONS, [REFERENCES[0], ["it is raining", "sun"], REFERENCES[2]])
         assert "texts: they are not the ones that were scored" in problems(record, reference)
 
@@ -334,7 +334,7 @@ class TestPublished:
         scores = published["bs"].systems[0].results[2].scores
         changed = edit_result(published["bs"], 0, 2, scores=(*scores[:4], scores[4] + 1, *scores[5:]))
         check = twmd_registry.verify_record(changed, systems).checks[2]
-        assert (check.agrees, check.worst[0].number) == (False, 5)
+        assert (check.agrees, check.worst[0]["number"]) == (False, 5)
         with pytest.raises(InputError, match="base: the record holds 15 segments, but there are 16 to score"):
             twmd_registry.verify_record(edit_result(published["bs"], 0, 2, scores=scores[:-1]), systems)
 

@@ -195,9 +195,9 @@ def _describe(verification: Verification) -> list[str]:
         if check.off:
             lines.append(f"  scores: {check.off} segments differ by more than the tolerance; the largest differences:")
         for segment in check.worst:
-            recorded = f"recorded {segment.recorded:.6f}, here {segment.found:.6f}"
-            text = textwrap.shorten(segment.prediction, SHOWN_TEXT)
-            lines.append(f"    segment {segment.number}: {recorded}: {text}")
+            recorded = f"recorded {segment['recorded']:.6f}, here {segment['found']:.6f}"
+            text = textwrap.shorten(segment["prediction"], SHOWN_TEXT)
+            lines.append(f"    segment {segment['number']}: {recorded}: {text}")
     if differences := verification.differences:
         lines += ["", "different from when it was recorded:", *(f"  {difference}" for difference in differences)]
     held = sum(check.agrees for check in verification.checks)

@@ -47,20 +47,12 @@ _Rescored = tuple[Signature, Scorer, ScoreSet] | str
 """A result of a record, scored again by one of our metrics; or why that is not possible."""
 
 
-class DifferingSegment(NamedTuple):
-    """A segment whose score is not what was recorded; `number` counts from 1."""
-
-    number: int
-    recorded: float
-    found: float
-    prediction: str
-
-
 class VerifiedEntry(NamedTuple):
     """The check of one entry of a record.
 
     `found` is the corpus score now, None where it could not be computed; `off` segments are beyond the tolerance, and
-    `worst` are the worst of them; `problems` contradict the record, in words; `resampled` are its tests and intervals.
+    `worst` are the worst of them, by ``number`` from 1, ``recorded`` score, score ``found`` now and ``prediction``;
+    `problems` contradict the record, in words; `resampled` are its tests and intervals.
     """
 
     system: str
@@ -69,7 +61,7 @@ class VerifiedEntry(NamedTuple):
     score: float
     found: float | None
     off: int
-    worst: tuple[DifferingSegment, ...]
+    worst: tuple[dict[str, Any], ...]
     problems: tuple[str, ...]
     resampled: dict[str, float]
 
@@ -255,7 +247,7 @@ def _check_entry(
     distances = np.abs(np.array(result.scores) - np.array(segments)) if segments else np.zeros(0)
     off = int((distances > limit).sum())
     worst = [
-        DifferingSegment(i + 1, result.scores[i], segments[i], texts.predictions[i])
+        {"number": i + 1, "recorded": result.scores[i], "found": segments[i], "prediction": texts.predictions[i]}
         for i in np.argsort(-distances, kind="stable")[: min(WORST, off)].tolist()
     ]
     found = None if now is None else now.score
