@@ -253,7 +253,12 @@ def test_calls_that_are_no_calls_do_not_hurt_others_and_the_server_ends_with_its
     client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     opening = [call(0, "initialize", client), '{"jsonrpc": "2.0", "method": "notifications/initialized"}']
     lines = "".join(f"{line}\n" for line in [*opening, "[]", "123", "[" * 5000, '{"id": 7}', call(1, "ping", {})])
-    command = [sys.executable, "-m", "twmd_registry.cli", "serve", "--mcp"]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert [answer["id"] for answer in map(json.loads, done.stdout.splitlines())] == [0, 1]
+    command, pipe = [sys.executable, "-m", "twmd_registry.cli", "serve", "--mcp"], subprocess.PIPE
+    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(lines)
+        process.stdin.flush()
+        assert [json.loads(process.stdout.readline())["id"] for _ in range(2)] == [0, 1]
+        assert process.communicate(timeout=PATIENCE) == ("", "")  # closes the input
+        assert process.returncode == 0
