@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import twmd_registry
@@ -56,7 +56,7 @@ def background(hyp: np.ndarray, ref: np.ndarray) -> float:
     rest = [
         s[i][j]
         for i, j in itertools.product(range(len(hyp)), range(len(ref)))
-        if s[i][j] < max(s[i]) - 1e-12 and s[i][j] < max(row[j] for row in s) - 1e-12
+        if s[i][j] < max(s[i]) - 1e-6 and s[i][j] < max(row[j] for row in s) - 1e-6
     ]
     return sum(rest) / len(rest) if rest else 0.0
 
@@ -76,6 +76,7 @@ def value(links: list[SentenceLink], hyp: np.ndarray, ref: np.ndarray, b: float)
 
 
 @settings(max_examples=150)
+@example(n=4, m=4, seed=981, whole=True)  # cosines that are equal but for rounding
 @given(n=st.integers(1, 5), m=st.integers(1, 5), seed=st.integers(0, 2**32 - 1), whole=st.booleans())
 def test_links_are_the_best_of_all_monotone_matchings(n: int, m: int, seed: int, whole: bool) -> None:
     draw = np.random.default_rng(seed)

@@ -19,6 +19,8 @@ SentenceLink = tuple[slice, slice]
 """The neighbouring sentences of the prediction and of the reference that are compared with each other."""
 SIZES = ((1, 1), (2, 1), (1, 2))
 """How many sentences of both sides a link may hold; of equally good links the first is taken."""
+ROUNDING = 1e-6
+"""Cosines that differ by less are equal: the order in which a processor adds decides about no best match."""
 SENTENCE_COUNTS = ("links", "unmatched_predictions", "unmatched_references")
 """The rows that follow the scores of documents."""
 
@@ -67,7 +69,7 @@ def match_sentences(hyp: np.ndarray, ref: np.ndarray) -> list[SentenceLink]:
     of two sentences neither of which is the other's best match, so that unrelated sentences stay unmatched.
     """
     n, m, cosines = len(hyp), len(ref), _cosines(hyp, ref)
-    unrelated = (cosines < cosines.max(axis=1, keepdims=True)) & (cosines < cosines.max(axis=0, keepdims=True))
+    unrelated = np.logical_and(*(cosines < cosines.max(axis, keepdims=True) - ROUNDING for axis in (0, 1)))
     b = cosines[unrelated].mean() if unrelated.any() else 0.0
     x, y = ({1: side, 2: side[:-1] + side[1:]} for side in (hyp, ref))
     gains = {(hyps, refs): _cosines(x[hyps], y[refs]) - b for hyps, refs in SIZES}
