@@ -6,7 +6,8 @@ import json
 import math
 import os
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sacrebleu.metrics import METRICS as SACREBLEUS
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest, estimate_ci
+from scipy import stats
 
 import twmd_registry
 from tests.conftest import Texts
@@ -175,6 +177,38 @@ def scored(texts: Texts) -> list[tuple[Scorer, list[ScoreSet]]]:
     )
     scorers = [twmd_registry.scorer(metric, **keys) for metric, keys in made]
     return [(scorer, [scorer.score(own, texts.references) for _, own in systems(texts)]) for scorer in scorers]
+
+
+def bootstrap_p(difference: np.ndarray) -> np.ndarray:
+    """SacreBLEU's p for differences of so many standard errors d, with infinitely many resamples: the probability that
+    ``|x| - E|x| > d`` for normal x of mean d and variance 1. It is below one half, whatever the systems."""
+    mean = 2 * stats.norm.pdf(difference) + difference * (1 - 2 * stats.norm.sf(difference))
+    return np.asarray(stats.norm.sf(mean) + stats.norm.sf(mean + 2 * difference))
+
+
+@pytest.mark.parametrize("kind", ["ar", "bs"])
+def test_randomisation_p_of_equal_systems_is_uniform_and_bootstrap_p_that_of_its_formula(
+    kind: Literal["ar", "bs"],
+) -> None:
+    scorer, rng, draws, trials = twmd_registry.scorer("twmd"), np.random.default_rng(8), 150, 199
+    numbered = [(name, [f"{name} {i}" for i in range(60)]) for name in ("first", "second")]
+    references = [[text] for text in numbered[0][1]]
+    sets = [scorer.score(texts, references) for _, texts in numbered]
+    p = list[float]()
+    for seed in range(draws):
+        scores = rng.normal(size=60) + rng.normal(size=(2, 60))
+        drawn = [replace(own, scores=tuple(row.tolist())) for own, row in zip(sets, scores, strict=True)]
+        compared = compare_systems(
+            numbered, references, [(scorer, drawn)], resampling=Resampling(kind, trials, 0, seed)
+        )
+        p.append(compared.columns[0].cells[1].p_value or math.nan)
+    uniform, tolerance = np.array(p), 1 / (1 + trials)  # p is a multiple of that
+    if kind == "bs":
+        differences = np.linspace(6, 0, 1000)  # p rises as they fall; 2 sf(d) of all draws differ by more than d
+        uniform = np.interp(uniform, bootstrap_p(differences), 2 * stats.norm.sf(differences))
+        tolerance = 1 / math.sqrt(trials)  # at least two standard deviations of p over resamples
+    # With a hundredth of seeds a right test would be beyond.
+    assert stats.kstest(uniform, "uniform").statistic < stats.kstwo.isf(0.01, draws) + tolerance
 
 
 class TestComparison:
