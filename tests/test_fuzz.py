@@ -199,7 +199,7 @@ def test_any_safetensors_file_is_a_model_or_an_error(saved_vectors: Path, data: 
             struct.pack("<Q", announced) + header + data.draw(st.just(whole[8 + size :]) | st.binary(max_size=9))
         )
         check_reading(
-            lambda: load_static(find_model(str(saved_vectors)), "float32")[0].rows,
+            lambda: load_static(find_model(str(saved_vectors)), "float32")[0].weight,
             lambda vectors: vectors.shape == (len(WORDS) + 1, 2) and bool(vectors.isfinite().all()),
         )
     finally:
