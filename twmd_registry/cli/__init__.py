@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import difflib
 import importlib
 import io
 import os
@@ -13,7 +14,7 @@ from contextlib import redirect_stderr, suppress
 from typing import Any
 
 import rich_click as click
-from click.exceptions import Exit, NoSuchCommand
+from click.exceptions import Exit
 from rich_click.rich_panel import RichCommandPanel
 
 from twmd_registry.cli.declare import quiet
@@ -52,11 +53,12 @@ class LazyGroup(click.RichGroup):
         return list(MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command; raises click's error, with the closest name, for an unknown one."""
+        """Return a command; raises UsageError, with the closest name, for an unknown one."""
         if cmd_name not in MODULES:
             if ctx.resilient_parsing:
                 return None
-            raise NoSuchCommand(cmd_name, possibilities=MODULES, ctx=ctx)
+            hints = [f" Did you mean {name!r}?" for name in difflib.get_close_matches(cmd_name, MODULES, n=1)]
+            raise click.UsageError(f"No such command {cmd_name!r}.{''.join(hints)}", ctx)
         module = importlib.import_module(f"twmd_registry.cli.{MODULES[cmd_name]}")
         command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
