@@ -92,7 +92,8 @@ def test_other_software_does_not_use_cached_texts(bert: str, place: int, monkeyp
     import transformers
 
     versions = [module.__version__ for module in (twmd_registry, torch, transformers, tokenizers)]
-    assert disk.VERSIONS[1:] == versions
+    plain = ([version.partition("+")[0] for version in listed] for listed in (disk.VERSIONS[1:], versions))
+    assert next(plain) == next(plain)  # PyPI's torch has the label of its build in one of the two only
     score(metric(bert))
     monkeypatch.setattr(disk, "VERSIONS", [*disk.VERSIONS[: place + 1], "another", *disk.VERSIONS[place + 2 :]])
     assert score(metric(bert))[1] == DIFFERENT
