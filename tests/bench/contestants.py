@@ -27,8 +27,6 @@ DENSE = ("twmd", "trwmd", "bertscore_centered", "wordset_cka")
 WARM_UP = 20
 """Pairs that are scored before the clock starts."""
 BATCH = 64
-PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::linear", "mkldnn::_linear_pointwise")
-"""What torch's profiler calls matrix products."""
 
 Texts = list[str]
 Run = Callable[[Texts, Texts], Any]
@@ -153,12 +151,10 @@ class Measured(NamedTuple):
     Attributes:
         seconds: Of the whole run.
         megabytes: Peak of main memory, or on an accelerator of its memory.
-        products: Share of the device's time in matrix products, of a tenth of the texts.
     """
 
     seconds: float
     megabytes: float
-    products: float
 
 
 def measure(name: str, setting: Setting, predictions: Texts, references: Texts) -> Measured:
@@ -169,11 +165,7 @@ def measure(name: str, setting: Setting, predictions: Texts, references: Texts) 
     start = time.perf_counter()
     run(predictions, references)
     _wait(setting.device)
-    seconds, megabytes = time.perf_counter() - start, peak_megabytes(setting.device)
-    few = max(len(predictions) // 10, 1)
-    return Measured(
-        seconds, megabytes, share_of_products(setting.device, lambda: run(predictions[:few], references[:few]))
-    )
+    return Measured(time.perf_counter() - start, peak_megabytes(setting.device))
 
 
 def _wait(device: str) -> None:
@@ -188,22 +180,6 @@ def peak_megabytes(device: str) -> float:
         return torch.cuda.max_memory_allocated() / 1e6
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
-
-
-def share_of_products(device: str, run: Callable[[], Any]) -> float:
-    """Return the share of matrix products in wall time, by torch's profiler: of the device's own time on an
-    accelerator.
-    """
-    from torch.profiler import ProfilerActivity, profile
-
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.startswith("cuda") else [])]
-    start = time.perf_counter()
-    with profile(activities=activities) as profiler:
-        run()
-        _wait(device)
-    microseconds = 1e6 * (time.perf_counter() - start)
-    own = "self_device_time_total" if device.startswith("cuda") else "self_cpu_time_total"
-    return sum(float(getattr(event, own)) for event in profiler.key_averages() if event.key in PRODUCTS) / microseconds
 
 
 def main() -> None:
