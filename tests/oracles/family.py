@@ -1,4 +1,7 @@
-"""C(X, Y) of every metric of the family for a single pair, hypothesis side, by loops and by a general LP solver."""
+"""C(X, Y) of every metric of the family for a single pair, hypothesis side, by plain formulas and a general LP solver.
+
+`s` are the similarities of the tokens, `a` and `b` the weights of both sides: a token of weight k counts as k tokens.
+"""
 
 from __future__ import annotations
 
@@ -10,53 +13,86 @@ from scipy.special import logsumexp
 from tests.oracles import movers
 
 
-def pooled(s: np.ndarray) -> float:
-    return float(sum(s[i, j] for i in range(s.shape[0]) for j in range(s.shape[1])) / s.size)
-
-
-def kernel(s: np.ndarray) -> float:
-    return float(sum(s[i, j] ** 2 for i in range(s.shape[0]) for j in range(s.shape[1])))
-
-
-def greedy(s: np.ndarray) -> float:
-    return float(sum(max(row) for row in s) / len(s))
-
-
-def relaxed(
+def c(
+    metric: str,
     s: np.ndarray,
-    temperature: float,
-    a: np.ndarray | None = None,
-    b: np.ndarray | None = None,
+    a: np.ndarray,
+    b: np.ndarray,
     *,
-    entropic: bool = False,
+    temperature: object,
+    iterations: object,
+    objective: object,
 ) -> float:
-    """Choose partners by softmax; a token of weight b is chosen as b tokens of weight one, the weight of all by default."""
-    a, b = np.ones(len(s)) if a is None else a, np.ones(len(s.T)) if b is None else b
+    if metric == "sbert":
+        return float(a @ s @ b / a.sum() / b.sum())
+    if metric == "wordset_cka":
+        return float(a @ s**2 @ b)
+    if metric == "bertscore_centered":  # any partner may be chosen, one of weight 0, too
+        return float(sum(weight * max(row) for weight, row in zip(a, s, strict=True)) / a.sum())
+    if metric == "moverscore":
+        return -movers.emd(-s, a, b)
+    s, a, b, entropic = s[a > 0][:, b > 0], a[a > 0], b[b > 0], objective == "entropic"
+    if metric == "trwmd":
+        return relaxed(s, a, b, float(str(temperature)), entropic=entropic)
+    if metric == "twmd":
+        return sinkhorn(s, a, b, float(str(temperature)), str(iterations), entropic=entropic)
+    raise KeyError(metric)
+
+
+def relaxed(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, *, entropic: bool) -> float:
+    """Choose partners by softmax."""
     logits = s / temperature + np.log(b)
     total = logsumexp(logits, axis=1, keepdims=True)
     each = temperature * total[:, 0] if entropic else (np.exp(logits - total) * s).sum(axis=1)
     return float(a @ each / a.sum())
 
 
-def sinkhorn_plan(s: np.ndarray, temperature: float, sweeps: int) -> np.ndarray:
-    log_plan = np.array(s, dtype=np.float64) / temperature
-    for _ in range(sweeps):
-        log_plan -= logsumexp(log_plan, axis=0, keepdims=True)
-        log_plan -= logsumexp(log_plan, axis=1, keepdims=True)
-    return np.asarray(np.exp(log_plan) / len(s))
-
-
-def sinkhorn(s: np.ndarray, temperature: float, sweeps: int, *, entropic: bool = False) -> float:
-    plan = sinkhorn_plan(s, temperature, sweeps)
-    value = float((plan * s).sum())
+def sinkhorn(
+    s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, iterations: str, *, entropic: bool
+) -> float:
+    """Return rows of exp(plan) are what one copy of a hypothesis token chooses; one copy of a reference token is chosen once
+    in a sweep."""
+    plan = s / temperature + np.log(b)
+    if iterations == "converged":
+        plan += balancing(s, a / a.sum(), b / b.sum(), temperature) / temperature
+        plan -= logsumexp(plan, axis=1, keepdims=True)
+    for _ in range(0 if iterations == "converged" else int(iterations)):
+        plan -= logsumexp(plan + np.log(a)[:, None], axis=0, keepdims=True) - np.log(b)
+        plan -= logsumexp(plan, axis=1, keepdims=True)
+    choices = np.exp(plan)
+    each = (choices * s).sum(axis=1)
     if entropic:
-        rows = plan * len(s)
-        value -= temperature * float(np.where(rows > 0, rows * np.log(np.where(rows > 0, rows, 1)), 0).sum()) / len(s)
-    return value
+        each -= temperature * (choices * (plan - np.log(b))).sum(axis=1)
+    return float(a @ each / a.sum())
 
 
-def exact(s: np.ndarray) -> float:
-    return -movers.emd(-s, *map(np.ones, s.shape))
+def balancing(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float) -> np.ndarray:
+    """Return what has to be added to the columns of S, so that choosing rows sum up to b over all of a.
+
+    It is the minimum of the convex ``T sum_i a_i log sum_j b_j exp((S_ij + v_j) / T) - b v``, which Newton's method
+    finds: from a high temperature down, since the minimum at one is a good start at the next.
+    """
+    v = np.zeros_like(b)
+
+    def look(v: np.ndarray, t: float) -> tuple[float, np.ndarray]:
+        logits = (s + v) / t + np.log(b)
+        total = logsumexp(logits, axis=1, keepdims=True)
+        return float(t * (a @ total[:, 0]) - b @ v), np.exp(logits - total)
+
+    for t in [temperature * 2.0**k for k in range(max(0, math.ceil(-math.log2(temperature))), -1, -1)]:
+        for _ in range(100):
+            value, choices = look(v, t)
+            sums = a @ choices
+            slope = sums - b
+            if np.abs(slope).max() < 1e-11:
+                break
+            curvature = (np.diag(sums) - choices.T @ (a[:, None] * choices)) / t
+            step = -np.linalg.lstsq(curvature, slope)[0]
+            length = 1.0
+            while look(v + length * step, t)[0] > value + 1e-4 * length * (slope @ step) + 1e-15:
+                length /= 2
+            v = v + length * step
+    return v
 
 
 def f1(p: float, r: float) -> float:

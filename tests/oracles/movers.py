@@ -35,11 +35,6 @@ def score(distance: float, transform: str) -> float:
     return 1 - distance if transform == "linear" else 1 / (1 + distance)
 
 
-def copies(vectors: np.ndarray, times: list[int]) -> np.ndarray:
-    """Return a text in which every token occurs so many times."""
-    return np.array([vector for vector, often in zip(vectors, times, strict=True) for _ in range(often)])
-
-
 def power_mean(layers: np.ndarray, power: str) -> np.ndarray:
     """Return the p-mean of one token's L vectors by dimension; an odd root of a negative number is negative."""
     if power in {"inf", "-inf"}:

@@ -24,7 +24,6 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from tests.oracles import family, movers
 
@@ -370,23 +369,13 @@ class _Recomputation:
 
     def c(self, x: Units, y: Units) -> float:
         """C(X, Y), hypothesis side."""
-        metric = self.key("metric")
         s = self.model.products(x.vectors, y.vectors)
         a, b = x.weights * x.counted, y.weights
-        if metric == "moverscore":
+        if self.key("metric") == "moverscore":
             distance = movers.emd(movers.costs(x.vectors, y.vectors, self.key("distance", "similarity")), a, b)
             return movers.score(distance, self.key("transform", "linear"))
-        if metric == "bertscore_centered":
-            return float(a @ s.max(axis=1) / a.sum())
-        if metric == "wordset_cka":
-            return float(a @ s**2 @ b)
-        if metric == "sbert":
-            return float(a @ s @ b / a.sum() / b.sum())
-        temperature, entropic = float(self.key("temperature")), self.key("objective", "expected") == "entropic"
-        s, a, b = s[a > 0][:, b > 0], a[a > 0], b[b > 0]
-        if metric == "trwmd":
-            return family.relaxed(s, temperature, a, b, entropic=entropic)
-        return sinkhorn(s, a, b, temperature, self.key("iterations", 1), entropic=entropic)
+        how = {name: self.keys.get(name) for name in ("temperature", "iterations", "objective")}
+        return family.c(self.key("metric"), s, a, b, **how)
 
 
 def bare(piece: str) -> str:
@@ -414,54 +403,6 @@ def aggregate(layers: np.ndarray, how: str) -> np.ndarray:
     if kind == "routing":
         return movers.routing(layers, rest)
     return layers.mean(axis=0) if kind == "mean" else layers.ravel()
-
-
-def sinkhorn(
-    s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, iterations: str, *, entropic: bool
-) -> float:
-    """Return rows of exp(plan) are what one copy of a hypothesis token chooses; one copy of a reference token is chosen once
-    in a sweep."""
-    plan = s / temperature + np.log(b)
-    if iterations == "converged":
-        plan += balancing(s, a / a.sum(), b / b.sum(), temperature) / temperature
-        plan -= logsumexp(plan, axis=1, keepdims=True)
-    for _ in range(0 if iterations == "converged" else int(iterations)):
-        plan -= logsumexp(plan + np.log(a)[:, None], axis=0, keepdims=True) - np.log(b)
-        plan -= logsumexp(plan, axis=1, keepdims=True)
-    choices = np.exp(plan)
-    each = (choices * s).sum(axis=1)
-    if entropic:
-        each -= temperature * (choices * (plan - np.log(b))).sum(axis=1)
-    return float(a @ each / a.sum())
-
-
-def balancing(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float) -> np.ndarray:
-    """Return what has to be added to the columns of S, so that choosing rows sum up to b over all of a.
-
-    It is the minimum of the convex ``T sum_i a_i log sum_j b_j exp((S_ij + v_j) / T) - b v``, which Newton's method
-    finds: from a high temperature down, since the minimum at one is a good start at the next.
-    """
-    v = np.zeros_like(b)
-
-    def look(v: np.ndarray, t: float) -> tuple[float, np.ndarray]:
-        logits = (s + v) / t + np.log(b)
-        total = logsumexp(logits, axis=1, keepdims=True)
-        return float(t * (a @ total[:, 0]) - b @ v), np.exp(logits - total)
-
-    for t in [temperature * 2.0**k for k in range(max(0, math.ceil(-math.log2(temperature))), -1, -1)]:
-        for _ in range(100):
-            value, choices = look(v, t)
-            sums = a @ choices
-            slope = sums - b
-            if np.abs(slope).max() < 1e-11:
-                break
-            curvature = (np.diag(sums) - choices.T @ (a[:, None] * choices)) / t
-            step = -np.linalg.lstsq(curvature, slope)[0]
-            length = 1.0
-            while look(v + length * step, t)[0] > value + 1e-4 * length * (slope @ step) + 1e-15:
-                length /= 2
-            v = v + length * step
-    return v
 
 
 def _words(pieces: Sequence[str]) -> list[str]:

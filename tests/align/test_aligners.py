@@ -1,0 +1,276 @@
+"""Every aligner, weighted or not, against its oracle; gradients and plans; F1 and Eq. 1 from both sides."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import warnings
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import twmd_registry
+from tests.align.problems import QUICK, SUMS, different, problem, ragged, seeds, tempered, unpadded
+from tests.oracles import family, movers
+from twmd_registry.align import ALIGNERS, align, combine_sides, plans, similarities
+from twmd_registry.align.exact import exact, invert_cost
+from twmd_registry.align.sinkhorn import sinkhorn
+from twmd_registry.errors import TwmdWarning
+from twmd_registry.registry.names import CONVERGED, Distance, MetricName, Objective, Transform
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.tensors import PaddedTokens
+
+OBJECTIVES = get_args(Objective)
+FIXED_POINT = 3e-5
+"""So close is a fixed point: sweeps stop with column sums within 1e-5."""
+hows = st.builds(
+    tempered,
+    st.sampled_from([0.02, 0.05, 0.1, 0.5, 1.0, 10.0]),
+    st.sampled_from([1, 2, 5]),
+    st.sampled_from(OBJECTIVES),
+)
+
+
+def c(x: PaddedTokens, y: PaddedTokens, how: MetricSpec) -> tuple[Tensor, Tensor]:
+    return align(similarities(x, y), x, y, how)
+
+
+def check(sizes: list[tuple[int, int]], x: PaddedTokens, y: PaddedTokens, how: MetricSpec, tolerance: float) -> None:
+    """Compare C of both sides with the oracle, pair by pair."""
+    both = c(x, y, how)
+    for b in range(len(sizes)):
+        (hyp, a), (ref, w) = unpadded(x, b), unpadded(y, b)
+        for found, s, own, other in ((both[0], hyp @ ref.T, a, w), (both[1], ref @ hyp.T, w, a)):
+            keys = {"temperature": how.temperature, "iterations": how.iterations, "objective": how.objective}
+            wanted = family.c(how.metric, s, own, other, **keys)
+            assert float(found[b]) == pytest.approx(wanted, abs=tolerance, rel=tolerance)
+
+
+@QUICK
+@pytest.mark.parametrize("metric", ALIGNERS)
+@given(sizes=ragged, seed=seeds, weighted=st.booleans(), how=hows)
+def test_both_sides_of_random_ragged_blocks_equal_the_oracle_pair_by_pair(
+    metric: MetricName, sizes: list[tuple[int, int]], seed: int, weighted: bool, how: MetricSpec
+) -> None:
+    for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 1e-5)):
+        check(sizes, *problem(sizes, seed, weighted=weighted, dtype=dtype), how.replace(metric=metric), tolerance)
+
+
+@settings(QUICK, max_examples=10)
+@given(sizes=ragged, seed=seeds, weighted=st.booleans(), how=hows.filter(lambda how: how.temperature != 0.02))
+def test_fixed_point_is_the_oracles(sizes: list[tuple[int, int]], seed: int, weighted: bool, how: MetricSpec) -> None:
+    tolerance = FIXED_POINT * max(1, how.temperature or 1)
+    check(sizes, *problem(sizes, seed, weighted=weighted), how.replace(iterations=CONVERGED), tolerance)
+
+
+@pytest.mark.parametrize("metric", [MetricName.TWMD, MetricName.TRWMD])
+@pytest.mark.parametrize("temperature", [1e-6, 1e-4, 1e-2])
+@pytest.mark.parametrize("sweeps", [1, 3])
+def test_choices_of_a_token_sum_to_one_in_float32_at_any_temperature(
+    metric: MetricName, temperature: float, sweeps: int
+) -> None:
+    x, y = problem(dtype=torch.float32)
+    # To every token all partners are alike, so that it gains the same whichever it chooses.
+    own = torch.linspace(-0.4, 0.9, x.mask.shape[1])
+    spec = tempered(temperature, sweeps).replace(metric=metric)
+    found = align(own[:, None].expand(similarities(x, y).shape), x, y, spec)[0]
+    for gained, tokens in zip(found, x.mask, strict=True):
+        assert float(gained) == pytest.approx(float(own[tokens].mean()), abs=2e-7)
+
+
+def test_not_reaching_it_is_announced_with_the_error_of_the_marginals(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, number in (("MAX_CHECKS", 1), ("CHECK_EVERY", 1), ("WARM_SWEEPS", 0)):
+        monkeypatch.setitem(sinkhorn.__globals__, name, number)
+    x, y = problem([(6, 9)])
+    with pytest.warns(TwmdWarning, match="did not converge") as caught:
+        found = float(c(x, y, tempered(0.05, None))[0])
+    s = unpadded(x, 0)[0] @ unpadded(y, 0)[0].T
+    rows = np.exp(s / 0.05)  # without a warm start the only sweep normalises the rows
+    plan = rows / rows.sum(1, keepdims=True) / 6
+    words = r"at T=0\.05: after 1 sweeps the marginals are off by up to (\S+)\. Raise the temperature"
+    (stated,) = re.findall(words, str(caught[0].message))
+    assert float(stated) == pytest.approx(sum(abs(each - 1 / 9) for each in plan.sum(0)), rel=0.06)
+    assert found == pytest.approx(float((plan * s).sum()), abs=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore:numItermax reached")
+def test_solver_that_stops_early_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(exact.__globals__, "MAX_ITERATIONS", 1)
+    with pytest.warns(TwmdWarning, match="exact transport of 9 x 8 tokens stopped early"):
+        c(*problem([(9, 8)]), MetricSpec(metric=MetricName.MOVERSCORE))
+
+
+def test_exact_scores_do_not_depend_on_the_number_of_threads() -> None:
+    both, threads, found = problem([(3, 5), (4, 4), (6, 2), (1, 3), (5, 5)], seed=3), torch.get_num_threads(), []
+    try:
+        for number in (1, 2, 8):
+            torch.set_num_threads(number)
+            found.append(c(*both, MetricSpec(metric=MetricName.MOVERSCORE))[0])
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
+@pytest.mark.parametrize(
+    ("metric", "how"),
+    different(tempered(t, i, o) for t in (1e-4, 0.01, 100.0) for i in (1, 20, None) for o in OBJECTIVES),
+)
+def test_scores_are_in_range_and_gradients_finite_from_cold_to_hot_and_zero_where_nothing_is_carried(
+    metric: MetricName, how: MetricSpec
+) -> None:
+    x, y = problem([(1, 1), (3, 3), (5, 4)], seed=3, weighted=True)
+    s = similarities(x, y).to(torch.float32).requires_grad_()
+    hyp, ref = (PaddedTokens(side.mask, side.weights.float()) for side in (x, y))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TwmdWarning)
+        found = ALIGNERS[metric](s, hyp, ref, how)
+    (slope,) = torch.autograd.grad(found.sum(), s)
+    assert bool(torch.isfinite(slope).all())
+    if how.objective == "expected" and metric not in SUMS:
+        cells = x.mask[:, :, None] & y.mask[:, None, :]
+        lowest, highest = s.masked_fill(~cells, 2).amin((1, 2)), s.masked_fill(~cells, -2).amax((1, 2))
+        assert bool(((found >= lowest - 1e-5) & (found <= highest + 1e-5)).all())
+    assert bool(torch.isfinite(found).all())
+    assert float(slope.abs().amax((1, 2)).min()) > 0
+    partners = ref.mask if metric is MetricName.BERTSCORE_CENTERED else ref.weights > 0
+    assert float(slope[~((hyp.weights > 0)[:, :, None] & partners[:, None, :])].abs().max()) == 0
+
+
+@pytest.mark.parametrize(
+    ("metric", "how"),
+    [
+        *different(tempered(t, 2, o) for t in (0.02, 1.0) for o in OBJECTIVES),
+        *((MetricName.TWMD, tempered(1.0, None, objective)) for objective in OBJECTIVES),
+    ],
+)
+def test_gradients_are_those_of_the_formula(metric: MetricName, how: MetricSpec) -> None:
+    x, y = problem([(3, 4), (2, 3)], seed=5, weighted=True)
+    s = (0.1 * similarities(x, y)).requires_grad_()
+    assert torch.autograd.gradcheck(lambda z: ALIGNERS[metric](z, x, y, how), (s,), eps=1e-7, atol=1e-4)
+
+
+BALANCED = {MetricName.SBERT, MetricName.MOVERSCORE}
+COMBINATIONS = list(itertools.product(get_args(Distance), get_args(Transform)))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("metric", "how"), different(tempered(t, i) for t in (0.05, 1.0) for i in (1, 3, None)))
+def test_plan_carries_every_tokens_share_nothing_of_padding_and_gives_c(
+    metric: MetricName, how: MetricSpec, weighted: bool
+) -> None:
+    x, y = problem(weighted=weighted)
+    s, cells = similarities(x, y), x.mask[:, :, None] & y.mask[:, None, :]
+    precision, recall = both = plans(s, x, y, how)
+    for plan, wanted in zip(both, align(s, x, y, how), strict=True):
+        assert plan.shape == s.shape
+        assert float(plan[~cells].abs().max()) == 0
+        torch.testing.assert_close((plan * s.where(cells, 0.0)).sum((1, 2)), wanted, atol=1e-9, rtol=1e-9)
+    if metric in SUMS:
+        return
+    assert min(float(plan.min()) for plan in both) >= 0
+    fixed_point = metric is MetricName.TWMD and how.iterations == CONVERGED
+    close = 1e-5 if fixed_point else 1e-9
+    torch.testing.assert_close(precision.sum(2), x.shares, atol=close, rtol=0)
+    torch.testing.assert_close(recall.sum(1), y.shares, atol=close, rtol=0)
+    if metric in BALANCED or fixed_point:
+        torch.testing.assert_close(precision.sum(1), y.shares, atol=close, rtol=0)
+
+
+def transformed(c: Tensor, transform: Transform) -> Tensor:
+    """Return what the engine makes of C."""
+    return invert_cost(c) if transform == "inverse" else c
+
+
+@QUICK
+@given(sizes=ragged, seed=seeds, weighted=st.booleans())
+def test_every_distance_and_transform_is_the_linear_programs_and_the_plan_times_the_cost(
+    sizes: list[tuple[int, int]], seed: int, weighted: bool
+) -> None:
+    x, y = problem(sizes, seed, weighted=weighted)
+    for distance, transform in COMBINATIONS:
+        how, s = MetricSpec(metric=MetricName.MOVERSCORE, distance=distance), similarities(x, y, distance)
+        plan, found = plans(s, x, y, how)[0], transformed(align(s, x, y, how)[0], transform)
+        for b, (n, m) in enumerate(sizes):
+            (hyp, a), (ref, w) = unpadded(x, b), unpadded(y, b)
+            cost = movers.costs(hyp, ref, distance)
+            emd = movers.emd(cost, a, w)
+            assert float((plan[b, :n, :m].numpy() * cost).sum()) == pytest.approx(emd, abs=1e-9)
+            assert float(found[b]) == pytest.approx(movers.score(emd, transform), abs=1e-9)
+
+
+@pytest.mark.parametrize(("distance", "transform"), COMBINATIONS)
+def test_gradients_of_every_distance_are_finite_even_where_vectors_are_identical(
+    distance: Distance, transform: Transform
+) -> None:
+    x, _ = problem(weighted=True)
+    s = similarities(x, x, distance).clamp(max=1.0).requires_grad_()
+    found = ALIGNERS[MetricName.MOVERSCORE](s, x, x, MetricSpec(metric=MetricName.MOVERSCORE, distance=distance))
+    (slope,) = torch.autograd.grad(transformed(found, transform).sum(), s)
+    assert bool(torch.isfinite(slope).all())
+
+
+@pytest.mark.parametrize("transform", get_args(Transform))
+@pytest.mark.parametrize("idf", ["none", "corpus"])
+def test_sentence_scores_exactly_one_with_itself_by_euclidean_distance(transform: str, idf: str) -> None:
+    same = ["A heron waits at the weir.", "Nobody mended the lighthouse bell, so the fog went unannounced.", "Yes"]
+    with twmd_registry.scorer("moverscore", distance="euclidean", transform=transform, idf=idf) as mover:
+        assert mover.score(same, same).scores == (1.0, 1.0, 1.0)
+
+
+numbers = st.floats(-2, 2, allow_subnormal=False)
+
+
+def one(first: float, second: float) -> tuple[Tensor, Tensor]:
+    """Return both sides, or C of both texts, of one pair."""
+    return torch.tensor([first], dtype=torch.float64), torch.tensor([second], dtype=torch.float64)
+
+
+def test_text_without_self_similarity_scores_zero_and_never_nan() -> None:
+    c, own, other = torch.tensor([0.3, 0.3, 0.3]), torch.tensor([0.0, 0.5, -1e-9]), torch.tensor([0.5, 0.0, 0.5])
+    assert not combine_sides((c, c), (own, other)).any()
+    same = combine_sides((c, c), (own, own), torch.tensor([True, True, False]))
+    assert same.tolist() == [[1.0, pytest.approx(0.6), 0.0]] * 3
+    assert bool(combine_sides((c, c), (own * torch.nan, other))[:, 0].isnan().all())
+
+
+def test_normalising_has_finite_gradients_where_it_is_not_defined() -> None:
+    own, c = torch.tensor([0.0, 0.5], requires_grad=True), torch.tensor([0.3, 0.3])
+    combine_sides((c, c), (own, torch.tensor([0.5, 0.5]))).sum().backward()  # type: ignore[no-untyped-call]
+    assert own.grad is not None
+    assert bool(torch.isfinite(own.grad).all())
+
+
+@pytest.mark.parametrize(
+    ("p", "r", "f1"),
+    [
+        (0.5, 0.25, 1 / 3),
+        (0.7, 0.7, 0.7),
+        (0.0, 0.6, 0.0),
+        (0.6, 0.0, 0.0),
+        (0.0, 0.0, 0.0),
+        (-0.2, 0.2, -0.2),
+        (-0.2, 0.9, -0.2),
+        (-0.3, -0.1, -0.3),
+        (1e-30, 1e-30, 1e-30),
+    ],
+)
+def test_f1_is_the_number_by_hand_and_has_finite_gradients(p: float, r: float, f1: float) -> None:
+    for dtype, tolerance in ((torch.float64, 1e-15), (torch.float32, 1e-7)):
+        sides = [torch.tensor([x], dtype=dtype, requires_grad=True) for x in (p, r)]
+        found = combine_sides((sides[0], sides[1]))[2]
+        assert found.item() == pytest.approx(f1, abs=tolerance)
+        assert all(bool(torch.isfinite(slope).all()) for slope in torch.autograd.grad(found.sum(), sides))
+
+
+@given(numbers, numbers, st.floats(1e-3, 2), st.floats(1e-3, 2))
+def test_normalising_is_eq_1_of_both_sides_and_of_their_f1(p: float, r: float, own: float, other: float) -> None:
+    raw = (p, r, family.f1(p, r))
+    assert combine_sides(one(p, r))[:, 0].tolist() == pytest.approx(raw, abs=1e-12)
+    found = combine_sides(one(p, r), one(own, other))[:, 0]
+    assert found.tolist() == pytest.approx([family.normalised(c, own, other) for c in raw], rel=1e-12, abs=1e-12)
