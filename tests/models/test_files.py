@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -119,18 +118,12 @@ def test_scorers_share_one_model_and_the_last_one_frees_it(tmp_path: Path) -> No
 TEXTS = ["the cat sat", "a dog ran"], ["a cat sat on the mat", "the dog"]
 
 
-def record_devices(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Record the devices to which a model's network is moved."""
-    devices: list[str] = []
-    monkeypatch.setattr(model.network, "to", lambda device: devices.append(str(device)), raising=False)
-    return devices
-
-
 @pytest.mark.parametrize("metric", ["twmd", "stsscore"])
 def test_parked_model_returns_to_its_device_at_the_next_score(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = twmd_registry.scorer(metric)
     before = scorer.score(*TEXTS)
-    places = record_devices(scorer.backend.model, monkeypatch)
+    places = list[str]()
+    monkeypatch.setattr(scorer.backend.model.network, "to", lambda device: places.append(str(device)), raising=False)
     scorer.park()
     assert places == ["cpu"]
     assert scorer.backend.model.parked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import platform
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -130,38 +131,24 @@ def test_weights_that_change_afterwards_count(layouts: list[int]) -> None:
 
 
 @needs_onednn
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
-def test_formats_that_the_cpu_does_not_multiply_are_left_to_torch(
-    dtype: torch.dtype, products: list[int], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("case", [torch.float64, torch.float16, torch.bfloat16, "switched off", "training", "mixed"])
+def test_what_onednn_does_not_multiply_is_left_to_torch(
+    case: torch.dtype | str, products: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
-    layer, x = nn.Linear(8, 4).to(dtype), torch.randn(3, 8, dtype=dtype)
-    with torch.inference_mode():
-        assert torch.equal(quick(layer)(x), layer(x))
-    assert not products
-
-
-@needs_onednn
-def test_training_is_left_to_torch(products: list[int]) -> None:
-    layer, x = nn.Linear(8, 4), torch.randn(3, 8)
+    dtype = case if isinstance(case, torch.dtype) else torch.float32
+    layer, x = nn.Linear(8, 4).to(dtype), torch.randn(3, 8, dtype=torch.float64 if case == "mixed" else dtype)
     own = quick(layer)
-    for one in (layer, own):
-        one(x).sum().backward()
-    assert own.weight.grad is not None
-    assert torch.equal(own.weight.grad, layer.weight.grad)  # type: ignore[arg-type]
+    with (
+        torch.set_grad_enabled(case == "training"),
+        torch.backends.mkldnn.flags(enabled=case != "switched off"),
+        pytest.raises(RuntimeError, match="same dtype") if case == "mixed" else nullcontext(),
+    ):
+        assert torch.equal(own(x), layer(x))
+        if case == "training":
+            own(x).sum().backward()
+            assert own.weight.grad is not None
     assert not products
-
-
-@needs_onednn
-def test_onednn_that_the_caller_switched_off_is_not_used(products: list[int]) -> None:
-    with torch.inference_mode(), torch.backends.mkldnn.flags(enabled=False):
-        quick(nn.Linear(8, 4))(torch.randn(3, 8))
-    assert not products
-
-
-def test_mix_of_formats_is_refused_as_ever() -> None:
-    with torch.inference_mode(), pytest.raises(RuntimeError, match="same dtype"):
-        quick(nn.Linear(8, 4))(torch.randn(3, 8, dtype=torch.float64))
 
 
 def test_only_plain_linear_layers_change() -> None:

@@ -17,11 +17,14 @@ from transformers import AutoModel, BertTokenizerFast
 import twmd_registry
 from tests import tiny
 from twmd_registry.errors import ModelError
-from twmd_registry.models.files import find_model
+from twmd_registry.models.files import ADAPTER_FILES, find_model
 from twmd_registry.registry.fingerprint import fingerprint
 
 PREDICTIONS = ["the cat sat on the mat", "it ran in rain"]
 REFERENCES = ["a cat sat over a mat", "the dog ran today"]
+
+
+FILE_NAME = re.compile(r'"([\w.-]+\.(?:json|jinja|txt|model|bin|safetensors|codes|spm|pt))"')
 
 
 def score(folder: Path | str, **keys: str) -> tuple[float, ...]:
@@ -34,17 +37,9 @@ def library_file_names() -> list[str]:
     names = set[str]()
     for package in (transformers, peft):
         root = Path(str(package.__file__)).parent
-        for path in [
-            *root.glob("*.py"),
-            *root.glob("utils/*.py"),
-            *root.glob("models/*/tokenization_*.py"),
-            *root.glob("tuners/*/*.py"),
-        ]:
-            names |= set(
-                re.findall(
-                    r'"([\w.-]+\.(?:json|jinja|txt|model|bin|safetensors|codes|spm|pt))"', path.read_text("utf-8")
-                )
-            )
+        for pattern in ("*.py", "utils/*.py", "models/*/tokenization_*.py", "tuners/*/*.py"):
+            for path in root.glob(pattern):
+                names |= set(FILE_NAME.findall(path.read_text("utf-8")))
     return sorted(names)
 
 
@@ -53,21 +48,22 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Contents that move the score wherever a library reads them, by the kind of file they are written for."""
     folder = tiny.save_encoder("bert", tmp_path_factory.mktemp("models") / "other", seed=7)
     torch.manual_seed(3)
-    network = get_peft_model(
-        AutoModel.from_pretrained(folder), LoraConfig(target_modules=["query", "value"], init_lora_weights=False)
-    )
-    network.save_pretrained(str(folder / "adapter"))
+    lora = LoraConfig(target_modules=["query", "value"], init_lora_weights=False)
+    get_peft_model(AutoModel.from_pretrained(folder), lora).save_pretrained(str(folder / "adapter"))
     words = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", *reversed(tiny.WORDS)]
+    written = {
+        "added_tokens.json": {"cat": 20},
+        "special_tokens_map.json": {"additional_special_tokens": ["cat"], "unk_token": "cat"},
+        "model.safetensors.index.json": {
+            "metadata": {},
+            "weight_map": {"embeddings.word_embeddings.weight": "other.safetensors"},
+        },
+        ".json": {word: i for i, word in enumerate(words)},
+    }
     return {
-        "adapter_config.json": (folder / "adapter" / "adapter_config.json").read_bytes(),
-        "adapter_model.safetensors": (folder / "adapter" / "adapter_model.safetensors").read_bytes(),
-        "added_tokens.json": json.dumps({"cat": 20}).encode(),
-        "special_tokens_map.json": json.dumps({"additional_special_tokens": ["cat"], "unk_token": "cat"}).encode(),
-        "model.safetensors.index.json": json.dumps(
-            {"metadata": {}, "weight_map": {"embeddings.word_embeddings.weight": "other.safetensors"}}
-        ).encode(),
+        **{name: (folder / "adapter" / name).read_bytes() for name in ADAPTER_FILES},
+        **{name: json.dumps(content).encode() for name, content in written.items()},
         ".safetensors": (folder / "model.safetensors").read_bytes(),
-        ".json": json.dumps({word: i for i, word in enumerate(words)}).encode(),
         "": "\n".join(words).encode(),
     }
 
@@ -79,7 +75,6 @@ def contents(strangers: dict[str, bytes], name: str) -> bytes:
 def test_fingerprint_covers_every_file_that_moves_a_score(
     bert: str, strangers: dict[str, bytes], tmp_path: Path
 ) -> None:
-    """Each file name by itself, added or replaced."""
     names = library_file_names()
     assert {"added_tokens.json", "special_tokens_map.json", "vocab.txt", "adapter_model.bin"} <= set(names)
     before = fingerprint(Path(bert))
@@ -90,8 +85,7 @@ def test_fingerprint_covers_every_file_that_moves_a_score(
         (folder / name).write_bytes(contents(strangers, name))
         (ignored if fingerprint(folder) == before else covered).add(name)
     assert {"model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"} == covered
-    folder = tmp_path / "all"
-    shutil.copytree(bert, folder)
+    folder = shutil.copytree(bert, tmp_path / "all")
     for name in ignored | {"other.safetensors"}:
         (folder / name).write_bytes(contents(strangers, name))
     assert find_model(str(folder)).fingerprint == before
@@ -101,24 +95,21 @@ def test_fingerprint_covers_every_file_that_moves_a_score(
 def test_library_reads_those_files_where_they_are_not_kept_away(
     bert: str, strangers: dict[str, bytes], tmp_path: Path
 ) -> None:
-    """Without this the test before it could not fail."""
     folder = shutil.copytree(bert, tmp_path / "model")
-    for name in ("added_tokens.json", "adapter_config.json", "adapter_model.safetensors"):
+    for name in ("added_tokens.json", *ADAPTER_FILES):
         (folder / name).write_bytes(strangers[name])
     inputs = {"input_ids": torch.tensor([[0, 6, 8, 2]])}
     assert not torch.equal(AutoModel.from_pretrained(folder)(**inputs)[0], AutoModel.from_pretrained(bert)(**inputs)[0])
 
 
 def test_added_tokens_of_an_old_vocabulary_are_in_its_fingerprint(tmp_path: Path) -> None:
-    """Without a tokenizer.json these files are part of the tokenizer."""
     folder = tiny.save_encoder("bert", tmp_path / "model")
     (folder / "tokenizer.json").unlink()
     # leaves a row of the network for an added token
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *tiny.WORDS[:-2]]
     (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
-    (folder / "tokenizer_config.json").write_text(
-        json.dumps({"tokenizer_class": BertTokenizerFast.__name__}), encoding="utf-8"
-    )
+    settings = json.dumps({"tokenizer_class": BertTokenizerFast.__name__})
+    (folder / "tokenizer_config.json").write_text(settings, encoding="utf-8")
     before, scores = fingerprint(folder), score(folder)
     (folder / "added_tokens.json").write_text(json.dumps({"sat on": 9}), encoding="utf-8")
     assert fingerprint(folder) != before
@@ -126,7 +117,6 @@ def test_added_tokens_of_an_old_vocabulary_are_in_its_fingerprint(tmp_path: Path
 
 
 def test_tokenizer_for_a_version_of_the_library_is_refused(bert: str, tmp_path: Path) -> None:
-    """transformers would read it instead of the tokenizer.json, which is in the fingerprint."""
     folder = shutil.copytree(bert, tmp_path / "model")
     shutil.copy(folder / "tokenizer.json", folder / "tokenizer.4.0.json")
     tiny.change_json(folder / "tokenizer_config.json", fast_tokenizer_files=["tokenizer.4.0.json"])
@@ -149,9 +139,9 @@ def test_index_of_shards_is_in_the_fingerprint(tmp_path: Path) -> None:
 def test_adapter_is_loaded_from_its_hashed_files_only(bert: str, strangers: dict[str, bytes], tmp_path: Path) -> None:
     adapter = tmp_path / "adapter"
     adapter.mkdir()
-    for name in ("adapter_config.json", "adapter_model.safetensors"):
+    for name in ADAPTER_FILES:
         (adapter / name).write_bytes(strangers[name])
     before = score(bert, adapter=str(adapter))
-    for name in set(library_file_names()) - {"adapter_config.json", "adapter_model.safetensors"}:
+    for name in set(library_file_names()) - set(ADAPTER_FILES):
         (adapter / name).write_bytes(contents(strangers, name))
     assert before == score(bert, adapter=str(adapter)) != score(bert)

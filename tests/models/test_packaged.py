@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import struct
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.conftest import Texts
+from twmd_registry.encode import encoder as encoder_module
 from twmd_registry.encode.encoder import Encoder, find_blocks, hidden_states
 from twmd_registry.errors import ModelError
 from twmd_registry.models.files import find_adapter, find_model
@@ -24,40 +27,42 @@ CPU = torch.device("cpu")
 ODD = ["", "\u0301 na\u00efve", "\u6211\u4eec \U0001f642", "x" * 300, "[MASK] <mask> [UNK]", "long " * 600]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.fixture
+def _tokenizers_stay_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the tokenizers of a model once for all encoders of a test: of 250,000 pieces that takes seconds."""
+    for name in ("load_tokenizer", "read_tokenizer"):
+        monkeypatch.setattr(encoder_module, name, cache(getattr(encoder_module, name)))
+
+
+@pytest.mark.usefixtures("_tokenizers_stay_loaded")
 @pytest.mark.parametrize(
-    ("model", "adapter"),
-    [
-        ("embedded", None),
-        ("embedded", "wmt-twmd"),
-        ("embedded", "stsb-siamese"),
-        ("multilingual", None),
-        ("multilingual", "mlqe-twmd"),
-    ],
+    ("model", "adapters"), [("embedded", (None, "wmt-twmd", "stsb-siamese")), ("multilingual", (None, "mlqe-twmd"))]
 )
 def test_tokens_and_hidden_states_are_those_of_transformers(
-    model: str, adapter: str | None, dtype: str, texts: Texts
+    model: str, adapters: tuple[str | None, ...], texts: Texts
 ) -> None:
-    files, added = find_model(model), find_adapter(adapter) if adapter else None
-    own, original = Encoder(files, added, dtype, CPU), Encoder(files, added, dtype, CPU, trainable=True)
-    assert isinstance(own.network, Bert)
-    assert not isinstance(original.network, Bert)
-    assert own.limit == original.limit
-    lines = [*texts.predictions, *ODD]
-    tokens = own.tokenise(lines)
+    files, lines = find_model(model), [*texts.predictions, *ODD]
+    for adapter, dtype in itertools.product(adapters, ("float32", "bfloat16")):
+        added = find_adapter(adapter) if adapter else None
+        own, original = Encoder(files, added, dtype, CPU), Encoder(files, added, dtype, CPU, trainable=True)
+        assert isinstance(own.network, Bert)
+        assert not isinstance(original.network, Bert)
+        assert own.limit == original.limit
+        tokens, layers = own.tokenise(lines), [0, 2, own.depth]
+        with torch.inference_mode(), exact_arithmetic():
+            states, expected = own.encode(tokens, layers).layers, original.encode(tokens, layers).layers
+        if (
+            dtype == "float32"
+        ):  # each bit is equal on a CPU with AVX-512; oneDNN's GELU may differ in the last on another
+            torch.testing.assert_close(states, expected, rtol=0, atol=1e-5)
+            exact = states
+        for k in layers:  # bfloat16 is rounded elsewhere, no more than there; at the top, one odd text decides
+            own_error, error = ((found[k] - exact[k]).norm() for found in (states, expected))
+            assert dtype == "float32" or own_error <= (1.5 if k == own.depth else 1) * error
     for one, other in zip(tokens, original.tokenise(lines), strict=True):
         assert [array.tolist() for array in one[:3]] == [array.tolist() for array in other[:3]]
         assert one[3:] == other[3:]
     assert own.decode_tokens(tokens[0].ids.tolist()) == original.decode_tokens(tokens[0].ids.tolist())
-    layers = [0, 2, own.depth]
-    with torch.inference_mode(), exact_arithmetic():
-        states, expected = own.encode(tokens, layers).layers, original.encode(tokens, layers).layers
-        exact = Encoder(files, added, "float32", CPU).encode(tokens, layers).layers
-    if dtype == "float32":  # every bit is equal on a CPU with AVX-512; oneDNN's GELU may differ in the last on another
-        torch.testing.assert_close(states, expected, rtol=0, atol=1e-5)
-    for k in layers:  # bfloat16 is rounded elsewhere, no more than there; at the top, one odd text decides
-        own_error, error = ((found[k] - exact[k]).norm() for found in (states, expected))
-        assert own_error <= (1.5 if k == own.depth else 1) * error
 
 
 def test_adapter_of_another_model_is_refused() -> None:
@@ -116,12 +121,15 @@ def test_word_embeddings_and_layers_above_the_one_read_are_not_in_memory() -> No
     assert in_memory < 30_000  # KB; two layers have 14,000, all layers 85,000, word embeddings 384,000
 
 
-@pytest.mark.parametrize("metric", ["twmd", "twmd;preset=embedded-tuned", "moverscore", "stsscore"])
-def test_score_of_a_packaged_model_imports_no_large_library_but_torch(metric: str, tmp_path: Path) -> None:
+def test_first_scores_of_packaged_models_import_no_large_library_and_draw_no_random_number(tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("it rains\n", encoding="utf-8")
     program = (
-        "import sys\nfrom twmd_registry.cli import main\n"
-        f"assert main(['score', 'texts.txt', '-i', 'texts.txt', '-m', {metric!r}]) == 0\n"
+        "import random, sys, numpy, torch\nfrom twmd_registry.cli import main\n"
+        "states = lambda: (random.getstate(), str(numpy.random.get_state()), torch.get_rng_state().tolist())\n"
+        "before = states()\n"
+        "for metric in ('twmd', 'twmd;preset=embedded-tuned', 'moverscore', 'stsscore'):\n"
+        "    assert main(['score', 'texts.txt', '-i', 'texts.txt', '-m', metric]) == 0\n"
+        "    assert states() == before, metric\n"
         "print('LOADED', sorted({'transformers', 'peft', 'datasets', 'sklearn', 'pandas'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)

@@ -17,9 +17,9 @@ FIRST = ["the cat sat", "a dog ran over the hill", "it", "the cat sat"]
 SECOND = ["a cat sat on the mat", "it ran", "we saw it again today", "a cat sat on the mat"]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tiny.save_regressor(tmp_path / "model")
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save_regressor(tmp_path_factory.mktemp("regressor") / "model")
 
 
 def test_score_is_the_raw_logit_over_the_scale(folder: Path) -> None:
@@ -61,10 +61,8 @@ def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(folder: P
 
 
 def test_model_that_is_no_regressor_is_refused(tmp_path: Path) -> None:
-    several, headless = (
-        tiny.save_regressor(tmp_path / "several", outputs=2),
-        tiny.save_encoder("bert", tmp_path / "bare"),
-    )
+    several = tiny.save_regressor(tmp_path / "several", outputs=2)
+    headless = tiny.save_encoder("bert", tmp_path / "bare")
     tiny.change_json(headless / "config.json", num_labels=1)
     for folder, words in ((several, "has 2 outputs: stsscore needs a"), (headless, r"lacks 2 of .*\(classifier\.bias")):
         with pytest.raises(ModelError, match=words):
@@ -79,11 +77,11 @@ def test_limit_without_room_for_two_texts_is_refused(folder: Path) -> None:
 
 def test_bfloat16_keeps_pairs_apart(folder: Path) -> None:
     """A head in bfloat16 rounds many pairs to one number; here the head stays float32."""
-    words = tiny.WORDS
-    firsts = [f"{a} {b}" for a in words for b in words]
-    seconds = ["the cat sat"] * len(firsts)
-    exact = twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(firsts, seconds)
-    coarse = twmd_registry.scorer("stsscore", model=str(folder), scale=5, dtype="bfloat16").score(firsts, seconds)
+    texts = [f"{a} {b}" for a in tiny.WORDS for b in tiny.WORDS], ["the cat sat"] * len(tiny.WORDS) ** 2
+    exact, coarse = (
+        twmd_registry.scorer("stsscore", model=str(folder), scale=5, dtype=dtype).score(*texts)
+        for dtype in ("float32", "bfloat16")
+    )
     assert len(set(coarse.scores)) > 0.9 * len(set(exact.scores))
     assert float(np.abs(np.array(exact.scores) - np.array(coarse.scores)).max()) < 0.05
 
@@ -91,14 +89,9 @@ def test_bfloat16_keeps_pairs_apart(folder: Path) -> None:
 def test_symmetric_is_the_mean_of_both_orders_and_swapping_changes_nothing(folder: Path) -> None:
     # a tiny model hardly minds the order: what it minds is made large
     keys: dict[str, Any] = {"model": str(folder), "scale": 1e-4}
-    one, other, both = twmd_registry.score_all(
-        [
-            twmd_registry.scorer("stsscore", **keys, **more)
-            for more in ({}, {"first": "reference"}, {"symmetric": "yes"})
-        ],
-        FIRST,
-        SECOND,
-    )
+    orders: list[dict[str, Any]] = [{}, {"first": "reference"}, {"symmetric": "yes"}]
+    scorers = [twmd_registry.scorer("stsscore", **keys, **more) for more in orders]
+    one, other, both = twmd_registry.score_all(scorers, FIRST, SECOND)
     assert both.scores == pytest.approx(np.mean([one.scores, other.scores], axis=0))
     assert max(abs(a - b) for a, b in zip(one.scores, other.scores, strict=True)) > 1e-2
     assert ("first" in str(one.signature), "|scale:0.0001|first:reference|" in str(other.signature)) == (False, True)
