@@ -20,15 +20,16 @@ from tests.encode.cached import (
     PREDICTIONS,
     REFERENCES,
     ROOM,
+    key,
     metric,
     score_and_count,
+    some_text,
 )
-from twmd_registry.encode.store import CachedText, TextCache, TextKey
+from twmd_registry.encode.store import TextCache
 from twmd_registry.engine import pipeline
 from twmd_registry.engine.scorer import score_all
 from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.tensors import TextTokens
 
 OTHERS = ["a cat sat on the mat today", "we ran", "it rains"]
 KEYS: dict[str, dict[str, Any]] = {
@@ -144,16 +145,6 @@ def test_reference_cache_with_a_byte_limit_does_not_exceed_it(model: str, most: 
         assert (len(cache) == DIFFERENT_REFERENCES) is (most == 10**6)
         expected = metric(model, keep_references=0).score(OTHERS, REFERENCES).scores
         np.testing.assert_allclose(found.scores, expected, rtol=0, atol=1e-5)
-
-
-def key(text: str) -> TextKey:
-    return "model", (1,), None, None, text
-
-
-def some_text(tokens: int) -> CachedText:
-    special, ids, codes = (np.zeros(tokens, dtype) for dtype in (np.uint8, np.int64, np.int64))
-    facts = TextTokens(special, ids, codes, empty=False, truncated=False, unknown=False)
-    return np.zeros((1, tokens, 4), np.float32), facts
 
 
 def test_full_cache_evicts_the_least_recently_used_entry() -> None:

@@ -55,14 +55,6 @@ def byte_level_backend(*, prefix: bool) -> Tokenizer:
     return backend
 
 
-def byte_level() -> PreTrainedTokenizerFast:
-    return wrapped(byte_level_backend(prefix=False))
-
-
-def byte_level_prefixed() -> PreTrainedTokenizerFast:
-    return wrapped(byte_level_backend(prefix=True))
-
-
 def unigram() -> PreTrainedTokenizerFast:
     backend = Tokenizer(models.Unigram())
     backend.normalizer = normalizers.NFKC()
@@ -74,17 +66,13 @@ def unigram() -> PreTrainedTokenizerFast:
     return wrapped(backend)
 
 
-def sentencepiece_backend() -> Tokenizer:
+def sentencepiece_bpe() -> PreTrainedTokenizerFast:
     backend = Tokenizer(models.BPE(unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
     backend.train_from_iterator(
         [*SENTENCES, "我们喜欢猫"], trainers.BpeTrainer(vocab_size=90, special_tokens=SPECIAL, show_progress=False)
     )
-    return backend
-
-
-def sentencepiece_bpe() -> PreTrainedTokenizerFast:
-    return wrapped(sentencepiece_backend())
+    return wrapped(backend)
 
 
 def end_of_word_bpe() -> PreTrainedTokenizerFast:
@@ -107,32 +95,18 @@ def word_level() -> PreTrainedTokenizerFast:
 
 def byte_fallback() -> PreTrainedTokenizerFast:
     """Return words and letters of a Llama-like vocabulary; what it does not hold is read byte by byte."""
-    pieces = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        *(f"<0x{byte:02X}>" for byte in range(256)),
-        "▁",
-        *"acefhnortuvxy",
-        "▁a",
-        "▁n",
-        "▁na",
-        "ve",
-        "▁h",
-    ]
+    pieces = [*SPECIAL, *(f"<0x{byte:02X}>" for byte in range(256)), *"▁acefhnortuvxy", "▁a", "▁n", "▁na", "ve", "▁h"]
     merges = [("▁", "a"), ("▁", "n"), ("▁n", "a"), ("v", "e"), ("▁", "h")]
-    backend = Tokenizer(
-        models.BPE({piece: i for i, piece in enumerate(pieces)}, merges, unk_token="[UNK]", byte_fallback=True)
-    )
+    ids = {piece: i for i, piece in enumerate(pieces)}
+    backend = Tokenizer(models.BPE(ids, merges, unk_token="[UNK]", byte_fallback=True))
     backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     return wrapped(backend)
 
 
 SUBWORD: dict[str, Callable[[], PreTrainedTokenizerFast]] = {
     "wordpiece": wordpiece,
-    "byte-level": byte_level,
-    "byte-level with a space before": byte_level_prefixed,
+    "byte-level": lambda: wrapped(byte_level_backend(prefix=False)),
+    "byte-level with a space before": lambda: wrapped(byte_level_backend(prefix=True)),
     "unigram": unigram,
     "sentencepiece bpe": sentencepiece_bpe,
     "end-of-word bpe": end_of_word_bpe,
