@@ -15,6 +15,8 @@ from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import score_all
 from twmd_registry.errors import InputError, ModelError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.registry.metrics import CATALOGUE
+from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.train.data import TrainingData, with_sources
@@ -25,30 +27,29 @@ SOURCES = ["the dog was loud last night", "at 9:30 the Berlin train departed", "
 REFERENCES = [["the dog was barking"], ["the Berlin train departed at 9:30"], ["she loves painting", "she paints"]]
 
 
-def test_against_source_without_shared_words_scores_as_the_source_given_as_reference() -> None:
-    predictions = ["a puppy barked loudly", "we left early"]
-    sources = ["the dog was loud last night", "it was time to go home"]
-    found = score(predictions, sources=sources, against="source")
-    assert found.scores == pytest.approx(score(predictions, sources).scores, abs=1e-6)
+@pytest.mark.parametrize("keys", [{}, {"centering": "batch", "centering_size": 3}])
+def test_against_source_without_shared_words_scores_as_the_source_given_as_reference(keys: dict[str, Any]) -> None:
+    predictions = ["a puppy barked loudly", "we left early", "he paints"]
+    sources = ["the dog was loud last night", "it was time to go home", "she likes art"]
+    found = score(predictions, sources=sources, against="source", **keys)
+    means = {"centering_side": "separate"} if keys else {}  # predictions and sources have their own
+    assert found.scores == pytest.approx(score(predictions, sources, **means, **keys).scores, abs=1e-6)
+    assert score(predictions, REFERENCES, sources=sources, against="source", **keys).scores == found.scores
+    assert found.signature.nrefs == "0"
+    assert found.texts != score(predictions, sources=sources[::-1], against="source", **keys).texts
+    assert score(predictions, REFERENCES).texts == score(predictions, REFERENCES, sources=sources).texts
 
 
-def test_against_source_ignores_references() -> None:
-    alone = score(PREDICTIONS, sources=SOURCES, against="source")
-    assert score(PREDICTIONS, REFERENCES, sources=SOURCES, against="source").scores == alone.scores
-    assert alone.signature.nrefs == "0"
-
-
-@pytest.mark.parametrize("metric", ["twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "sbert"])
-def test_copy_of_the_source_scores_below_a_paraphrase(metric: str) -> None:
+def test_copy_of_the_source_scores_below_a_paraphrase() -> None:
+    source = "the dog made a lot of noise with its voice"
+    metrics = [metric for metric in MetricName if "against" in CATALOGUE[metric].keys]
+    scorers = [scorer(metric, against="source") for metric in metrics]
     with pytest.warns(match="equal their source"):
-        found = score(
-            ["a dog was barking very loudly", "the dog made a lot of noise with its voice"],
-            sources=["the dog made a lot of noise with its voice"] * 2,
-            metric=metric,
-            against="source",
-        )
-    assert found.scores[1] < found.scores[0]
-    assert found.counts.copied == 1
+        every = score_all(scorers, ["a dog was barking very loudly", source], sources=[source] * 2)
+    assert len(every) == 6
+    for found in every:
+        assert found.scores[1] < found.scores[0], found.signature
+        assert found.counts.copied == 1
 
 
 @pytest.mark.parametrize(
@@ -101,19 +102,12 @@ def test_member_of_an_ensemble_is_compared_with_references_and_sources() -> None
     assert chosen[0, 1] == pytest.approx(found.scores[0], abs=1e-6)
 
 
-def test_score_all_of_both_comparisons_equals_each_alone() -> None:
-    scorers = [scorer("twmd"), scorer("twmd", against="source"), scorer("trwmd", against="both", source_weight=0.2)]
+def test_score_all_of_ensembles_and_both_comparisons_equals_each_alone() -> None:
+    scorers = [scorer(name) for name in ("twmd", "ensemble(sbert,twmd)", "stsscore", "ensemble")]
+    scorers += [scorer("twmd", against="source"), scorer("trwmd", against="both", source_weight=0.2)]
     together = score_all(scorers, PREDICTIONS, REFERENCES, sources=SOURCES)
     for own, found in zip(scorers, together, strict=True):
         assert found.scores == pytest.approx(own.score(PREDICTIONS, REFERENCES, SOURCES).scores, abs=1e-6)
-
-
-def test_batch_centering_gives_predictions_and_sources_their_own_means() -> None:
-    keys: dict[str, Any] = {"centering": "batch", "centering_size": 3}
-    predictions = ["a puppy barked loudly", "we left early", "he paints"]
-    sources = ["the dog was loud last night", "it was time to go home", "she likes art"]
-    found = score(predictions, sources=sources, against="source", **keys)
-    assert found.scores == pytest.approx(score(predictions, sources, centering_side="separate", **keys).scores)
 
 
 def test_background_means_of_two_languages_center_one_side_each(tmp_path: Path) -> None:
@@ -135,26 +129,23 @@ def test_background_means_of_two_languages_center_one_side_each(tmp_path: Path) 
         check_trainable(two.signature.spec, Recipe())
 
 
-def test_missing_texts_are_named() -> None:
-    with pytest.raises(InputError, match="give sources, one per prediction"):
-        score(PREDICTIONS, REFERENCES, against="source")
-    with pytest.raises(InputError, match=r"compares predictions with references.*against=source"):
-        score(PREDICTIONS, sources=SOURCES, against="both")
-    with pytest.raises(InputError, match="compares predictions with references"):
-        score(PREDICTIONS, sources=SOURCES)
-    with pytest.raises(InputError, match="2 sources for 3 segments"):
-        score(PREDICTIONS, sources=SOURCES[:2], against="source")
-    with pytest.raises(InputError, match="nothing to score: predictions and sources are empty"):
-        score([], sources=[], against="source")
-
-
-def test_keys_that_have_no_meaning_are_refused() -> None:
-    with pytest.raises(SpecError, match="source_weight has no meaning with against=source"):
-        scorer("twmd", against="source", source_weight=0.5)
-    with pytest.raises(SpecError, match="between 0 and 1"):
-        scorer("twmd", against="both", source_weight=1.5)
-    with pytest.raises(SpecError, match="does not use the key 'against'"):
-        scorer("stsscore", against="source")
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"references": REFERENCES, "against": "source"}, "give sources, one per prediction"),
+        ({"sources": SOURCES, "against": "both"}, "compares predictions with references.*against=source"),
+        ({"sources": SOURCES}, "compares predictions with references"),
+        ({"sources": SOURCES[:2], "against": "source"}, "2 sources for 3 segments"),
+        ({"sources": ["a", 1, "b"], "against": "source"}, r"sources\[1\] must be a text"),
+        ({"predictions": [], "sources": []}, "nothing to score: predictions and sources are empty"),
+        ({"sources": SOURCES, "against": "source", "source_weight": 0.5}, "has no meaning with against=source"),
+        ({"sources": SOURCES, "against": "both", "source_weight": 1.5}, "between 0 and 1"),
+        ({"sources": SOURCES, "against": "source", "metric": "stsscore"}, "does not use the key 'against'"),
+    ],
+)
+def test_missing_texts_are_named_and_keys_without_a_meaning_refused(keys: dict[str, Any], words: str) -> None:
+    with pytest.raises((InputError, SpecError), match=words):
+        score(**{"predictions": PREDICTIONS} | keys)
 
 
 def test_warnings_name_sources_and_scripts_of_sources_are_no_error() -> None:
@@ -174,13 +165,6 @@ def test_few_texts_in_another_language_cause_a_warning_where_their_side_is_not_e
     message = f"% of the tokens of {side} are unknown .* preset multilingual-source of twmd"
     with pytest.warns(TwmdWarning, match=message):
         score(**texts | {side: [german]}, against="source")  # type: ignore[arg-type]
-
-
-def test_texts_of_scores_against_sources_are_hashed_with_them() -> None:
-    one, other = (score(PREDICTIONS, sources=texts, against="source") for texts in (SOURCES, SOURCES[::-1]))
-    assert one.texts != other.texts
-    plain = {score(PREDICTIONS, REFERENCES, sources=texts).texts for texts in (None, SOURCES)}
-    assert len(plain) == 1
 
 
 def test_alignment_shows_copied_words_without_a_partner() -> None:

@@ -51,10 +51,10 @@ def test_empty_texts_score_as_documented_and_are_counted_in_one_warning(metric: 
     predictions, references = ["", "a cat", " \t\n", "a cat"], [["a cat"], [""], ["\u3000"], ["", "a cat"]]
     with pytest.warns(TwmdWarning, match="texts without a token: 5;") as caught:
         found = twmd_registry.scorer(metric, **keys).score(predictions, references)
-    assert len(caught) == 1
+    assert [own.filename for own in caught] == [__file__]  # the line of the user's own code
     assert found.scores[:3] == (0.0, 0.0, 1.0)
     assert found.scores[3] > 0.8
-    assert found.counts.empty == 5
+    assert (found.counts.empty, found.counts.repeated) == (5, 5)
 
 
 @pytest.mark.parametrize(
@@ -68,21 +68,14 @@ def test_text_of_dropped_characters_only_is_empty(metric: str, keys: dict[str, s
 
 
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-def test_strange_text_scores_a_finite_number_by_every_metric() -> None:
-    scorers = [twmd_registry.scorer(metric) for metric in MetricName]
-    for found in twmd_registry.score_all(scorers, STRANGE, STRANGE[::-1]):
-        assert all(map(math.isfinite, found.scores)), found.signature
-
-
-@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-@pytest.mark.parametrize("centering", CENTERINGS)
-def test_single_tokens_under_every_centering_score_finite_numbers(centering: str) -> None:
-    for special in ("none", "all"):
-        keys = {"centering": centering, "special": special}
-        unit = {"sbert": {"vectors": "unit"}}
-        scorers = [twmd_registry.scorer(metric, **keys, **unit.get(metric, {})) for metric in ALIGNED]
-        for texts in (["yes"], ["yes", "no", "yes"]):
-            for found in twmd_registry.score_all(scorers, texts, ["no", "yes", "yes"][: len(texts)]):
+@pytest.mark.parametrize("centering", [None, *CENTERINGS])
+def test_strange_texts_and_single_tokens_under_every_centering_score_finite_numbers(centering: str | None) -> None:
+    for special in ("none", "all") if centering else [None]:
+        keys = {"centering": centering, "special": special} if centering else {}
+        unit = {"sbert": {"vectors": "unit"} if centering else {}}
+        scorers = [twmd_registry.scorer(own, **keys, **unit.get(own, {})) for own in (ALIGNED if keys else MetricName)]
+        for texts in (STRANGE, ["yes"], ["yes", "no", "yes"]):
+            for found in twmd_registry.score_all(scorers, texts, ["no", *texts[1:]]):
                 assert all(map(math.isfinite, found.scores)), found.signature
 
 
@@ -100,13 +93,6 @@ def test_texts_of_which_nothing_is_left_are_counted_and_alike_to_themselves_only
     assert found.scores == (0.0, 0.0, 0.0, 1.0, 0.0)
     assert len(caught) == 2
     assert found.counts.empty == 1
-
-
-def test_partners_without_a_token_that_counts_are_empty() -> None:
-    found = quiet(
-        "bertscore_centered", ["yes", "it rains"], ["it rains", "it rains"], centering="sentence", special="partners"
-    )
-    assert all(math.isfinite(score) for score in found.scores)
 
 
 @pytest.mark.parametrize(("metric", "times"), [("twmd", 5000), ("stsscore", 500), ("ensemble", 500)])
@@ -159,14 +145,10 @@ def test_untuned_layer_is_announced_once(bert: str) -> None:
         ("text", ["a"], "predictions must be a list of texts, one per segment; got str 'text'"),
         (["a"], b"a", "references must be a list"),
         (["a", None], ["a", "b"], r"predictions\[1\] must be a text; got NoneType None"),
-        (["a", b"b"], ["a", "b"], r"predictions\[1\] must be a text; got bytes b'b'"),
-        (["a", ["b"]], ["a", "b"], r"predictions\[1\] must be a text; got list"),
         (["a", 2.5], ["a", "b"], r"predictions\[1\] must be a text; got float 2.5"),
         (["a", "b"], ["a", 3], r"references\[1\] must be a text or a list of texts; got int 3"),
-        (["a", "b"], ["a", None], r"references\[1\] must be a text or a list of texts; got NoneType None"),
         (["a"], [{"de": "ein", "en": "one"}], r"references\[0\] must be a text or a list of texts; got dict"),
         ({"pred": ["a"]}, ["a"], "predictions must be a list of texts, one per segment; got dict"),
-        ({"a", "b"}, ["a", "b"], "predictions must be a list of texts, one per segment; got set"),
         (["a", "b"], [{"a"}, {"b"}], r"references\[0\] must be a text or a list of texts; got set"),
         (np.array("a cat"), ["a"], "predictions must be a list of texts, one per segment; got ndarray"),
         (pd.DataFrame({"pred": ["a"]}), ["a"], "predictions must be a list of texts, one per segment; got DataFrame"),
@@ -185,13 +167,17 @@ def test_rows_that_cannot_be_scored_are_named(predictions: Any, references: Any,
         twmd_registry.scorer("twmd").score(predictions, references)
 
 
-def test_rows_may_be_ragged_of_any_kind_of_list_or_generators_and_members_of_a_text_enum() -> None:
+def test_rows_of_a_later_batch_keep_counting_and_may_be_ragged_of_any_kind_of_list_or_generators_and_members_of_a_text_enum() -> (
+    None
+):
     class Answer(str, Enum):  # noqa: UP042 (a StrEnum would say its value)
         YES = "it is so"
 
     assert check_segments([Answer.YES], [Answer.YES])[:2] == (["it is so"], [["it is so"]])
     found = check_segments(("a", "b"), (text for text in (["x"], ("y", "z"))))
     assert found[:2] == (["a", "b"], [["x"], ["y", "z"]])
+    with pytest.raises(InputError, match=r"references\[12\]\[0\]"):
+        check_segments(["a", "b", "c"], [["x"], ["y"], [None]], first_row=10)
     rows = (iter(row) for row in (["a cat", "the cat"], ["it rains"]))
     assert check_segments(iter(["a cat", "it rains"]), rows).references == [["a cat", "the cat"], ["it rains"]]
 
@@ -205,11 +191,6 @@ def test_ends_of_the_temperature_range_score_finite_numbers(objective: str) -> N
         assert found.scores[1] == pytest.approx(1.0, abs=1e-5)
 
 
-def test_rows_of_a_later_batch_keep_counting() -> None:
-    with pytest.raises(InputError, match=r"references\[12\]\[0\]"):
-        check_segments(["a", "b", "c"], [["x"], ["y"], [None]], first_row=10)
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -219,6 +200,7 @@ def test_rows_of_a_later_batch_keep_counting() -> None:
         (lambda: UNTYPED.score_all(UNTYPED.scorer("twmd"), ["a"], ["a"]), "expected a list of scorers"),
         (lambda: UNTYPED.score_all([], ["a"], ["a"]), "the list of scorers is empty"),
         (lambda: UNTYPED.parse(None), "a signature is a text, not NoneType"),
+        (lambda: UNTYPED.scorer("twmd", any_language="no"), "any_language='no' is not possible: expected True or Fal"),
     ],
 )
 def test_something_else_where_a_name_or_a_scorer_belongs_is_one_clear_error(call: Any, words: str) -> None:
@@ -230,9 +212,7 @@ EMPTY = "texts without a token: 1; each scores 0 against text and 1 against anot
 
 
 def shown_by(action: Any, calls: int) -> list[str]:
-    """Return what a user sees of the warnings of some calls from one line, under one filter of Python's; None is the
-    default.
-    """
+    """Return what a user sees of the warnings of some calls from one line, under one of Python's filters."""
     scorer, shown = twmd_registry.scorer("twmd"), list[str]()
     with warnings.catch_warnings():
         warnings.resetwarnings()
@@ -249,9 +229,6 @@ def shown_by(action: Any, calls: int) -> list[str]:
 )
 def test_warning_comes_in_every_call_unless_the_users_filter_says_otherwise(action: str | None, times: int) -> None:
     assert shown_by(action, 3) == [EMPTY] * times
-
-
-def test_filter_that_makes_errors_of_warnings_does_so_in_every_call() -> None:
     for _ in range(2):
         with pytest.raises(TwmdWarning, match="texts without a token: 1"):
             shown_by("error", 1)
@@ -293,13 +270,12 @@ def test_signature_for_another_number_of_references_is_announced_in_every_call(
         twmd_registry.score(["a"], references, signature)
 
 
+@pytest.mark.filterwarnings("error")
 def test_signature_for_the_same_number_of_references_or_for_none_is_silent() -> None:
     spec = twmd_registry.scorer("twmd").spec
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for nrefs, references in (("2", [["a", "b"]]), ("var", [["a"], ["b", "c"]]), (None, [["a"]])):
-            found = twmd_registry.scorer(Signature(spec, nrefs)).score(["a"] * len(references), references)
-            assert found.signature.nrefs == (nrefs or "1")
+    for nrefs, references in (("2", [["a", "b"]]), ("var", [["a"], ["b", "c"]]), (None, [["a"]])):
+        found = twmd_registry.scorer(Signature(spec, nrefs)).score(["a"] * len(references), references)
+        assert found.signature.nrefs == (nrefs or "1")
 
 
 def test_one_line_scores_as_a_scorer_does_and_keeps_the_model() -> None:
@@ -328,9 +304,3 @@ def test_specification_scores_as_it_was_scored_and_takes_no_keys() -> None:
     for keys, words in (({"temperature": 0.2}, "a specification fixes temperature"), ({"preset": "x"}, "is no key")):
         with pytest.raises(SpecError, match=words):
             UNTYPED.scorer(spec, **keys)
-
-
-def test_warning_points_at_the_users_own_line() -> None:
-    with pytest.warns(TwmdWarning) as caught:
-        twmd_registry.scorer("twmd").score([""], ["a"])
-    assert caught[0].filename == __file__

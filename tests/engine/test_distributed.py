@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -39,23 +40,15 @@ def sentence() -> str:
 SEGMENTS = [(sentence(), [sentence() for _ in range(DRAW.integers(1, 4))]) for _ in range(17)]
 """With 1 to 3 references."""
 
+SEPARATE, LAYERS = {"centering_side": "separate"}, {"layer": "1,3", "aggregation": "mean"}
 METRICS: dict[str, tuple[str, dict[str, Any]]] = {
     "twmd": ("twmd", {"centering": "none"}),
     "twmd, batches of 2": ("twmd", {"centering": "batch", "centering_size": 2, "centering_side": "joint"}),
-    "twmd, batches of 3": (
-        "twmd",
-        {"centering": "batch", "centering_size": 3, "centering_side": "separate", "multiref": "mean"},
-    ),
+    "twmd, batches of 3": ("twmd", {"centering": "batch", "centering_size": 3, **SEPARATE, "multiref": "mean"}),
     "trwmd, corpus": ("trwmd", {"centering": "corpus", "centering_side": "joint"}),
-    "bertscore, corpus": (
-        "bertscore_centered",
-        {"centering": "corpus", "centering_side": "separate", "idf": "references"},
-    ),
+    "bertscore, corpus": ("bertscore_centered", {"centering": "corpus", **SEPARATE, "idf": "references"}),
     "moverscore, idf": ("moverscore", {"centering": "none", "idf": "corpus", "ngram": 2}),
-    "moverscore, corpus and idf": (
-        "moverscore",
-        {"centering": "corpus", "idf": "corpus", "layer": "1,3", "aggregation": "mean"},
-    ),
+    "moverscore, corpus and idf": ("moverscore", {"centering": "corpus", "idf": "corpus", **LAYERS}),
     "wordset_cka": ("wordset_cka", {"centering": "dimension"}),
     "sbert": ("sbert", {"centering": "none"}),
     "stsscore": ("stsscore", {"model": REGRESSOR, "scale": 5}),
@@ -74,38 +67,25 @@ ODD = [
 
 
 class Case(NamedTuple):
-    """Texts, metrics, and what goes wrong on the second rank."""
-
     segments: list[tuple[str, list[str]]]
     metrics: list[tuple[str, dict[str, Any]]]
-    trouble: str = ""
+    trouble: str = ""  # on the second rank
     calls: int = 1
 
 
 class Outcome(NamedTuple):
-    """What came of a case on one rank; texts encoded by the last call."""
-
     found: list[ScoreSet]
     error: tuple[str, str] | None
     warnings: list[str]
-    encoded: int
+    encoded: int  # texts, by the last call
 
 
+MEMBERS = f"twmd;model={BERT};layer=2;centering=corpus,2*sbert;model={BERT};layer=1;centering=none"
 CASES: dict[str, Case] = {
     **{f"{number} segments": Case(SEGMENTS[:number], list(METRICS.values())) for number in (1, 2, 3, 17)},
     **{f"{name} alone": Case(SEGMENTS, [metric]) for name, metric in METRICS.items() if "," in name},
-    "ensemble": Case(
-        SEGMENTS,
-        [
-            (
-                "ensemble",
-                {"members": f"twmd;model={BERT};layer=2;centering=corpus,2*sbert;model={BERT};layer=1;centering=none"},
-            )
-        ],
-    ),
-    "odd texts": Case(
-        ODD, [*METRICS.values(), ("twmd", {"centering": "sentence", "special": "none", "subwords": "keep"})]
-    ),
+    "ensemble": Case(SEGMENTS, [("ensemble", {"members": MEMBERS})]),
+    "odd texts": Case(ODD, [*METRICS.values(), ("twmd", {"centering": "sentence", "special": "none"})]),
     "documents": Case(
         [
             ("\n".join(text for text, _ in SEGMENTS[i : i + 3]), ["\n".join(own[0] for _, own in SEGMENTS[i : i + 4])])
@@ -133,7 +113,7 @@ BROKEN = {
 AFTERWARDS = {"after all troubles": Case(SEGMENTS, [METRICS["trwmd, corpus"]])}
 
 
-def scorers_of(case: Case, folder: Path, rank: int | None) -> Iterator[twmd_registry.Scorer]:
+def scorers_of(case: Case, folder: Path, trouble: str) -> Iterator[twmd_registry.Scorer]:
     for metric, given in case.metrics:
         keys = {"layer": 2, "model": BERT, **given}
         if metric == "stsscore":
@@ -141,40 +121,34 @@ def scorers_of(case: Case, folder: Path, rank: int | None) -> Iterator[twmd_regi
         if metric == "ensemble":
             keys = {"members": given["members"].replace(f"model={BERT}", f"model={folder / BERT}")}
         else:
-            keys["model"] = str(folder / keys["model"])
-        if rank == 1 and case.trouble == "metric":
+            keys["model"] = str(folder / ("nowhere" if trouble == "model" else keys["model"]))
+        if trouble == "metric":
             keys["layer"] = 1
-        if rank == 1 and case.trouble == "model":
-            keys["model"] = str(folder / "nowhere")
         yield twmd_registry.scorer(metric, **keys)
 
 
 def run(case: Case, folder: Path, rank: int | None, patch: pytest.MonkeyPatch) -> Outcome:
     """Score a case; in a process of its own, or as one of several ranks."""
     predictions, references = (list(side) for side in zip(*case.segments, strict=True))
-    found: list[ScoreSet] = []
+    found, trouble = list[ScoreSet](), case.trouble if rank == 1 else ""
     error, done, encode = None, list[int](), Encoder.encode
 
     def count(encoder: Encoder, tokens: Sequence[TextTokens], *rest: Any, **more: Any) -> EncodedTexts:
         done.append(len(tokens))
         return encode(encoder, tokens, *rest, **more)
 
-    patch.setattr(Encoder, "encode", count)
-    if rank == 1:
-        if case.trouble == "texts":
-            predictions[3] = "another"
-        if case.trouble == "fewer texts":
-            predictions, references = predictions[:-1], references[:-1]
-        if case.trouble in {"encoder", "bug"}:
-            patch.setattr(
-                Encoder,
-                "encode",
-                _fail_by(ModelError("out of patience") if case.trouble == "encoder" else KeyError("a bug")),
-            )
+    def fail(*_: object, **__: object) -> None:
+        raise ModelError("out of patience") if trouble == "encoder" else KeyError("a bug")
+
+    patch.setattr(Encoder, "encode", fail if trouble in {"encoder", "bug"} else count)
+    if trouble == "texts":
+        predictions[3] = "another"
+    if trouble == "fewer texts":
+        predictions, references = predictions[:-1], references[:-1]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TwmdWarning)
         try:
-            scorers = list(scorers_of(case, folder, rank))
+            scorers = list(scorers_of(case, folder, trouble))
             for _ in range(case.calls):
                 done.clear()
                 found = score_over_ranks(scorers, predictions, references)
@@ -184,24 +158,12 @@ def run(case: Case, folder: Path, rank: int | None, patch: pytest.MonkeyPatch) -
     return Outcome(found, error, [str(one.message) for one in caught if one.category is TwmdWarning], sum(done))
 
 
-def _fail_by(error: Exception) -> Any:
-    def encode(*_: object, **__: object) -> None:
-        raise error
-
-    return encode
-
-
 def work(rank: int, folder: Path) -> None:
     """Run one of the ranks; its outcomes go into a file."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo",
-        init_method=(folder / "store").as_uri(),
-        rank=rank,
-        world_size=RANKS,
-        timeout=timedelta(seconds=PATIENCE),
-    )
+    store, patience = (folder / "store").as_uri(), timedelta(seconds=PATIENCE)
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=RANKS, timeout=patience)
     patch = pytest.MonkeyPatch()
     found = {name: run(case, folder, rank, patch) for name, case in (CASES | BROKEN | AFTERWARDS).items()}
     (folder / f"rank{rank}.pickle").write_bytes(pickle.dumps(found))
@@ -244,10 +206,8 @@ def test_every_rank_gets_what_a_single_process_does(
         for found, expected in zip(mine.found, alone.found, strict=True):
             assert (found.signature, found.counts, found.texts) == (expected.signature, expected.counts, expected.texts)
             for side in ("scores", "precision", "recall", "f1"):
-                mine_side, alone_side = getattr(found, side), getattr(expected, side)
-                assert (mine_side is None) is (alone_side is None)
-                if alone_side is not None:
-                    np.testing.assert_allclose(mine_side, alone_side, rtol=0, atol=1e-5)
+                wanted = getattr(expected, side)
+                assert getattr(found, side) == (None if wanted is None else pytest.approx(wanted, abs=1e-5))
     assert outcomes[0][name].found == outcomes[1][name].found
     assert outcomes[0][name].warnings == alone.warnings
     assert outcomes[1][name].warnings == []
@@ -257,11 +217,9 @@ def test_every_rank_gets_what_a_single_process_does(
 def test_what_goes_wrong_on_one_rank_is_an_error_on_all(trouble: str, outcomes: list[dict[str, Outcome]]) -> None:
     kind, text = TROUBLES[trouble]
     for of_rank in outcomes:
-        error = of_rank[trouble].error
-        assert error is not None
+        error = of_rank[trouble].error or ("", "")
         assert error[0] == kind
-        with pytest.raises(ValueError, match=text):
-            raise ValueError(error[1])
+        assert re.search(text, error[1])
 
 
 def test_cases_hold_what_they_are_for(outcomes: list[dict[str, Outcome]]) -> None:
@@ -270,31 +228,21 @@ def test_cases_hold_what_they_are_for(outcomes: list[dict[str, Outcome]]) -> Non
         max(getattr(found.counts, name) for found in odd.found) > 0
         for name in ("truncated", "empty", "unknown", "repeated", "oov")
     )
-    for said in (
-        "nothing is left to compare",
-        "texts without a token",
-        "longer than the limit",
-        "unknown tokens",
-        "'heron'",
-        "without a vector",
-    ):
+    words = "nothing is left|without a token|longer than the limit|unknown tokens|'heron'|without a vector".split("|")
+    for said in words:
         assert any(said in message for message in odd.warnings), said
     assert any("untuned" in message for message in outcomes[0]["untuned"].warnings)
 
 
-def test_every_rank_encodes_its_share_only(
+def test_every_rank_encodes_its_share_only_and_keeps_its_references(
     folder: Path, outcomes: list[dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "twmd, batches of 2 alone"
     shares = [of_rank[name].encoded for of_rank in outcomes]
     alone = run(CASES[name], folder, None, monkeypatch).encoded
-    assert (
-        len({text for prediction, references in SEGMENTS for text in (prediction, *references)}) == alone == sum(shares)
-    )
+    different = {text for prediction, references in SEGMENTS for text in (prediction, *references)}
+    assert len(different) == alone == sum(shares)
     assert min(shares) > alone / 4
-
-
-def test_every_rank_keeps_the_references_of_its_share(outcomes: list[dict[str, Outcome]]) -> None:
     assert sum(of_rank["kept references"].encoded for of_rank in outcomes) == len(SEGMENTS)
 
 

@@ -11,7 +11,7 @@ import pytest
 import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.engine.baseline import BASELINE
-from twmd_registry.engine.scorer import Scorer, score_all
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import ModelError
 from twmd_registry.models.files import packaged_adapters
 from twmd_registry.models.fitted import save
@@ -38,15 +38,6 @@ def test_it_is_the_weighted_mean_of_its_members_segment_by_segment() -> None:
     each = [Scorer(spec_with_keys(member)).score(PREDICTIONS, REFERENCES).scores for member in members]
     np.testing.assert_allclose(found.scores, np.average(each, axis=0, weights=[*members.values()]), atol=1e-12)
     assert found.score == pytest.approx(np.mean(found.scores))
-
-
-def test_among_others_it_scores_as_alone() -> None:
-    names = ["twmd", "ensemble(sbert,twmd)", "stsscore", "ensemble"]
-    together = score_all([twmd_registry.scorer(name) for name in names], PREDICTIONS, REFERENCES)
-    for name, found in zip(names, together, strict=True):
-        np.testing.assert_allclose(
-            found.scores, twmd_registry.scorer(name).score(PREDICTIONS, REFERENCES).scores, atol=1e-6
-        )
 
 
 def test_default_is_the_papers() -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import warnings
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import pytest
 
 import twmd_registry
 from twmd_registry.cli import main
-from twmd_registry.engine.input_warnings import count_letters, repeats_itself, script_of
-from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.engine.input_warnings import count_letters, repeats_itself
+from twmd_registry.errors import InputError, TwmdWarning
+from twmd_registry.models import inference
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.presets import PACKAGED, presets
 
@@ -32,15 +33,11 @@ ENGLISH = ["The heron stood by the old weir all morning", "Nobody saw the boat l
         ("\u3072\u30ab\uff76\u30fc", {"Katakana": 2, "Hiragana": 1}),
         ("\uff21\u00b5\u00aa\u03b1", {"Latin": 2, "Greek": 1}),
         ("\uac00\u0e01\u0627\u05d0", {"Hangul": 1, "Thai": 1, "Arabic": 1, "Hebrew": 1}),
-        ("", {}),
+        ("1 .\u0301\u20ac\U0001f60d", {}),
     ],
 )
 def test_letters_are_counted_by_unicode_script(text: str, scripts: dict[str, int]) -> None:
     assert count_letters(text) == scripts
-
-
-def test_character_that_is_no_letter_has_no_script() -> None:
-    assert [script_of(character) for character in "1 .\u0301\u20ac\U0001f60d"] == [None] * 6
 
 
 @pytest.mark.parametrize(
@@ -137,11 +134,6 @@ def test_text_of_invisible_characters_is_empty(text: str, tiny_encoder: Any) -> 
     assert scores.counts.empty == 3
 
 
-def test_choice_that_is_no_truth_value_is_refused() -> None:
-    with pytest.raises(SpecError, match="any_language='no' is not possible: expected True or False"):
-        twmd_registry.scorer("twmd", any_language="no")
-
-
 GOOD = "The ferry leaves at noon"
 
 
@@ -185,39 +177,24 @@ def test_odd_predictions_are_counted_and_named_once_with_their_rows() -> None:
     assert named == [expected.format(*kind) for kind in kinds]
 
 
-def test_loan_words_in_another_script_are_no_sign_of_a_wrong_language() -> None:
-    mixed, plain = f"{CYRILLIC} Newton, Kepler", f"{CYRILLIC} A"
-    scorer = twmd_registry.scorer("twmd", any_language=True)
-    assert scorer.score([mixed, GOOD], [CYRILLIC] * 2).counts.other_script == 1
-    assert scorer.score([plain], [GOOD]).counts.other_script == 1
-
-
-def test_scripts_of_japanese_are_one() -> None:
-    scorer = twmd_registry.scorer("twmd", any_language=True)
-    assert scorer.score(["\u4eca\u65e5\u306f"], ["\u3053\u3093\u306b\u3061\u306f"]).counts.other_script == 0
-
-
-def test_repetition_that_the_reference_has_is_not_counted() -> None:
-    song = "row, row, row, row, row, row your boat"
-    assert twmd_registry.score([song], [song.title()]).counts.repetitive == 0
+@pytest.mark.parametrize(
+    ("prediction", "reference", "odd"),
+    [
+        (f"{CYRILLIC} Newton, Kepler", CYRILLIC, (0, 0)),  # loan words
+        (f"{CYRILLIC} A", GOOD, (1, 0)),
+        (GOOD, CYRILLIC, (1, 0)),
+        ("\u4eca\u65e5\u306f", "\u3053\u3093\u306b\u3061\u306f", (0, 0)),  # the scripts of Japanese are one
+        ("row, row, row, row, row, row your boat", "Row, Row, Row, Row, Row, Row Your Boat", (0, 0)),
+    ],
+)
+def test_other_script_or_repetition_counts_by_the_reference(prediction: str, reference: str, odd: Any) -> None:
+    counts = twmd_registry.score([prediction], [reference], any_language=True).counts
+    assert (counts.other_script, counts.repetitive) == odd
 
 
 def test_system_without_text_is_named() -> None:
     with pytest.warns(TwmdWarning, match="all 2 predictions are empty"):
         twmd_registry.score(["", " "], [GOOD, GOOD])
-
-
-@pytest.mark.parametrize(
-    ("sources", "message"),
-    [
-        ("text", "sources must be a list of texts, one per segment; got"),
-        ([GOOD, 1], r"sources\[1\] must be a text"),
-        ([GOOD], "there are 1 sources for 2 segments"),
-    ],
-)
-def test_wrong_sources_are_refused(sources: object, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        twmd_registry.score_all([twmd_registry.scorer("twmd")], [GOOD] * 2, [GOOD] * 2, sources=sources)  # type: ignore[arg-type]
 
 
 def test_command_line_names_the_system_of_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,7 +208,7 @@ def test_command_line_names_the_system_of_a_warning(tmp_path: Path, capsys: pyte
     assert "a.jsonl:" not in shown
 
 
-def test_german_given_to_the_english_model_causes_a_warning_from_30_texts_on() -> None:
+def test_german_given_to_the_english_model_causes_a_warning_from_30_texts_on(monkeypatch: pytest.MonkeyPatch) -> None:
     nouns = "Fischer B\u00e4uerin Zeichner Schaffnerin G\u00e4rtner Lehrling Schreinerin Schornsteinfeger".split()
     verbs = "betrachtet verschenkt verschiebt bew\u00e4ssert".split()
     german = [f"Der freundliche {noun} {verb} die verwitterten Gartenst\u00fchle" for noun in nouns for verb in verbs]
@@ -240,14 +217,8 @@ def test_german_given_to_the_english_model_causes_a_warning_from_30_texts_on() -
     assert len(english) == len(german) == 32
     with pytest.warns(TwmdWarning, match=r"\d\d% of the tokens are unknown or continue a word .*\(en\)"):
         twmd_registry.score(german, german)
-    for texts in (german[:29], english):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", TwmdWarning)
-            twmd_registry.score(texts, texts)
-
-
-def test_english_texts_cause_no_warning_in_a_process_that_has_encoded_nothing() -> None:
-    demo = Path(twmd_registry.__file__).parent / "data" / "demo" / "system_a.jsonl"
-    command = [sys.executable, "-m", "twmd_registry.cli", "score", "-i", str(demo)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
+    monkeypatch.setattr(inference, "_LOADED", WeakValueDictionary[Hashable, Any]())
+    with warnings.catch_warnings(), twmd_registry.scorer("twmd") as fresh:  # its tokenizer has encoded nothing
+        warnings.simplefilter("error", TwmdWarning)
+        for texts in (english, german[:29]):
+            fresh.score(texts, texts)

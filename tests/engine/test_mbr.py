@@ -19,7 +19,7 @@ CANDIDATES = [
     ["it rained all day", "the whole day was rainy", "nobody came"],
     ["one text alone"],
 ]
-METRICS = [*MetricName, "ensemble(twmd,2*sbert)", "ensemble(twmd;align=sentences)"]
+METRICS = [*MetricName, "ensemble(bertscore_centered;output=recall,2*sbert)", "ensemble(twmd;align=sentences)"]
 
 
 def tables(choices: tuple[Choice, ...]) -> list[np.ndarray]:
@@ -27,7 +27,6 @@ def tables(choices: tuple[Choice, ...]) -> list[np.ndarray]:
 
 
 def draw_candidates(segments: int, number: int) -> list[list[str]]:
-    """Return lists of texts of a few words each, with repetitions."""
     draw = np.random.default_rng(5)
     words = "the a cat dog sat ran on over mat hill in rain we saw it again today".split()
     lists = []
@@ -50,14 +49,6 @@ def test_utilities_and_choices_equal_those_of_a_call_of_score_per_pair(metric: s
             assert choice.index == int(np.flatnonzero(expected.mean(1) >= expected.mean(1).max() - TIED)[0])
             assert choice.candidate == texts[choice.index]
         assert str(found.signature) == f"{single.signature}".replace("|version", "|nrefs:1|version")
-
-
-@pytest.mark.parametrize("output", ["precision", "recall"])
-def test_utilities_of_one_side_keep_prediction_and_reference_apart(output: str) -> None:
-    (table, *_) = tables(mbr(CANDIDATES, "bertscore_centered", output=output, utilities=True).choices)
-    pair = score([CANDIDATES[0][0]], [CANDIDATES[0][2]], "bertscore_centered", output=output).score
-    assert table[0, 2] == pytest.approx(pair, abs=1e-6)
-    assert abs(table[0, 2] - table[2, 0]) > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -109,12 +100,6 @@ def test_equal_candidates_count_as_often_as_they_occur_and_the_first_is_chosen()
     assert choice.expected_utility == pytest.approx((3 + table[0, 1]) / 4, abs=1e-6)
 
 
-def test_empty_candidates_score_as_everywhere() -> None:
-    with pytest.warns(TwmdWarning, match="empty"):
-        (choice,) = mbr([["", "it rains", " "]], utilities=True).choices
-    np.testing.assert_allclose(np.asarray(choice.utilities), [[1, 0, 1], [0, 1, 0], [1, 0, 1]], atol=1e-6)
-
-
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that gets the number of texts of every pass of the encoder."""
@@ -162,9 +147,8 @@ def test_confidence_based_pruning_drops_candidates_and_chooses_the_best() -> Non
     whole, pruned = (mbr(lists, utilities=True, prune_confidence=how).choices for how in (None, 0.99))
     for choice, expected in zip(pruned, whole, strict=True):
         known = ~np.isnan(np.asarray(choice.utilities))
-        np.testing.assert_allclose(
-            np.asarray(choice.utilities)[known], np.asarray(expected.utilities)[known], atol=1e-6
-        )
+        for_all = np.asarray(expected.utilities)[known]
+        np.testing.assert_allclose(np.asarray(choice.utilities)[known], for_all, atol=1e-6)
         assert known[choice.index].all()
         assert set(known.sum(1)) <= {16, 32, 48}
     assert sum(np.isnan(table).sum() for table in tables(pruned)) > 8 * 48 * 48 / 4
@@ -222,9 +206,6 @@ def test_mean_vectors_of_other_metrics_are_the_mean_cosines_of_their_vectors() -
         ([["a"], []], r"candidates\[1\] is an empty list"),
         (["a text"], r"candidates\[0\] is the text str 'a text'"),
         ([["a", None]], r"candidates\[0\]\[1\] must be a text; got NoneType None"),
-        ([["a"], None], r"candidates\[1\] must be a text or a list of texts; got NoneType None"),
-        (None, "candidates must be a list of texts"),
-        ([["a", "\ud800"]], "lone surrogate"),
     ],
 )
 def test_bad_candidates_are_refused_with_their_row(candidates: Any, message: str) -> None:
@@ -236,7 +217,6 @@ def test_bad_candidates_are_refused_with_their_row(candidates: Any, message: str
     ("keys", "message"),
     [
         ({"prune_confidence": 1.0}, "between 0 and 1"),
-        ({"prune_confidence": float("nan")}, "between 0 and 1"),
         ({"prune_coarse": "sbert", "prune_keep": 0}, "prune_keep=0: expected a whole number, 1 or more"),
         ({"prune_coarse": "sbert", "prune_keep": 1.5}, "prune_keep=1.5: expected a whole number"),
         ({"prune_confidence": "0.9"}, "between 0 and 1"),
@@ -247,7 +227,7 @@ def test_bad_candidates_are_refused_with_their_row(candidates: Any, message: str
         ({"prune_confidence": 0.9, "centering": "batch"}, "leave out pairs"),
         ({"mean_vectors": True, "metric": "stsscore"}, "stsscore and align=sentences have no"),
         ({"mean_vectors": True, "align": "sentences"}, "stsscore and align=sentences have no"),
-        ({"metric": "nist"}, "nist"),
+        ({"metric": scorer("twmd"), "temperature": 0.1}, "a scorer fixes preset, keys and run options"),
     ],
 )
 def test_impossible_arguments_are_refused(keys: dict[str, Any], message: str) -> None:
@@ -264,13 +244,6 @@ def test_result_can_be_made_again_from_its_signature(keys: dict[str, Any], recwa
     assert (again.signature, again.method) == (result.signature, result.method)
     assert [vars(choice) for choice in again.choices] == [vars(choice) for choice in result.choices]
     assert [str(warning.message) for warning in recwarn] == []
-
-
-def test_a_scorer_is_taken_as_it_is() -> None:
-    with scorer("twmd", temperature=0.05) as given:
-        assert mbr(CANDIDATES, given).signature.spec.temperature == 0.05
-        with pytest.raises(SpecError, match="a scorer fixes preset, keys and run options"):
-            mbr(CANDIDATES, given, temperature=0.1)
 
 
 def test_warnings_name_segments_and_come_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,12 +22,7 @@ from tests import tiny
 from tests.processes import in_a_fork
 from twmd_registry.models.inference import exact_arithmetic
 
-PREDICTIONS = [
-    "the cat sat on the mat and ran over the hill in rain .",
-    "a dog",
-    "we saw it again today",
-    "the the the",
-]
+PREDICTIONS = ["the cat sat on the mat and ran over the hill in rain .", "a dog", "we saw it again today", "the the"]
 REFERENCES = ["a cat sat over a mat", "the dog ran today", "it rain", "a dog ran"]
 TINY: dict[str, Any] = {"layer": tiny.DEPTH, "centering": "none"}
 BACKENDS: Any = torch.backends
@@ -39,11 +32,8 @@ NEW_INTERFACE = hasattr(BACKENDS, "fp32_precision")
 def precisions() -> tuple[object, ...]:
     """Return all of torch's settings for float32 products, through both interfaces."""
     state: list[object] = []
-    for read in (
-        torch.get_float32_matmul_precision,
-        lambda: BACKENDS.cuda.matmul.allow_tf32,
-        lambda: BACKENDS.cudnn.allow_tf32,
-    ):
+    reads = (lambda: BACKENDS.cuda.matmul.allow_tf32, lambda: BACKENDS.cudnn.allow_tf32)
+    for read in (torch.get_float32_matmul_precision, *reads):
         try:
             state.append(read())
         except RuntimeError:
@@ -60,12 +50,9 @@ def settings() -> dict[str, object]:
     return {
         "precisions": precisions(),
         "default dtype": torch.get_default_dtype(),
-        "deterministic": (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-        ),
-        "grad": torch.is_grad_enabled(),
-        "inference": torch.is_inference_mode_enabled(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "warn only": torch.is_deterministic_algorithms_warn_only_enabled(),
+        "modes": (torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
         "autocast": [(torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")],
         "threads": (torch.get_num_threads(), torch.get_num_interop_threads()),
         "verbosity": transformers_logging.get_verbosity(),
@@ -113,17 +100,14 @@ def set_as_the_trainer() -> None:
 LEGACY: dict[str, Callable[[], object]] = {
     "untouched": lambda: None,
     "medium": lambda: torch.set_float32_matmul_precision("medium"),
-    "high": lambda: torch.set_float32_matmul_precision("high"),
     "allow_tf32": lambda: setattr(BACKENDS.cuda.matmul, "allow_tf32", True),
     "trainer": set_as_the_trainer,
 }
 NEW: dict[str, Callable[[], object]] = {
     "untouched": lambda: None,
     "all tf32": lambda: setattr(BACKENDS, "fp32_precision", "tf32"),
-    "all ieee": lambda: setattr(BACKENDS, "fp32_precision", "ieee"),
     "mkldnn bf16": lambda: setattr(BACKENDS.mkldnn.matmul, "fp32_precision", "bf16"),
     "cuda tf32": lambda: setattr(BACKENDS.cuda.matmul, "fp32_precision", "tf32"),
-    "none": lambda: setattr(BACKENDS.mkldnn.matmul, "fp32_precision", "none"),
 }
 
 
@@ -142,7 +126,6 @@ def scorers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[twmd_reg
 def test_precision_of_products_set_by_either_interface_is_kept_and_moves_no_score(
     legacy: str, new: str, scorers: tuple[twmd_registry.Scorer, twmd_registry.Scorer]
 ) -> None:
-    """Test either order, before a first score of the model and after it."""
     cold, warm = scorers
     wanted = warm.score(PREDICTIONS, REFERENCES).scores
     for order in itertools.permutations([LEGACY[legacy], NEW[new]]):
@@ -179,7 +162,7 @@ DTYPES = [torch.float64, torch.bfloat16]
         ("sbert", TINY | {"vectors": "raw"}, "bert"),
         ("twmd", {"preset": "embedded-tuned"}, None),
         ("stsscore", {}, None),
-        *(("twmd", TINY, family) for family in [*tiny.FAMILIES, *tiny.OTHER_FAMILIES]),
+        *(("twmd", TINY, family) for family in ("bert", "roberta", "deberta-v2", "modernbert", "t5", "gpt2")),
     ],
 )
 def test_default_dtype_and_device_of_the_caller_are_kept_and_move_no_score(
@@ -227,7 +210,6 @@ def test_mode_of_the_calling_thread_is_kept_and_moves_no_score(metric: str) -> N
 
 
 def test_threads_of_different_models_leave_the_process_as_it_was() -> None:
-    """The settings are one for all threads: each used to put back what another had set."""
     asked: list[tuple[str, dict[str, Any]]] = [("twmd", {}), ("twmd", {"preset": "embedded-tuned"}), ("stsscore", {})]
     wanted = [score(metric, **keys) for metric, keys in asked]
     torch.set_default_dtype(torch.float64)
@@ -291,15 +273,3 @@ def test_fork_in_the_middle_of_another_threads_score_starts_as_the_caller_is() -
         assert other.result() == pytest.approx(wanted, abs=1e-5)
     assert settings() == before
     torch.set_num_threads(threads)
-
-
-def test_first_score_by_each_kind_of_metric_draws_no_random_number() -> None:
-    code = (
-        "import random, numpy, torch, twmd_registry\n"
-        "states = lambda: (random.getstate(), str(numpy.random.get_state()), torch.get_rng_state().tolist())\n"
-        "before = states()\n"
-        "for metric in ('twmd', 'stsscore'):\n"
-        "    twmd_registry.scorer(metric).score(['the cat sat', 'it rains'], ['a cat was here', 'it is raining'])\n"
-        "    assert states() == before, metric"
-    )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)

@@ -10,7 +10,6 @@ import pytest
 import twmd_registry
 from tests import tiny
 from twmd_registry.engine import pipeline
-from twmd_registry.progress import expect, split_progress
 
 TEXTS = ["the cat sat", "a dog ran over the hill", "it", "the cat sat", "the cat sat on the mat"]
 REFERENCES = [["a cat sat on the mat"], ["it ran", "a dog ran"], ["we saw it"], ["a cat sat on the mat"], ["it"]]
@@ -52,38 +51,3 @@ def test_last_report_follows_the_last_alignment(bert: str) -> None:
         patch.setattr(pipeline, "align_pairs", note)
         twmd_registry.score_all(scorers, TEXTS, REFERENCES, progress=lambda segments: order.append("reported"))
     assert order[-1] == "reported"  # not full when all texts are encoded: most of the work is still to come
-
-
-def test_stage_reports_exactly_its_share_of_the_segments() -> None:
-    done: list[int] = []
-    stage = split_progress(done.append, segments=10, stages=2)
-    with stage(4) as report:
-        assert report is not None
-        report(3)
-        assert done == [3]  # three quarters of the first five segments
-        report(100)
-        assert sum(done) == 5
-    with stage(1):
-        pass
-    assert sum(done) == 10
-
-
-def test_stage_without_a_progress_function_reports_nothing() -> None:
-    with split_progress(None, segments=10, stages=1)(4) as report:
-        assert report is None
-
-
-def test_total_is_passed_to_a_progress_function_with_an_expect_method() -> None:
-    class Bar:
-        total = 0
-
-        def __call__(self, done: int) -> None:
-            """Not called here."""
-
-        def expect(self, total: int) -> None:
-            self.total += total
-
-    bar = Bar()
-    for one in (bar, bar, print, None):
-        expect(one, 7)
-    assert bar.total == 14

@@ -42,8 +42,7 @@ def alone(scorer: Scorer, task: Segments) -> tuple[ScoreSet | TwmdError, list[st
 
 
 @pytest.mark.parametrize(
-    "metric",
-    ["twmd", "moverscore;ngram=2", "bertscore_centered;punctuation=drop", "stsscore", "ensemble(stsscore,twmd,sbert)"],
+    "metric", ["moverscore;ngram=2", "bertscore_centered;punctuation=drop", "ensemble(stsscore,twmd,sbert)"]
 )
 def test_requests_that_share_a_pass_get_what_they_get_alone(metric: str, tasks: list[Segments]) -> None:
     with made(metric) as scorer:

@@ -26,8 +26,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-@pytest.mark.parametrize("change", ["weights", "activation"])
-@pytest.mark.parametrize("name", ["twmd", "ensemble(twmd,sbert)"])
+@pytest.mark.parametrize(("name", "change"), [("twmd", "weights"), ("ensemble(twmd,sbert)", "activation")])
 def test_model_folder_of_other_content_is_refused_with_both_fingerprints(copy: Path, change: str, name: str) -> None:
     signature = twmd_registry.scorer(name).signature
     assert twmd_registry.scorer(signature, model=str(copy)).score(*TEXTS).score > 0
