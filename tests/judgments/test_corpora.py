@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from twmd_registry.judgments.corpora import (
     read_summeval,
     read_tac,
 )
-from twmd_registry.judgments.rated import RatedSegments
 
 
 def lines(folder: Path, *rows: dict[str, Any], name: str = "made.jsonl") -> Path:
@@ -26,23 +24,13 @@ def lines(folder: Path, *rows: dict[str, Any], name: str = "made.jsonl") -> Path
 
 
 def utterance(**changed: Any) -> dict[str, Any]:
-    fixed = {
-        "id": "0",
-        "prediction": "It is by the river .",
-        "references": ["It is near the river .", "The river is near ."],
-    }
+    fixed = {"id": "0", "prediction": "It is by the river .", "references": ["It is near .", "The river is near ."]}
     return {**fixed, "informativeness": 5.0, "naturalness": 3.5, "quality": 4.0, **changed}
 
 
 def summary(*experts: dict[str, Any], **changed: Any) -> dict[str, Any]:
-    return {
-        "id": "one",
-        "model_id": "M1",
-        "decoded": "Rain came.",
-        "references": ["It rained."],
-        "expert_annotations": list(experts),
-        **changed,
-    }
+    fixed = {"id": "one", "model_id": "M1", "decoded": "Rain came.", "references": ["It rained."]}
+    return {**fixed, "expert_annotations": list(experts), **changed}
 
 
 def expert(value: float | None) -> dict[str, Any]:
@@ -50,12 +38,11 @@ def expert(value: float | None) -> dict[str, Any]:
 
 
 def test_chosen_rating_of_data_to_text_is_read(tmp_path: Path) -> None:
-    rating = "naturalness"
-    path = lines(tmp_path, utterance(), utterance(**{rating: None}), utterance(**{rating: float("nan")}))
-    result = read_data_to_text(path, rating)
+    path = lines(tmp_path, utterance(), *(utterance(naturalness=value) for value in (None, float("nan"))))
+    result = read_data_to_text(path, "naturalness")
     assert (result.ratings.tolist(), result.dropped) == ([3.5], 2)
     assert result.predictions == ["It is by the river ."]
-    assert result.references == [["It is near the river .", "The river is near ."]]
+    assert result.references == [["It is near .", "The river is near ."]]
     assert (result.group, result.item, result.system) == (["made"], None, None)
 
 
@@ -85,17 +72,10 @@ def test_rating_of_a_summary_is_the_mean_of_its_experts(tmp_path: Path) -> None:
         (read_summeval, summary(expert(3), model_id=None), "row 1: expected a name as model_id, not None"),
     ],
 )
-def test_damaged_row_is_refused_with_its_number(
-    read: Callable[[Path], RatedSegments], row: dict[str, Any], words: str, tmp_path: Path
-) -> None:
+def test_damaged_row_is_refused_with_its_number(read: Any, row: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(FileError, match=words):
         read(lines(tmp_path, row))
-
-
-def test_error_of_an_unknown_rating_lists_the_ratings(tmp_path: Path) -> None:
-    with pytest.raises(
-        FileError, match="is called 'qualty'; did you mean 'quality'. Choices: informativeness, natural"
-    ):
+    with pytest.raises(FileError, match="called 'qualty'; did you mean 'quality'. Choices: informativeness, natural"):
         read_data_to_text(lines(tmp_path, utterance()), "qualty")
 
 

@@ -84,25 +84,21 @@ def test_data_set_is_read_with_its_own_columns(name: str, hub: list[tuple[str, s
     assert (result.group, result.item, result.system) == (group or [name] * len(ratings), item, system)
 
 
+Asked = list[tuple[str, str | None, str]]
+
+
 @pytest.mark.parametrize(
-    ("name", "row", "words"),
+    ("row", "words"),
     [
-        ("glue/stsb", ROWS["nyu-mll/glue stsb"][1], "glue/stsb, split validation holds no rated segment"),
-        ("glue/stsb", {"text1": "a", "label": 1.0}, "glue/stsb on the Hub has no column 'sentence1'"),
+        (ROWS["nyu-mll/glue stsb"][1], "glue/stsb, split validation holds no rated segment"),
+        ({"text1": "a", "label": 1.0}, "glue/stsb on the Hub has no column 'sentence1'"),
     ],
 )
-def test_damaged_data_set_is_refused(
-    name: str,
-    row: dict[str, Any],
-    words: str,
-    hub: list[tuple[str, str | None, str]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    repo, config, split = HUB[name][:3]
-    monkeypatch.setitem(ROWS, f"{repo} {config}", [row])
+def test_damaged_data_set_is_refused(row: Any, words: str, hub: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ROWS, "nyu-mll/glue stsb", [row])
     with pytest.raises(FileError, match=words):
-        read_rated(name)
-    assert hub == [(repo, config, split)]
+        read_rated("glue/stsb")
+    assert hub == [("nyu-mll/glue", "stsb", "validation")]
 
 
 def test_every_data_set_of_the_study_is_on_the_hub() -> None:
