@@ -21,7 +21,6 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         {"question1": "Why?", "question2": "How?", "label": 0, "idx": 0},
         {"question1": "", "question2": "How?", "label": 0, "idx": 1},
     ],
-    "mteb/sts13-sts None": [{"sentence1": "Rain.", "sentence2": "Snow.", "score": 1.2}],
     "RicardoRei/wmt-mqm-human-evaluation None": [
         {"lp": "zh-en", "src": "Di.", "mt": "A dike.", "ref": "A dyke.", "score": -1.0, "system": "one", "year": 2022},
         {"lp": "zh-en", "src": "Di.", "mt": "A dyke.", "ref": "A dyke.", "score": 0.0, "system": "refA", "year": 2022},
@@ -49,7 +48,6 @@ ROWS: dict[str, list[dict[str, Any]]] = {
 EXPECTED: dict[str, list[Any]] = {
     "glue/stsb": [[3.5], 1, ["A heron waits."], ["A bird waits."], None, None, None],
     "glue/qqp": [[0], 1, ["Why?"], ["How?"], None, None, None],
-    "mteb/sts13-sts": [[1.2], 0, ["Rain."], ["Snow."], None, None, None],
     "wmt22-zh-en-mqm": [[-1], 0, ["A dike."], ["A dyke."], ["zh-en"], ["zh-en:Di."], ["one"]],
     "wmt18-to-en-da": [
         *([-0.5, 1.5], 1, ["de-en 2018", "fi-en 2018"], ["A weir."] * 2),
@@ -79,7 +77,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str | None, str]]:
 def test_data_set_is_read_with_its_own_columns(name: str, hub: list[tuple[str, str | None, str]]) -> None:
     result, (ratings, dropped, predictions, references, group, item, system) = read_rated(name), EXPECTED[name]
     assert (result.ratings.tolist(), result.dropped) == (pytest.approx(ratings), dropped)
-    assert hub == [(HUB[name].repo, HUB[name].config, HUB[name].split)]
+    assert hub == [(HUB[name]["repo"], HUB[name].get("config"), HUB[name].get("split", "test"))]
     assert (result.predictions, result.references) == (predictions, references)
     assert (result.group, result.item, result.system) == (group or [name] * len(ratings), item, system)
 

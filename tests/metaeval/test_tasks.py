@@ -73,7 +73,7 @@ def test_average_of_wmt23_is_of_accuracy_correlations_and_acc_eq() -> None:
     expected += [np.mean(alike)] * 2  # as heavy as a part of each of the two pairs
     assert result.averages[0] == pytest.approx(np.mean(expected), abs=1e-12)
     assert result.notes == ("wmt23: no ratings of he-en; the average is over en-de, zh-en.",)
-    assert result.tables["task"].header[2] == "accuracy of systems (x 2)"
+    assert result.tables["task"][1][2] == "accuracy of systems (x 2)"
 
 
 def test_average_of_wmt24_is_of_spa_and_acc_eq() -> None:
@@ -147,25 +147,20 @@ def test_ranks_are_those_of_correlations_computed_one_by_one() -> None:
     scores, rated = make_year()
     tasks = list_rank_tasks(PAIRS, rated)
     measured = measure(scores, rated, tasks)
-    group, domain, system, item, ratings = map(
-        np.array, (rated.group, rated.domain, rated.system, rated.item, rated.ratings)
-    )
-    functions: dict[Statistic, Callable[..., Any]] = {
-        "pearson": stats.pearsonr,
-        "kendall": stats.kendalltau,
-    }
+    group, domain, system, item = map(np.array, (rated.group, rated.domain, rated.system, rated.item))
+    functions: dict[Statistic, Callable[..., Any]] = {"pearson": stats.pearsonr, "kendall": stats.kendalltau}
     for task in tasks[1::7]:
         rows = (group == task.pair) & (np.isin(domain, DOMAINS if task.domain == EVERY_DOMAIN else task.domain))
         rows &= (system != PEOPLE) | (task.people == "with people")
         values = []
         for own in np.array(scores):
             if task.level == "system":
-                parts = [
-                    np.array([[v[rows & (system == s)].mean() for s in set(system[rows])] for v in (own, ratings)])
-                ]
+                sides = (own, rated.ratings)
+                parts = [np.array([[v[rows & (system == s)].mean() for s in set(system[rows])] for v in sides])]
             else:
                 column = {"none": group, "system": system, "item": item}[task.averaging]
-                parts = [np.array([own, ratings])[:, rows & (column == name)] for name in set(column[rows])]
+                both = np.array([own, rated.ratings])
+                parts = [both[:, rows & (column == name)] for name in set(column[rows])]
             each = [functions[task.statistic](*part).statistic for part in parts if np.ptp(part, axis=1).all()]
             values.append(np.mean(each))
         found = [own[task] for own in measured]
@@ -178,11 +173,10 @@ def test_ranks_are_those_of_correlations_computed_one_by_one() -> None:
 
 def test_metrics_that_no_test_tells_apart_share_a_rank() -> None:
     scores, rated = make_year(2)
-    scores.append(scores[0])
     every, *others = list_rank_tasks(PAIRS, rated)
-    tasks = [every, *(task for task in others if task.domain == EVERY_DOMAIN and task.pair == "en-de")]
+    tasks = [every, *(task for task in others if task.domain == EVERY_DOMAIN and task.pair == "en-de")][::3]
     for task in tasks:
-        best, worse, same = (own[task]["averaged"] for own in measure(scores, rated, [task], trials=50))
+        best, worse, same = (own[task]["averaged"] for own in measure([*scores, scores[0]], rated, [task], trials=20))
         assert best == same == 1
         assert worse == 2 or task.level == "system", task  # a test of six systems may tell nothing apart
 

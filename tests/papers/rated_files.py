@@ -42,15 +42,13 @@ def write_wmt(folder: Path, year: int, pairs: tuple[str, ...] | None = None, row
 
 def write_sts(folder: Path) -> Path:
     for year in YEARS:
-        (folder / "sts" / year).mkdir(parents=True)
+        own = folder / "sts" / year
+        own.mkdir(parents=True)
         for subset, rows in SUBSETS:
-            own = folder / "sts" / year
-            (own / f"STS.input.{subset}.txt").write_text(
-                "".join(f"{sentence()}\t{sentence()}\n" for _ in range(rows)), encoding="utf-8"
-            )
-            (own / f"STS.gs.{subset}.txt").write_text(
-                "".join(f"{R.uniform(0, 5):.2f}\n" for _ in range(rows)), encoding="utf-8"
-            )
+            pairs = [f"{sentence()}\t{sentence()}\n" for _ in range(rows)]
+            ratings = [f"{R.uniform(0, 5):.2f}\n" for _ in range(rows)]
+            (own / f"STS.input.{subset}.txt").write_text("".join(pairs), encoding="utf-8")
+            (own / f"STS.gs.{subset}.txt").write_text("".join(ratings), encoding="utf-8")
     return folder
 
 

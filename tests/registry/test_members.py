@@ -12,12 +12,7 @@ from twmd_registry.registry.diff import compare
 from twmd_registry.registry.members import read_members, split_name
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.signature import Signature, parse_signature
-from twmd_registry.registry.spec import (
-    is_pinned,
-    make_spec,
-    member_specs,
-    spec_with_keys,
-)
+from twmd_registry.registry.spec import is_pinned, make_spec, member_specs, spec_with_keys
 
 WHOLE = str(Signature(make_spec("ensemble")))
 
@@ -46,8 +41,8 @@ def test_name_is_split_from_its_members_in_parentheses() -> None:
 )
 def test_ensembles_are_compared_member_by_member(one: str, other: str, words: str) -> None:
     found = compare(*(Signature(make_spec("ensemble", members=members)) for members in (one, other)))
-    (difference,) = found.differences
-    assert difference.what.startswith(words)
+    ((what, _),) = found.differences
+    assert what.startswith(words)
     assert not found.comparable
 
 
@@ -88,16 +83,6 @@ def test_short_form_has_short_keys_inside_too() -> None:
 def test_members_that_cannot_be_are_refused_by_number(members: str, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         make_spec("ensemble", members=members)
-
-
-def test_preset_may_be_named() -> None:
-    ((_, found),) = member_specs(make_spec("ensemble", members="moverscore;preset=wmd;special=all"))
-    assert found == make_spec("moverscore", "wmd", special="all")
-
-
-def test_ensemble_is_pinned_where_every_member_is() -> None:
-    assert is_pinned(make_spec("ensemble", members="twmd,sbert"))
-    assert not is_pinned(make_spec("ensemble", members="twmd;model=some/model,sbert"))
 
 
 @pytest.mark.parametrize(
@@ -151,8 +136,10 @@ def test_members_given_twice_are_refused() -> None:
 
 
 def test_ensembles_whose_models_are_not_pinned_cannot_be_compared_for_certain() -> None:
-    one = Signature(make_spec("ensemble", members="sbert;model=a/b;layer=3"))
-    assert not compare(one, one).certain
+    one = make_spec("ensemble", members="sbert;model=a/b;layer=3")
+    assert not is_pinned(one)
+    assert not compare(Signature(one), Signature(one)).certain
+    assert is_pinned(make_spec("ensemble"))
     assert compare(parse_signature(WHOLE), parse_signature(WHOLE)).certain
 
 

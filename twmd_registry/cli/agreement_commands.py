@@ -21,7 +21,7 @@ from twmd_registry.cli.terminal import HEADER, complain, printed, progress_bar, 
 from twmd_registry.errors import FileError, InputError, SpecError, warn
 from twmd_registry.judgments.mt_metrics_eval import read_divisions, read_official
 from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
-from twmd_registry.metaeval.side_by_side import MISSING, TextTable, as_text
+from twmd_registry.metaeval.side_by_side import MISSING, as_text
 from twmd_registry.papers.experiment import Experiment, read_experiment
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS, Value, key
@@ -240,11 +240,11 @@ def _report_diagnosis(
         for centering, layer, estimates in diagnosis.rows
     ]
     title = f"{about}{model}, {diagnosis.texts} texts, {diagnosis.words} words"
-    tables = [TextTable(title, ("centering", "layer", *(f"{name} (se)" for name in PROPERTIES)), rows)]
+    tables = [(title, ("centering", "layer", *(f"{name} (se)" for name in PROPERTIES)), rows)]
     if form != "tsv" or paper:
         shown = [verdict | {"holds": WORDS[verdict["holds"]]} for verdict in verdicts]
         lines = [tuple(str(verdict[head] or MISSING) for head in heads) for verdict in shown]
-        tables.append(TextTable("properties", tuple(heads), lines))
+        tables.append(("properties", tuple(heads), lines))
     text = as_json(content) if form == "json" else "\n\n".join(as_text(table, SUFFIXES[form]) for table in tables)
     with printed(text):
         if arguments.output:

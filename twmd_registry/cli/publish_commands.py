@@ -213,12 +213,13 @@ def diff_command(arguments: Arguments) -> int:
     comparison = compare(arguments.one, arguments.other)
     if arguments.format == "json":
         verdict = {"comparable": comparison.comparable, "certain": comparison.certain}
-        print(as_json(verdict | {"differences": comparison.differences}))
+        differences = [{"what": what, "matters": matters} for what, matters in comparison.differences]
+        print(as_json(verdict | {"differences": differences}))
         return 0 if comparison.comparable else 1
     if not comparison.differences:
         print("The signatures are the same.")
-    for difference in comparison.differences:
-        print(f"{MARKS[difference.matters]} {visible(difference.what)}")
+    for what, matters in comparison.differences:
+        print(f"{MARKS[matters]} {visible(what)}")
     if not comparison.comparable:
         print("\nTheir numbers may NOT be compared.")
         return 1

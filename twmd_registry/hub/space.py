@@ -102,9 +102,9 @@ def paper_correlations(table: str, row: str) -> list[tuple[str, str, dict[str, s
     for printed in experiment.printed:
         if printed.metric == row:
             values = {
-                cell.statistic: f"{100 * value / experiment.scale:.{decimals}f}"
-                for cell, value in zip(experiment.cells, printed.values, strict=True)
-                if cell.unit in {AVERAGE, "STS-B"}
+                statistic: f"{100 * value / experiment.scale:.{decimals}f}"
+                for (_, unit, statistic), value in zip(experiment.cells, printed.values, strict=True)
+                if unit in {AVERAGE, "STS-B"}
             }
             model = "" if printed.model == UNNAMED else f" on {printed.model}"
             entries.append((DATA[data], f"{paper}: {row}{model}", values))

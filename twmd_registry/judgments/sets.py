@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from twmd_registry.errors import FileError, SpecError, menu
 from twmd_registry.judgments import corpora
@@ -117,92 +117,90 @@ def read_all_rated(texts: Iterable[str]) -> dict[str, RatedSegments]:
     return data
 
 
-class HubData(NamedTuple):
-    """Where a data set is on the Hub, and what its columns are called: prediction, reference and rating.
-
-    Ratings below `lowest` stand for none (GLUE writes -1); with `several`, a row holds a list of predictions and the
-    list of their ratings.
-    """
-
-    repo: str
-    config: str | None
-    split: str
-    columns: tuple[str, str, str]
-    lowest: float = 0.0
-    group: str | None = None
-    item: str | None = None
-    system: str | None = None
-    keep: Callable[[Mapping[str, Any]], bool] = bool
-    several: bool = False
-
-
 def _into_english(year: str) -> Callable[[Mapping[str, Any]], bool]:
     return lambda row: row["lp"].endswith("-en") and str(row["year"]) == year
 
 
-_SENTENCES = ("sentence1", "sentence2", "label")
+_SENTENCES, _QUESTIONS = ("sentence1", "sentence2", "label"), ("question1", "question2", "label")
+_SUMMARIES = {"repo": "mteb/summeval", "item": "id", "several": True}
 _DA = "RicardoRei/wmt-da-human-evaluation"
-_WMT = HubData(_DA, None, "train", ("mt", "ref", "score"), lowest=-math.inf, group="lp", item="src")
+_WMT = {"columns": ("mt", "ref", "score"), "split": "train", "lowest": -math.inf, "group": "lp", "item": "src"}
 """Ratings of translations; direct assessments are z-scores."""
-HUB: dict[str, HubData] = {
-    "glue/stsb": HubData("nyu-mll/glue", "stsb", "validation", _SENTENCES),
-    "glue/mrpc": HubData("nyu-mll/glue", "mrpc", "test", _SENTENCES),
-    "glue/qqp": HubData("nyu-mll/glue", "qqp", "validation", ("question1", "question2", "label")),
-    "mteb/stsbenchmark-sts": HubData("mteb/stsbenchmark-sts", None, "test", ("sentence1", "sentence2", "score")),
-    "wmt22-zh-en-mqm": _WMT._replace(
-        repo="RicardoRei/wmt-mqm-human-evaluation",
-        system="system",
-        keep=lambda row: row["lp"] == "zh-en" and str(row["year"]) == "2022" and row["system"] != "refA",
-    ),
-    **{f"wmt{year}-to-en-da": _WMT._replace(keep=_into_english(f"20{year}")) for year in range(17, 23)},
+HUB: dict[str, dict[str, Any]] = {
+    "glue/stsb": {"repo": "nyu-mll/glue", "config": "stsb", "split": "validation", "columns": _SENTENCES},
+    "glue/mrpc": {"repo": "nyu-mll/glue", "config": "mrpc", "columns": _SENTENCES},
+    "glue/qqp": {"repo": "nyu-mll/glue", "config": "qqp", "split": "validation", "columns": _QUESTIONS},
+    "wmt22-zh-en-mqm": _WMT
+    | {
+        "repo": "RicardoRei/wmt-mqm-human-evaluation",
+        "system": "system",
+        "keep": lambda row: row["lp"] == "zh-en" and str(row["year"]) == "2022" and row["system"] != "refA",
+    },
+    **{f"wmt{year}-to-en-da": _WMT | {"repo": _DA, "keep": _into_english(f"20{year}")} for year in range(17, 23)},
     **{
-        f"mteb/sts{year}-sts": HubData(f"mteb/sts{year}-sts", None, "test", ("sentence1", "sentence2", "score"))
-        for year in range(12, 17)
+        f"mteb/{name}-sts": {"repo": f"mteb/{name}-sts", "columns": ("sentence1", "sentence2", "score")}
+        for name in ("stsbenchmark", *(f"sts{year}" for year in range(12, 17)))
     },
     **{
-        f"mteb/summeval/{rating}": HubData(
-            "mteb/summeval", None, "test", ("machine_summaries", "human_summaries", rating), item="id", several=True
-        )
+        f"mteb/summeval/{rating}": _SUMMARIES | {"columns": ("machine_summaries", "human_summaries", rating)}
         for rating in corpora.SUMMARY_RATINGS
     },
 }
+"""Data sets on the Hub by name: keywords of `_read_set`."""
 
 
 def read_hub(name: str) -> RatedSegments:
     """Read a data set from the Hub, or from its cache, by a name of `HUB`; rows without text or rating are left out."""
-    wanted = HUB[name]
-    prediction, _, rating = wanted.columns
-    rows = list[Mapping[str, Any]]()
+    return _read_set(name, **HUB[name])
+
+
+def _read_set(
+    name: str,
+    repo: str,
+    columns: tuple[str, str, str],
+    *,
+    config: str | None = None,
+    split: str = "test",
+    lowest: float = 0.0,
+    keep: Callable[[Mapping[str, Any]], bool] = bool,
+    several: bool = False,
+    **labels: str,
+) -> RatedSegments:
+    """Read a data set by the names of its columns: prediction, reference and rating, and maybe group, item and system.
+
+    Ratings below `lowest` stand for none (GLUE writes -1); with `several`, a row holds a list of predictions and the
+    list of their ratings.
+    """
+    prediction, reference, rating = columns
+    read = list[RatedRow]()
     try:
-        for row in filter(wanted.keep, _load(name, wanted)):
-            texts, ratings = (row[column] if wanted.several else [row[column]] for column in (prediction, rating))
-            rows += [row | {prediction: text, rating: own} for text, own in zip(texts, ratings, strict=True)]
-        read = [_read(row, number, wanted, name) for number, row in enumerate(rows, 1)]
+        for row in filter(keep, _load(name, repo, config, split)):
+            texts, ratings = (row[column] if several else [row[column]] for column in (prediction, rating))
+            for text, value in zip(texts, ratings, strict=True):
+                own = RatedRow(place=f"rated text {len(read) + 1}")
+                # A row is left out where a text or the rating is missing.
+                if text and row[reference] and value is not None and math.isfinite(value) and value >= lowest:
+                    group, item, system = (str(row[labels[role]]) if role in labels else None for role in _ROLES)
+                    if group and item:
+                        item = f"{group}:{item}"  # the same sentence may be a source in two language pairs
+                    own = RatedRow(group or name, text, row[reference], float(value), item, system)
+                read.append(own)
     except KeyError as error:
         raise FileError(f"{name} on the Hub has no column {error}; its form has changed.") from error
-    return gather(read, f"{name}, split {wanted.split}")
+    return gather(read, f"{name}, split {split}")
 
 
-def _load(name: str, wanted: HubData) -> Any:
+_ROLES = ("group", "item", "system")
+
+
+def _load(name: str, repo: str, config: str | None, split: str) -> Any:
     import datasets
 
     try:
-        return datasets.load_dataset(wanted.repo, wanted.config, split=wanted.split)
+        return datasets.load_dataset(repo, config, split=split)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:  # no network, or a damaged cache
         first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise FileError(
             f"cannot read {name} from the Hub: {first}. Where there is no network, get it elsewhere with "
-            f"'hf download --repo-type dataset {wanted.repo}' and set HF_HUB_OFFLINE=1."
+            f"'hf download --repo-type dataset {repo}' and set HF_HUB_OFFLINE=1."
         ) from error
-
-
-def _read(row: Mapping[str, Any], number: int, wanted: HubData, name: str) -> RatedRow:
-    """Read a row; it is left out where a text or the rating is missing."""
-    prediction, reference, rating = (row[column] for column in wanted.columns)  # GLUE's test sets have rating -1
-    if not prediction or not reference or rating is None or not (math.isfinite(rating) and rating >= wanted.lowest):
-        return RatedRow(place=f"rated text {number}")
-    columns = wanted.group, wanted.item, wanted.system
-    group, item, system = (str(row[column]) if column else None for column in columns)
-    if group and item:
-        item = f"{group}:{item}"  # the same sentence may be a source in two language pairs
-    return RatedRow(group or name, prediction, reference, float(rating), item, system)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -44,6 +44,10 @@ Part = tuple[str, np.ndarray, Estimator]
 """The name of a group, item or system, its rows in ascending order, and the statistic of its ratings."""
 Undefined = tuple[str, int, str]
 """The name of a part without a value, its segments, and the reason."""
+
+AgreementTest = tuple[float, float]
+"""A one-sided test: metric A's agreement less B's, and p, how probable so great a difference is where neither is
+better."""
 
 Measured = TypeVar("Measured")
 Averaging = Literal["none", "group", "item", "system"]
@@ -262,15 +266,6 @@ def _system_accuracy(scores: np.ndarray, rated: RatedSegments, averaging: str, r
     return Agreement(float(counts[0] / counts[1]), *interval(drawn[0, defined] / drawn[1, defined]), int(counts[1]))
 
 
-class AgreementTest(NamedTuple):
-    """A one-sided test: metric A's agreement less B's, and how probable so great a difference is where neither is
-    better.
-    """
-
-    difference: float
-    p: float
-
-
 def williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
     """Test the difference of the correlations of two metrics with people, r_a and r_b, whose own is r_ab, of n
     segments.
@@ -279,21 +274,21 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
     = 1 - r_a^2 - r_b^2 - r_ab^2 + 2 r_a r_b r_ab`` follows Student's t with n - 3 degrees of freedom (Williams 1959;
     Graham and Baldwin 2014). Raises InputError where it is undefined.
 
-    >>> round(williams(0.6, 0.5, 0.8, 103).p, 4)
+    >>> round(williams(0.6, 0.5, 0.8, 103)[1], 4)
     0.0256
     """
     if n <= LEAST_ROWS:
         raise InputError(f"Williams' test needs more than {LEAST_ROWS} segments; got {n}.")
     determinant = 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab
     if r_a == r_b:
-        return AgreementTest(0.0, 0.5)
+        return 0.0, 0.5
     variance = 2 * max(determinant, 0.0) * (n - 1) / (n - 3) + (r_a + r_b) ** 2 / 4 * (1 - r_ab) ** 3
     if variance <= 0 or 1 + r_ab <= 0:
         raise InputError("Williams' test is undefined for metrics that are each other's opposite.")
     t = (r_a - r_b) * math.sqrt((n - 1) * (1 + r_ab) / variance)
     from scipy import stats
 
-    return AgreementTest(r_a - r_b, float(stats.t.sf(t, n - 3)))
+    return r_a - r_b, float(stats.t.sf(t, n - 3))
 
 
 def williams_by_part(
@@ -361,15 +356,11 @@ def permutation(
     permuted = [permute(both[:, rows], estimator, swaps[rows]) for _, rows, estimator in defined]
     differences = np.ma.masked_invalid(permuted).mean(axis=0).filled(np.nan)  # shape (1 + trials,)
     below = differences[1:] < differences[0] - _ROUNDING  # False for an undefined trial
-    return AgreementTest(float(np.mean([*observed.values()])), float((1 + (~below).sum()) / (1 + trials)))
+    return float(np.mean([*observed.values()])), float((1 + (~below).sum()) / (1 + trials))
 
 
 def rank_metrics(
-    scores: Sequence[Sequence[float]],
-    values: Sequence[float],
-    rated: RatedSegments,
-    statistic: str,
-    **permuted: Any,
+    scores: Sequence[Sequence[float]], values: Sequence[float], rated: RatedSegments, statistic: str, **permuted: Any
 ) -> list[int]:
     """Rank metrics in clusters, as the metrics shared task does (Freitag et al. 2023); return ranks from 1.
 
@@ -382,7 +373,7 @@ def rank_metrics(
     for metric in sorted(range(len(scores)), key=lambda each: -values[each]):
         mine = scores[metric]
         against = [permutation(scores[better], mine, rated, statistic, single=True, **permuted) for better in cluster]
-        if any(test.p <= SIGNIFICANT for test in against):
+        if any(p <= SIGNIFICANT for _, p in against):
             rank, cluster = rank + 1, []
         cluster.append(metric)
         ranks[metric] = rank

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from twmd_registry.errors import InputError, MissingExtraError, visible
 from twmd_registry.judgments.mt_metrics_eval import OfficialScores
@@ -39,12 +39,8 @@ class LabelledScores(NamedTuple):
     scores: tuple[float, ...]
 
 
-class TextTable(NamedTuple):
-    """A named table of texts."""
-
-    name: str
-    header: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+TextTable: TypeAlias = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
+"""The name, the header and the rows of a table."""
 
 
 def write_table(header: Sequence[object], rows: Iterable[Sequence[object]], form: str, **settings: Any) -> str:
@@ -75,10 +71,11 @@ def _fit(cells: Sequence[Sequence[str]]) -> list[int | None] | None:
 
 def as_text(table: TextTable, form: str) -> str:
     """Write a table in a form of `FORMATS` below its name; ``tsv`` leaves the name out."""
-    body = write_table(table.header, table.rows, form)
+    name, header, rows = table
+    body = write_table(header, rows, form)
     if form == "tsv":
         return body
-    return f"% {table.name}\n{body}" if form == "tex" else f"{table.name}\n\n{body}"
+    return f"% {name}\n{body}" if form == "tex" else f"{name}\n\n{body}"
 
 
 def as_report(tables: Iterable[TextTable], notes: Iterable[str], form: str) -> str:

@@ -120,13 +120,13 @@ class StudyResult:
         """Return a table per statistic, by its name, and Williams' p in every part if there are tests."""
         tables: dict[str, TextTable] = {statistic: self._table(statistic) for statistic in self.study.statistics}
         rows = [
-            (metric.label, *("undefined" if test is None else f"{test.p:.4f}" for test in tests.values()))
+            (metric.label, *("undefined" if test is None else f"{test[1]:.4f}" for test in tests.values()))
             for metric, tests in zip(self.scored, self.williams, strict=True)
             if tests
         ]
         if rows:
             title = f"Williams' p of a higher Pearson correlation than {self.scored[0].label}'s"
-            tables["williams"] = TextTable(title, ("metric", *self.williams[-1]), rows)
+            tables["williams"] = (title, ("metric", *self.williams[-1]), rows)
         return tables
 
     def _table(self, statistic: Statistic) -> TextTable:
@@ -145,7 +145,7 @@ class StudyResult:
             cells = {statistic: f"{own.value:.3f}", "95% interval": between(own.low, own.high) or MISSING}
             if study.trials:
                 cells["rank"] = str(self.ranks[k][statistic])
-                cells["p (better)"] = f"{self.tests[k][statistic].p:.4f}" if self.tests[k] else MISSING
+                cells["p (better)"] = f"{self.tests[k][statistic][1]:.4f}" if self.tests[k] else MISSING
             if study.level == SYSTEM:
                 cells["accuracy"] = f"{self.accuracies[k][statistic].value:.3f}"
             for name in groups:
@@ -158,8 +158,8 @@ class StudyResult:
         title = f"{statistic}, {study.data}, averaging {study.averaging}, level {study.level}"
         labels = tuple(self.scored[k].label for k in order)
         if len(groups) > MOST_COLUMNS:
-            return TextTable(title, ("", *labels), [(name, *cells) for name, cells in columns.items()])
-        return TextTable(title, ("metric", *columns), list(zip(labels, *columns.values(), strict=True)))
+            return (title, ("", *labels), [(name, *cells) for name, cells in columns.items()])
+        return (title, ("metric", *columns), list(zip(labels, *columns.values(), strict=True)))
 
     def as_text(self, form: str) -> str:
         """Return every table, in a form of `FORMATS`, and what is needed to repeat the study."""
@@ -179,9 +179,9 @@ class StudyResult:
                 "label": metric.label,
                 "signature": metric.signature,
                 "agreement": {name: own.as_dict() for name, own in self.agreements[k].items()},
-                "tests": {name: test._asdict() for name, test in self.tests[k].items()},
+                "tests": {name: _named(test) for name, test in self.tests[k].items()},
                 "ranks": self.ranks[k],
-                "williams": {name: test._asdict() if test else None for name, test in self.williams[k].items()},
+                "williams": {name: _named(test) for name, test in self.williams[k].items()},
                 "accuracy": {
                     name: {"value": own.value, "low": own.low, "high": own.high, "pairs": own.n}
                     for name, own in self.accuracies[k].items()
@@ -191,6 +191,10 @@ class StudyResult:
         ]
         overlaps = list(self.overlaps)
         return {"study": self.study.name, "dropped": self.dropped, "overlaps": overlaps, "metrics": metrics}
+
+
+def _named(test: AgreementTest | None) -> dict[str, float] | None:
+    return None if test is None else dict(zip(("difference", "p"), test, strict=True))
 
 
 def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress: Progress | None = None) -> StudyResult:

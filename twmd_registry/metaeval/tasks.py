@@ -104,7 +104,7 @@ class TaskResult:
             for metric, mean, columns in zip(self.scored, self.averages, self.columns, strict=True)
         ]
         title = f"{self.task}, weighted average{' of ranks, the lower the better' * ranked}"
-        return {"task": TextTable(title, header, rows)}
+        return {"task": (title, header, rows)}
 
     def as_text(self, form: str) -> str:
         """Return the table in a form of `as_report`, and what is needed to repeat the measurement."""
@@ -274,11 +274,7 @@ def rank_by_tasks(
 
 
 def _rank(
-    task: RankTask,
-    scores: Sequence[Sequence[float]],
-    published: Published,
-    rated: RatedSegments,
-    **test: int,
+    task: RankTask, scores: Sequence[Sequence[float]], published: Published, rated: RatedSegments, **test: int
 ) -> tuple[list[float], list[int]]:
     """Return the value and the rank of every metric."""
     is_chosen = np.array([task.pair in (EVERY_PAIR, group) for group in rated.group])

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.keys import layers_text
@@ -18,6 +18,8 @@ from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
 AVERAGE = "Avg."
 UNNAMED = "paper"
 """The source of printed numbers that have no encoder, or whose encoder the paper does not name."""
+ExperimentCell: TypeAlias = tuple[str, str, str]
+"""A column, its unit, which is a group (a language pair), a data set or `AVERAGE`, and a statistic of `MEASURES`."""
 EVERY = "every"
 """Stands for the values of an axis over all layers of the model."""
 _SHARED = ("about", "encoders", "keys", "rows", "data", "defaults")
@@ -36,14 +38,6 @@ class ExperimentRow(NamedTuple):
     def source(self) -> str:
         """Return the encoder with its layers."""
         return f"{self.model}, layer {self.layer}" if self.layer else self.model
-
-
-class ExperimentCell(NamedTuple):
-    """A statistic, of `MEASURES`, in a named column, of a unit: a group (a language pair), a data set, or `AVERAGE`."""
-
-    column: str
-    unit: str
-    statistic: str
 
 
 @dataclass(frozen=True)
@@ -98,9 +92,7 @@ class Experiment:
     def cells(self) -> tuple[ExperimentCell, ...]:
         """Return the numbers of a row, in their order."""
         columns = self.columns.items()
-        return tuple(
-            ExperimentCell(column, unit, name) for column, (unit, *statistics) in columns for name in statistics
-        )
+        return tuple((column, unit, name) for column, (unit, *statistics) in columns for name in statistics)
 
     @property
     def reads_one_layer(self) -> bool:

@@ -101,16 +101,17 @@ class Reproduction:
         if form == "tsv" and not self.experiment.vary:
             every = list(self._lines())
             lines = [tuple("" if own != own else str(own) for own in line.values()) for line in every]  # noqa: PLR0124
-            return as_text(TextTable(self.title, tuple(every[0]), lines), form)
+            return as_text((self.title, tuple(every[0]), lines), form)
         return as_text(self.table(), form)
 
     def as_dict(self) -> dict[str, Any]:
         """Return our numbers in full, NaN where undefined: a row per number, with the paper's and the signatures."""
         if self.experiment.vary:
             rows: list[dict[str, Any]] = [
-                {"metric": setting.row} | dict(setting.varied) | own._asdict() | {"segments": segments, HERE: value}
-                for own, values in zip(self.experiment.cells, self.values.T.tolist(), strict=True)
-                if (segments := self.segments[own.column])
+                {"metric": setting.row, **setting.varied, "column": column, "unit": unit, "statistic": statistic}
+                | {"segments": segments, HERE: value}
+                for (column, unit, statistic), values in zip(self.experiment.cells, self.values.T.tolist(), strict=True)
+                if (segments := self.segments[column])
                 for setting, value in zip(self.settings, values, strict=True)
             ]
             content = {"rows": rows, "paper": [row._asdict() for row in self.experiment.printed]}
@@ -133,7 +134,7 @@ class Reproduction:
         for layer, (rows, taus) in self.rank_agreement().items():
             source = f"tau-b of {rows} rows, {self.near}{f', layer {layer}' if layer else ''}"
             lines.append((AGREEMENT, source, *self._cells(taus, decimals=2)))
-        return TextTable(self.title, ("metric", "source", *columns), lines)
+        return (self.title, ("metric", "source", *columns), lines)
 
     def _cells(self, values: Sequence[float], sign: str = "", decimals: int | None = None) -> list[str]:
         """Write the numbers of a row, a text per column."""
@@ -157,30 +158,30 @@ class Reproduction:
                 ]
                 paper = next((other for here, other in self.compared if here is row), None)
                 difference = _difference(row, paper) if paper else undefined
-                for c, cell in enumerate(self.experiment.cells):
+                for c, (column, _, statistic) in enumerate(self.experiment.cells):
                     numbers = (row.values[c], *(values[c] for (values,) in theirs), difference[c])
-                    place = (row.layer, cell.column, self.segments[cell.column], cell.statistic)
+                    place = (row.layer, column, self.segments[column], statistic)
                     yield dict(zip(heads, (metric, *place, *numbers), strict=True))
         for layer, (_, taus) in self.rank_agreement().items():
-            for cell, tau in zip(self.experiment.cells, taus, strict=True):
-                place = (layer, cell.column, self.segments[cell.column], cell.statistic)
+            for (column, _, statistic), tau in zip(self.experiment.cells, taus, strict=True):
+                place = (layer, column, self.segments[column], statistic)
                 yield dict(zip(heads, (AGREEMENT, *place, tau, *[math.nan] * (len(models) + 1)), strict=True))
 
     def _by_axis(self) -> TextTable:
         *others, _ = self.experiment.vary
         values, digits, lines = self._axis_values(), self.experiment.decimals, []
-        for c, cell in enumerate(self.experiment.cells):
-            for i in range(0, len(self.settings) if self.segments[cell.column] else 0, len(values)):
+        for c, (column, *_) in enumerate(self.experiment.cells):
+            for i in range(0, len(self.settings) if self.segments[column] else 0, len(values)):
                 setting, numbers = self.settings[i], self.values[i : i + len(values), c]
                 fixed = [str(setting.varied[key]) for key in others]
                 best = MISSING if np.isnan(numbers).all() else f"{values[int(np.nanargmax(numbers))]:g}"
                 rows = [row for row in self.experiment.printed if row.metric == setting.row and row.model in fixed]
                 cells = (_rounded(number, digits) for number in numbers.tolist())
-                start = (cell.column, str(self.segments[cell.column]), setting.row, *fixed)
+                start = (column, str(self.segments[column]), setting.row, *fixed)
                 lines.append((*start, *cells, best, *(f"{row.values[0]:g}" for row in rows)))
         paper = ("paper",) if self.experiment.printed else ()
         header = ("data", "segments", "metric", *others, *(f"{value:g}" for value in values), "best", *paper)
-        return TextTable(self.title, header, lines)
+        return (self.title, header, lines)
 
     def _axis_values(self) -> list[float]:
         """Return the values of the last axis: settings that differ in it alone are next to each other."""
@@ -191,11 +192,11 @@ class Reproduction:
         """Return what a figure draws: by panel and line, values of the last axis and numbers; shape (points,) each."""
         x, by_metric = np.array(self._axis_values(), dtype=np.float64), self.experiment.picture["panels"] == "metric"
         result: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]] = {}
-        for c, cell in enumerate(self.experiment.cells):
-            for i in range(0, len(self.settings) if self.segments[cell.column] else 0, len(x)):
+        for c, (column, *_) in enumerate(self.experiment.cells):
+            for i in range(0, len(self.settings) if self.segments[column] else 0, len(x)):
                 if (spec := self.specs[i]) is not None:
                     name = line_name(spec, spec.temperature if "temperature" in [*self.experiment.vary][:-1] else None)
-                    panel = result.setdefault(str(spec.metric) if by_metric else cell.column, {})
+                    panel = result.setdefault(str(spec.metric) if by_metric else column, {})
                     panel[name] = x, self.values[i : i + len(x), c]
         return result
 

@@ -166,10 +166,7 @@ def _warn_about_overlap(settings: Sequence[Setting], scorers: Mapping[Metric, Sc
 
 
 def _score(
-    settings: Sequence[Setting],
-    scorers: Mapping[Metric, Scorer],
-    rated: GroupedSegments,
-    progress: Progress | None,
+    settings: Sequence[Setting], scorers: Mapping[Metric, Scorer], rated: GroupedSegments, progress: Progress | None
 ) -> Scores:
     """Score every group by every metric."""
     metrics = (metric for setting in settings for metric in (setting.metric, setting.against))
@@ -202,8 +199,8 @@ def _tabulate(
     measured: dict[Place, dict[str, np.ndarray]] = {}  # shape (settings,) each
     for name, groups in rated.items():
         for group, segments in groups.items():
-            own = [cell for cell in experiment.cells if cell.unit in {AVERAGE, name, group}]
-            statistics = list(dict.fromkeys(cell.statistic for cell in own))
+            own = [statistic for _, unit, statistic in experiment.cells if unit in {AVERAGE, name, group}]
+            statistics = list(dict.fromkeys(own))
             samples = [_sample(setting, scores, (name, group), segments) for setting in settings]
             values = measure(samples, statistics, f"{name}, {group}" if len(groups) > 1 else name)
             measured[name, group] = dict(zip(statistics, experiment.scale * values.T, strict=True))
@@ -214,7 +211,7 @@ def _tabulate(
         settings=tuple(settings),
         specs=tuple(signed[setting.metric][0] for setting in settings),
         signatures=tuple(signed[setting.metric][1] for setting in settings),
-        segments={cell.column: size for cell, (size, _) in zip(experiment.cells, averages, strict=True)},
+        segments={column: size for (column, *_), (size, _) in zip(experiment.cells, averages, strict=True)},
         values=np.array([np.broadcast_to(own, len(settings)) for _, own in averages]).T,
         rated=rated,
         scores={setting.row: scores[setting.metric] for setting in settings},
@@ -242,11 +239,11 @@ def _average(
     """Return the segments of a cell, and its number for every setting, averaged over groups, then sets; shape
     (settings,).
     """
-    sets, weights = [], []
+    sets, weights, (_, unit, statistic) = [], [], cell
     for name, groups in rated.items():
-        sizes = {group: len(own.ratings) for group, own in groups.items() if cell.unit in {AVERAGE, name, group}}
+        sizes = {group: len(own.ratings) for group, own in groups.items() if unit in {AVERAGE, name, group}}
         if sizes:
-            numbers = [measured[name, group][cell.statistic] for group in sizes]
+            numbers = [measured[name, group][statistic] for group in sizes]
             by_size = list(sizes.values()) if experiment.weights.get("groups") == "size" else None
             sets.append(np.average(numbers, axis=0, weights=by_size))
             weights.append(sum(sizes.values()))
@@ -298,7 +295,7 @@ def pair_lengths(rated: RatedSegments) -> np.ndarray:
 
 def split_groups(experiment: Experiment, sources: Mapping[str, RatedSegments]) -> GroupedSegments:
     """Select the groups of every set that the experiment names, in ``groups`` or as columns."""
-    units, result = dict.fromkeys(cell.unit for cell in experiment.cells), GroupedSegments()
+    units, result = dict.fromkeys(unit for _, unit, _ in experiment.cells), GroupedSegments()
     columns = tuple(unit for unit in units if unit not in {AVERAGE, *experiment.data})
     for name, rated in sources.items():
         wanted, groups = experiment.groups.get(name, columns), np.array(rated.group)
@@ -396,11 +393,11 @@ def _files(
 def _draw_curves(result: Reproduction, options: RunOptions) -> Iterator[NamedFile]:
     """Draw numbers against the values of the last axis, and the marginal errors of ``plans``."""
     experiment, picture = result.experiment, result.experiment.picture
-    statistic, x = experiment.cells[0].statistic, "x" * picture.get("logarithmic", False)
+    statistic, x = experiment.cells[0][2], "x" * picture.get("logarithmic", False)
     rows = [
-        (cell.column, *(getattr(spec, key) for key in VARIED), value, signature)
-        for cell, values in zip(experiment.cells, result.values.T.tolist(), strict=True)
-        if result.segments[cell.column]
+        (column, *(getattr(spec, key) for key in VARIED), value, signature)
+        for (column, *_), values in zip(experiment.cells, result.values.T.tolist(), strict=True)
+        if result.segments[column]
         for spec, value, signature in zip(result.specs, values, result.signatures, strict=True)
     ]
     parts: dict[str, tuple[Any, ...]] = {
@@ -421,7 +418,7 @@ def _draw_curves(result: Reproduction, options: RunOptions) -> Iterator[NamedFil
 
 def _draw_scatter(result: Reproduction, _options: RunOptions) -> Iterator[NamedFile]:
     """Draw scores against ratings of one group, a panel per row."""
-    group = result.experiment.cells[0].unit
+    group = result.experiment.cells[0][1]
     (place, ratings), *_ = [
         ((name, group), groups[group].ratings) for name, groups in result.rated.items() if group in groups
     ]
@@ -436,12 +433,12 @@ def _draw_matrix(result: Reproduction, _options: RunOptions) -> Iterator[NamedFi
     pairs = [tuple(setting.row.split(" ~ ")) for setting in result.settings]
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
     panels = {}
-    for c, cell in enumerate(result.experiment.cells):
+    for c, (column, *_) in enumerate(result.experiment.cells):
         matrix = np.diag(np.full(len(names), 100.0))
         for (first, second), value in zip(pairs, result.values[:, c], strict=True):
             i, j = names.index(first), names.index(second)
             matrix[i, j] = matrix[j, i] = value
-        panels[cell.column] = matrix
+        panels[column] = matrix
     cells = [(column, i, j) for column in panels for i in range(len(names)) for j in range(i + 1)]
     rows = [(column, names[i], names[j], panels[column][i, j]) for column, i, j in cells]
     draw = partial(figures.matrices, panels, names, result.model)

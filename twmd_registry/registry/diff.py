@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.signature import Signature, changes_between, parse_signature
 from twmd_registry.registry.spec import MetricSpec, member_specs
 
-
-class SignatureDifference(NamedTuple):
-    """One difference, in words, and whether it forbids comparing numbers; None when the signatures cannot tell."""
-
-    what: str
-    matters: bool | None
+Difference: TypeAlias = tuple[str, bool | None]
+"""One difference, in words, and whether it forbids comparing numbers; None when the signatures cannot tell."""
 
 
 class SignatureComparison(NamedTuple):
     """All differences of two signatures; empty when they are the same."""
 
-    differences: tuple[SignatureDifference, ...]
+    differences: tuple[Difference, ...]
 
     @property
     def comparable(self) -> bool:
         """Whether numbers with these signatures measure the same thing, as far as the signatures can tell."""
-        return not any(difference.matters for difference in self.differences)
+        return not any(matters for _, matters in self.differences)
 
     @property
     def certain(self) -> bool:
         """Whether the signatures can tell."""
-        return not any(difference.matters is None for difference in self.differences)
+        return not any(matters is None for _, matters in self.differences)
 
 
 def compare(first: str | Signature, second: str | Signature) -> SignatureComparison:
@@ -45,10 +41,10 @@ def compare(first: str | Signature, second: str | Signature) -> SignatureCompari
     return SignatureComparison(tuple(_differences(parse_signature(first), parse_signature(second))))
 
 
-def _differences(first: Signature, second: Signature) -> Iterator[SignatureDifference]:
+def _differences(first: Signature, second: Signature) -> Iterator[Difference]:
     a, b = first.spec, second.spec
     if a.metric is not b.metric:
-        yield SignatureDifference(f"metric: {a.metric} and {b.metric} are different metrics", matters=True)
+        yield f"metric: {a.metric} and {b.metric} are different metrics", True
         return
     yield from _member_differences(a, b) if a.members and b.members else _spec_differences(a, b)
     if first.nrefs != second.nrefs:
@@ -56,48 +52,48 @@ def _differences(first: Signature, second: Signature) -> Iterator[SignatureDiffe
         what = f"only one of them was written after scoring (nrefs:{first.nrefs or second.nrefs})"
         if matters:
             what = f"{first.nrefs} and {second.nrefs}: more references make scores higher"
-        yield SignatureDifference(f"nrefs: {what}", matters)
+        yield f"nrefs: {what}", matters
     for name in ("bs", "ar", "seed"):
         one, other = getattr(first, name), getattr(second, name)
         if one != other:
             reason = "resampling: it moves intervals and p-values, not scores"
-            yield SignatureDifference(f"{name}: {one or 'none'} and {other or 'none'} ({reason})", matters=False)
+            yield f"{name}: {one or 'none'} and {other or 'none'} ({reason})", False
     if first.version != second.version:
         versions = f"version: {first.version} and {second.version}"
         changes = changes_between(a, first.version, second.version)
         for what in changes or [f"nothing that moves these scores of {a.metric} changed between them"]:
-            yield SignatureDifference(f"{versions}; {what}", matters=bool(changes))
+            yield f"{versions}; {what}", bool(changes)
 
 
-def _spec_differences(a: MetricSpec, b: MetricSpec) -> Iterator[SignatureDifference]:
+def _spec_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
     yield from _model_differences(a, b)
     first, second = a.texts(), b.texts()
     for name in KEYS:
         if name not in {"model", "revision", "dtype"} and first.get(name) != second.get(name):
             values = " and ".join(side.get(name, "none") for side in (first, second))
-            yield SignatureDifference(f"{name}: {values} ({KEYS[name].about})", matters=True)
+            yield f"{name}: {values} ({KEYS[name].about})", True
     if a.dtype != b.dtype:
         rounding = "equal only up to the encoder's rounding, which may be more than systems differ by"
-        yield SignatureDifference(f"dtype: {a.dtype} and {b.dtype}: {rounding}", matters=True)
+        yield f"dtype: {a.dtype} and {b.dtype}: {rounding}", True
 
 
-def _member_differences(a: MetricSpec, b: MetricSpec) -> Iterator[SignatureDifference]:
+def _member_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
     first, second = member_specs(a), member_specs(b)
     metrics = [[str(spec.metric) for _, spec in side] for side in (first, second)]
     if metrics[0] != metrics[1]:
         what = f"members: {', '.join(metrics[0])} and {', '.join(metrics[1])}"
-        yield SignatureDifference(what, matters=True)
+        yield what, True
         return
     weights = [[weight for weight, _ in side] for side in (first, second)]
     if weights[0] != weights[1]:
         shown = " and ".join(":".join(f"{weight:g}" for weight in own) for own in weights)
-        yield SignatureDifference(f"weights: {shown}", matters=True)
+        yield f"weights: {shown}", True
     for number, ((_, member), (_, counterpart)) in enumerate(zip(first, second, strict=True), 1):
-        for difference in _spec_differences(member, counterpart):
-            yield difference._replace(what=f"member {number}, {member.metric}: {difference.what}")
+        for what, matters in _spec_differences(member, counterpart):
+            yield f"member {number}, {member.metric}: {what}", matters
 
 
-def _model_differences(a: MetricSpec, b: MetricSpec) -> Iterator[SignatureDifference]:
+def _model_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
     names, revisions = ((getattr(a, key), getattr(b, key)) for key in ("model", "revision"))
     named, revised = (
         f"model: {names[0]} and {names[1]}",
@@ -105,17 +101,17 @@ def _model_differences(a: MetricSpec, b: MetricSpec) -> Iterator[SignatureDiffer
     )
     if a.fingerprint and b.fingerprint:
         if a.fingerprint != b.fingerprint:
-            yield SignatureDifference(f"{named} with the contents @{a.fingerprint} and @{b.fingerprint}", matters=True)
+            yield f"{named} with the contents @{a.fingerprint} and @{b.fingerprint}", True
         elif names[0] != names[1] or revisions[0] != revisions[1]:
             what = named if names[0] != names[1] else revised
-            yield SignatureDifference(f"{what}, with the same content (@{a.fingerprint})", matters=False)
+            yield f"{what}, with the same content (@{a.fingerprint})", False
     elif names[0] != names[1]:
-        yield SignatureDifference(named, matters=True)
+        yield named, True
     elif all(revisions) and revisions[0] != revisions[1]:
-        yield SignatureDifference(f"{revised} of {a.model}", matters=True)
+        yield f"{revised} of {a.model}", True
     else:
         what = f"model: not both say which content of {a.model} was used: it may not have been the same"
-        yield SignatureDifference(what, matters=None)
+        yield what, None
 
 
 def labels_of(specs: Sequence[MetricSpec]) -> list[str]:

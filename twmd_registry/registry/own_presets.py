@@ -12,19 +12,7 @@ from twmd_registry.registry.spec import MetricSpec, apply_preset
 
 PRESET_FILE = "preset.toml"
 """The preset in the folder of a trained adapter."""
-_LEARNED = (
-    "metric",
-    "layer",
-    "aggregation",
-    "special",
-    "ngram",
-    "vectors",
-    "centering",
-    "temperature",
-    "iterations",
-    "objective",
-    "normalize",
-)
+_LEARNED = "metric layer aggregation special ngram vectors centering temperature iterations objective normalize"
 """Settings that must be those of an adapter's training."""
 
 
@@ -73,7 +61,7 @@ def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
         return
     for trained in (apply_preset(preset, {}) for preset in read_preset_file(path)[1]):
         now, then = (own.values() | {"metric": own.metric, "centering": own.centering_kind} for own in (spec, trained))
-        odd = [name for name in _LEARNED if now.get(name) != then.get(name)]
+        odd = [name for name in _LEARNED.split() if now.get(name) != then.get(name)]
         if odd:
             shown = "; ".join(f"{name} is {now.get(name)}, and was {then.get(name)}" for name in odd)
             warn(f"adapter {spec.adapter} was trained under other settings: {shown} ({path} holds them all).")

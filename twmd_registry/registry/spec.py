@@ -154,39 +154,33 @@ def required_keys(spec: MetricSpec) -> tuple[str, ...]:
 
 def check_keys_together(spec: MetricSpec) -> None:
     """Raise SpecError where values exclude each other."""
-    several = len(spec.layers) > 1 or (str(spec.layer).startswith("last") and spec.layer != "last:1")
+    several, problem = len(spec.layers) > 1 or (str(spec.layer).startswith("last") and spec.layer != "last:1"), ""
+    used = _CENTERING_DEFAULTS.get(spec.centering_kind, {})
+    odd = sorted(name for name in _ALL_CENTERING_KEYS - used.keys() if getattr(spec, name) is not None)
     if several and not spec.aggregation:
         choices = ", ".join(kind for kind in get_args(Aggregation) if kind != "single")
-        raise SpecError(f"layer={spec.layer} selects several layers: set aggregation to one of: {choices}.")
-    if spec.aggregation and not several:
-        raise SpecError(
-            f"aggregation={spec.aggregation} needs several layers, and layer={spec.layer} is one: expected 2-6, 1,3,6 "
-            "or last:5, for example."
-        )
-    if spec.special == "partners" and (spec.ngram or spec.metric is not MetricName.BERTSCORE_CENTERED):
-        raise SpecError(
-            "special=partners is bert_score's way of matching tokens: for bertscore_centered without ngram."
-        )
-    if spec.vectors == "raw" and spec.centering_kind == "sentence":
-        raise SpecError(
-            "centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering."
-        )
-    if spec.symmetric and spec.first:
-        raise SpecError(f"first={spec.first} has no meaning with symmetric=yes: both orders are read.")
-    if spec.stride and spec.metric is MetricName.STSSCORE:
-        raise SpecError("truncation=window averages the vectors of a token, and stsscore has none: use cut or cut:N.")
-    if spec.source_weight is not None and spec.against != "both":
-        raise SpecError(f"source_weight has no meaning with against={spec.against or 'reference'}: set against=both.")
-    if spec.align and (spec.baseline or spec.against or spec.idf in {"corpus", "references"}):
-        raise SpecError(
-            "align=sentences takes no baseline, no idf that is counted over the scored texts, and no against=source."
-        )
-    for name in sorted(_ALL_CENTERING_KEYS):
-        if getattr(spec, name) is not None and name not in _CENTERING_DEFAULTS.get(spec.centering_kind, {}):
-            raise SpecError(
-                f"{name} has no meaning with centering={spec.centering_kind}: give it with centering=batch or "
-                "corpus only."
-            )
+        problem = f"layer={spec.layer} selects several layers: set aggregation to one of: {choices}"
+    elif spec.aggregation and not several:
+        needed = f"aggregation={spec.aggregation} needs several layers, and layer={spec.layer} is one"
+        problem = f"{needed}: expected 2-6, 1,3,6 or last:5, for example"
+    elif spec.special == "partners" and (spec.ngram or spec.metric is not MetricName.BERTSCORE_CENTERED):
+        problem = "special=partners is bert_score's way of matching tokens: for bertscore_centered without ngram"
+    elif spec.vectors == "raw" and spec.centering_kind == "sentence":
+        problem = "centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering"
+    elif spec.symmetric and spec.first:
+        problem = f"first={spec.first} has no meaning with symmetric=yes: both orders are read"
+    elif spec.stride and spec.metric is MetricName.STSSCORE:
+        problem = "truncation=window averages the vectors of a token, and stsscore has none: use cut or cut:N"
+    elif spec.source_weight is not None and spec.against != "both":
+        problem = f"source_weight has no meaning with against={spec.against or 'reference'}: set against=both"
+    elif spec.align and (spec.baseline or spec.against or spec.idf in {"corpus", "references"}):
+        counted = "no idf that is counted over the scored texts"
+        problem = f"align=sentences takes no baseline, {counted}, and no against=source"
+    elif odd:
+        other = f"{odd[0]} has no meaning with centering={spec.centering_kind}"
+        problem = f"{other}: give it with centering=batch or corpus only"
+    if problem:
+        raise SpecError(f"{problem}.")
 
 
 def _settle_centering(merged: dict[str, Value], given: dict[str, Value]) -> dict[str, Value]:

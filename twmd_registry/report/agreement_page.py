@@ -53,7 +53,7 @@ def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str
             }
         )
     first = measured[0][0]
-    meanings = TextTable(
+    meanings = (
         f"Difference of two systems' scores on {SEGMENTS} segments that people agree with in a share of comparisons",
         ("metric", *(f"{share:.0%}" for share in SHARES)),
         list(_meanings(first)),
@@ -66,9 +66,9 @@ def _table(statistic: str, labels: Sequence[str], agreements: Sequence[Agreement
     """Lay out a row per metric, or a column and below its mean all groups: many columns fit no paper."""
     groups = sorted({name for own in agreements for name in own.groups})
     if len(groups) < 2:
-        return TextTable(statistic, ("metric", "value"), list(zip(labels, map(_cell, agreements), strict=True)))
+        return (statistic, ("metric", "value"), list(zip(labels, map(_cell, agreements), strict=True)))
     rows = [(name, *(_cell(own.groups.get(name)) for own in agreements)) for name in groups]
-    return TextTable(statistic, ("group", *labels), [("mean", *map(_cell, agreements)), *rows])
+    return (statistic, ("group", *labels), [("mean", *map(_cell, agreements)), *rows])
 
 
 def _cell(own: Agreement | None) -> str:

@@ -99,12 +99,7 @@ def edit_negation(text: str, reference: str, _names: Sequence[str], _draw: rando
     return None if NEGATIVE.search(text) else _replace(AUXILIARY, text, reference, lambda verb: f"{verb} not")
 
 
-EDITS: dict[str, Edit] = {
-    "numbers": edit_number,
-    "units": edit_unit,
-    "names": edit_name,
-    "negations": edit_negation,
-}
+EDITS: dict[str, Edit] = {"numbers": edit_number, "units": edit_unit, "names": edit_name, "negations": edit_negation}
 """Edits by their names on the command line."""
 
 
