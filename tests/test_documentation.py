@@ -59,39 +59,29 @@ def test_documentation_states_what_the_default_model_reads(page: str) -> None:
     )
 
 
-def test_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_bytes()) <= LONGEST_README
-
-
 def test_pages_build_as_a_site_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="building the pages needs the package mkdocs (extra dev)")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert all(
-        (tmp_path / "site" / path.stem / "index.html").is_file() for path in DOCS.glob("*.md") if path.stem != "index"
-    )
+    pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
+    assert all((tmp_path / "site" / page / "index.html").is_file() for page in pages)
 
 
 def anchors(text: str) -> set[str]:
     """Return the names of a page's headings in links."""
-    headings = re.findall(
-        r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), flags=re.MULTILINE
-    )
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", prose, flags=re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
-def test_every_link_of_the_readme_leads_somewhere() -> None:
+def test_readme_is_short_and_its_links_lead_somewhere() -> None:
+    assert len((ROOT / "README.md").read_bytes()) <= LONGEST_README
     links = re.findall(r"\]\(([^)#]+)#?([^)]*)\)", README)
     assert len(links) > 12
     for path, anchor in links:
         assert (ROOT / path).is_file(), path
         assert not anchor or anchor in anchors(PAGES[path]), (path, anchor)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_lines_of_a_page_are_at_most_120_columns_wide_outside_tables(page: str) -> None:
-    assert [line for line in PAGES[page].splitlines() if len(line) > WIDEST and not line.startswith("|")] == []
 
 
 def blocks(language: str, text: str = README) -> list[str]:
@@ -180,17 +170,12 @@ def test_every_command_that_needs_more_is_parsed(command: str, folder: Path) -> 
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_command_that_a_page_names_exists(page: str) -> None:
+def test_lines_of_a_page_are_narrow_and_its_commands_and_programs_are_known(page: str) -> None:
+    assert [line for line in PAGES[page].splitlines() if len(line) > WIDEST and not line.startswith("|")] == []
     names = {path.split()[1] for path, _ in all_commands() if " " in path}
     assert set(re.findall(r"`twmd\s([a-z][a-z-]*)(?=[\s`])", PAGES[page])) <= names
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_every_program_of_a_page_is_known(page: str) -> None:
-    assert {program for program, *_ in shell_lines(PAGES[page])} <= {
-        *("make", "pip", "ray", "source", "twmd"),
-        *(["curl"] if page == "docs/serve.md" else []),  # tests/serve/test_http.py
-    }
+    programs = {"make", "pip", "ray", "source", "twmd", *(["curl"] if page == "docs/serve.md" else [])}
+    assert {program for program, *_ in shell_lines(PAGES[page])} <= programs  # curl: tests/serve/test_http.py
 
 
 def make_targets(text: str) -> set[str]:
@@ -222,12 +207,10 @@ def test_every_block_is_of_a_language_that_a_test_reads() -> None:
 
 
 def test_action_and_hook_are_yaml_whose_commands_can_be_parsed(folder: Path) -> None:
-    blocks = re.findall(r"^```yaml\n(.*?)^```", PAGES["docs/score.md"], flags=re.MULTILINE | re.DOTALL)
-    action, hooks = map(yaml.safe_load, blocks)
+    action, hooks = map(yaml.safe_load, blocks("yaml", PAGES["docs/score.md"]))
     assert action["runs"]["using"] == "composite"
     commands = [step["run"] for step in action["runs"]["steps"] if step.get("run", "").startswith("twmd ")]
-    commands += [hook["entry"] for hook in hooks["repos"][0]["hooks"]]
-    for command in commands:
+    for command in commands + [hook["entry"] for hook in hooks["repos"][0]["hooks"]]:
         words = [word.replace("$", "") for word in shlex.split(command)[1:]]
         create_inputs(words)
         assert parse(words)
@@ -235,15 +218,10 @@ def test_action_and_hook_are_yaml_whose_commands_can_be_parsed(folder: Path) -> 
 
 
 def test_every_file_that_contributing_names_is_there() -> None:
-    named = {
-        word
-        for word in re.findall(r"`([\w./-]+)`", CONTRIBUTING)
-        if "/" in word or Path(word).suffix in {".md", ".py", ".toml"}
-    }
+    words = re.findall(r"`([\w./-]+)`", CONTRIBUTING)
+    named = {word for word in words if "/" in word or Path(word).suffix in {".md", ".py", ".toml"}}
     assert len(named) > 20
-    assert {
-        word for word in named if not TOY.search(word) and word != "FILE.toml" and not (ROOT / word).exists()
-    } == set()
+    assert {word for word in named if not TOY.search(word) and not (ROOT / word).exists()} == {"FILE.toml"}
 
 
 def program_of(text: str) -> str:
@@ -292,12 +270,12 @@ def test_functions_for_a_cluster_take_what_they_are_given(monkeypatch: pytest.Mo
 def test_commands_that_contributing_names_are_ones_that_we_have(folder: Path, run: Run) -> None:
     named = [shlex.split(line)[1:] for line in re.findall(r"`(twmd [^`]+)`", CONTRIBUTING)]
     assert len(named) > 5
-    with_inputs = [words for words in named if len(words) > 1 and "--help" not in words]
-    for words in with_inputs:
-        create_inputs(words[1:])
-        assert parse(words)
-    shown = [run(f"{words[0]} --help")[1] for words in named if words not in with_inputs]
-    assert sum("Usage: twmd" in text for text in shown) == len(shown) >= 3
+    for words in named:
+        if len(words) > 1 and "--help" not in words:
+            create_inputs(words[1:])
+            assert parse(words)
+        else:
+            assert "Usage: twmd" in run(f"{words[0]} --help")[1]
 
 
 def test_citation_file_and_the_changelogs_newest_section_are_of_this_version() -> None:
@@ -325,10 +303,8 @@ def table_rows(text: str, title: str) -> dict[str, list[str]]:
 
 
 def test_readmes_results_are_the_means_of_the_tables_of_agreement() -> None:
-    pearson, kendall = (
-        table_rows(PAGES["docs/agreement.md"], title) for title in ("Pearson r x 100", "Kendall tau-b x 100")
-    )
-    results = table_rows(README, "metric")
+    titles, page = ("Pearson r x 100", "Kendall tau-b x 100"), PAGES["docs/agreement.md"]
+    (pearson, kendall), results = (table_rows(page, title) for title in titles), table_rows(README, "metric")
     assert {f"`{metric}`" for metric in MetricName} <= set(results)
     assert results == {name: [pearson[name][-1], kendall[name][-1]] for name in results}
 

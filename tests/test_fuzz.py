@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 import twmd_registry
 from tests.tiny import WORDS
 from twmd_registry.errors import ModelError, SignatureError, TwmdError
-from twmd_registry.judgments.reader import detect_form, form_of, read_content, read_rows
+from twmd_registry.judgments.reader import TableRow, detect_form, form_of, read_content, read_rows
 from twmd_registry.models.files import find_model
 from twmd_registry.models.q4 import multilingual_folder
 from twmd_registry.models.vectors import WordTable, load_static, read_table
@@ -45,12 +45,8 @@ SPENT_S = defaultdict[str, float](float)
 OFTEN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 SIGNATURES = [str(Signature(make_spec(name))) for name in ("twmd", "moverscore", "ensemble")]
 SIGNATURES += [Signature(make_spec("twmd", centering="batch"), "2", bs="1000", seed="1").format(short=True)]
-TABLE = (
-    b'{"prediction": "a cat", "reference": "the cat", "score": 0.5}\n{"prediction": "b", "references": ["c", "d"]}\n'
-)
-PRESET = (
-    b'[mine.shared]\nmodel = "embedded"\nlayer = 3\n[mine.metrics.twmd]\ntemperature = 0.1\nprovenance = "a test"\n'
-)
+TABLE = b'{"prediction": "a cat", "reference": "the cat", "n": 0.5}\n{"prediction": "b", "references": ["c", "d"]}\n'
+PRESET = b'[mine.shared]\nmodel = "embedded"\nlayer = 3\n[mine.metrics.twmd]\ntemperature = 0.1\nprovenance = "a"\n'
 DATA_FILE = b"E5S1" + struct.pack("<I7ifi", 1, 384, 12, 12, 1536, 250037, 512, 2, 1e-12, 32) + bytes(64)
 VECTORS = b"3 2\nthe 0.5 1\ncat -1 2e-3\nsat 3 4\n"
 
@@ -74,9 +70,8 @@ def spoilt(draw: st.DrawFn, seed: bytes) -> bytes:
         start = draw(st.integers(0, len(content)))
         end = draw(st.integers(start, min(len(content), start + 40)))
         other = draw(st.integers(0, len(seed)))
-        made_up = st.binary(max_size=8) | st.sampled_from(
-            [b"\x00", b"\xff", b"NaN", b"1e999", b"-1", b'"', b"[", b"\n"]
-        )
+        pieces = [b"\x00", b"\xff", b"NaN", b"1e999", b"-1", b'"', b"[", b"\n"]
+        made_up = st.binary(max_size=8) | st.sampled_from(pieces)
         piece = draw(made_up | st.just(seed[other : other + 40]))
         content = content[:start] + piece + content[end:]
     return content
@@ -132,9 +127,8 @@ def test_any_string_is_a_signature_that_is_written_alike_or_an_error_at_a_column
 def record() -> bytes:
     """Return a record as it is written."""
     scores = twmd_registry.score(["a cat", "it rains"], ["the cat", "rain fell"])
-    return record_text(
-        make_record([("system", [scores])], references=[["the cat"], ["rain fell"]], seconds=1.0)
-    ).encode()
+    made = make_record([("system", [scores])], references=[["the cat"], ["rain fell"]], seconds=1.0)
+    return record_text(made).encode()
 
 
 @OFTEN
@@ -155,9 +149,10 @@ def test_a_record_with_any_value_replaced_is_a_record_or_an_error(record: bytes,
         place = place[key]
         if data.draw(st.booleans()):
             break
-    parent[key] = data.draw(
+    kinds: st.SearchStrategy[object] = (
         st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just([]) | st.just({})
     )
+    parent[key] = data.draw(kinds)
     check_reading(lambda: parse_record(json.dumps(content)), survives_writing)
 
 
@@ -194,10 +189,9 @@ def test_any_safetensors_file_is_a_model_or_an_error(saved_vectors: Path, data: 
     size = struct.unpack("<Q", whole[:8])[0]
     header = data.draw(spoilt(whole[8 : 8 + size]))
     announced = data.draw(st.just(len(header)) | st.integers(0, 2**64 - 1))
+    rest = data.draw(st.just(whole[8 + size :]) | st.binary(max_size=9))
     try:
-        path.write_bytes(
-            struct.pack("<Q", announced) + header + data.draw(st.just(whole[8 + size :]) | st.binary(max_size=9))
-        )
+        path.write_bytes(struct.pack("<Q", announced) + header + rest)
         check_reading(
             lambda: load_static(find_model(str(saved_vectors)), "float32")[0].weight,
             lambda vectors: vectors.shape == (len(WORDS) + 1, 2) and bool(vectors.isfinite().all()),
@@ -220,16 +214,13 @@ def test_any_data_file_but_the_known_one_is_refused_before_it_is_read(tmp_path: 
 
 
 @OFTEN
-@given(
-    spoilt(TABLE) | st.binary(max_size=200), st.sampled_from(["t.jsonl", "t.csv", "t.tsv", "t.parquet", "t.txt", "t"])
-)
+@given(spoilt(TABLE) | st.binary(max_size=200), st.sampled_from(["t.jsonl", "t.csv", "t.tsv", "t.parquet", "t"]))
 def test_any_upload_is_rows_or_an_error(content: bytes, name: str) -> None:
-    check_reading(
-        lambda: read_rows(name, content, detect_form(name, content, ["prediction"]) or form_of(name)),
-        lambda rows: (
-            [row.number for row in rows] == sorted({row.number for row in rows}) and all(row.values for row in rows)
-        ),
-    )
+    def are_rows(rows: list[TableRow]) -> bool:
+        return [row.number for row in rows] == sorted({row.number for row in rows}) and all(row.values for row in rows)
+
+    form = detect_form(name, content, ["prediction"]) or form_of(name)
+    check_reading(lambda: read_rows(name, content, form), are_rows)
 
 
 @OFTEN
@@ -237,7 +228,5 @@ def test_any_upload_is_rows_or_an_error(content: bytes, name: str) -> None:
 def test_any_packed_file_is_read_or_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "table.jsonl.gz"
     path.write_bytes(content)
-    check_reading(
-        lambda: read_content(path),
-        lambda found: found == (gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content),
-    )
+    packed = content.startswith(b"\x1f\x8b")
+    check_reading(lambda: read_content(path), lambda found: found == (gzip.decompress(content) if packed else content))

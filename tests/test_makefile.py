@@ -16,11 +16,11 @@ from packaging.requirements import Requirement
 from tests.cli.parsing import parse
 from twmd_registry.models.files import packaged_adapters
 
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 MAKEFILE = Path(__file__).resolve().parents[1] / "Makefile"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_interrupted_training_goes_on_with_the_run_that_is_not_complete(tmp_path: Path) -> None:
     for name in ("pyproject.toml", "constraints.txt", "locked/dev.txt", "bin/twmd"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -39,10 +39,7 @@ def test_interrupted_training_goes_on_with_the_run_that_is_not_complete(tmp_path
     assert done.stdout.splitlines() == runs
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
-def test_make_tuned_runs_the_commands_of_the_cards_and_all_are_parsed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_make_tuned_runs_the_commands_of_the_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".dev").touch()
     command = ["make", "-n", f"VENV={tmp_path}", "tuned"]
     done = subprocess.run(command, cwd=MAKEFILE.parent, env=ENVIRONMENT, capture_output=True, text=True, check=True)
@@ -68,16 +65,13 @@ def test_make_tuned_runs_the_commands_of_the_cards_and_all_are_parsed(
         assert parse(words)
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_make_versions_tests_the_core_with_what_pyproject_names_as_oldest(tmp_path: Path) -> None:
     command = ["make", "-n", f"VENV={tmp_path}", "versions"]
-    printed = subprocess.run(
-        command, cwd=MAKEFILE.parent, env=ENVIRONMENT, capture_output=True, text=True, check=True
-    ).stdout.replace("\\\n", " ")
+    done = subprocess.run(command, cwd=MAKEFILE.parent, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    printed = done.stdout.replace("\\\n", " ")
     newest, oldest = printed.split("python3.11 -m venv")
-    tested = [
-        re.findall(r"bin/python -m pytest (.+?)(?: \|\|.*)?$", part, flags=re.MULTILINE) for part in (newest, oldest)
-    ]
+    tests = re.compile(r"bin/python -m pytest (.+?)(?: \|\|.*)?$", flags=re.MULTILINE)
+    tested = [tests.findall(part) for part in (newest, oldest)]
     assert tested[0] == tested[1]
     assert "tests/engine" in tested[0][0]
     asked = map(Requirement, tomllib.loads((MAKEFILE.parent / "pyproject.toml").read_text())["project"]["dependencies"])

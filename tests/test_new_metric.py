@@ -35,7 +35,6 @@ METRIC = Metric(
 import torch
 
 
-
 def toy(s, x, y, spec):
     return torch.where(x.mask[:, :, None] & y.mask[:, None, :], s, 2.0).amin(dim=(1, 2)) - (spec.toughness or 1.0)
 
@@ -123,15 +122,8 @@ def test_metric_that_is_declared_works_in_every_face(copy: Path) -> None:
     with (copy / "twmd_registry" / "registry" / "presets.toml").open("a", encoding="utf-8") as file:
         file.write(PRESETS)
     (copy / "ref.txt").write_text("a dog\n", encoding="utf-8")
-    environment = os.environ | {"PYTHONPATH": str(copy)}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=copy,
-        env=environment,
-    )
+    environment, command = os.environ | {"PYTHONPATH": str(copy)}, [sys.executable, "-W", "ignore", "-c", PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=copy, env=environment)
     assert done.returncode == 0, done.stderr
     assert "min_ij S_ij" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("toy|model:sentence-transformers/all-MiniLM-L6-v2@")

@@ -87,9 +87,7 @@ def sdist(dist: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def metadata(wheel: Mapping[str, bytes]) -> Message:
-    return email.message_from_bytes(
-        next(content for name, content in wheel.items() if name.endswith(".dist-info/METADATA"))
-    )
+    return email.message_from_bytes(next(wheel[name] for name in wheel if name.endswith(".dist-info/METADATA")))
 
 
 def test_dir_lists_the_public_names_and_nothing_else() -> None:
@@ -121,24 +119,15 @@ def test_sdist_holds_what_the_wheel_is_built_from_and_no_tests(sdist: Mapping[st
 
 def rows_of(table: str) -> list[list[str]]:
     """Return the cells of a table of LICENSES/README.md, without its head."""
-    text = (
-        (ROOT / "LICENSES" / "README.md")
-        .read_text(encoding="utf-8")
-        .partition(f"## {table}\n")[2]
-        .partition("\n## ")[0]
-    )
-    lines = [line for line in text.splitlines() if line.startswith("|")]
+    text = (ROOT / "LICENSES" / "README.md").read_text(encoding="utf-8").partition(f"## {table}\n")[2]
+    lines = [line for line in text.partition("\n## ")[0].splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
 def test_every_packaged_file_has_one_row_of_licences_and_every_source_one_licence() -> None:
-    patterns = {
-        pattern: sources for _, files, sources in rows_of("Parts") for pattern in re.findall("`([^`]+)`", files)
-    }
-    matched = {
-        name: [each for each in patterns if Path(name).match(f"twmd_registry/{each}" if "/" in each else each)]
-        for name in tracked("twmd_registry")
-    }
+    patterns = {each: sources for _, files, sources in rows_of("Parts") for each in re.findall("`([^`]+)`", files)}
+    whole = {each: f"twmd_registry/{each}" if "/" in each else each for each in patterns}
+    matched = {name: [each for each in patterns if Path(name).match(whole[each])] for name in tracked("twmd_registry")}
     assert {name: found for name, found in matched.items() if len(found) != 1} == {}
     assert set(patterns) == {each for found in matched.values() for each in found}
     licences = {name: licence for names, _, licence in rows_of("Sources") for name in names.split(", ")}
@@ -148,12 +137,14 @@ def test_every_packaged_file_has_one_row_of_licences_and_every_source_one_licenc
     assert all(licences.values())
 
 
-def test_wheel_holds_the_licences(wheel: Mapping[str, bytes]) -> None:
+def test_wheel_holds_the_licences_and_is_below_15_megabytes(wheel: Mapping[str, bytes], dist: Path) -> None:
     held = {name.partition("/licenses/")[2] for name in wheel if "/licenses/" in name}
     assert held == {"LICENSE", "LICENSES/README.md"}
+    (path,) = dist.glob("*.whl")
+    assert path.stat().st_size < LARGEST_WHEEL
 
 
-def test_nothing_in_them_is_large_or_names_a_folder_of_the_machine_it_was_built_on(
+def test_nothing_in_them_is_large_or_names_a_folder_of_a_machine(
     wheel: Mapping[str, bytes], sdist: Mapping[str, bytes]
 ) -> None:
     of_a_machine = re.compile(
@@ -164,11 +155,6 @@ def test_nothing_in_them_is_large_or_names_a_folder_of_the_machine_it_was_built_
     for name, content in [*wheel.items(), *sdist.items()]:
         assert len(content) <= LARGEST.get(Path(name).suffix, 1 << 19), name
         assert not (found := of_a_machine.search(content)), (name, found)
-
-
-def test_wheel_is_below_15_megabytes(dist: Path) -> None:
-    (path,) = dist.glob("*.whl")
-    assert path.stat().st_size < LARGEST_WHEEL
 
 
 def test_a_second_build_gives_the_same_bytes(dist: Path, tmp_path: Path) -> None:
@@ -194,24 +180,12 @@ def test_metadata_names_version_licence_extras_and_the_command(metadata: Message
 
 
 def test_every_install_line_names_an_extra_that_exists() -> None:
-    texts = [
-        path.read_text(encoding="utf-8")
-        for suffix in ("py", "md")
-        for path in (ROOT / "twmd_registry").rglob(f"*.{suffix}")
-    ]
-    texts += [
-        path.read_text(encoding="utf-8")
-        for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "hub_cards").rglob("*")]
-        if path.is_file()
-    ]
-    named = {
-        extra
-        for text in texts
-        for names in re.findall(r"(?:twmd-registry|'\.)\[([\w,]+)\]", text)
-        for extra in names.split(",")
-    }
-    assert len(named) > 9
-    assert named <= set(PROJECT["optional-dependencies"]) == EXTRAS
+    files = [path for suffix in ("py", "md") for path in (ROOT / "twmd_registry").rglob(f"*.{suffix}")]
+    files += [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *filter(Path.is_file, (ROOT / "hub_cards").rglob("*"))]
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    named = ",".join(re.findall(r"(?:twmd-registry|'\.)\[([\w,]+)\]", texts)).split(",")
+    assert len(set(named)) > 9
+    assert {*named} <= set(PROJECT["optional-dependencies"]) == EXTRAS
 
 
 def test_who_installs_the_wheel_sees_every_type(dist: Path, tmp_path: Path) -> None:
@@ -223,18 +197,8 @@ def test_who_installs_the_wheel_sees_every_type(dist: Path, tmp_path: Path) -> N
         opened.extractall(site)
     program = USER.format(names=", ".join(twmd_registry.__all__))
     (tmp_path / "user.py").write_text(program, encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        "--config-file=",
-        "--python-executable",
-        str(tmp_path / "venv" / "bin" / "python"),
-        "user.py",
-    ]
+    python = ["--python-executable", str(tmp_path / "venv" / "bin" / "python")]
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", *python, "user.py"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    last = len(program.splitlines())
-    assert done.stdout.splitlines()[:-1] == [
-        f'user.py:{last}: error: Module has no attribute "no_such_name"  [attr-defined]'
-    ], done.stdout + done.stderr
+    wrong = f'user.py:{len(program.splitlines())}: error: Module has no attribute "no_such_name"  [attr-defined]'
+    assert done.stdout.splitlines()[:-1] == [wrong], done.stdout + done.stderr

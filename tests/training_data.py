@@ -8,7 +8,7 @@ import json
 import lzma
 import random
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,29 +33,27 @@ def _languages(line: str) -> set[str]:
     return set(json.loads(line)["lang"].split("-"))
 
 
-def sample_mlqe(folder: Path, output: Path, without: set[str]) -> None:
-    """Write every eighth row of MLQE-PE's train split, less some languages and the references of dev and test."""
-    held_out = _held_out_references(folder)
-    train = folder / "train.jsonl.xz"
-    references = read_rated(f"mlqe:{train}").references
-    with lzma.open(train, "rt", encoding="utf-8") as file:
-        lines = [line for line in file if line.strip()]
+def sample_mlqe(folder: Path, output: Path, without: set[str], *, sources: bool = False) -> None:
+    """Write every eighth row of MLQE-PE's train split, less some languages and the references of dev and test; with
+    `sources` also less their sources."""
+    held_out = [read_rated(f"mlqe:{folder / f'{name}.jsonl.xz'}") for name in ("dev", "test")]
+    references = _texts_of(own.references for own in held_out)
+    known = _texts_of(own.source or () for own in held_out) if sources else set()
+    rated = read_rated(f"mlqe:{folder / 'train.jsonl.xz'}")
+    with lzma.open(folder / "train.jsonl.xz", "rt", encoding="utf-8") as file:
+        rows = list(zip(filter(str.strip, file), rated.references, rated.source or [], strict=True))[::EVERY]
     kept = [
         line
-        for line, text in list(zip(lines, references, strict=True))[::EVERY]
-        if normalise(str(text)) not in held_out and _languages(line).isdisjoint(without)
+        for line, reference, source in rows
+        if normalise(str(reference)) not in references
+        and normalise(source) not in known
+        and _languages(line).isdisjoint(without)
     ]
     output.write_text("".join(kept), encoding="utf-8")
 
 
-def sample_mlqe_sources(folder: Path, output: Path, without: set[str]) -> None:
-    """Write the rows of `sample_mlqe` whose source is neither in dev nor in test."""
-    sample_mlqe(folder, output, without)
-    rated = [read_rated(f"mlqe:{folder / f'{name}.jsonl.xz'}") for name in ("dev", "test")]
-    held_out = {normalise(text) for own in rated for text in own.source or ()}
-    lines = output.read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = [line for line in lines if normalise(json.loads(line)["source"]) not in held_out]
-    output.write_text("".join(kept), encoding="utf-8")
+def _texts_of(columns: Iterable[Iterable[object]]) -> set[str]:
+    return {normalise(str(text)) for own in columns for text in own}
 
 
 def rate_from_english(folder: Path, adapter: Path, output: Path) -> None:
@@ -63,30 +61,24 @@ def rate_from_english(folder: Path, adapter: Path, output: Path) -> None:
 
     A student that learns from English texts alone would fall behind its former self elsewhere.
     """
-    held_out = _held_out_references(folder)
+    held_out = _texts_of(read_rated(f"mlqe:{folder / f'{name}.jsonl.xz'}").references for name in ("dev", "test"))
     rated = read_rated(f"mlqe:{folder / 'train.jsonl.xz'}")
     rows = [
-        i
-        for i, (group, prediction, reference) in enumerate(
-            zip(rated.group, rated.predictions, rated.references, strict=True)
-        )
+        (str(group), prediction, str(reference))
+        for group, prediction, reference in zip(rated.group, rated.predictions, rated.references, strict=True)
         if str(group).startswith("en-") and normalise(prediction) and normalise(str(reference)) not in held_out
     ]
-    texts = [rated.predictions[i] for i in rows], [str(rated.references[i]) for i in rows]
+    groups, predictions, references = map(list, zip(*rows, strict=True))
     settings: dict[str, Any] = {"layer": "7-9", "aggregation": "mean", "temperature": 0.1, "special": "all"}
-    scores = score(*texts, "twmd", model="multilingual", adapter=str(adapter), **settings).scores
-    with output.open("w", encoding="utf-8") as file:
-        for i, prediction, reference, rating in zip(rows, *texts, scores, strict=True):
-            row = {"group": str(rated.group[i]), "prediction": prediction, "reference": reference, "rating": rating}
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    scores = score(predictions, references, "twmd", model="multilingual", adapter=str(adapter), **settings).scores
+    columns = zip(groups, predictions, references, scores, strict=True)
+    _write_rows(
+        output, (dict(zip(("group", "prediction", "reference", "rating"), row, strict=True)) for row in columns)
+    )
 
 
-def _held_out_references(folder: Path) -> set[str]:
-    return {
-        normalise(str(text))
-        for name in ("dev", "test")
-        for text in read_rated(f"mlqe:{folder / f'{name}.jsonl.xz'}").references
-    }
+def _write_rows(output: Path, rows: Iterable[dict[str, Any]]) -> None:
+    output.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
 def mix_stsb(english: Path, others: Path, output: Path, without: set[str]) -> None:
@@ -104,19 +96,14 @@ def mix_stsb(english: Path, others: Path, output: Path, without: set[str]) -> No
 
 
 def pair_outputs(archives: Sequence[Path], output: Path, per_segment: int, held_out: Path) -> None:
-    """Write pairs of system outputs into English, without ratings, for ``twmd distill``.
+    """Write pairs of system outputs into English, from wmt18-systems.tar.xz and wmt19-systems.tar.xz, without ratings.
 
-    Of every segment some systems are drawn; each output stands beside the reference, or, in one pair of `OUTPUTS`,
-    beside another system's output.
-
-    Args:
-        archives: The files wmt18-systems.tar.xz and wmt19-systems.tar.xz.
-        output: The table to write.
-        per_segment: Pairs of every segment, at most.
-        held_out: A file of WMT; pairs that hold a text of it, or a text twice, are left out.
+    Of every segment at most `per_segment` systems are drawn; each output stands beside the reference, or, in one pair
+    of `OUTPUTS`, beside another system's output. Pairs with a text of the file of WMT `held_out`, or twice the same
+    text, are left out.
     """
     rated = read_rated(f"wmt:{held_out}")
-    known = {normalise(str(text)) for text in (*rated.predictions, *rated.references)}
+    known = _texts_of([rated.predictions, rated.references])
     draw, rows = random.Random(1), []
     for archive in archives:
         for pair, (references, systems) in sorted(_read_outputs(archive).items()):
@@ -127,7 +114,7 @@ def pair_outputs(archives: Sequence[Path], output: Path, per_segment: int, held_
                     texts = {normalise(prediction), normalise(beside)}
                     if len(texts) == 2 and not texts & {*known, ""}:
                         rows.append({"group": pair, "prediction": prediction, "reference": beside})
-    output.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    _write_rows(output, rows)
 
 
 def _read_outputs(archive: Path) -> dict[str, tuple[list[str], list[list[str]]]]:
@@ -152,12 +139,8 @@ def _read_outputs(archive: Path) -> dict[str, tuple[list[str], list[list[str]]]]
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", choices=["wmt", "mlqe", "mlqe-source", "from-english", "stsb", "pairs"])
-    parser.add_argument(
-        "sources",
-        nargs="+",
-        type=Path,
-        help="a file, MLQE-PE's folder (and an adapter's), stsb's and stsb-multi's, or archives",
-    )
+    what = "a file, MLQE-PE's folder (and an adapter's), stsb's and stsb-multi's, or archives"
+    parser.add_argument("sources", nargs="+", type=Path, help=what)
     parser.add_argument("output", type=Path)
     parser.add_argument("--without", nargs="*", default=[], help="languages to leave out")
     parser.add_argument("--per-segment", type=int, default=2, help="pairs of a segment, at most")
@@ -169,6 +152,7 @@ if __name__ == "__main__":
         rate_from_english(given.sources[0], given.sources[1], given.output)
     elif given.data == "stsb":
         mix_stsb(given.sources[0], given.sources[1], given.output, set(given.without))
+    elif given.data == "wmt":
+        filter_wmt(given.sources[0], given.output, set(given.without))
     else:
-        write = {"wmt": filter_wmt, "mlqe": sample_mlqe, "mlqe-source": sample_mlqe_sources}[given.data]
-        write(given.sources[0], given.output, set(given.without))
+        sample_mlqe(given.sources[0], given.output, set(given.without), sources=given.data == "mlqe-source")

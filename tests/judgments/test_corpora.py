@@ -10,13 +10,7 @@ import pytest
 
 from tests.judgments.test_readers import written
 from twmd_registry.errors import FileError
-from twmd_registry.judgments.corpora import (
-    SUMMARY_RATINGS,
-    read_data_to_text,
-    read_summaries,
-    read_summeval,
-    read_tac,
-)
+from twmd_registry.judgments.corpora import SUMMARY_RATINGS, read_data_to_text, read_summaries, read_summeval, read_tac
 
 
 def lines(folder: Path, *rows: dict[str, Any], name: str = "made.jsonl") -> Path:

@@ -75,9 +75,7 @@ def test_scores_are_those_of_the_rated_segments_whatever_their_order(campaign: s
 
 
 @pytest.mark.filterwarnings("ignore:.*left out")
-def test_published_scores_of_systems_are_of_pairs_and_domains_and_missing_scores_are_named(
-    campaign: str, tmp_path: Path
-) -> None:
+def test_published_scores_of_systems_are_read_and_missing_ones_are_named(campaign: str, tmp_path: Path) -> None:
     rated = read_rated(campaign)
     before, same = read_official(campaign, rated)
     written(tmp_path, "A\t0.25\n", "metric-scores/zh-en/a-1-refA.sys.score")
@@ -162,7 +160,8 @@ def test_statistics_of_wmt23_are_those_of_the_shared_task() -> None:
         own, published = official[name].scores, published_systems([official[name]], rated)[0]
         assert correlate("acc_eq", own, rated.ratings, rated.item) == pytest.approx(acc_eq, abs=1e-6)
         correlated, accuracy = system_agreement("pearson", own, rated, resamples=0, systems=published)
-        assert (accuracy.value, accuracy.n) == (pytest.approx(alike / 66, abs=1e-12), 66)
+        assert accuracy.value == pytest.approx(alike / 66, abs=1e-12)
+        assert accuracy.n == 66
         means, _ = system_agreement("pearson", own, rated, resamples=0)
         assert name != "BLEU" or correlated.value != means.value  # BLEU of a corpus is no mean
         lines = shared("data/mte/wmt23/human-scores/en-de.mqm.sys.score").read_text().splitlines()

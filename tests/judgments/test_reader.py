@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.conftest import Patch
 from twmd_registry.errors import FileError, TwmdError
 from twmd_registry.judgments import reader
 from twmd_registry.judgments.reader import (
@@ -162,9 +163,7 @@ def test_quote_that_is_not_closed_costs_its_own_row() -> None:
         (".jsonl", b'{"a": 1}\n' + b"x" * 60, "rows: the line at byte 9 has more than 50 bytes: this is no text."),
     ],
 )
-def test_content_of_another_form_is_refused(
-    form: str, content: bytes, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_content_of_another_form_is_refused(form: str, content: bytes, message: str, monkeypatch: Patch) -> None:
     monkeypatch.setattr(reader, "LONGEST_LINE", 50)
     with pytest.raises(FileError, match=f"^{message}$"):
         read_rows("rows", content, form)
@@ -235,9 +234,7 @@ def cut(path: Path) -> object:
 
 
 @pytest.mark.parametrize("name", ["lines.txt", "lines.txt.gz", "table.jsonl", "table.jsonl.gz", "vectors.txt"])
-def test_line_without_an_end_is_one_error_and_never_in_memory(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_line_without_an_end_is_one_error_and_never_in_memory(name: str, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(reader, "LONGEST_LINE", 1 << 22)
     read = {"lines": read_lines, "table": cut, "vectors": read_table}[name.partition(".")[0]]
     content = b"word 1 2\n" * (name == "vectors.txt") + b"a" * (1 << 26)

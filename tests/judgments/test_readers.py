@@ -87,7 +87,7 @@ def test_qqp_is_read_with_and_without_quotes(tmp_path: Path) -> None:
         (read_qqp, f"{QQP}\n0\t1\t2\ta\tb\tmaybe\n", "row 2: is_duplicate is 0 or 1, not 'maybe'"),
     ],
 )
-def test_content_of_another_form_is_refused_with_its_row(
+def test_content_of_another_form_is_refused(
     reader: Callable[[Path], RatedSegments], text: str, words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(FileError, match=words):

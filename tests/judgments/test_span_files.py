@@ -9,14 +9,7 @@ import pytest
 
 from twmd_registry.engine.error_spans import ErrorSpan
 from twmd_registry.errors import FileError
-from twmd_registry.judgments.span_files import (
-    MQM_COLUMNS,
-    MarkedSegment,
-    read_mqm,
-    write_esa,
-    write_issues,
-    write_mqm,
-)
+from twmd_registry.judgments.span_files import MQM_COLUMNS, MarkedSegment, read_mqm, write_esa, write_issues, write_mqm
 
 MINOR, MAJOR = ErrorSpan(4, 7, "minor", 0.3), ErrorSpan(12, 15, "major", 0.9)
 SEGMENTS = [

@@ -23,7 +23,7 @@ from twmd_registry.metaeval.delta_accuracy import (
     list_comparisons,
     read_delta_accuracy,
 )
-from twmd_registry.models.fitted import save
+from twmd_registry.models.fitted import FittedPart, save
 from twmd_registry.record.file import read_record
 from twmd_registry.registry.spec import make_spec
 
@@ -55,26 +55,24 @@ def test_fit_finds_the_spread_of_a_simulation() -> None:
     assert spread == pytest.approx((0.02, 0.3), rel=0.1)
 
 
-def test_stated_share_is_the_share_seen_in_other_campaigns(tmp_path: Path) -> None:
-    fitted = fit_delta_accuracy(make_spec("sbert"), {str(seed): simulate(seed) for seed in range(12)})
-    part = read_delta_accuracy(save(DELTA_ACCURACY, fitted, tmp_path))
-    others = [list_comparisons(*simulate(seed)) for seed in range(100, 130)]
+@pytest.fixture(scope="module")
+def part(tmp_path_factory: pytest.TempPathFactory) -> FittedPart[np.ndarray]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("twmd_registry.metaeval.delta_accuracy.RESAMPLES", 10)
+        fitted = fit_delta_accuracy(make_spec("sbert"), {str(seed): simulate(seed) for seed in range(12)})
+    return read_delta_accuracy(save(DELTA_ACCURACY, fitted, tmp_path_factory.mktemp("fitted")))
+
+
+def test_stated_share_is_the_share_seen_in_other_campaigns(part: FittedPart[np.ndarray]) -> None:
+    others = np.concatenate([list_comparisons(*simulate(seed)) for seed in range(100, 120)])
+    s, t = part.content[0]
+    shares = stats.norm.cdf(others["difference"] / np.hypot(s, t / np.sqrt(others["segments"])))
     for low, high in ((0.5, 0.6), (0.6, 0.8), (0.8, 0.95), (0.95, 1.0)):
-        stated, seen = [], []
-        for own in others:
-            shares = stats.norm.cdf(
-                own["difference"] / np.hypot(part.content[0, 0], part.content[0, 1] / np.sqrt(own["segments"]))
-            )
-            inside = (shares >= low) & (shares <= high)
-            stated += shares[inside].tolist()
-            seen += own["agreed"][inside].tolist()
-        assert abs(np.mean(stated) - np.mean(seen)) < 0.05
+        inside = (shares >= low) & (shares <= high)
+        assert abs(shares[inside].mean() - others["agreed"][inside].mean()) < 0.05
 
 
-def test_estimate_grows_with_difference_and_segments_from_one_half(tmp_path: Path) -> None:
-    part = read_delta_accuracy(
-        save(DELTA_ACCURACY, fit_delta_accuracy(make_spec("sbert"), {"a": simulate(1)}), tmp_path)
-    )
+def test_estimate_grows_with_difference_and_segments_from_one_half(part: FittedPart[np.ndarray]) -> None:
     assert estimate(part, 0.0, 100).share == 0.5
     assert estimate(part, 0.01, 100).share < estimate(part, 0.02, 100).share < estimate(part, 0.02, 1000).share
     own = estimate(part, -0.02, 100)

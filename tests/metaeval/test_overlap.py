@@ -114,10 +114,8 @@ def test_overlap_describes_the_share_of_known_rows() -> None:
         mixed = [["Nobody ever wrote this sentence.", read[0].upper()], ["Nor this one."], [read[1]], [read[2]]]
         with pytest.warns(TwmdWarning, match="twmd was trained or tuned"):
             (text,) = warn_about_overlap(["twmd"], [scorer], mixed, "mine.csv")
-    assert text.startswith(
-        "twmd was trained or tuned (layer, special, centering, temperature of twmd) on references of 3 of 4 "
-        "rows of mine.csv (75.0%;"
-    )
+    tuned = "twmd was trained or tuned (layer, special, centering, temperature of twmd) on references of 3 of 4 rows of"
+    assert text.startswith(f"{tuned} mine.csv (75.0%;")
     assert "from wmt15.jsonl@5340e8ebf603)" in text
 
 
@@ -149,7 +147,7 @@ def read_warnings(run: Run, line: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", ["correlate", "report"])
-def test_command_warns_of_training_data_of_an_adapter(
+def test_command_warns_of_an_adapters_data(
     command: str, adapter: tuple[str, str, Path], folder: Path, run: Run
 ) -> None:
     rated = read_rated(adapter[1])
@@ -166,9 +164,7 @@ def test_command_warns_of_training_data_of_an_adapter(
     assert "twmd was trained or tuned (adapter ./own@" in (folder / written).read_text(encoding="utf-8")
 
 
-def test_training_data_of_starting_and_averaged_weights_are_known(
-    adapter: tuple[str, str, Path], tmp_path: Path
-) -> None:
+def test_training_data_of_other_weights_are_known(adapter: tuple[str, str, Path], tmp_path: Path) -> None:
     def read_names(folder: Path) -> list[str]:
         return sorted(name.partition("@")[0] for name in read_hashes(folder / TRAINING_DATA))
 
@@ -185,7 +181,7 @@ def test_training_data_of_starting_and_averaged_weights_are_known(
     assert read_names(tmp_path / "mean") == ["dev.jsonl", "more.jsonl", "train.jsonl"]
 
 
-def test_added_preset_has_its_hashes_until_it_is_removed(
+def test_added_preset_has_its_hashes(
     adapter: tuple[str, str, Path], folder: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     model, data, _ = adapter

@@ -56,9 +56,7 @@ INTERFACES: dict[str, Callable[[int], object]] = {
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
-def test_few_segments_cause_a_warning_and_a_single_segment_is_refused(
-    interface: str, recwarn: pytest.WarningsRecorder
-) -> None:
+def test_few_segments_cause_a_warning_and_one_is_refused(interface: str, recwarn: pytest.WarningsRecorder) -> None:
     INTERFACES[interface](RELIABLE_SAMPLE)
     assert not [warning for warning in recwarn if WARNING in str(warning.message)]
     with pytest.warns(TwmdWarning, match=f"^{WARNING}: n = 29.$"):
@@ -85,12 +83,9 @@ def test_interval_of_agreement_names_its_sample(averaging: str, statistic: str, 
         agreement(statistic, scores, data, averaging=averaging, resamples=20, threshold=1)
 
 
-def test_williams_test_of_few_segments_causes_a_warning() -> None:
+def test_williams_test_of_few_segments_causes_a_warning_and_ten_samples_are_named() -> None:
     with pytest.warns(TwmdWarning, match=f"{WARNING}: x n = 29"):
         williams_by_part(np.arange(29), np.arange(29) % 7, rated(29))
-
-
-def test_warning_names_ten_samples_and_counts_the_others() -> None:
     text = describe_small_samples({f"g{k}": k for k in range(35)})
     assert text == f"{WARNING}: {', '.join(f'g{k} n = {k}' for k in range(10))} and 20 more."
 

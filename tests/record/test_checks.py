@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from twmd_registry.cli import main
+from tests.conftest import Run
 from twmd_registry.record.checks import _randomise, write_junit
 from twmd_registry.record.file import read_record
 
@@ -20,52 +20,41 @@ REFERENCES = [
     for verb in ("sat", "ran")
     for place in ("here", "there")
 ]
-LINE = ["score", "ref.txt", "-m", "sbert", "-q", "-i"]
+LINE = "score ref.txt -m sbert -q -i"
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def files(folder: Path, run: Run) -> None:
     """Write references, a good and a bad system, and the record of the good one."""
-    monkeypatch.chdir(tmp_path)
     texts = {"ref": REFERENCES, "good": [f"{text} now" for text in REFERENCES], "bad": ["it was green"] * 12}
     for name, lines in texts.items():
         Path(f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert main([*LINE, "good.txt", "--record", "good.json"]) == 0
-    return tmp_path
+    assert run(f"{LINE} good.txt --record good.json")[0] == 0
 
 
-def test_score_below_the_floor_ends_with_status_3_and_one_line(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_score_below_the_floor_ends_with_status_3_and_one_line(files: None, run: Run) -> None:
     score = read_record("good.json").systems[0].results[0].score
-    assert main([*LINE, "good.txt", "--fail-under", f"{score - 1e-3}"]) == 0
-    capsys.readouterr()
-    assert main([*LINE, "good.txt", "--fail-under", f"{score + 1e-3}"]) == 3
-    out, err = capsys.readouterr()
-    assert "good.txt" in out  # scores are printed in any case
+    assert run(f"{LINE} good.txt --fail-under {score - 1e-3}")[0] == 0
+    status, out, err = run(f"{LINE} good.txt --fail-under {score + 1e-3}")
+    assert (status, "good.txt" in out) == (3, True)  # scores are printed in any case
     assert err == f"twmd: failed: good.txt: sbert is {score:.4f}, below {score + 1e-3:g}\n"
 
 
-def test_system_worse_than_a_record_fails_and_an_equal_or_better_one_does_not(
-    files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    against = ["--fail-if-worse", "good.json"]
-    assert main([*LINE, "good.txt", *against]) == 0
-    assert main([*LINE, "ref.txt", *against]) == 0
-    capsys.readouterr()
-    assert main([*LINE, "bad.txt", *against, "--junit", "checks.xml"]) == 3
-    assert "bad.txt: sbert is " in capsys.readouterr().err
-    root = ET.parse("checks.xml").getroot()
-    (suite,) = root
+def test_system_worse_than_a_record_fails_and_no_other(files: None, run: Run) -> None:
+    against = "--fail-if-worse good.json"
+    assert run(f"{LINE} ref.txt {against}")[0] == 0
+    status, _, err = run(f"{LINE} bad.txt {against} --junit checks.xml")
+    assert (status, "bad.txt: sbert is " in err) == (3, True)
+    (suite,) = ET.parse("checks.xml").getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
     assert "below the baseline's (p = 0.000" in suite[0][0].get("message", "")
-    assert main([*LINE, "bad.txt", *against, "--alpha", "1e-9"]) == 0  # no p of 10,000 trials is so small
+    assert run(f"{LINE} bad.txt {against} --alpha 1e-9")[0] == 0  # no p of 10,000 trials is so small
 
 
-def test_checks_that_pass_and_what_is_not_compared_are_named(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["score", "ref.txt", "-i", "good.txt", "-m", "sbert", "chrf", "--fail-if-worse", "good.json"]
-    assert main([*words, "--alpha", "0.0002"]) == 0
-    err = capsys.readouterr().err
+def test_checks_that_pass_and_what_is_not_compared_are_named(files: None, run: Run) -> None:
+    status, _, err = run("score ref.txt -i good.txt -m sbert chrf --fail-if-worse good.json --alpha 0.0002")
+    assert (status, "not compared with the baseline: chrF2;" in err) == (0, True)
     assert "passed: good.txt: sbert is not worse than good.txt's in the baseline (alpha 0.0002)\n" in err
-    assert "not compared with the baseline: chrF2;" in err
 
 
 def test_p_is_that_of_a_paired_test() -> None:
@@ -81,63 +70,45 @@ def test_p_is_that_of_a_paired_test() -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        (["--junit", "x.xml"], 2, "--junit writes checks: add --fail-under X or --fail-if-worse RECORD"),
-        (["--fail-if-worse", "good.json", "--alpha", "2"], 2, "--alpha: expected 0 < P < 1"),
-        (["--fail-if-worse", "good.json", "--alpha", "nan"], 2, "--alpha: expected 0 < P < 1"),
-        (["--alpha", "0.1"], 2, "--alpha is for --fail-if-worse RECORD: add it"),
-        (["--fail-under", "nan"], 2, "--fail-under: expected a finite number"),
-        (
-            ["--fail-if-worse", "good.json", "--set", "layer=2"],
-            1,
-            "none of the metrics of bad.txt with the same settings",
-        ),
-        (["--fail-if-worse", "ref.txt"], 1, "is not a record of this package"),
-        (["--fail-if-worse", "good.json", "--record", "good.json"], 1, "good.json: it is one of the files to read"),
-        (["--fail-if-worse", "good.json", "--junit", "good.json"], 1, "good.json: it is one of the files to read"),
-        (["--fail-under", "0", "--record", "x.json", "--junit", "./x.json"], 2, "name the same file"),
+        ("--junit x.xml", 2, "--junit writes checks: add --fail-under X or --fail-if-worse RECORD"),
+        ("--fail-if-worse good.json --alpha 2", 2, "--alpha: expected 0 < P < 1"),
+        ("--fail-if-worse good.json --alpha nan", 2, "--alpha: expected 0 < P < 1"),
+        ("--alpha 0.1", 2, "--alpha is for --fail-if-worse RECORD: add it"),
+        ("--fail-under nan", 2, "--fail-under: expected a finite number"),
+        ("--fail-if-worse good.json --set layer=2", 1, "none of the metrics of bad.txt with the same settings"),
+        ("--fail-if-worse ref.txt", 1, "is not a record of this package"),
+        ("--fail-if-worse good.json --record good.json", 1, "good.json: it is one of the files to read"),
+        ("--fail-if-worse good.json --junit good.json", 1, "good.json: it is one of the files to read"),
+        ("--fail-under 0 --record x.json --junit ./x.json", 2, "name the same file"),
     ],
 )
-def test_impossible_check_is_refused(
-    arguments: list[str], status: int, words: str, files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*LINE, "bad.txt", *arguments]) == status
-    out, err = capsys.readouterr()
-    assert words in err
-    assert ("bad.txt" in out) == (arguments[-1] == "layer=2")  # scored, and so printed
+def test_impossible_check_is_refused(arguments: str, status: int, words: str, files: None, run: Run) -> None:
+    returned, out, err = run(f"{LINE} bad.txt {arguments}")
+    assert (returned, words in err) == (status, True)
+    assert ("bad.txt" in out) == arguments.endswith("layer=2")  # scored, and so printed
 
 
-def test_edited_baseline_and_single_segment_are_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("edited.json").write_text(
-        Path("good.json").read_text(encoding="utf-8").replace('"good.txt"', '"own.txt"'), "utf-8"
-    )
-    assert main([*LINE, "good.txt", "--fail-if-worse", "edited.json"]) == 1
-    assert "the baseline was changed after it had been written" in capsys.readouterr().err
+def test_edited_baseline_and_single_segment_are_refused(files: None, run: Run) -> None:
+    edited = Path("good.json").read_text(encoding="utf-8").replace('"good.txt"', '"own.txt"')
+    Path("edited.json").write_text(edited, encoding="utf-8")
+    status, _, err = run(f"{LINE} good.txt --fail-if-worse edited.json")
+    assert (status, "the baseline was changed after it had been written" in err) == (1, True)
     for name in ("ref", "good"):
         Path(f"{name}.txt").write_text("a cat\n", encoding="utf-8")
-    assert main([*LINE, "good.txt", "--record", "one.json"]) == 0
-    capsys.readouterr()
-    assert main([*LINE, "good.txt", "--fail-if-worse", "one.json"]) == 1
-    assert "segment" in capsys.readouterr().err
+    assert run(f"{LINE} good.txt --record one.json")[0] == 0
+    status, _, err = run(f"{LINE} good.txt --fail-if-worse one.json")
+    assert (status, "segment" in err) == (1, True)
 
 
 @pytest.mark.parametrize("form", ["lines", "table"])
-def test_references_of_the_baseline_are_compared_by_their_texts(
-    form: str, files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def score(references: list[str]) -> int:
-        if form == "lines":
-            Path("ref.txt").write_text("\n".join(references), encoding="utf-8")  # without the last newline
-            return main([*LINE, "good.txt", "--fail-if-worse", "good.json"])
-        rows = [
-            {"prediction": f"{text} now", "reference": own} for text, own in zip(REFERENCES, references, strict=True)
-        ]
-        Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        return main(["score", "-i", "rows.jsonl", "-m", "sbert", "-q", "--fail-if-worse", "good.json"])
-
-    assert score(REFERENCES) == 0
-    capsys.readouterr()
-    assert score(["other", *REFERENCES[1:]]) == 1
-    assert "scored against other references" in capsys.readouterr().err
+def test_references_of_the_baseline_are_compared_by_their_texts(form: str, files: None, run: Run) -> None:
+    for references, expected in ((REFERENCES, 0), (["other", *REFERENCES[1:]], 1)):
+        rows = [{"prediction": f"{a} now", "reference": b} for a, b in zip(REFERENCES, references, strict=True)]
+        Path("rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        Path("ref.txt").write_text("\n".join(references), encoding="utf-8")  # without the last newline
+        line = f"{LINE} good.txt" if form == "lines" else "score -i rows.jsonl -m sbert -q"
+        status, _, err = run(f"{line} --fail-if-worse good.json")
+        assert (status, "scored against other references" in err) == (expected, expected == 1)
 
 
 def test_names_that_xml_cannot_hold_are_written_with_escapes() -> None:

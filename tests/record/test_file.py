@@ -30,8 +30,10 @@ def record() -> Record:
 
 
 def test_record_is_read_as_it_was_written(record: Record, tmp_path: Path) -> None:
-    write_record(record, f"{tmp_path}/out.json")
-    assert read_record(f"{tmp_path}/out.json") == read_record(tmp_path / "out.json") == record
+    named = replace(record, inputs=(InputFile("references", "r\udcff.txt", "0" * 64),))  # a name that is not UTF-8
+    for own in (record, named):
+        write_record(own, f"{tmp_path}/out.json")
+        assert read_record(f"{tmp_path}/out.json") == read_record(tmp_path / "out.json") == own
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
 
 
@@ -47,16 +49,9 @@ def test_tests_intervals_and_metrics_of_sacrebleu_are_read_as_they_were_written(
     assert "p_value" not in table["systems"][0]["results"][1]
 
 
-def test_name_that_is_not_utf8_is_written_and_read(record: Record, tmp_path: Path) -> None:
-    named = replace(record, inputs=(InputFile("references", "r\udcff.txt", "0" * 64),))
-    write_record(named, tmp_path / "out.json")
-    assert read_record(tmp_path / "out.json") == named
-
-
 def test_record_of_the_first_version_is_read(record: Record) -> None:
-    table = json.loads(record_text(record))
+    table = json.loads(record_text(record)) | {"format_version": 1}
     assert "resampling" not in table
-    table |= {"format_version": 1}
     assert replace(parse_record(json.dumps(table)), edited=False) == record
 
 
@@ -109,11 +104,15 @@ def test_edited_record_is_refused_at_its_place(record: Record, place: str, value
         ("[" * 200_000, "nested too deeply"),
         ('{"format": "twmd-record", "format": "twmd-record"}', "'format' comes twice"),
         ('{"format": ' + "9" * 10_000 + "}", "not JSON"),
+        ("\udcff", r"x.json is not a record of this package: it is not UTF-8: byte 0xff in line 1\."),
     ],
 )
-def test_text_that_is_not_a_record_is_one_error(text: str, words: str) -> None:
+def test_text_that_is_not_a_record_is_one_error(text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="x.json: No such file"):
+        read_record(tmp_path / "x.json")
+    (tmp_path / "x.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(FileError, match=words):
-        parse_record(text)
+        read_record(tmp_path / "x.json")
 
 
 def test_record_cut_off_anywhere_is_refused(record: Record) -> None:
@@ -121,16 +120,6 @@ def test_record_cut_off_anywhere_is_refused(record: Record) -> None:
     for end in range(0, len(text), 37):
         with pytest.raises(FileError, match="not JSON"):
             parse_record(text[:end])
-
-
-def test_file_that_is_not_a_record_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"none.json: No such file"):
-        read_record(tmp_path / "none.json")
-    (tmp_path / "latin.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(
-        FileError, match=r"latin.json is not a record of this package: it is not UTF-8: byte 0xff in line 1\."
-    ):
-        read_record(tmp_path / "latin.json")
 
 
 def test_failed_write_leaves_the_old_file(record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,32 +137,35 @@ def test_failed_write_leaves_the_old_file(record: Record, tmp_path: Path, monkey
     assert path.read_text(encoding="utf-8") == "before"
 
 
-def test_path_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    for path, words in (
-        (tmp_path / "file" / "out.json", ".*file is a file, not a folder"),
-        (tmp_path / "file" / "new" / "out.json", ".*/file is a file, not a folder"),
-        (tmp_path / "new" / "out.json", "there is no folder .*new"),
-    ):
-        with pytest.raises(FileError, match=f"cannot write {path}: {words}"):
-            check_writable(path)
-    before = sorted(tmp_path.iterdir())
-    for path in (tmp_path / "out.json", tmp_path / "file"):
-        check_writable(path)
-    assert sorted(tmp_path.iterdir()) == before
-
-
-def test_input_or_device_is_not_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("", encoding="utf-8")
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Return a folder with a file and a link to it."""
+    (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "file")
-    for path, words in (
-        (tmp_path, "it is no regular file"),
-        (Path("/dev/null"), "it is no regular file"),
-        (tmp_path / "link", "it is one of the files to read"),
-    ):
-        with pytest.raises(FileError, match=f"cannot write {path}: {words}"):
-            check_target(path, [tmp_path / "none", tmp_path / "file"])
-    check_target(tmp_path / "out.json", [tmp_path / "file"])
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("file/out.json", ".*file is a file, not a folder"),
+        ("file/new/out.json", ".*/file is a file, not a folder"),
+        ("new/out.json", "there is no folder .*new"),
+        (".", "it is no regular file"),
+        ("/dev/null", "it is no regular file"),
+        ("link", "it is one of the files to read"),
+    ],
+)
+def test_path_that_cannot_be_written_is_refused_before_the_work(name: str, words: str, place: Path) -> None:
+    inputs = [place / "none", place / "file"]
+    check = check_writable if "folder" in words else functools.partial(check_target, inputs=inputs)
+    with pytest.raises(FileError, match=f"cannot write {place / name}: {words}"):
+        check(place / name)
+    before = sorted(place.iterdir())
+    check_target(place / "out.json", [place / "file"])
+    for path in (place / "out.json", place / "file"):
+        check_writable(path)
+    assert sorted(place.iterdir()) == before
 
 
 def test_link_and_permissions_stay_when_a_file_is_replaced(record: Record, tmp_path: Path) -> None:

@@ -29,9 +29,7 @@ def keep_the_time(path: Path, change: bytes) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_hash_is_remembered_until_size_or_time_changes_or_it_is_read_once_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hash_is_remembered_until_size_or_time_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, read, of_file = tmp_path / "weights", [], hashlib.file_digest
 
     def spy(file: Any, name: str) -> Any:
@@ -52,21 +50,20 @@ def test_hash_is_remembered_until_size_or_time_changes_or_it_is_read_once_more(
     assert len(read) == 3
 
 
+def blob_of(content: bytes) -> str:
+    """Return git's name of a file."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
 def hub_cache(folder: Path, source: Path) -> Path:
     """Return the files of a folder as the Hub's cache keeps them: blobs by hash (weights by sha256), links by revision."""
     blobs, snapshot = folder / "blobs", folder / "snapshots" / "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"
     blobs.mkdir(parents=True)
     snapshot.mkdir(parents=True)
-    for path in source.iterdir():
-        if path.is_file():
-            content = path.read_bytes()
-            kind = (
-                hashlib.sha256(content)
-                if path.suffix == ".safetensors"
-                else hashlib.sha1(b"blob %d\0" % len(content) + content)
-            )
-            (blobs / kind.hexdigest()).write_bytes(content)
-            (snapshot / path.name).symlink_to(Path("..") / ".." / "blobs" / kind.hexdigest())
+    for path in filter(Path.is_file, source.iterdir()):
+        name = digest(path) if path.suffix == ".safetensors" else blob_of(path.read_bytes())
+        shutil.copyfile(path, blobs / name)
+        (snapshot / path.name).symlink_to(Path("..") / ".." / "blobs" / name)
     return snapshot
 
 
@@ -99,9 +96,6 @@ def test_packaged_files_are_the_hubs() -> None:
         "tokenizer.json": "cb202bfe2e3c98645018a6d12f182a434c9d3e02",
         "tokenizer_config.json": "c79f2b6a0cea6f4b564fed1938984bace9d30ff0",
     }
-    packaged = embedded_folder()
-    assert packaged is not None
-    for name, blob in published.items():
-        content = (packaged / name).read_bytes()
-        assert hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest() == blob
+    assert (packaged := embedded_folder()) is not None
+    assert {name: blob_of((packaged / name).read_bytes()) for name in published} == published
     assert sha256_of(packaged / "model.safetensors") == EMBEDDED_SHA256

@@ -11,7 +11,7 @@ import evaluate
 import pytest
 
 import twmd_registry
-from twmd_registry.cli import main
+from tests.conftest import Run
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
 from twmd_registry.registry import presets as module
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
@@ -57,42 +57,26 @@ def house(tmp_path: Path) -> Path:
     return path
 
 
-def test_added_preset_is_in_the_list_in_evaluate_in_python_and_on_the_command_line(
-    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["preset", "add", str(house)]) == 0
-    assert (
-        "added house for twmd: twmd|output:recall|model:sentence-transformers/all-MiniLM-L6-v2@0336012e2308|layer:5"
-        in capsys.readouterr().out
-    )
+def test_added_preset_is_known_everywhere(house: Path, folder: Path, run: Run) -> None:
+    signature = "twmd|output:recall|model:sentence-transformers/all-MiniLM-L6-v2@0336012e2308|layer:5"
+    assert f"added house for twmd: {signature}" in run(f"preset add {house}")[1]
     house.unlink()
     presets.cache_clear()
-    assert main(["list"]) == 0
-    assert "house" in capsys.readouterr().out
-    assert main(["list", "--signatures"]) == 0
-    assert "\ntrwmd\thouse\ttrwmd|output:recall|" in capsys.readouterr().out
-    by_python = twmd_registry.scorer("twmd", "house").score(["a cat", "it rains"], ["the cat", "it pours"])
-    by_evaluate = evaluate.load("twmd", "house").compute(
-        predictions=["a cat", "it rains"], references=["the cat", "it pours"]
-    )
+    assert "house" in run("list")[1]
+    assert "\ntrwmd\thouse\ttrwmd|output:recall|" in run("list --signatures")[1]
+    predictions, references = ["a cat", "it rains"], ["the cat", "it pours"]
+    by_python = twmd_registry.scorer("twmd", "house").score(predictions, references)
+    by_evaluate = evaluate.load("twmd", "house").compute(predictions=predictions, references=references)
     assert by_evaluate["signature"] == str(by_python.signature)
-    assert (
-        "|centering:batch|centering_size:32|centering_side:separate|temperature:0.07|iterations:3|"
-        in by_evaluate["signature"]
-    )
-    monkeypatch.chdir(tmp_path)
-    Path("hyp.txt").write_text("a cat\nit rains\n", encoding="utf-8")
-    Path("ref.txt").write_text("the cat\nit pours\n", encoding="utf-8")
-    assert main(["score", "ref.txt", "-i", "hyp.txt", "-m", "twmd", "--preset", "house", "-b", "-w", "9"]) == 0
-    assert float(capsys.readouterr().out) == pytest.approx(by_python.score, abs=1e-8)
-    assert main(["preset", "remove", "house"]) == 0
+    centering = "centering:batch|centering_size:32|centering_side:separate"
+    assert f"|{centering}|temperature:0.07|iterations:3|" in by_evaluate["signature"]
+    for name, lines in (("hyp", predictions), ("ref", references)):
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    printed = run("score ref.txt -i hyp.txt -m twmd --preset house -b -w 9")[1]
+    assert float(printed) == pytest.approx(by_python.score, abs=1e-8)
+    assert run("preset remove house")[0] == 0
     with pytest.raises(SpecError, match="twmd has no preset 'house'"):
         twmd_registry.scorer("twmd", "house")
-
-
-def test_preset_of_a_user_is_never_a_default(house: Path) -> None:
-    add_preset(house)
-    assert {default_preset(MetricName.TWMD, model).name for model in (None, EMBEDDED_MODEL)} == {"embedded"}
 
 
 @pytest.mark.parametrize(
@@ -124,9 +108,7 @@ def test_preset_of_a_user_is_never_a_default(house: Path) -> None:
         ("[house]", '[other]\nprovenance = "x"\n[other.metrics.sbert]\nlayer = 1\n[house]', "holds 2 presets"),
     ],
 )
-def test_bad_preset_is_refused_with_its_place_and_nothing_is_kept(
-    house: Path, tmp_path: Path, before: str, after: str, words: str
-) -> None:
+def test_bad_preset_is_refused_with_its_place(house: Path, tmp_path: Path, before: str, after: str, words: str) -> None:
     assert before in HOUSE
     house.write_text(HOUSE.replace(before, after), encoding="utf-8")
     with pytest.raises(SpecError, match=words):
@@ -134,41 +116,31 @@ def test_bad_preset_is_refused_with_its_place_and_nothing_is_kept(
     assert not list((tmp_path / "home").rglob("*.toml"))
 
 
-def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_are_named_and_only_what_was_added_can_be_removed(house: Path) -> None:
     with pytest.raises(FileError, match=r"none.toml: No such file"):
-        add_preset(tmp_path / "none.toml")
-    (tmp_path / "latin.toml").write_bytes("# é".encode("latin-1"))
-    with pytest.raises(FileError, match="is not UTF-8: byte 0xe9 in line 1"):
-        add_preset(tmp_path / "latin.toml")
-
-
-def test_only_what_was_added_can_be_removed(house: Path) -> None:
+        add_preset(house.with_name("none.toml"))
     with pytest.raises(SpecError, match=r"^no preset 'embedded' was added here; nor was any other\.$"):
         remove_preset("embedded")
     add_preset(house)
+    assert {default_preset(MetricName.TWMD, model).name for model in (None, EMBEDDED_MODEL)} == {"embedded"}
     with pytest.raises(SpecError, match="no preset '../house' was added here; did you mean 'house'"):
         remove_preset("../house")
+    house.write_bytes("# é".encode("latin-1"))
+    with pytest.raises(FileError, match="is not UTF-8: byte 0xe9 in line 1"):
+        add_preset(house)
 
 
-def test_taken_preset_name_is_refused_with_a_way_out(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["preset", "add", str(house)]) == 0
-    assert main(["preset", "add", str(house)]) == 2
-    mine = (
-        "there is a preset 'house' already: add this one under another name by --name NAME, or take yours away by "
-        "'twmd preset remove house'."
-    )
-    assert capsys.readouterr().err == f"twmd: {mine}\n"
-
-
-def test_preset_can_be_added_under_another_name(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["preset", "add", str(house)]) == 0
+def test_taken_preset_name_is_refused_and_another_can_be_given(house: Path, run: Run) -> None:
+    assert run(f"preset add {house}")[0] == 0
+    mine = "add this one under another name by --name NAME, or take yours away by 'twmd preset remove house'."
+    assert run(f"preset add {house}")[::2] == (2, f"twmd: there is a preset 'house' already: {mine}\n")
     before = twmd_registry.scorer("trwmd", "house").requested
-    assert main(["preset", "add", str(house), "--name", "yard.2"]) == 0
+    assert run(f"preset add {house} --name yard.2")[0] == 0
     assert twmd_registry.scorer("trwmd", "yard.2").requested == before
     assert "Tuned on our own release notes" in presets()[MetricName.TWMD, "yard.2"].provenance
-    assert main(["preset", "remove", "house", "--name", "x"]) == 2
-    assert main(["preset", "add", str(house), "--name", "a/b"]) == 2
-    assert "a preset's name holds letters" in capsys.readouterr().err
+    assert run("preset remove house --name x")[0] == 2
+    status, _, err = run(f"preset add {house} --name a/b")
+    assert (status, "a preset's name holds letters" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -200,19 +172,15 @@ def test_package_can_bring_presets(
     sys.modules.pop("brings_presets", None)
 
 
-def test_deleted_model_folder_is_listed_as_missing(
-    house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_deleted_model_folder_is_listed_as_missing(house: Path, tmp_path: Path, run: Run) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     content = HOUSE.replace('fingerprint = "0336012e2308"\n', "").replace(EMBEDDED_MODEL, str(folder))
     house.write_text(content, encoding="utf-8")
-    assert main(["preset", "add", str(house)]) == 0
-    assert main(["list"]) == 0
-    assert "yes (folder)" in capsys.readouterr().out
+    assert run(f"preset add {house}")[0] == 0
+    assert "yes (folder)" in run("list")[1]
     folder.rmdir()
-    assert main(["list"]) == 0
-    assert "no (no such folder)" in capsys.readouterr().out
+    assert "no (no such folder)" in run("list")[1]
 
 
 def test_preset_may_name_another_preset_of_the_same_languages() -> None:

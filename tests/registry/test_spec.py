@@ -183,18 +183,9 @@ def test_last_layers_are_settled_by_the_model() -> None:
         assert "layer:2-6" in one.signature
     with twmd_registry.scorer("moverscore", layer="last:1") as one:
         assert one.spec.layer == 6
-
-
-@pytest.mark.parametrize(
-    ("layer", "why"),
-    [
-        ("last:7", "layer=last:7 is out of range: this model has 6 layers"),
-        ("2-9", "layer=9 is out of range: sentence-transformers/all-MiniLM-L6-v2 has hidden states 0 to 6"),
-    ],
-)
-def test_layers_that_the_model_does_not_have_are_refused(layer: str, why: str) -> None:
-    with pytest.raises(SpecError, match=why):
-        twmd_registry.scorer("moverscore", layer=layer, aggregation="mean").score(["a"], ["a"])
+    for layer, why in (("last:7", "this model has 6 layers"), ("2-9", ".*all-MiniLM-L6-v2 has hidden states 0 to 6")):
+        with pytest.raises(SpecError, match=f"layer={layer.replace('2-', '')} is out of range: {why}"):
+            twmd_registry.scorer("moverscore", layer=layer, aggregation="mean").score(["a"], ["a"])
 
 
 def test_without_a_preset_the_one_tuned_for_the_model_is_taken() -> None:
@@ -223,10 +214,8 @@ def test_every_metric_has_an_embedded_preset_that_comes_first(metric: MetricName
 def test_options_and_keys_are_split() -> None:
     options, keys = split_options({"device": "cpu", "layer": 3, "output": "f1", "batch_tokens": None}, ("layer",))
     assert (options, keys) == (RunOptions(device="cpu"), {"layer": 3, "output": "f1"})
-    with pytest.raises(SpecError, match="unknown key 'devise'; did you mean 'device'"):
-        split_options({"devise": "cpu"}, ("layer",))
-    with pytest.raises(SpecError, match="a preset is no key: name it in scorer"):
-        split_options({"preset": "embedded"}, ("layer",))
-    for wrong in (0, -5, 1.5, True):
-        with pytest.raises(SpecError, match="batch_tokens"):
-            RunOptions(batch_tokens=wrong)  # type: ignore[arg-type]
+    wrong: dict[str, Any] = {"unknown key 'devise'; did you mean 'device'": {"devise": "cpu"}}
+    wrong |= {"a preset is no key: name it in scorer": {"preset": "embedded"}}
+    for words, given in (*wrong.items(), *(("batch_tokens", {"batch_tokens": own}) for own in (0, -5, 1.5, True))):
+        with pytest.raises(SpecError, match=words):
+            split_options(given, ("layer",))

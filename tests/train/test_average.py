@@ -15,15 +15,14 @@ from safetensors.torch import load_file, save_file
 
 import twmd_registry
 from tests import tiny
+from tests.conftest import Run
 from tests.processes import limit_files
 from tests.train.rated_words import named_words
-from twmd_registry.cli import main
 from twmd_registry.errors import FileError, ModelError, SpecError
 from twmd_registry.models.files import find_adapter, find_model, merge, read_adapter_config
 from twmd_registry.models.load import load_encoder
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.train.average import _merge, average
 from twmd_registry.train.finetune import FinetunePlan, finetune
@@ -60,7 +59,7 @@ def weights(bert: str, adapter: Path) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("dtype", get_args(Dtype)[1:])
 @pytest.mark.parametrize("given", [torch.float32, torch.bfloat16])
-def test_mean_adapter_is_the_mean_of_changed_weights_rounded_to_the_format_of_the_file(
+def test_mean_adapter_is_the_mean_of_weights_in_the_files_format(
     given: torch.dtype, dtype: Dtype, bert: str, members: list[Path], tmp_path: Path
 ) -> None:
     file, first = "adapter_model.safetensors", tmp_path / "first"
@@ -80,8 +79,8 @@ def test_mean_adapter_is_the_mean_of_changed_weights_rounded_to_the_format_of_th
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_mean_or_copy_of_a_lower_rank_is_the_nearest_adapter_of_that_rank(
-    number: int, bert: str, members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_mean_or_copy_of_a_lower_rank_is_the_nearest_one(
+    number: int, bert: str, members: list[Path], tmp_path: Path, run: Run
 ) -> None:
     given, file = members[-number:], "adapter_model.safetensors"
     mean_folder, whole = given[0], 3
@@ -102,18 +101,15 @@ def test_mean_or_copy_of_a_lower_rank_is_the_nearest_adapter_of_that_rank(
             np.testing.assert_allclose(low[name] - before, (left[:, :2] * values[:2]) @ right[:2], atol=1e-6)
             changed += 1
     assert changed > 0
-    arguments = ["average", *map(str, given), "-o", str(tmp_path / "high"), "--rank", str(whole), "--device", "cpu"]
-    assert main(arguments) == 2
+    folders = " ".join(map(str, given))
+    status, _, err = run(f"average {folders} -o {tmp_path}/high --rank {whole} --device cpu")
     refused = f"the rank {whole} is not below {whole}, the sum of the adapters' ranks: leave it out."
-    assert refused in capsys.readouterr().err
+    assert (status, refused in err) == (2, True)
 
 
-def test_command_writes_preset_card_and_signature(
-    bert: str, members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_writes_preset_card_and_signature(bert: str, members: list[Path], tmp_path: Path, run: Run) -> None:
     output = tmp_path / "mean"
-    assert main(["average", *map(str, members), "-o", str(output), "--name", "words-mean", "--device", "cpu"]) == 0
-    printed = capsys.readouterr().out
+    printed = run(f"average {members[0]} {members[1]} -o {output} --name words-mean --device cpu")[1]
     assert printed.startswith("averaged 2 adapters into one of rank 5\nuse -m twmd --set ")
     signature = printed.partition("signature ")[2].strip()
     files = "README.md adapter_config.json adapter_model.safetensors preset.toml signature.txt"
@@ -124,16 +120,13 @@ def test_command_writes_preset_card_and_signature(
         assert find_adapter(str(member)).name in card
         assert str(member) not in card
     assert bert not in card + (output / "adapter_config.json").read_text(encoding="utf-8")
-    add_preset(output / "preset.toml")
-    try:
-        assert twmd_registry.scorer("twmd", "words-mean").signature == signature
-    finally:
-        remove_preset("words-mean")
+    assert '["words-mean"]' in (output / "preset.toml").read_text(encoding="utf-8")
+    with limit_files(4096):  # the adapter is larger
+        status, _, err = run(f"average {members[0]} {members[1]} -o {output}2 -q --device cpu")
+    assert (status, bool(re.fullmatch(rf"twmd: cannot write {output}2: .+\.\n", err))) == (1, True)
 
 
-def test_card_of_a_mean_or_copy_says_what_it_is_and_how_each_member_was_made(
-    bert: str, members: list[Path], tmp_path: Path
-) -> None:
+def test_card_of_a_mean_or_copy_says_how_it_was_made(bert: str, members: list[Path], tmp_path: Path) -> None:
     distilled = train(bert, tmp_path / "distilled", Recipe(rank=2, epochs=1), teacher="moverscore|of:another")
     average([members[0], distilled], tmp_path / "mean", rank=2, dtype="float16", options=CPU)
     average([tmp_path / "mean"], tmp_path / "copy", dtype="bfloat16", options=CPU)
@@ -145,15 +138,6 @@ def test_card_of_a_mean_or_copy_says_what_it_is_and_how_each_member_was_made(
     assert "\n# Tempered Word Mover Distance with a copy of an adapter\n" in copy
     assert ", of rank 2, in bfloat16: another adapter's weights. It is" in copy
     assert re.search(r"Made by `twmd average` from:\n\n- `\./mean@\w+`: A LoRA adapter of rank 2, in float16: ", copy)
-
-
-def test_mean_that_cannot_be_written_is_one_error(
-    members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "mean"
-    with limit_files(4096):  # the adapter is larger
-        assert main(["average", *map(str, members), "-o", str(output), "-q", "--device", "cpu"]) == 1
-    assert re.fullmatch(rf"twmd: cannot write {output}: .+\.\n", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
@@ -176,27 +160,24 @@ def test_adapter_that_scoring_refuses_is_not_averaged(
     assert "this" not in sys.modules
 
 
-def test_mean_vectors_are_transferred_and_must_be_the_same(
-    bert: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, seed in (("one", 1), ("other", 9)):
-        corpus = tmp_path / f"{name}.txt"
+def test_mean_vectors_are_transferred_and_must_be_the_same(bert: str, tmp_path: Path, run: Run) -> None:
+    means = []
+    for seed in (1, 9):
+        corpus = tmp_path / f"{seed}.txt"
         corpus.write_text("\n".join(named_words(20, seed).rated.references), encoding="utf-8")
-        assert main(["fit-mean", str(corpus), "--model", bert, "-o", str(tmp_path)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    means = [line.partition("background:")[2].strip() for line in lines if "background:" in line]
+        printed = run(f"fit-mean {corpus} --model {bert} -o {tmp_path}")[1]
+        means.append(printed.partition("background:")[2].split()[0])
 
-    def run(seed: int, mean: str) -> Path:
-        keys = {"centering": f"background:{mean}"}
+    def fit(seed: int, mean: str) -> Path:
         recipe = Recipe(rank=2, epochs=1, seed=seed)
+        keys = {"centering": f"background:{mean}"}
         return train(bert, tmp_path / f"run{seed}", recipe, "bertscore_centered", **keys)
 
-    first, second, odd = run(1, means[0]), run(2, means[0]), run(3, means[1])
+    first, second, odd = fit(1, means[0]), fit(2, means[0]), fit(3, means[1])
     made, _ = average([first, second], tmp_path / "mean", options=CPU)
-    signature = (tmp_path / "mean" / "signature.txt").read_text(encoding="utf-8").strip()
-    assert made.signature == signature
+    assert (tmp_path / "mean" / "signature.txt").read_text(encoding="utf-8").strip() == made.signature
     keys: dict[str, Any] = dict(made.requested.values())
-    assert twmd_registry.scorer("bertscore_centered", **keys).signature == signature
+    assert twmd_registry.scorer("bertscore_centered", **keys).signature == made.signature
     message = "run3 was trained with other settings than .*run1: centering is background:[0-9a-f]{12}, not background:"
     with pytest.raises(SpecError, match=message):
         average([first, odd], tmp_path / "none", options=CPU)

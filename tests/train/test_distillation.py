@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import twmd_registry
+from tests.conftest import Patch, Run
 from tests.train.rated_words import RUSSIAN, rated_words, write_words
 from twmd_registry.cli import main
 from twmd_registry.engine.scorer import score_segments
@@ -39,22 +40,21 @@ def write_pairs(path: Path, number: int, seed: int) -> RatedSegments:
     return data
 
 
-def distill(models: tuple[str, str], pairs: Path, output: Path, *more: str) -> int:
-    teacher, student = models
-    metric = ";".join(["twmd", f"model={teacher}", *(f"{key}={value}" for key, value in KEYS.items())])
-    recipe = ["--epochs", "4", "--learning-rate", "2e-2", "--rank", "4", "--name", "student", "--device", "cpu"]
-    keys = ["--set", f"model={student}", *(f"{key}={value}" for key, value in KEYS.items())]
-    return main(["distill", metric, "twmd", "--pairs", str(pairs), *more, "-o", str(output), *recipe, *keys])
+def command(models: tuple[str, str], pairs: Path, output: Path, more: str = "") -> list[str]:
+    """Return the words of a command that distills a teacher into a student."""
+    keys = [f"{key}={value}" for key, value in KEYS.items()]
+    metric = ";".join(["twmd", f"model={models[0]}", *keys])
+    recipe = f"-o {output} --epochs 4 --learning-rate 2e-2 --rank 4 --name student --device cpu --set"
+    return ["distill", metric, "twmd", "--pairs", str(pairs), *f"{more} {recipe}".split(), f"model={models[1]}", *keys]
 
 
-def test_student_agrees_better_with_its_teacher_on_other_pairs(models: tuple[str, str], tmp_path: Path) -> None:
+def test_student_agrees_better_with_its_teacher(models: tuple[str, str], tmp_path: Path, run: Run) -> None:
     pairs, output = tmp_path / "pairs.jsonl", tmp_path / "student"
     write_pairs(pairs, 96, 1)
     rated = write_words(tmp_path / "rated.jsonl", 20, 4)
     held_out = write_words(tmp_path / "held_out.jsonl", 20, 9)
-    assert (
-        distill(models, pairs, output, "--train", rated, "--holdout", held_out, "--edits", "numbers", "negations") == 0
-    )
+    more = f"--train {rated} --holdout {held_out} --edits numbers negations"
+    assert run("", *command(models, pairs, output, more))[0] == 0
     other = rated_words(48, 2)
     teacher, student = models
     asked: list[dict[str, Any]] = [{"model": teacher}, {"model": student}, {"model": student, "adapter": str(output)}]
@@ -77,21 +77,6 @@ def interrupt(*_given: Any, **_settings: Any) -> None:
     raise KeyboardInterrupt
 
 
-def test_ratings_of_an_interrupted_run_are_read_again(
-    models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pairs, output = tmp_path / "pairs.jsonl", tmp_path / "student"
-    write_pairs(pairs, 24, 1)
-    with monkeypatch.context() as patched:
-        patched.setattr("twmd_registry.train.finetune._make_model", interrupt)
-        distill(models, pairs, output)
-    (kept,) = (output / "checkpoints").iterdir()
-    with monkeypatch.context() as patched:
-        patched.setattr("twmd_registry.train.distillation.score_segments", interrupt)
-        assert distill(models, pairs, output, "--epochs", "1") == 0
-    assert not kept.exists()
-
-
 def test_damaged_ratings_are_made_again(tmp_path: Path, models: tuple[str, str]) -> None:
     data, teacher = TrainingData("pairs", rated_words(8, 1)), twmd_registry.scorer("twmd", model=models[0], **KEYS)
     distillation = Distillation(teacher, (data,))
@@ -105,9 +90,7 @@ def test_damaged_ratings_are_made_again(tmp_path: Path, models: tuple[str, str])
         assert len(kept.read_bytes()) == len(whole)
 
 
-def test_interrupted_rating_goes_on_with_the_next_chunk(
-    models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_rating_goes_on(models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, learned = tmp_path / "pairs.jsonl", []
     data, rows = write_pairs(path, 24, 1), list[range]()
 
@@ -125,14 +108,14 @@ def test_interrupted_rating_goes_on_with_the_next_chunk(
         return interrupt()
 
     monkeypatch.setattr("twmd_registry.train.data.make_examples", keep)
-    for more in ([], ["--resume"]):
-        distill(models, path, tmp_path / "student", *more)
+    for more in ("", "--resume"):
+        main(command(models, path, tmp_path / "student", more))
     assert rows == [range(10), range(10, 20), range(20, 24), range(20, 24)]
     whole = twmd_registry.score(data.predictions, data.references, "twmd", model=models[0], **KEYS).scores
     assert learned[0].rated.ratings == pytest.approx(whole, abs=1e-5)
 
 
-def test_pairs_of_a_teacher_with_batch_centering_are_rated_at_once(
+def test_pairs_are_rated_at_once_with_batch_centering(
     models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("twmd_registry.train.distillation.CHUNK", 10)
@@ -169,21 +152,18 @@ def test_pairs_with_a_held_out_text_are_refused(role: str) -> None:
     ],
 )
 def test_run_that_would_fail_is_refused_before_the_teacher_rates(
-    more: str, message: str, models: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    more: str, message: str, models: tuple[str, str], tmp_path: Path, run: Run
 ) -> None:
-    pairs, rated, output = tmp_path / "pairs.jsonl", tmp_path / "rated.jsonl", tmp_path / "student"
+    pairs, output, (role, _, given) = tmp_path / "pairs.jsonl", tmp_path / "student", more.partition(" ")
     write_pairs(pairs, 24, 1)
-    role, *given = more.format(rated=write_words(rated, 20, 4)).split()
     teacher, student = models
-    if role == "teacher":
-        teacher += f";{given.pop()}"
-    elif role == "student":
-        student = given.pop()
+    if role in {"teacher", "student"}:
+        teacher, student, more = (f"{teacher};{given}", student, "") if role == "teacher" else (teacher, given, "")
+    if role == "student":
         pairs.write_text(f'{{"prediction": "{RUSSIAN}", "reference": "{RUSSIAN}"}}', encoding="utf-8")
-    else:
-        given.insert(0, role)
-    assert distill((teacher, student), pairs, output, *given) in {1, 2}
-    assert message in capsys.readouterr().err
+    more = more.format(rated=write_words(tmp_path / "rated.jsonl", 20, 4))
+    status, _, err = run("", *command((teacher, student), pairs, output, more))
+    assert (status in {1, 2}, message in err) == (True, True)
     assert not output.exists()
 
 
@@ -197,33 +177,31 @@ def test_run_that_would_fail_is_refused_before_the_teacher_rates(
     ],
 )
 def test_group_without_a_correlation_is_refused_before_the_teacher_rates(
-    role: str, groups: list[str], message: str, models: tuple[str, str], *, tmp_path: Path, capsys: Any
+    role: str, groups: list[str], message: str, models: tuple[str, str], *, tmp_path: Path, run: Run
 ) -> None:
     pairs, rated = tmp_path / "pairs.jsonl", tmp_path / "rated.jsonl"
     write_pairs(pairs, 24, 1)
     own = [{"group": group, "prediction": f"a cat {k}", "reference": "2"} for k, group in enumerate(groups)]
-    people = [
-        {"lang": group, "candidate": "a cat", "reference": "it ran", "score": k} for k, group in enumerate(groups)
-    ]
-    path, rows, more = (pairs, own, []) if role == "pairs" else (rated, people, [role, f"wmt:{rated}"])
+    people = [{"lang": one, "candidate": "a cat", "reference": "it ran", "score": k} for k, one in enumerate(groups)]
+    path, rows, more = (pairs, own, "") if role == "pairs" else (rated, people, f"{role} wmt:{rated}")
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    assert distill(models, pairs, tmp_path / "student", "--loss", "pearson", "--edits", "numbers", *more) == 1
-    assert message in capsys.readouterr().err
+    words = command(models, pairs, tmp_path / "student", f"--loss pearson --edits numbers {more}")
+    status, _, err = run("", *words)
+    assert (status, message in err) == (1, True)
     assert not (tmp_path / "student").exists()
 
 
 def test_run_of_another_teacher_is_not_resumed(
-    models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    models: tuple[str, str], tmp_path: Path, monkeypatch: Patch, run: Run
 ) -> None:
     pairs, output = tmp_path / "pairs.jsonl", tmp_path / "student"
     write_pairs(pairs, 24, 1)
     monkeypatch.setattr("twmd_registry.train.finetune._train", interrupt)
-    distill(models, pairs, output)
+    run("", *command(models, pairs, output))
     kept = sorted(output.rglob("*"))
-    capsys.readouterr()
-    assert distill((models[1], models[1]), pairs, output, "--resume") == 2
+    status, _, err = run("", *command((models[1], models[1]), pairs, output, "--resume"))
     was, now = (twmd_registry.scorer("twmd", model=model, **KEYS).signature for model in models)
-    assert f"interrupted run of another plan: teacher was '{was}' and is '{now}'." in capsys.readouterr().err
+    assert (status, f"run of another plan: teacher was '{was}' and is '{now}'." in err) == (2, True)
     assert sorted(output.rglob("*")) == kept
 
 

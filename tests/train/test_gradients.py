@@ -55,9 +55,7 @@ def scores(metric: MetricName, vectors: torch.Tensor, items: TokenItems = ITEMS,
 
 @pytest.mark.parametrize(("centering", "temperature"), [("batch", 0.02), ("none", 0.1), ("dimension", 1.0)])
 @pytest.mark.parametrize("metric", ALIGNERS)
-def test_gradients_of_scores_equal_finite_differences(
-    metric: MetricName, temperature: float, centering: Centering
-) -> None:
+def test_gradients_equal_finite_differences(metric: MetricName, temperature: float, centering: Centering) -> None:
     assert torch.autograd.gradcheck(
         lambda x: scores(metric, x, temperature=temperature, iterations=1, centering=centering),
         (drawn(),),

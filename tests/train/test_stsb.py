@@ -7,18 +7,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
 import twmd_registry
+from tests.conftest import Patch, Run
 from tests.train.rated_words import RUSSIAN
-from twmd_registry.cli import main
-from twmd_registry.errors import FileError, InputError
 from twmd_registry.judgments.corpora import read_stsb
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.train.stsb import SETTINGS, train_stsb
+from twmd_registry.train.stsb import SETTINGS
 
 NAMES = ["the baker", "a heron", "the lighthouse keeper", "my sister", "an old train"]
 DEEDS = ["left before dawn", "stood by the weir", "sang, quietly", "sold nine loaves", "was late again"]
@@ -42,15 +40,12 @@ def sets(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_command_writes_adapter_head_card_and_signature(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_command_writes_adapter_head_card_and_signature(tmp_path: Path, run: Run, monkeypatch: Patch) -> None:
     monkeypatch.setitem(SETTINGS, "warmup_steps", 0)  # a short run
-    write_set(tmp_path / "train.csv", 32, seed=1)
-    write_set(tmp_path / "dev.csv", 24, seed=2)
+    for seed, (name, size) in enumerate((("train", 32), ("dev", 24)), start=1):
+        write_set(tmp_path / f"{name}.csv", size, seed)
     output = tmp_path / "adapter"
-    assert main(["train", "stsb", "--data", f"stsb:{tmp_path}", "-o", str(output)]) == 0
-    out = capsys.readouterr().out
+    out = run(f"train stsb --data stsb:{tmp_path} -o {output}")[1]
     assert [line.split()[0] for line in out.splitlines()] == ["Pearson", "use", "signature"]
     files = "README.md adapter_config.json adapter_model.safetensors head.safetensors signature.txt"
     assert sorted(path.name for path in output.iterdir()) == [*files.split(), "training_data.safetensors"]
@@ -63,21 +58,16 @@ def test_command_writes_adapter_head_card_and_signature(
         assert f"on STS-B {name}@{content_of(read_stsb(tmp_path / f'{name}.csv'))} ({size} segments)" in card
     assert re.search(r"\| minutes \| \d+\.\d \|", card)
     assert str(tmp_path) not in card + (output / "adapter_config.json").read_text(encoding="utf-8")
-    scorer = twmd_registry.scorer(signature, adapter=str(output))
     dev = read_stsb(tmp_path / "dev.csv")
-    trained = correlate("pearson", scorer.score(dev.predictions, dev.references).scores, dev.ratings)
-    assert f"Pearson on dev {trained:.4f}" in out
     untrained = twmd_registry.scorer("sbert", layer=6, special="all", centering="none")
-    plain = untrained.score(dev.predictions, dev.references).scores
-    assert trained > correlate("pearson", plain, dev.ratings) + 0.01
-    half = tmp_path / "half"
-    assert main(["train", "stsb", "--data", f"stsb:{tmp_path}", "--dtype", "float16", "-o", str(half)]) == 0
-    whole, rounded = (load_file(path / "adapter_model.safetensors") for path in (output, half))
-    assert rounded.keys() == whole.keys()
-    assert all(np.array_equal(rounded[name], weight.astype(np.float16)) for name, weight in whole.items())
+    scorers = twmd_registry.scorer(signature, adapter=str(output)), untrained
+    scores = [scorer.score(dev.predictions, dev.references).scores for scorer in scorers]
+    trained, plain = (correlate("pearson", own, dev.ratings) for own in scores)
+    assert f"Pearson on dev {trained:.4f}" in out
+    assert trained > plain + 0.01
 
 
-def test_teachers_scores_of_other_pairs_are_learned_from(sets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_teachers_scores_of_other_pairs_are_learned_from(sets: Path, run: Run, monkeypatch: Patch) -> None:
     pairs, output, learned = sets / "pairs.jsonl", sets / "adapter", []
 
     def keep(_network: Any, _arguments: Any, data: Any, _tokenizer: Any) -> float:
@@ -86,52 +76,34 @@ def test_teachers_scores_of_other_pairs_are_learned_from(sets: Path, monkeypatch
 
     monkeypatch.setattr("twmd_registry.train.stsb._train", keep)
     pairs.write_text('{"prediction": "a heron stood", "reference": "the baker sang"}\n', encoding="utf-8")
-    command = ["train", "stsb", "--data", f"stsb:{sets}", "-o", str(output), "--pairs", str(pairs)]
-    assert main([*command, "--teacher", "stsscore;output_of=nothing"]) == 2
-    assert main([*command, "--teacher", "twmd"]) == 2
-    assert main(command) == 2
+    command = f"train stsb --data stsb:{sets} -o {output} --dtype float16 --pairs {pairs}"
+    for teacher in ("--teacher 'stsscore;output_of=nothing'", "--teacher twmd", ""):
+        assert run(f"{command} {teacher}")[0] == 2
     assert not output.exists()
-    assert main([*command, "--teacher", "stsscore"]) == 0
-    teacher = twmd_registry.scorer("stsscore")
+    assert run(f"{command} --teacher stsscore")[0] == 0
+    teacher_scorer = twmd_registry.scorer("stsscore")
     (train,) = learned
     assert train.predictions[8:] == ["a heron stood"]
-    assert train.ratings[8:] == pytest.approx([5 * teacher.score(["a heron stood"], ["the baker sang"]).score])
+    assert train.ratings[8:] == pytest.approx([5 * teacher_scorer.score(["a heron stood"], ["the baker sang"]).score])
     card = (output / "README.md").read_text(encoding="utf-8")
     assert "(8 segments); the epoch" in card
-    assert f"on five times the scores of `{teacher.signature}`" in card
+    assert f"on five times the scores of `{teacher_scorer.signature}`" in card
     assert not (output / "checkpoints").exists()
+    assert {str(weight.dtype) for weight in load_file(output / "adapter_model.safetensors").values()} == {"float16"}
 
 
-def test_folder_with_files_is_not_written_over(sets: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "stsb", "--data", f"stsb:{sets}", "-o", str(sets)]) == 1
-    assert f"{sets} is not empty: give a new folder" in capsys.readouterr().err
-    assert len(list(sets.iterdir())) == 2
-
-
-def test_pairs_that_the_model_does_not_read_are_refused_before_they_are_rated(
-    sets: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pairs, output = sets / "pairs.jsonl", sets / "adapter"
+def test_pairs_and_dev_are_checked_before_the_training(sets: Path, run: Run) -> None:
+    pairs, command = sets / "pairs.jsonl", f"train stsb --data stsb:{sets} -o {sets / 'adapter'}"
     pairs.write_text(f'{{"prediction": "{RUSSIAN}", "reference": "{RUSSIAN}"}}', encoding="utf-8")
-    more = ["--pairs", str(pairs), "--teacher", "stsscore;model=multilingual"]
-    assert main(["train", "stsb", "--data", f"stsb:{sets}", "-o", str(output), *more]) == 1
-    assert "pairs.jsonl: 100% of the letters are in scripts that sentence-transformers" in capsys.readouterr().err
-    assert not output.exists()
-
-
-@pytest.mark.parametrize(
-    ("dev", "error", "words"),
-    [
-        ("a cat sits,a cat sat,3.0\n" * 4, InputError, r"^STS-B dev: ratings do not vary \(all 4 are 3\)"),
-        (None, FileError, "dev.csv"),
-    ],
-)
-def test_dev_that_is_missing_or_without_a_correlation_is_refused_before_training(
-    dev: str | None, error: type[Exception], words: str, sets: Path
-) -> None:
+    teacher = f"--pairs {pairs} --teacher 'stsscore;model=multilingual'"
+    for line, words in (
+        (f"train stsb --data stsb:{sets} -o {sets}", f"{sets} is not empty: give a new folder"),
+        (f"{command} {teacher}", "pairs.jsonl: 100% of the letters are in scripts that sentence-transformers"),
+    ):
+        status, _, err = run(line)
+        assert (status, words in err) == (1, True)
+    (sets / "dev.csv").write_text("a cat sits,a cat sat,3.0\n" * 4, encoding="utf-8")
+    assert "STS-B dev: ratings do not vary (all 4 are 3)" in run(command)[2]
     (sets / "dev.csv").unlink()
-    if dev is not None:
-        (sets / "dev.csv").write_text(dev, encoding="utf-8")
-    with pytest.raises(error, match=words):
-        train_stsb(sets, sets / "adapter")
+    assert "dev.csv: No such file" in run(command)[2]
     assert not (sets / "adapter").exists()

@@ -12,6 +12,7 @@ from scipy.stats import linregress
 from torch import Tensor
 
 import twmd_registry
+from tests.conftest import Patch
 from tests.tiny import FAMILIES, OTHER_FAMILIES
 from tests.train.rated_words import named_words, rated_words, segments
 from twmd_registry.encode.encoder import Encoder
@@ -55,7 +56,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("metric", "keys"), CASES)
-def test_trained_similarities_equal_scores_of_the_saved_adapter(
+def test_trained_similarities_equal_scores_of_the_file(
     metric: str, keys: dict[str, Any], bert: str, tmp_path: Path
 ) -> None:
     model, wrapped = trained_metric(bert, metric, **keys)
@@ -130,9 +131,7 @@ def test_bf16_rounds_products_in_training_only(bert: str) -> None:
 
 
 @pytest.mark.parametrize(("words", "fused"), [(4, False), (30, True)])
-def test_bf16_uses_fused_attention_for_long_texts_only(
-    words: int, fused: bool, bert: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bf16_uses_fused_attention_for_long_texts(words: int, fused: bool, bert: str, monkeypatch: Patch) -> None:
     monkeypatch.setattr("twmd_registry.train.model.FUSED_ATTENTION", 20)
     model = trained_metric(bert, "twmd", Recipe(bf16=True), centering="none")[0]
     set_dropout(model, 0.0)  # with dropout torch has no fused attention on a CPU
@@ -182,13 +181,7 @@ def test_metric_or_key_without_meaning_in_training_is_refused(
 
 @pytest.mark.parametrize(
     "numbers",
-    [
-        {"epochs": 0},
-        {"batch": -1},
-        {"learning_rate": float("nan")},
-        {"batch": 2, "loss": "pearson"},
-        {"dropout": 1.0},
-    ],
+    [{"epochs": 0}, {"batch": -1}, {"learning_rate": float("nan")}, {"batch": 2, "loss": "pearson"}, {"dropout": 1.0}],
 )
 def test_impossible_recipe_is_refused(numbers: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match=f"{next(iter(numbers))}="):
