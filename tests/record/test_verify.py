@@ -489,3 +489,14 @@ def test_number_of_a_paper_is_verified(scored: Path, run: Run) -> None:
     assert run("verify", signature)[0] == run(f"verify '{signature}' 0.5 {files} b.txt")[0] == 2
     for tolerance in ("nan", "inf", "-1", "x"):
         assert run(f"{VERIFY} --tolerance {tolerance}")[0] == 2
+
+
+@pytest.mark.parametrize("metric", ["twmd;align=sentences", "ensemble(sbert,twmd;align=sentences)"])
+def test_number_of_documents_is_verified_with_their_rows_joined(metric: str, folder: Path, run: Run) -> None:
+    rows = [{"prediction": a, "reference": b[0], "doc": "one"} for a, b in zip(*TEXTS[:2], strict=True)]
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    texts = "-i rows.jsonl --doc-column doc"
+    status, printed, _ = run(f"score {texts} --format json -m", metric)
+    (scored,) = json.loads(printed)
+    assert status == 0
+    assert run(f"verify '{scored['signature']}' {scored['score']:.6f} {texts}")[0] == 0

@@ -157,7 +157,7 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
         raise SpecError(f"with a signature, give the number exactly as published, then the reference files: {line}.")
     arguments.references = [*arguments.references, *arguments.refs]
     spec = parse_signature(arguments.what).spec
-    tasks = read_tasks(arguments, join=spec.align is not None)
+    tasks = read_tasks(arguments, join=any(own.align for own in members_or_self(spec)))
     if len(tasks) != 1:
         raise SpecError(f"a number can be verified for one system only, but {len(tasks)} were given.")
     from twmd_registry.engine.pairs import Segments
