@@ -150,9 +150,8 @@ def read_stsb(path: Path) -> RatedSegments:
     for number, fields in enumerate(read_csv(path), 1):
         where = f"{path}, row {number}"
         if len(fields) != 3:
-            raise FileError(
-                f"{where}: expected sentence1,sentence2,rating, without a header, not {len(fields)} fields."
-            )
+            expected = "sentence1,sentence2,rating, without a header"
+            raise FileError(f"{where}: expected {expected}, not {len(fields)} fields.")
         rows.append(RatedRow("stsb", fields[0], fields[1], read_rating(fields[2], where, 0, HIGHEST)))
     return gather(rows, path)
 

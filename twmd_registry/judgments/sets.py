@@ -200,7 +200,5 @@ def _load(name: str, repo: str, config: str | None, split: str) -> Any:
         return datasets.load_dataset(repo, config, split=split)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:  # no network, or a damaged cache
         first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise FileError(
-            f"cannot read {name} from the Hub: {first}. Where there is no network, get it elsewhere with "
-            f"'hf download --repo-type dataset {repo}' and set HF_HUB_OFFLINE=1."
-        ) from error
+        hint = f"get it elsewhere with 'hf download --repo-type dataset {repo}' and set HF_HUB_OFFLINE=1"
+        raise FileError(f"cannot read {name} from the Hub: {first}. Where there is no network, {hint}.") from error

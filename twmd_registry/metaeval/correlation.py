@@ -187,9 +187,8 @@ def pair_rows(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     runs = [run for run in np.split(order, np.flatnonzero(np.diff(code[order])) + 1) if len(run) > 1]
     count = sum(len(run) * (len(run) - 1) // 2 for run in runs)
     if count > MOST_PAIRS:
-        raise InputError(
-            f"{count:,} pairs of segments are more than {MOST_PAIRS:,}: compare those of an item or a system."
-        )
+        hint = "compare those of an item or a system"
+        raise InputError(f"{count:,} pairs of segments are more than {MOST_PAIRS:,}: {hint}.")
     pairs = [np.stack([run[side] for side in np.triu_indices(len(run), 1)]) for run in runs]
     first, second = np.concatenate([np.zeros((2, 0), dtype=np.intp), *pairs], axis=1)
     return first, second, np.repeat(np.arange(len(runs)), [pair.shape[1] for pair in pairs])

@@ -146,10 +146,8 @@ def _tokenise(encoder: Encoder, texts: Sequence[str]) -> list[TextTokens]:
     """Return the tokens of the texts that have a word."""
     tokens = [text for text in encoder.tokenise(texts) if (text.special == 0).any()]
     if len(tokens) < 2:
-        raise InputError(
-            f"texts with a word: {len(tokens)} of {len(texts)}; give 2 texts or more, in a language that the model "
-            "knows: words of different texts are compared."
-        )
+        hint = "give 2 texts or more, in a language that the model knows: words of different texts are compared"
+        raise InputError(f"texts with a word: {len(tokens)} of {len(texts)}; {hint}.")
     warn_about_small_samples({"": len(tokens)})
     if empty := len(texts) - len(tokens):
         warn(f"texts without a word, left out: {empty}.")

@@ -70,9 +70,8 @@ class Study:
         if "spa" in self.statistics and self.level != SYSTEM:
             raise SpecError("spa ranks systems: ask for the level of systems.")
         if self.trials and self.level == SYSTEM and set(self.statistics) != {"spa"}:
-            raise SpecError(
-                "of the statistics of systems only spa is tested: leave the trials out, or ask for spa alone."
-            )
+            hint = "leave the trials out, or ask for spa alone"
+            raise SpecError(f"of the statistics of systems only spa is tested: {hint}.")
 
     @property
     def name(self) -> str:

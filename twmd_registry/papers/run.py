@@ -126,9 +126,8 @@ def _own_layers(
 
 def _refuse(experiment: Experiment, model: str, layer: int | None) -> None:
     if experiment.fine_tuned and model == EMBEDDED_MODEL:
-        raise SpecError(
-            f"{experiment.name} is of models that were fine-tuned on WMT15-16: name such a model by --model."
-        )
+        what = "of models that were fine-tuned on WMT15-16: name such a model by --model"
+        raise SpecError(f"{experiment.name} is {what}.")
     if layer is not None and not experiment.reads_one_layer:
         raise SpecError(f"{experiment.name} does not read one layer alone: leave --layer {layer} out.")
 

@@ -103,9 +103,8 @@ def check_record(
     """
     names = [system.name for system in record.systems]
     if len(systems) != len(names):
-        raise InputError(
-            f"the record holds {len(names)} systems ({', '.join(names)}), but texts of {len(systems)} were given."
-        )
+        held = f"{len(names)} systems ({', '.join(names)})"
+        raise InputError(f"the record holds {held}, but texts of {len(systems)} were given.")
     options = replace(options or RunOptions(), any_language=True)  # what was scored can be scored again
     signatures = [signature for _, signature in _readable(record)]
     parts = check_parts(parts or Parts(), [signature.spec for signature in signatures])
@@ -165,11 +164,9 @@ def _rescore(
     scorers: dict[int, tuple[Signature, Scorer]] = {}
     rescored: dict[int, _Rescored] = {}
     for place, result in enumerate(system.results):
-        recorded_segments, given = len(result.scores), len(texts.predictions)
-        if recorded_segments != given and not (result.is_lexical and recorded_segments == 0):
-            raise InputError(
-                f"{system.name}: the record holds {recorded_segments} segments, but there are {given} to score."
-            )
+        held, given = len(result.scores), len(texts.predictions)
+        if held != given and not (result.is_lexical and held == 0):
+            raise InputError(f"{system.name}: the record holds {held} segments, but there are {given} to score.")
         if result.is_lexical:
             continue
         try:
@@ -357,10 +354,8 @@ def verify_number(
     options = replace(options or RunOptions(), any_language=True)
     with reread():
         (scores,) = score_segments([Scorer(signed.spec, options, parts)], texts)
-    if signed.nrefs not in {None, scores.signature.nrefs}:
-        raise InputError(
-            f"the signature was written for nrefs:{signed.nrefs}; these texts have nrefs:{scores.signature.nrefs}."
-        )
+    if signed.nrefs not in {None, nrefs := scores.signature.nrefs}:
+        raise InputError(f"the signature was written for nrefs:{signed.nrefs}; these texts have nrefs:{nrefs}.")
     noise = _tolerance(signed, scores.scores) if tolerance is None else tolerance
     plain = not match[3] and abs(scores.score - printed) <= rounding + noise
     hundred = abs(100 * scores.score - printed) <= rounding + 100 * noise

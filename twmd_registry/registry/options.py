@@ -57,9 +57,8 @@ def _bytes(name: str, given: object) -> int:
     """Read a number of bytes; raises SpecError."""
     found = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", str(given)) if type(given) in {int, str} else None
     if found is None:
-        raise SpecError(
-            f'{name}={given!r} is not possible: expected a number of bytes from 0, or one with kB, MB or GB ("256MB").'
-        )
+        expected = 'a number of bytes from 0, or one with kB, MB or GB ("256MB")'
+        raise SpecError(f"{name}={given!r} is not possible: expected {expected}.")
     return int(float(found[1]) * _UNITS[found[2]])
 
 
@@ -74,9 +73,8 @@ def split_options(given: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple
     keys = {name: value for name, value in given.items() if name not in OPTION_NAMES}
     for name in keys:
         if name == "preset":
-            raise SpecError(
-                "a preset is no key: name it in scorer(metric, preset), evaluate.load(metric, preset) or by --preset."
-            )
+            where = "scorer(metric, preset), evaluate.load(metric, preset) or by --preset"
+            raise SpecError(f"a preset is no key: name it in {where}.")
         if name not in (*menu_of_keys, *KEYS):
             raise SpecError(f"unknown key {name!r}; {menu(name, (*menu_of_keys, *OPTION_NAMES))}.")
     return RunOptions(**options), keys
@@ -126,8 +124,6 @@ def check_parts(parts: Parts, specs: Iterable[MetricSpec]) -> Parts:
     for name in PART_NAMES:
         value = getattr(parts, name)
         if value is not None and not known[name]:
-            raise SpecError(
-                f"{name}={value!r} has no place here: the signature names no {name} that could be looked for; "
-                "what it says is fixed."
-            )
+            fixed = f"the signature names no {name} that could be looked for; what it says is fixed"
+            raise SpecError(f"{name}={value!r} has no place here: {fixed}.")
     return replace(parts, signed=frozenset().union(*known.values()))

@@ -23,9 +23,8 @@ def add_preset(path: Path, name: str | None = None) -> list[Preset]:
     content, added = read_preset_file(path)
     names = sorted({preset.name for preset in added})
     if len(names) > 1:
-        raise SpecError(
-            f"{path} holds {len(names)} presets ({', '.join(names)}): add them one by one, each from a file of its own."
-        )
+        held = f"{len(names)} presets ({', '.join(names)})"
+        raise SpecError(f"{path} holds {held}: add them one by one, each from a file of its own.")
     if name is not None:
         check_name(name, f"--name {name!r}")
         added = [dataclasses.replace(preset, name=name) for preset in added]

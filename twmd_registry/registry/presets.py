@@ -81,9 +81,8 @@ def read_presets(text: str, source: str) -> list[Preset]:
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{source} is not TOML: {error}.") from error
     if not tables:
-        raise SpecError(
-            f"{source} holds no preset: expected a table [NAME] with provenance, and a table [NAME.metrics.METRIC]."
-        )
+        expected = "a table [NAME] with provenance, and a table [NAME.metrics.METRIC]"
+        raise SpecError(f"{source} holds no preset: expected {expected}.")
     found: list[Preset] = []
     for name, table in tables.items():
         like = table.get("like") if isinstance(table, dict) else None
