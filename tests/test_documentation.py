@@ -20,6 +20,7 @@ from unittest.mock import create_autospec
 import pytest
 import yaml
 
+import twmd_registry
 from tests.bench.chain import trace_score
 from tests.cli.parsing import all_commands, create_inputs, parse
 from tests.conftest import Run, Texts
@@ -156,8 +157,19 @@ def workplace(texts: Texts, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def multilingual() -> Iterator[str]:
+    """Hold the model, so that no command pays for loading it again."""
+    with twmd_registry.scorer("twmd", "multilingual") as scorer:
+        yield scorer.signature
+
+
 @pytest.mark.parametrize("command", RUN)
-def test_every_command_runs(command: str, workplace: Path, folder: Path, run: Run) -> None:
+def test_every_command_runs(
+    command: str, workplace: Path, folder: Path, run: Run, request: pytest.FixtureRequest
+) -> None:
+    if "multilingual" in command:
+        request.getfixturevalue("multilingual")
     shutil.copytree(workplace, folder, dirs_exist_ok=True)
     status, out, _ = run(command)
     assert (status, bool(out.strip())) == (0, True)
