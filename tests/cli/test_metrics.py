@@ -49,10 +49,7 @@ class TestTwins:
             (["twmd;temperature=0.5", "twmd; temperature=0.50"], "are the same metric with the same settings: name it"),
         ],
     )
-    @pytest.mark.parametrize(
-        "line",
-        ["score ref.txt -i good.txt -m", "correlate table:rated.jsonl -m"],
-    )
+    @pytest.mark.parametrize("line", ["score ref.txt -i good.txt -m", "correlate table:rated.jsonl -m"])
     def test_same_metric_twice_is_refused(
         self, metrics: list[str], words: str, line: str, files: Path, run: Run
     ) -> None:
@@ -129,10 +126,7 @@ EVERY = "-m takes every word after it, so name files before -m."
         ("score ref.txt -i good.txt --model X", KEY),
         ("tune twmd --data table:rated.jsonl --model X", KEY),
         ("fit-baseline twmd ref.txt --centering-size 3", "centering_size is a key: use --set centering_size=VALUE."),
-        (
-            "correlate table:rated.jsonl -m twmd --layer=3",
-            "No such option '--layer'. layer is a key: use --set",
-        ),
+        ("correlate table:rated.jsonl -m twmd --layer=3", "No such option '--layer'. layer is a key: use --set"),
         ("score --hepl", "No such option '--hepl'. Did you mean '--help'?"),
         ("fit-mean --model X", "Missing argument 'FILE...'.\n"),
         ("score ref.txt -i good.txt --part X", "--part 'X': expected NAME=PATH."),

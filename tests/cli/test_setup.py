@@ -154,11 +154,7 @@ def test_cached_texts_are_listed_by_model(home: Path, run: Run, score: Callable[
     assert re.fullmatch(r"\S+@[0-9a-f]{12}( float32)? +\d+ +\d+ +[\d.]+ +\d{4}-\S+ \S+", row)
     rows = [line.split("\t") for line in run("cache ls --format tsv")[1].splitlines()[1:]]
     named = {re.sub("@[0-9a-f]{12}", "@", row[0]): tuple(row[1:3]) for row in rows}
-    assert named == {
-        f"{EMBEDDED}@ float32": ("5", "1"),
-        "./bert@ float32": ("10", "2"),
-        "./bert@ bfloat16": ("5", "1"),
-    }
+    assert named == {f"{EMBEDDED}@ float32": ("5", "1"), "./bert@ float32": ("10", "2"), "./bert@ bfloat16": ("5", "1")}
 
 
 def test_list_has_every_format(home: Path, run: Run, score: Callable[..., str]) -> None:

@@ -147,10 +147,7 @@ class TestErrors:
             ("score -i", "twmd score: error (see twmd score --help): Option '-i' requires an argument."),
             ("hub", "twmd hub: error (see twmd hub --help): Missing command."),
             ("hub build twmd -o x y", "twmd hub build: error (see twmd hub build --help): Got unexpected extra argum"),
-            (
-                "scor",
-                "twmd: error (see twmd --help): No such command 'scor'. Did you mean 'score'?",
-            ),
+            ("scor", "twmd: error (see twmd --help): No such command 'scor'. Did you mean 'score'?"),
             ("score --format jsn", "'jsn' is not one of 'text', 'markdown', 'latex', 'tsv', 'json'."),
             ("score -w 17", "Invalid value for '-w' / '--width': 17 is not in the range 0<=x<=16."),
         ],

@@ -98,13 +98,7 @@ def test_setting_is_set_for_the_metrics_that_use_its_key(metric: str) -> None:
 
 
 def test_every_choice_is_accepted() -> None:
-    assert {spec_of("twmd", iterations=sweep).iterations for sweep in SWEEPS} == {
-        1,
-        2,
-        5,
-        10,
-        "converged",
-    }
+    assert {spec_of("twmd", iterations=sweep).iterations for sweep in SWEEPS} == {1, 2, 5, 10, "converged"}
     assert {spec_of("twmd", centering=centering).centering_kind for centering in CENTERINGS} == set(get_args(Centering))
     for preset in ("embedded", "multilingual"):
         mean = make_spec("bertscore_centered", preset).centering

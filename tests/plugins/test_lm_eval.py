@@ -80,9 +80,7 @@ def test_task_of_the_page_gives_the_command_lines_score_stderr_and_signature(
     assert {str(sample["twmd_signature"]) for sample in found["samples"]} == {str(expected.signature)}
 
 
-def test_task_of_the_page_with_several_references_scores_against_all_of_them(
-    run_task: RunTask,
-) -> None:
+def test_task_of_the_page_with_several_references_scores_against_all_of_them(run_task: RunTask) -> None:
     found = run_task(SUMMARY)
     references = [row["references"] for row in found["rows"]]
     expected = twmd_registry.score(OUTPUTS[: len(references)], references)

@@ -126,12 +126,7 @@ class TestInput:
             TWMD().corpus_score(HYPOTHESES, None)
 
     @pytest.mark.parametrize(
-        "references",
-        [
-            [[text] for text in STREAMS[0]],
-            [["a"], ["b", "c"], ["d"]],
-            ["a cat", "it rains", "we saw"],
-        ],
+        "references", [[[text] for text in STREAMS[0]], [["a"], ["b", "c"], ["d"]], ["a cat", "it rains", "we saw"]]
     )
     def test_references_by_segment_or_bare_texts_are_refused_with_advice_about_streams(self, references: Any) -> None:
         for made, given in (({}, references), ({"references": references}, None)):

@@ -12,14 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.scale.segments import (
-    assert_like_one_machine,
-    draw_segments,
-    scorers,
-    write_csv,
-    write_jsonl,
-    write_parquet,
-)
+from tests.scale.segments import assert_like_one_machine, draw_segments, scorers, write_csv, write_jsonl, write_parquet
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.scale import ScaleOptions, WorkerOptions, score_dataset, score_files

@@ -47,10 +47,7 @@ def ask(port: int, path: str, body: Any = None, headers: dict[str, str] | None =
 def body_of(texts: Texts, first: int = 0, number: int = 10) -> dict[str, list[str]]:
     """Return the body of a request for some pairs in a row; they begin again after the last."""
     rows = [i % len(texts.predictions) for i in range(first, first + number)]
-    return {
-        "predictions": [texts.predictions[i] for i in rows],
-        "references": [texts.references[i] for i in rows],
-    }
+    return {"predictions": [texts.predictions[i] for i in rows], "references": [texts.references[i] for i in rows]}
 
 
 def count_passes(port: int) -> float:
