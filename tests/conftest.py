@@ -88,6 +88,21 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return call
 
 
+Refused = Callable[..., None]
+
+
+@pytest.fixture
+def refused(run: Run) -> Refused:
+    """Check that a line prints nothing, and ends with a status and one line of error that holds some words."""
+
+    def check(line: str, words: str, status: int = 2) -> None:
+        found, out, err = run(line)
+        errors = [one for one in err.splitlines() if not one.startswith("twmd: warning: ")]
+        assert (found, out, [words in one for one in errors]) == (status, "", [True]), err
+
+    return check
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a working folder of its own."""

@@ -78,44 +78,6 @@ def test_column_names_the_same_documents_as_a_file(documents: Path, run: Run) ->
     assert found == {"1": whole["d1"], "d2": whole["d2"]}
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "words"),
-    [
-        ("news d1\nchat d2\n", "--docs my.docs", "my.docs: expected 3 lines, one per segment; got 2"),
-        ("news d1\nchat\nnews d1\n", "--docs my.docs", "my.docs, row 2: expected a domain and a document, got 'chat'"),
-        ("", "--doc-column talk", "--doc-column talk is for tables, and no file is one: name a file by --docs"),
-        ("", "--docs my.docs --doc-column x", "--docs and --doc-column both name documents: give one of them"),
-        ("", "--docs my.docs --record my.docs", "it is one of the files"),
-        ("", "--src good.txt --record good.txt", "it is one of the files"),
-        ("", "--fail-under 0 --junit good.txt", "it is one of the files"),
-        ("", "--docs my.docs -b", "print scores of documents: leave out -b and -sl, or add --format json"),
-    ],
-)
-def test_documents_that_do_not_fit_are_one_line(files: Path, run: Run, content: str, options: str, words: str) -> None:
-    (files / "my.docs").write_text(content, encoding="utf-8")
-    status, out, err = run(f"score ref.txt -i good.txt {options}")
-    assert (status > 0, out, err.count("\n")) == (True, "", 1)
-    assert words in err
-
-
-@pytest.mark.parametrize(
-    ("talks", "other", "words"),
-    [
-        (("d1", "", "d1"), ("d1", "d2", "d1"), "row 2: expected a name as talk, not ''"),
-        (("d1", "d2", "d1"), ("d1", "d1", "d1"), "other documents in the column talk: they must match row by row"),
-    ],
-)
-def test_rows_without_a_document_or_of_another_are_refused(
-    files: Path, run: Run, talks: tuple[str, ...], other: tuple[str, ...], words: str
-) -> None:
-    for name, column, texts, own in (("a", "prediction", GOOD, talks), ("r", "reference", REFERENCES, other)):
-        rows = [json.dumps({column: text, "talk": talk}) for text, talk in zip(texts, own, strict=True)]
-        (files / f"{name}.jsonl").write_text("\n".join(rows), encoding="utf-8")
-    status, _, err = run("score r.jsonl -i a.jsonl --doc-column talk")
-    assert status == 1
-    assert words in err
-
-
 class TestSentences:
     """Rows of a document are its sentences."""
 

@@ -78,34 +78,3 @@ def test_sources_are_a_column_or_a_file(candidates: Path, run: Run) -> None:
     assert [json.loads(line)["index"] for line in out.splitlines()] == [0, 2]
     assert run(f"mbr c.jsonl --src src.txt {keys}")[1] == out
     assert "give sources" in run(f"mbr c.jsonl {keys}")[2]
-
-
-@pytest.mark.parametrize(
-    ("line", "status", "message"),
-    [
-        ("c.txt", 2, "say how many belong to a segment by --num-samples N"),
-        ("c.txt --num-samples 4", 1, "c.txt has 6 lines, which is no multiple of --num-samples 4"),
-        ("c.jsonl --num-samples 3", 2, "c.jsonl is a table"),
-        ("c.jsonl --utilities", 2, "--utilities needs --format json"),
-        ("c.jsonl -o c.jsonl", 1, "it is one of the files"),
-        ("c.jsonl --src other.jsonl -o other.jsonl", 1, "it is one of the files"),
-        ("c.jsonl -o no/chosen.txt", 1, "there is no folder no"),
-        ("c.jsonl -m bleu", 2, "there is no metric 'bleu'"),
-        ("c.jsonl -m twmd --prune-coarse twmd", 2, "twmd and twmd are the same metric"),
-        ("c.jsonl --prune-confidence 1.5", 2, "prune_confidence=1.5: expected a number between 0 and 1"),
-        ("c.jsonl --prune-keep 3", 2, "prune_keep is how many candidates prune_coarse keeps"),
-        ("text.jsonl", 1, "row 1: expected a list of candidates, not a text"),
-        ("empty.jsonl", 1, "row 1: an empty list of candidates"),
-        ("null.jsonl", 1, "expected a text as a candidate, not None"),
-        ("other.jsonl", 1, "candidates"),
-        ("lines.jsonl", 2, "a candidate holds a line break"),
-    ],
-)
-def test_wrong_input_is_named(line: str, status: int, message: str, candidates: Path, run: Run) -> None:
-    for name, values in (("empty", []), ("null", ["a", None]), ("text", "a cat"), ("lines", ["a\nb", "c"])):
-        (candidates / f"{name}.jsonl").write_text(json.dumps({"candidates": values}) + "\n", encoding="utf-8")
-    (candidates / "other.jsonl").write_text('{"hypotheses": ["a"]}\n', encoding="utf-8")
-    found, out, err = run(f"mbr {line}")
-    assert (found, out) == (status, "")
-    assert message in err
-    assert len(err.splitlines()) == 1

@@ -42,21 +42,6 @@ class TestOrder:
 
 
 class TestTwins:
-    @pytest.mark.parametrize(
-        ("metrics", "words"),
-        [
-            (["twmd", "bleu", "bleu"], "bleu and bleu are the same metric with the same settings: name it once."),
-            (["twmd;temperature=0.5", "twmd; temperature=0.50"], "are the same metric with the same settings: name it"),
-        ],
-    )
-    @pytest.mark.parametrize("line", ["score ref.txt -i good.txt -m", "correlate table:rated.jsonl -m"])
-    def test_same_metric_twice_is_refused(
-        self, metrics: list[str], words: str, line: str, files: Path, run: Run
-    ) -> None:
-        status, out, err = run(line, *metrics)
-        assert (status, out) == (2, "")
-        assert words in err
-
     def test_signature_beside_its_own_metric_is_refused(self, files: Path, run: Run) -> None:
         signature = str(twmd_registry.scorer("twmd").score(GOOD, REFERENCES).signature)
         status, _, err = run("score ref.txt -i good.txt -m twmd", signature)
@@ -110,46 +95,6 @@ class TestParts:
         }[command]
         status, _, err = run(command, *words, "--part", "stopwords=stop.txt")
         assert (status != 0, "the signature names no stopwords that could be looked for" in err) == (True, True)
-
-    def test_parts_of_a_named_metric_are_set(self, parted: Path, run: Run) -> None:
-        status, _, err = run("score ref.txt -i hyp.txt -m twmd --part stopwords=stop.txt")
-        assert (status, err.endswith("no signature is given: use --set KEY=VALUE.\n")) == (2, True)
-
-
-KEY = "model is a key: use --set model=VALUE."
-EVERY = "-m takes every word after it, so name files before -m."
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("score ref.txt -i good.txt --model X", KEY),
-        ("tune twmd --data table:rated.jsonl --model X", KEY),
-        ("fit-baseline twmd ref.txt --centering-size 3", "centering_size is a key: use --set centering_size=VALUE."),
-        ("correlate table:rated.jsonl -m twmd --layer=3", "No such option '--layer'. layer is a key: use --set"),
-        ("score --hepl", "No such option '--hepl'. Did you mean '--help'?"),
-        ("fit-mean --model X", "Missing argument 'FILE...'.\n"),
-        ("score ref.txt -i good.txt --part X", "--part 'X': expected NAME=PATH."),
-        (
-            "score ref.txt -i good.txt --part modle=X",
-            "--part modle: signatures have no such part; did you mean 'model'?",
-        ),
-        ("score -i good.txt -m bleu not/here", EVERY),
-        ("correlate -m twmd table:rated.jsonl", EVERY),
-        (
-            "score -i good.txt --set layer=2 ref.txt",
-            "expected KEY=VALUE. --set takes every word after it, so name files",
-        ),
-        ("score -i good.txt ref.txt", "no references for good.txt: name a reference file before -i, or give a table"),
-        ("align ref.txt a b", "there is no metric 'ref.txt'; Choices: twmd, "),
-        ("explain bleu", "there is no metric 'bleu'; Choices: twmd, "),
-    ],
-)
-def test_error_says_how_the_line_is_written(line: str, words: str, files: Path, run: Run) -> None:
-    (files / "rec.json").touch()
-    status, out, err = run(line)
-    assert (status, out, len(err.splitlines())) == (2, "", 1)
-    assert words in err
 
 
 def test_one_word_names_a_format_in_every_command(files: Path, run: Run) -> None:

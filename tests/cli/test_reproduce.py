@@ -123,8 +123,3 @@ def test_diagnosis_is_drawn_without_centering_and_under_all(
     assert {verdict["paper"] for verdict in found["verdicts"]} - {None}
     assert found["model"] == diagnosis.model  # in full, while titles have its own name alone
     assert f" Here: {Path(diagnosis.model).name}, " in printed
-
-
-def test_unknown_table_is_refused_with_the_closest_name(data: Path, run: Run) -> None:
-    status, _, err = run(f"reproduce twmd-figure7 --data-dir {data}")
-    assert (status, "no table or figure 'twmd-figure7' to compute again; did you mean" in err) == (2, True)

@@ -65,21 +65,3 @@ def test_alignment_with_a_source_calls_it_so(suffix: str, folder: Path, run: Run
     assert "hypothesis    source" in shown
     assert "source" in drawn
     assert "reference" not in shown + drawn
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("score -i hyp.txt --src src.txt -m chrf", "SacreBLEU's chrf compares with references"),
-        ("score -i hyp.txt -m 'twmd;against=source'", "references (for against=source, --src or a column source)."),
-        ("score -i hyp.txt --src src.txt -m stsscore", "stsscore compares predictions with references: give them."),
-        ("score -i hyp.txt --src src.txt", "twmd compares predictions with references"),
-        ("score ref.txt -i hyp.txt -m 'twmd;against=source'", "give sources, one per prediction"),
-        ("score -i hyp.txt --src hyp.csv -m 'twmd;against=source'", "no text in a column source"),
-        ("report -i hyp.txt --src src.txt -o page.html", "a report shows references"),
-    ],
-)
-def test_command_says_which_texts_are_missing(line: str, message: str, files: Path, run: Run) -> None:
-    status, _, err = run(line)
-    assert status != 0
-    assert message in err

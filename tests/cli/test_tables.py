@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
 import lzma
@@ -73,39 +72,6 @@ class TestForms:
         assert read_rated(f"table:{store(folder, 'rated.tsv.gz', rows)}").ratings.tolist() == [0, 1, 2]
         wmt = [{"lang": "de-en", "candidate": text, "reference": text, "score": 0} for text in PREDICTIONS[:2]]
         assert read_rated(f"wmt:{store(folder, 'wmt.jsonl.gz', wmt)}").group == ["de-en", "de-en"]
-
-
-class TestBadTables:
-    @pytest.mark.parametrize(
-        ("name", "content", "words"),
-        [
-            ("a.csv", b"prediction,refrence\na,b\n", "no references for a.csv: name a reference file before -i, or g"),
-            ("a.csv", b"text,reference\na,b\n", "a.csv, row 1 (the header): no column 'prediction'; Choices: text, r"),
-            ("a.csv", b"prediction,reference\n", "a.csv: there is no row under the header."),
-            ("a.gz", gzip.compress(b"one\ntwo\n", mtime=0)[:-9], "a.gz is compressed and cannot be unpacked"),
-            ("a.xz", lzma.compress(b"one\ntwo\n")[:-9], "a.xz is compressed and cannot be unpacked"),
-            ("a.gz", gzip.compress(b"", mtime=0), "a.gz is empty."),
-            (
-                "a.bz2",
-                bz2.compress(b"one\n"),
-                "a.bz2 is compressed: give it a name that says so (.parquet, .gz, .xz), or unpack it first.",
-            ),
-            ("a.zst", b"\x28\xb5\x2f\xfd\x04\x00", "a.zst is compressed: give it a name that says"),
-        ],
-    )
-    def test_bad_table_is_refused_in_one_line_with_its_row(
-        self, name: str, content: bytes, words: str, folder: Path, run: Run
-    ) -> None:
-        (folder / name).write_bytes(content)
-        status, out, err = run(f"score -i {name}")
-        assert (status in {1, 2}, out, len(err.splitlines())) == (True, "", 1)
-        assert err.startswith(f"twmd: {words}"), err
-
-    @pytest.mark.parametrize("line", ["score a.txt -i a.txt", "fit-mean a.txt -o means"])
-    def test_columns_of_lines_of_text_are_refused(self, line: str, folder: Path, run: Run) -> None:
-        (folder / "a.txt").write_text("a\n", encoding="utf-8")
-        status, _, err = run(f"{line} --prediction-column hyp")
-        assert (status, "are for tables (JSON lines, CSV, TSV, Parquet), and no file is one" in err) == (2, True)
 
 
 class TestCommands:

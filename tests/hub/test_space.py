@@ -12,8 +12,8 @@ import pytest
 
 import twmd_registry
 from tests.conftest import Run
-from twmd_registry.errors import FileError, SpecError
-from twmd_registry.hub.space import build_space, card_files
+from twmd_registry.errors import FileError
+from twmd_registry.hub.space import build_space
 
 ROOT = Path(__file__).resolve().parents[2]
 P, R = ["the cat sat on the mat", "it rains"], ["a cat was sitting on the mat", "it is raining"]
@@ -78,11 +78,3 @@ def test_folder_with_files_is_refused_and_unchanged(tmp_path: Path, run: Run) ->
     assert (tmp_path / "mine").read_text(encoding="utf-8") == "mine"
     (tmp_path / "empty").mkdir()
     assert build_space("twmd", tmp_path / "empty") == tmp_path / "empty" / "twmd.py"
-
-
-def test_metric_without_card_is_bad_usage(folder: Path, run: Run) -> None:
-    status, _, err = run("hub build twdm -o new")
-    assert (status, "there is no card for 'twdm'; did you mean 'twmd'?" in err) == (2, True)
-    with pytest.raises(SpecError, match="there is no card for 'shared'"):
-        card_files("shared")
-    assert not (folder / "new").exists()

@@ -72,16 +72,3 @@ def test_pictures_of_the_documentation_are_small_and_drawn_by_this_package() -> 
         assert made in content
         assert len(content) < LARGEST_PICTURE
         assert f"docs/{name}" in (DOCS.parent / "Makefile").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("ref.txt --agreement table:pairs.jsonl", "leave out the reference files, -i, and their columns"),
-        ("ref.txt", "name a file per system, or rated data by --agreement"),
-    ],
-)
-def test_files_of_systems_and_rated_data_are_told_apart(arguments: str, words: str, data: str, run: Run) -> None:
-    Path("ref.txt").write_text("A cat.\n", encoding="utf-8")
-    status, _, err = run(f"report {arguments} -m chrf -o page.html")
-    assert (status, words in err) == (2, True)

@@ -233,29 +233,6 @@ def test_source_column_of_a_table_is_in_the_page(folder: Path, run: Run) -> None
         assert Page((folder / "report.html").read_text(encoding="utf-8")).data["sources"] == sources
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "words"),
-    [
-        ("ref.txt -i good.txt -o report.pdf", 2, "a report is an HTML file; give a name that ends in .html. For a PDF"),
-        ("ref.txt -i good.txt page.html -o page.html", 1, "it is one of the files to read"),
-        ("ref.txt -i good.txt -m twmd -o none/report.html", 1, "there is no folder"),
-        ("ref.txt -i good.txt -m twmd -o /proc/report.html", 1, "cannot write /proc/report.html: "),  # nor can root
-        ("ref.txt -i good.txt -m bleu -o new.html", 2, "name one of them in -m"),
-        ("ref.txt -i good.txt -m twdm -o new.html", 2, "there is no metric 'twdm'"),
-        ("-i good.txt -o new.html", 2, "no references for"),
-    ],
-)
-def test_bad_input_is_one_error_and_writes_nothing(
-    arguments: str, status: int, words: str, files: Path, run: Run
-) -> None:
-    (files / "page.html").write_text("page\n", encoding="utf-8")
-    before = {path: path.read_bytes() for path in files.iterdir()}
-    found, _, err = run(f"report {arguments}")
-    (error,) = [line for line in err.splitlines() if not line.startswith("twmd: warning: ")]
-    assert (found, words in error, error.startswith("twmd: ")) == (status, True, True)
-    assert {path: path.read_bytes() for path in files.iterdir()} == before
-
-
 def test_scores_are_printed_when_the_page_cannot_be_written(
     files: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

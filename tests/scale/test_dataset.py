@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from tests.scale.segments import draw_segments, scorers
-from twmd_registry.cli import main
 from twmd_registry.engine.scorer import score_all, scorer
 from twmd_registry.errors import InputError, MissingExtraError, SpecError
 from twmd_registry.registry.spec import make_spec
@@ -113,24 +112,3 @@ def test_missing_ray_names_the_extra(bert: str, tmp_path: Path, monkeypatch: pyt
         MissingExtraError, match=r"^scoring on Ray needs more packages: pip install 'twmd-registry\[ray\]'$"
     ):
         score_files(scorers(bert, "none"), [str(tmp_path)], str(tmp_path / "out"))
-
-
-RAY = "--engine ray -i a.jsonl --output o"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (f"{RAY} ref.txt", "a reference file cannot be used with --engine ray: references are a column"),
-        (f"{RAY} --format latex", "--format latex cannot be used with --engine ray"),
-        (f"{RAY} -m bleu", "--engine ray scores by this package's metrics: leave out bleu"),
-        ("--engine ray -i a.jsonl", "--engine ray needs --input PATH_OR_PATTERN... and --output DIR"),
-        ("-i a.jsonl --output o", "--output is for --engine ray"),
-        ("-i a.jsonl --strict", "--strict is for --engine ray"),
-    ],
-)
-def test_option_without_meaning_for_the_engine_is_refused(
-    arguments: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["score", *arguments.split()]) == 2
-    assert f"twmd: {message}" in capsys.readouterr().err

@@ -1,0 +1,207 @@
+"""What the command line refuses: with a status and one line of error, before anything is printed or written."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Refused
+
+FILES: dict[str, bytes] = {
+    "page.html": b"page\n",
+    "empty.txt": b"",
+    "two.txt": b"one\ntwo\n",
+    "latin.txt": b"tea\ncaf\xe9\n",
+    "hyp.csv": b"prediction,other\na,x\nb,y\nc,z\n",
+    "own.jsonl": b'{"prediction": "a", "reference": "b"}\n',
+    "one_column.jsonl": b'{"prediction": "a"}\n{"text": "b"}\n',
+    "list.json": b'{"prediction": ["a"]}\n',
+    "no_reference.jsonl": b'{"prediction": "a", "reference": "b"}\n{"prediction": "c"}\n',
+    "x.jsonl": b'{"prediction": "p", "reference": "x", "source": "d"}\n',
+    "y.jsonl": b'{"prediction": "p", "reference": "y"}\n',
+    "z.jsonl": b'{"prediction": "p", "reference": "x", "source": "e"}\n',
+    "misspelt.csv": b"prediction,refrence\na,b\n",
+    "text.csv": b"text,reference\na,b\n",
+    "header.csv": b"prediction,reference\n",
+    "cut.gz": gzip.compress(b"one\ntwo\n", mtime=0)[:-9],
+    "cut.xz": lzma.compress(b"one\ntwo\n")[:-9],
+    "empty.gz": gzip.compress(b"", mtime=0),
+    "a.bz2": bz2.compress(b"one\n"),
+    "a.zst": b"\x28\xb5\x2f\xfd\x04\x00",
+    "my.docs": b"news d1\nchat d2\nnews d1\n",
+    "short.docs": b"news d1\nchat d2\n",
+    "odd.docs": b"news d1\nchat\nnews d1\n",
+    "hole.jsonl": b'{"prediction": "a", "talk": "d"}\n{"prediction": "b", "talk": ""}\n{"prediction": "c", "talk": "d"}\n',
+    "talk.jsonl": b'{"prediction": "a", "talk": "d"}\n{"prediction": "b", "talk": "e"}\n{"prediction": "c", "talk": "d"}\n',
+    "other.jsonl": b'{"reference": "a", "talk": "d"}\n{"reference": "b", "talk": "d"}\n{"reference": "c", "talk": "d"}\n',
+    "c.jsonl": b'{"candidates": ["dogs bark", "a cat"]}\n{"candidates": ["it rains", "it pours"]}\n',
+    "empty_list.jsonl": b'{"candidates": []}\n',
+    "null.jsonl": b'{"candidates": ["a", null]}\n',
+    "text.jsonl": b'{"candidates": "a cat"}\n',
+    "lines.jsonl": b'{"candidates": ["a\\nb", "c"]}\n',
+    "a_record.json": b"",
+}
+RAY = "score --engine ray -i a.jsonl --output o"
+AGAINST = "-m 'twmd;against=source'"
+KEY = "model is a key: use --set model=VALUE."
+EVERY = "-m takes every word after it, so name files before -m."
+TWICE = "are the same metric with the same settings: name it once."
+SCORE = "score ref.txt -i good.txt"
+
+USAGE = [
+    # How a line is written.
+    ("score -i", "twmd score: error (see twmd score --help): Option '-i' requires an argument."),
+    ("hub build twmd -o x y", "twmd hub build: error (see twmd hub build --help): Got unexpected extra argum"),
+    ("scor", "twmd: error (see twmd --help): No such command 'scor'. Did you mean 'score'?"),
+    ("score --hepl", "No such option '--hepl'. Did you mean '--help'?"),
+    (f"{SCORE} --model X", KEY),
+    ("tune twmd --data table:rated.jsonl --model X", KEY),
+    ("fit-baseline twmd ref.txt --centering-size 3", "centering_size is a key: use --set centering_size=VALUE."),
+    ("correlate table:rated.jsonl -m twmd --layer=3", "No such option '--layer'. layer is a key: use --set"),
+    ("score -i good.txt -m bleu not/here", EVERY),
+    ("correlate -m twmd table:rated.jsonl", EVERY),
+    ("score -i good.txt --set layer=2 ref.txt", "expected KEY=VALUE. --set takes every word after it, so name files"),
+    ("score -i good.txt ref.txt", "no references for good.txt: name a reference file before -i, or give a table"),
+    ("score ref.txt -i own.jsonl", "holds references already"),
+    ("completion tcsh", "'tcsh' is not one of"),
+    # Metrics, keys and parts.
+    ("align ref.txt a b", "there is no metric 'ref.txt'; Choices: twmd, "),
+    ("explain bleu", "there is no metric 'bleu'; Choices: twmd, "),
+    (f"{SCORE} -m 'tw\nmd'", r"there is no metric 'tw\nmd'"),
+    (f"{SCORE} -m blue", "there is no metric 'blue'; did you mean 'bleu'"),
+    (f"{SCORE} -m twmd bleu bleu", f"bleu and bleu {TWICE}"),
+    ("correlate table:rated.jsonl -m 'twmd;temperature=0.5' 'twmd; temperature=0.50'", TWICE),
+    (f"{SCORE} --preset large", "twmd has no preset 'large'"),
+    (f"{SCORE} -m bleu --set temperature=1", "--set and --preset are for metrics that are named"),
+    (f"{SCORE} -m moverscore --set temperature=1", "no key 'temperature' of moverscore"),
+    (f"{SCORE} --set truncation=cut:9999", "reads at most 512 tokens"),
+    (f"{SCORE} --part X", "--part 'X': expected NAME=PATH."),
+    (f"{SCORE} --part modle=X", "--part modle: signatures have no such part; did you mean 'model'?"),
+    (f"{SCORE} --part stopwords=two.txt", "no signature is given: use --set KEY=VALUE."),
+    (f"{SCORE} --device nonsense", "device 'nonsense' is not available here"),
+    (f"{SCORE} --disk-cache much", "disk_cache='much' is not possible"),
+    # Options that do not fit each other.
+    (f"{SCORE} --paired-bs", "a paired test compares systems: give two or more after -i"),
+    (f"{SCORE} --paired-bs --paired-ar", "--paired-bs and --paired-ar are two tests: give one of them."),
+    (
+        f"{SCORE} poor.txt --paired-bs --confidence-n 50",
+        "got 1000 for the test (--paired-bs-n) and 50 for the intervals (--confidence-n).",
+    ),
+    (f"{SCORE} -m bleu --record x.json", "--record keeps scores of this package's metrics: name one in -m, too."),
+    (f"{SCORE} --doc-column talk", "--doc-column talk is for tables, and no file is one: name a file by --docs"),
+    (f"{SCORE} --docs my.docs --doc-column x", "--docs and --doc-column both name documents: give one of them"),
+    (f"{SCORE} --docs my.docs -b", "print scores of documents: leave out -b and -sl, or add --format json"),
+    (f"{SCORE} --prediction-column x", "are for tables (JSON lines, CSV, TSV, Parquet), and no file is one"),
+    ("fit-mean ref.txt --prediction-column x", "are for tables (JSON lines, CSV, TSV, Parquet), and no file is one"),
+    ("tune twmd --data .", "'.': expected FORMAT:PATH, as in table:ratings.csv,rating=score"),
+    ("reproduce twmd-figure7 --data-dir .", "no table or figure 'twmd-figure7' to compute again; did you mean"),
+    ("hub build twdm -o new", "there is no card for 'twdm'; did you mean 'twmd'?"),
+    # Sources.
+    (f"score -i good.txt {AGAINST}", "references (for against=source, --src or a column source)."),
+    ("report -i good.txt --src poor.txt -o new.html", "a report shows references"),
+    # Ray.
+    (f"{RAY} ref.txt", "a reference file cannot be used with --engine ray: references are a column"),
+    (f"{RAY} --format latex", "--format latex cannot be used with --engine ray"),
+    (f"{RAY} -m bleu", "--engine ray scores by this package's metrics: leave out bleu"),
+    ("score --engine ray -i a.jsonl", "--engine ray needs --input PATH_OR_PATTERN... and --output DIR"),
+    ("score -i a.jsonl --output o", "--output is for --engine ray"),
+    ("score -i a.jsonl --strict", "--strict is for --engine ray"),
+    # Candidates.
+    ("mbr two.txt", "say how many belong to a segment by --num-samples N"),
+    ("mbr c.jsonl --num-samples 3", "c.jsonl is a table"),
+    ("mbr c.jsonl --utilities", "--utilities needs --format json"),
+    ("mbr c.jsonl -m bleu", "there is no metric 'bleu'"),
+    ("mbr c.jsonl -m twmd --prune-coarse twmd", "twmd and twmd are the same metric"),
+    ("mbr c.jsonl --prune-confidence 1.5", "prune_confidence=1.5: expected a number between 0 and 1"),
+    ("mbr c.jsonl --prune-keep 3", "prune_keep is how many candidates prune_coarse keeps"),
+    ("mbr lines.jsonl", "a candidate holds a line break"),
+    # Reports.
+    (f"report {SCORE[6:]} -o report.pdf", "a report is an HTML file; give a name that ends in .html. For a PDF"),
+    (f"report {SCORE[6:]} -m bleu -o new.html", "name one of them in -m"),
+    ("report -i good.txt -o new.html", "no references for"),
+    ("report ref.txt -o new.html", "name a file per system, or rated data by --agreement"),
+    (
+        "report ref.txt --agreement table:rated.jsonl -m chrf -o new.html",
+        "leave out the reference files, -i, and their columns",
+    ),
+]
+DATA = [
+    # Files that cannot be read.
+    ("score ref.txt -i none.txt", "none.txt: No such file or directory"),
+    ("score 'no\nfile' -i good.txt", "no file: No such file or directory"),
+    ("score ref.txt -i empty.txt", "empty.txt is empty"),
+    ("score ref.txt -i latin.txt", "latin.txt is not UTF-8: byte 0xe9 in line 2"),
+    ("score ref.txt -i one_column.jsonl", "one_column.jsonl, row 2: no column 'prediction'; Choices: text."),
+    ("score ref.txt -i list.json", "list.json, row 1: expected a text as prediction, not ['a']."),
+    ("score -i no_reference.jsonl", "row 2: no column 'references' or 'reference'; Choices: prediction."),
+    ("score -i text.csv", "text.csv, row 1 (the header): no column 'prediction'; Choices: text, reference"),
+    ("score -i header.csv", "header.csv: there is no row under the header."),
+    ("score -i cut.gz", "cut.gz is compressed and cannot be unpacked"),
+    ("score -i cut.xz", "cut.xz is compressed and cannot be unpacked"),
+    ("score -i empty.gz", "empty.gz is empty."),
+    (
+        "score -i a.bz2",
+        "a.bz2 is compressed: give it a name that says so (.parquet, .gz, .xz), or unpack it first.",
+    ),
+    ("score -i a.zst", "a.zst is compressed: give it a name that says"),
+    ("verify latin.txt --refs ref.txt", "latin.txt is not a record of this package: it is not UTF-8: byte 0xe9 in"),
+    ("preset add latin.txt", "latin.txt is not UTF-8: byte 0xe9 in line 2. Convert it first."),
+    ("preset add .", "Is a directory"),
+    ("diagnose embedded --data .", ".: Is a directory."),
+    ("mbr text.jsonl", "row 1: expected a list of candidates, not a text"),
+    ("mbr empty_list.jsonl", "row 1: an empty list of candidates"),
+    ("mbr null.jsonl", "expected a text as a candidate, not None"),
+    ("mbr own.jsonl", "candidates"),
+    (f"{SCORE} --set model=. layer=1", "model '.' has no config.json"),
+    (f"{SCORE} --set model=no/such layer=1", "no/such"),
+    # Files that do not fit together.
+    ("score ref.txt -i two.txt", "two.txt has 2 segments but ref.txt has 3"),
+    ("score ref.txt two.txt -i good.txt", "two.txt has 2 lines but ref.txt has 3"),
+    ("score -i x.jsonl z.jsonl", "z.jsonl and x.jsonl hold different sources"),
+    ("score -i x.jsonl y.jsonl", "y.jsonl and x.jsonl hold different references: score them one by one"),
+    ("score -i good.txt --src poor.txt -m chrf", "SacreBLEU's chrf compares with references"),
+    ("score -i good.txt --src poor.txt -m stsscore", "stsscore compares predictions with references: give them."),
+    ("score -i good.txt --src poor.txt", "twmd compares predictions with references"),
+    (f"{SCORE} {AGAINST}", "give sources, one per prediction"),
+    (f"score -i good.txt --src hyp.csv {AGAINST}", "no text in a column source"),
+    (f"{SCORE} --docs short.docs", "short.docs: expected 3 lines, one per segment; got 2"),
+    (f"{SCORE} --docs odd.docs", "odd.docs, row 2: expected a domain and a document, got 'chat'"),
+    ("score ref.txt -i hole.jsonl --doc-column talk", "row 2: expected a name as talk, not ''"),
+    ("score other.jsonl -i talk.jsonl --doc-column talk", "other documents in the column talk: they must match row by"),
+    ("mbr ref.txt --num-samples 4", "ref.txt has 3 lines, which is no multiple of --num-samples 4"),
+    # Files that cannot be written.
+    (f"{SCORE} --docs my.docs --record my.docs", "it is one of the files"),
+    (f"{SCORE} --src poor.txt --record poor.txt", "it is one of the files"),
+    (f"{SCORE} --fail-under 0 --junit good.txt", "it is one of the files"),
+    (f"{SCORE} --record .", "cannot write .: it is no regular file"),
+    *((f"{SCORE} --record {place}", f"cannot write {place}: ") for place in ("good.txt/o", "none/o", "/proc/o")),
+    ("mbr c.jsonl -o c.jsonl", "it is one of the files"),
+    ("mbr c.jsonl --src own.jsonl -o own.jsonl", "it is one of the files"),
+    ("mbr c.jsonl -o no/chosen.txt", "there is no folder no"),
+    (f"report {SCORE[6:]} page.html -o page.html", "it is one of the files to read"),
+    (f"report {SCORE[6:]} -m twmd -o none/report.html", "there is no folder"),
+    *(
+        (f"{line} -o /proc/none/new", "cannot write /proc/none/new: ")  # nobody can, not even root
+        for line in (
+            "correlate table:rated.jsonl -m chrf",
+            "fit-mean ref.txt",
+            "finetune twmd --train table:rated.jsonl",
+            "average . .",
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("status", "line", "words"), [*((2, *row) for row in USAGE), *((1, *row) for row in DATA)], ids=str
+)
+def test_wrong_line_is_refused_in_one_line(status: int, line: str, words: str, files: Path, refused: Refused) -> None:
+    for name, content in FILES.items():
+        (files / name).write_bytes(content)
+    before = {path: path.read_bytes() for path in files.iterdir()}
+    refused(line, words, status)
+    assert {path: path.read_bytes() for path in files.iterdir()} == before
