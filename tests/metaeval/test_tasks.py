@@ -97,7 +97,7 @@ def test_data_of_other_pairs_are_refused() -> None:
 
 def test_task_and_a_statistic_are_not_asked_for_together(folder: Path, run: Run) -> None:
     (folder / "own.csv").write_text("prediction,reference,rating\na,b,1\n", encoding="utf-8")
-    for other in ("--correlation pearson", "--level system", "--trials 9"):
+    for other in ("--correlation pearson", "--level system", "--trials 9", "--resamples 1000"):
         status, _, err = run(f"correlate table:own.csv -m chrf --task wmt23 {other}")
         assert (status, "--task names its own statistics: leave out" in err) == (2, True)
 

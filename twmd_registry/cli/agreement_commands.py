@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import rich_click as click
+from click import get_current_context
+from click.core import ParameterSource
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
@@ -52,7 +54,6 @@ TASK = (
 )
 compared = declare.metrics(SEGMENT_LEXICAL, COMPARED, required=True)
 CORRELATIONS = f"{', '.join(STATISTICS)} (default: pearson; of demetr, accuracy)."
-resamples = declare.option("--resamples", "N", f"{RESAMPLES} (default: 1000).", type=declare.COUNT, default=1000)
 
 
 @command(
@@ -64,7 +65,7 @@ resamples = declare.option("--resamples", "N", f"{RESAMPLES} (default: 1000).", 
 @declare.option("--data named_data", "DATA", f"The same as DATA, as other commands have it. {declare.RATED}")
 @compared
 @declare.settings
-@resamples
+@declare.option("--resamples", "N", f"{RESAMPLES} (default: 1000).", type=declare.COUNT, default=1000)
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.many("--correlation", "NAME", CORRELATIONS, type=declare.words(STATISTICS))
 @declare.choice("--by", ["none", "group", "item", "system"], "group", "What is averaged over (default: group).")
@@ -84,8 +85,10 @@ def correlate_command(arguments: Arguments) -> int:
         raise SpecError("name rated data once: twmd correlate DATA -m METRIC..., or --data DATA.")
     data = arguments.data or arguments.named_data
     others = arguments.correlation or (arguments.by, arguments.level) != ("group", "segment")
+    others = others or get_current_context().get_parameter_source("resamples") is ParameterSource.COMMANDLINE
     if arguments.task and (others or (arguments.trials and arguments.task != "wmt22")):
-        raise SpecError("--task names its own statistics: leave out --correlation, --by, --level and --trials.")
+        unused = "--correlation, --by, --level, --resamples and --trials"
+        raise SpecError(f"--task names its own statistics: leave out {unused}.")
     default = "accuracy" if data.startswith("demetr:") else "pearson"
     statistics = tuple(arguments.correlation) or (default,)
     if arguments.threshold is not None and "darr" not in statistics:
