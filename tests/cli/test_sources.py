@@ -51,11 +51,15 @@ def test_report_shows_scores_against_both_without_alignment(files: Path, run: Ru
     assert "none of the metrics has an alignment to show" in page
 
 
-def test_rows_without_a_source_are_counted_in_a_warning(files: Path, run: Run) -> None:
+def test_rows_without_a_source_are_counted_and_those_of_a_file_of_sources_are_named(files: Path, run: Run) -> None:
     rows = [{"prediction": "it rained", "source": text} for text in ("there was rain", None)]
     (files / "gap.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     _, out, err = run("score -i gap.jsonl -sl -w 2", *SOURCE)
     assert (out.splitlines()[1], "texts without a token: 1" in err) == ("0.00", True)
+    (files / "gap.txt").write_text("there was rain\n \n", encoding="utf-8")
+    for src in ("gap.txt", "gap.jsonl"):
+        complained = run(f"score -i hyp.txt --src {src}", *SOURCE)[2]
+        assert f"{src} has no text for 1 of its rows, the first of them row 2." in complained
 
 
 @pytest.mark.parametrize("suffix", ["html", "svg"])

@@ -274,6 +274,8 @@ def read_sources(file: TextFile) -> list[str]:
     """Return the texts of a file of ``--src``: lines, or the column ``source`` of a table."""
     if not (texts := file.originals() or file.texts(file.lines)):
         raise FileError(f"{file.name}: there is no text in a column source.")
+    if empty := [str(i) for i, text in enumerate(texts, 1) if not text.strip()]:
+        warn(f"{file.name} has no text for {len(empty)} of its rows, the first of them row {empty[0]}.")
     return texts
 
 
