@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,15 +16,18 @@ pytest.importorskip("lm_eval", reason="tasks of lm-evaluation-harness need the e
 import datasets
 import evaluate
 import yaml
-from lm_eval import simple_evaluate
+from lm_eval import evaluator_utils, simple_evaluate
+from lm_eval.api import registry
 from lm_eval.models.dummy import DummyLM
 from lm_eval.tasks import TaskManager
 
 import twmd_registry
 from tests.conftest import Texts
-from twmd_registry.errors import InputError
+from twmd_registry import plugins
+from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins import lm_eval as task_metrics
 from twmd_registry.plugins.lm_eval import corpus_score, references_in
+from twmd_registry.registry.names import MetricName
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
 TRANSLATION, SUMMARY = re.findall(r"^```yaml\n(task: .*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
@@ -134,27 +135,24 @@ def test_task_that_would_be_scored_wrongly_is_refused_with_the_remedy(run_task: 
     assert evaluate.load("twmd").compute(predictions=["a"], references=["a"])["twmd"] == pytest.approx(1)
 
 
-def test_bare_metric_that_nothing_registered_is_refused_with_the_import_it_needs(tmp_path: Path) -> None:
-    rows = [json.dumps(row) for row in ROWS if "german" in row]
-    (tmp_path / "translations.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    text = re.sub("    aggregation: .*\n    higher_is_better: .*\n", "", TRANSLATION)
-    (tmp_path / "task.yaml").write_text(text, encoding="utf-8")
-    program = f"""
-import twmd_registry
-from lm_eval import simple_evaluate
-from lm_eval.tasks import TaskManager
-manager = TaskManager(include_path={str(tmp_path)!r}, include_defaults=False)
-simple_evaluate("dummy", tasks=["german_to_english"], task_manager=manager)
-"""
-    environment = os.environ | {"HF_DATASETS_CACHE": str(tmp_path / "cache"), "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
-    assert "InputError: lm_eval calls metrics of evaluate pair by pair" in done.stderr.splitlines()[-1]
+def test_bare_metric_that_nothing_registered_is_refused_with_the_import_it_needs(
+    run_task: RunTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = {"twmd_registry", *MetricName, *(f"{name}_signature" for name in MetricName)}
+    for kind in ("metric", "metric_agg", "aggregation", "higher_is_better"):
+        own = getattr(registry, f"{kind}_registry")
+        assert ours & {*own._objs}
+        monkeypatch.setattr(own, "_objs", {name: one for name, one in own._objs.items() if name not in ours})
+    monkeypatch.setattr(evaluator_utils, "stderr_for_metric", evaluator_utils.stderr_for_metric)
+    monkeypatch.setattr(plugins, "lm_eval", task_metrics)
+    monkeypatch.delitem(sys.modules, task_metrics.__name__)
+    with pytest.raises(InputError, match="lm_eval calls metrics of evaluate pair by pair"):
+        run_task(re.sub("    aggregation: .*\n    higher_is_better: .*\n", "", TRANSLATION))
 
 
-def test_keys_of_references_in_reach_the_scores(texts: Texts) -> None:
+def test_keys_of_references_in_are_checked_at_once_and_reach_the_scores(texts: Texts) -> None:
+    with pytest.raises(SpecError, match="unknown key 'temprature'"):
+        references_in("targets", temprature=0.5)
     process = references_in("targets", "sbert", layer=3)
     kept = [process({"targets": [r]}, [p]) for p, r in zip(texts.predictions, texts.references, strict=True)]
     expected = twmd_registry.score(texts.predictions, texts.references, "sbert", layer=3)

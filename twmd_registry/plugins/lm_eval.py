@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from twmd_registry.engine.scorer import score
+from twmd_registry.engine.scorer import score, scorer
 from twmd_registry.errors import InputError, MissingExtraError
 from twmd_registry.registry.names import MetricName
 
@@ -76,8 +76,10 @@ def corpus_score(items: Sequence[PendingPair]) -> float | str:
 def references_in(column: str, metric: str = "twmd", **keys: Any) -> Callable[..., dict[str, Any]]:
     """Make a task's ``process_results``: it scores by a metric and keys against a column's references.
 
-    The task's ``metric_list`` names METRIC and METRIC_signature. Data without the column raise an `InputError`.
+    The task's ``metric_list`` names METRIC and METRIC_signature. Data without the column raise an `InputError`, and
+    impossible keys at once a `SpecError`.
     """
+    scorer(metric, **keys)  # loads no model
 
     def process(document: Mapping[str, Any], results: Sequence[str]) -> dict[str, Any]:
         if column not in document:
