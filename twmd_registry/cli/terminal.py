@@ -11,12 +11,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from twmd_registry.errors import visible
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+from twmd_registry.progress import Progress
 
 PATIENCE_S = 1.0
 """Seconds after which work counts as long and a progress bar appears."""
@@ -79,30 +77,14 @@ def null_stream() -> TextIO:
     return Path(os.devnull).open("w", encoding="utf-8", errors="backslashreplace")
 
 
-class ProgressBar:
-    """A bar on stderr that shows what is done, the total, the times and the rate. Threads may share it."""
-
-    def __init__(self, bar: Progress, task: TaskID) -> None:
-        """Report to a task of rich's bar."""
-        self._bar, self._task = bar, task
-
-    def __call__(self, done: int) -> None:
-        """Move the bar on."""
-        (task,) = self._bar.tasks
-        rate = f"{(task.completed + done) / max(task.elapsed or 0, 1e-3):.3g}/s"
-        self._bar.update(self._task, advance=done, description="", rate=rate)
-
-    def expect(self, total: int) -> None:
-        """Add to the total."""
-        (task,) = self._bar.tasks
-        self._bar.update(self._task, total=(task.total or 0) + total)
-
-
 @contextlib.contextmanager
 def progress_bar(
     unit: str = "segments", total: int | None = None, first: str = "loading the model"
-) -> Iterator[ProgressBar | None]:
-    """Show a bar, with ``first`` until the first unit is done, when stderr is a terminal and the work takes long."""
+) -> Iterator[Progress | None]:
+    """Show a bar, with ``first`` until the first unit is done, when stderr is a terminal and the work takes long.
+
+    It shows what is done, the total, the times and the rate. Threads may share it.
+    """
     if not sys.stderr.isatty():
         yield None
         return
@@ -116,12 +98,23 @@ def progress_bar(
     # the work differ in size.
     settings: dict[str, Any] = {"transient": True, "redirect_stdout": False, "speed_estimate_period": math.inf}
     bar = rich.Progress(*columns, console=Console(file=sys.stderr), **settings)
-    task = bar.add_task(first, total=total, rate="")
+    number = bar.add_task(first, total=total, rate="")
+
+    def advance(done: int) -> None:
+        (task,) = bar.tasks
+        rate = f"{(task.completed + done) / max(task.elapsed or 0, 1e-3):.3g}/s"
+        bar.update(number, advance=done, description="", rate=rate)
+
+    def expect(more: int) -> None:
+        (task,) = bar.tasks
+        bar.update(number, total=(task.total or 0) + more)
+
+    advance.expect = expect  # type: ignore[attr-defined]
     start = Timer(PATIENCE_S, bar.start)
     start.daemon = True
     start.start()
     try:
-        yield ProgressBar(bar, task)
+        yield advance
     finally:
         start.cancel()
         start.join()
