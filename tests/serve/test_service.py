@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -22,7 +21,7 @@ from tests.processes import PATIENCE
 from twmd_registry.engine.shared_passes import score_together
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.spec import spec_with_keys
-from twmd_registry.serve.service import Limits, Service, ServiceError
+from twmd_registry.serve.service import Limits, Service, ServiceError, make_mcp_server
 
 CORPUS = "twmd;centering=corpus"
 ONE = ("it rains", "it is raining")
@@ -114,13 +113,9 @@ def test_alignment_is_that_of_python_cut_to_its_largest_links(monkeypatch: pytes
     (answer,) = run(service, service.align(*ONE))
     assert answer["sides"] == expected.as_dict(2)["sides"]
     assert all(len(links) == 2 for links in answer["sides"].values())
-
-
-def test_metric_that_aligns_nothing_is_refused() -> None:
     service = service_of("stsscore")
     (error,) = run(service, service.align(*ONE))
-    assert isinstance(error, SpecError)
-    assert "has no alignment to show" in str(error)
+    assert (type(error), "has no alignment to show" in str(error)) == (SpecError, True)
 
 
 def test_metrics_are_listed_with_their_signatures() -> None:
@@ -139,7 +134,6 @@ def test_metrics_are_listed_with_their_signatures() -> None:
     ("predictions", "references", "words"),
     [
         ([], [], "there is nothing to score"),
-        (["a", "b"], [["a"], []], r"references\[1\] is an empty list"),
         (["a"] * 9, ["b"] * 9, "the request has 9 pairs: send at most 8"),
         (["a"], [["b"] * 9], "the request has 9 pairs"),
         (["a", "b"], ["a", "b" * 101], "row 1 has a text of 101 letters: send texts of at most 100"),
@@ -159,16 +153,12 @@ def test_full_queue_refuses_and_late_requests_are_given_up(blocked: tuple[Servic
         async with service.running():
             first = asyncio.create_task(service.score([ONE[0]], [ONE[1]]))
             await asyncio.sleep(0.2)  # its pass has begun
-            others = await asyncio.gather(
-                *(service.score([ONE[0]], [ONE[1]]) for _ in range(3)), return_exceptions=True
-            )
+            more = (service.score([ONE[0]], [ONE[1]]) for _ in range(3))
+            others = await asyncio.gather(*more, return_exceptions=True)
             assert service.waiting == 0
             go.set()
-            return [
-                *others,
-                *await asyncio.gather(first, return_exceptions=True),
-                await service.score([ONE[0]], [ONE[1]]),
-            ]
+            last = await asyncio.gather(first, return_exceptions=True)
+            return [*others, *last, await service.score([ONE[0]], [ONE[1]])]
 
     *refused, late, after = asyncio.run(ask())
     assert [getattr(error, "status", None) for error in refused] == [504, 504, 429]
@@ -203,14 +193,9 @@ def test_mistake_of_the_program_is_an_answer_and_the_service_lives_on(
 
 
 mcp = pytest.importorskip("mcp")
-pytest.importorskip("prometheus_client")
-
-
 TEXTS: dict[str, Any] = {"predictions": ["it rains"], "references": [["it is raining", "rain"]]}
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("score", {"predictions": ["a"] * 4, "references": ["b"] * 4}, "4 pairs"),
-    ("score", {"predictions": ["a"], "references": ["b", "c"]}, "1 predictions but 2 references"),
-    ("score", {"predictions": ["a"]}, "references is missing"),
     ("score", TEXTS | {"layer": 5}, "layer is unknown; the fields are predictions, references, sources, metric."),
     ("list_metrics", {"metric": "twmd"}, "metric is unknown; the fields are none."),
     ("explain", {}, "there is no tool 'explain'; there are score, align, list_metrics."),
@@ -218,11 +203,10 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 def test_tools_give_the_scores_of_python() -> None:
-    arguments = ["-m", "twmd_registry.cli", "serve", "--mcp", "-m", "twmd", "sbert", "--max-pairs", "3"]
-    server = mcp.StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
+    service = service_of("twmd", "sbert", pairs=3)
 
     async def use() -> list[Any]:
-        async with mcp.Client(server) as client:
+        async with service.running(), mcp.Client(make_mcp_server(service)) as client:
             tools = await client.list_tools()
             assert {tool.name for tool in tools.tools} == {"score", "align", "list_metrics"}
             assert all(tool.description for tool in tools.tools)
