@@ -138,6 +138,7 @@ def test_failed_computation_leaves_the_metric_usable() -> None:
         (P, [R[0], ["x"]], r"references\[1\] is a list but references\[0\] is a text"),
         (["a", "b", "c"], [["a", "b", "c"], ["d", "e", "f"]], "look transposed"),
         (P, None, "there are no references: give them, or sources"),
+        (None, None, "there is nothing to score"),
     ],
 )
 def test_bad_rows_are_one_clear_error(predictions: Any, references: Any, words: str) -> None:
@@ -152,32 +153,18 @@ def test_later_batch_counts_its_rows_from_the_first() -> None:
         metric.add_batch(predictions=["fine", None], references=R)
 
 
-def test_nothing_added_is_a_clear_error() -> None:
-    with pytest.raises(InputError, match="there is nothing to score"):
-        evaluate.load("twmd").compute()
-
-
-def test_function_that_was_imported_before_us_finds_the_metrics() -> None:
-    assert load_before_us("twmd").name == "twmd"
-
-
-def test_by_path_anywhere(folder: Path) -> None:
-    metric = evaluate.load(twmd_registry.path("twmd"))
-    assert type(metric).__module__ == "twmd_registry.metrics.twmd.twmd"
-    with pytest.raises(SpecError, match="no evaluate module for 'sbert'"):
-        twmd_registry.path("sbert")
-
-
-def test_in_a_checkout_by_relative_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    result = evaluate.load("metrics/twmd").compute(predictions=P, references=R)
-    assert result == evaluate.load("twmd").compute(predictions=P, references=R)
-
-
-def test_folder_of_the_same_name_does_not_win(folder: Path) -> None:
+def test_metric_is_found_by_path_and_by_a_function_that_was_imported_before(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "twmd").mkdir()
     (folder / "twmd" / "twmd.py").write_text("raise RuntimeError('not this one')\n", encoding="utf-8")
-    assert evaluate.load("twmd").name == "twmd"
+    for metric in (load_before_us("twmd"), evaluate.load(twmd_registry.path("twmd"))):
+        assert type(metric).__module__ == "twmd_registry.metrics.twmd.twmd"
+    with pytest.raises(SpecError, match="no evaluate module for 'sbert'"):
+        twmd_registry.path("sbert")
+    monkeypatch.chdir(ROOT)
+    result = evaluate.load("metrics/twmd").compute(predictions=P, references=R)
+    assert result == metric.compute(predictions=P, references=R)
 
 
 def test_other_names_go_to_evaluate_itself(folder: Path) -> None:

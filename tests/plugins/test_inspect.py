@@ -17,9 +17,6 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
 import twmd_registry
-from twmd_registry.engine.pairs import Segments
-from twmd_registry.engine.scorer import Scorer
-from twmd_registry.engine.shared_passes import score_together
 from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.plugins.inspect import metric_scorer
 
@@ -43,19 +40,10 @@ def run(scorer: Any, folder: Path, targets: Sequence[str | list[str]] = TARGETS,
     return log
 
 
-def test_scores_mean_stderr_and_signatures_are_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    passes = []
-
-    def counted(scorer: Scorer, tasks: Sequence[Segments]) -> Any:
-        passes.append(len(tasks))
-        return score_together(scorer, tasks)
-
-    monkeypatch.setattr("twmd_registry.engine.shared_passes.score_together", counted)
+def test_scores_mean_stderr_and_signatures_are_in_the_log(tmp_path: Path, passes: list[int]) -> None:
     log = run(metric_scorer("twmd", layer=6), tmp_path)
     assert sum(passes) == len(TARGETS)
     assert len(passes) <= len(TARGETS) // 2
-    monkeypatch.undo()
-
     expected = twmd_registry.score([OUTPUT] * len(TARGETS), REFERENCES, "twmd", layer=6)
     assert log.status == "success"
     assert log.results is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,7 @@ import mlflow
 import pandas as pd
 
 import twmd_registry
-from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.engine.shared_passes import score_together
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.plugins.mlflow import classic_metric, genai_scorer
 
@@ -39,14 +36,7 @@ def tracking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow.set_experiment("texts")
 
 
-def test_feedback_has_the_score_the_alignment_and_the_signature(monkeypatch: pytest.MonkeyPatch) -> None:
-    passes = []
-
-    def counted(scorer: Scorer, tasks: Sequence[Segments]) -> Any:
-        passes.append(len(tasks))
-        return score_together(scorer, tasks)
-
-    monkeypatch.setattr("twmd_registry.engine.shared_passes.score_together", counted)
+def test_feedback_has_the_score_the_alignment_and_the_signature(passes: list[int]) -> None:
     rows = [
         {"inputs": {"question": str(number)}, "outputs": output, "expectations": {"expected_response": target}}
         for number, (output, target) in enumerate(zip(OUTPUTS * 4, TARGETS * 4, strict=True))
@@ -79,10 +69,9 @@ def test_output_in_another_script_counts_in_the_mean_and_is_refused_on_demand() 
 
 
 def test_missing_expectation_is_named() -> None:
-    with pytest.raises(ValueError, match="no expectation 'answer' to score against; there are expected_response"):
-        genai_scorer("sbert", reference="answer")(outputs="a", expectations={"expected_response": "a"})
-    with pytest.raises(ValueError, match="no expectation 'answer' to score against; there are none"):
-        genai_scorer("sbert", reference="answer")(outputs="a", expectations=None)
+    for given, there in (({"expected_response": "a"}, "expected_response"), (None, "none")):
+        with pytest.raises(ValueError, match=f"no expectation 'answer' to score against; there are {there}"):
+            genai_scorer("sbert", reference="answer")(outputs="a", expectations=given)
 
 
 @pytest.mark.parametrize(("metric", "keys"), [("ensemble(sbert,wordset_cka)", {}), ("sbert", {"align": "sentences"})])

@@ -90,11 +90,6 @@ def test_completion_that_is_no_text_is_refused_with_its_row(completion: object) 
         reward_function("sbert")(["it rains", completion], reference=["rain", "it rains"])
 
 
-def test_other_number_of_references_is_refused_with_both_numbers() -> None:
-    with pytest.raises(InputError, match="there are 2 predictions but 1 references: give one entry per prediction"):
-        reward_function("sbert")(["a", "b"], reference=["a"])
-
-
 @pytest.mark.parametrize("algorithm", ["GRPO", "RLOO"])
 def test_policy_is_trained_on_the_rewards(algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trl = pytest.importorskip("trl")
@@ -110,7 +105,7 @@ def test_policy_is_trained_on_the_rewards(algorithm: str, tmp_path: Path, monkey
     rows = [{"prompt": "the cat", "target": "the cat sat on the mat"}] * 8
     arguments = getattr(trl, f"{algorithm}Config")(
         str(tmp_path),
-        max_steps=20,
+        max_steps=5,
         per_device_train_batch_size=4,
         num_generations=4,
         max_completion_length=6,
@@ -131,6 +126,6 @@ def test_policy_is_trained_on_the_rewards(algorithm: str, tmp_path: Path, monkey
     )
     trainer.train()
     logged = [row["rewards/sbert/mean"] for row in trainer.state.log_history if "rewards/sbert/mean" in row]
-    assert len(logged) == 20
+    assert len(logged) == 5
     assert all(-1 <= value <= 1 for value in logged)
     assert len(set(logged)) > 1

@@ -126,13 +126,10 @@ def test_signature_and_an_ensemble_are_metrics(folder: Path) -> None:
     assert scored.values["signed"] == pytest.approx(signed.score(PREDICTIONS, REFERENCES).score, abs=1e-6)
 
 
-@pytest.mark.parametrize("predictions", [["", "", ""], ["  ", "", "."], PREDICTIONS])
+@pytest.mark.parametrize("predictions", [["", "", ""], ["  ", "", "."]])
 def test_numbers_are_finite_whatever_is_predicted(folder: Path, predictions: list[str]) -> None:
-    scored = score_evaluation(
-        make_panel([twmd_registry.scorer("twmd", model=str(folder), layer=1), "bleu", "chrf", "ter"]),
-        predictions,
-        REFERENCES,
-    )
+    panel = make_panel([twmd_registry.scorer("twmd", model=str(folder), layer=1), "bleu", "chrf", "ter"])
+    scored = score_evaluation(panel, predictions, REFERENCES)
     assert set(scored.values) == {"twmd", *(f"twmd_{key}" for key in BESIDE), "bleu", "chrf", "ter"}
     assert all(map(math.isfinite, scored.values.values()))
 
@@ -152,12 +149,9 @@ def _pair() -> tuple[list[str], list[str]]:
     ("metrics", "words"),
     [
         ("twmd", "metrics must be a list"),
-        (3, "metrics must be a list"),
         ([], "there is no metric"),
         (["twmd", "twmd"], "two metrics would be called 'twmd'"),
-        (["bleu", "bleu"], "two metrics would be called 'bleu'"),
         ([3], "3 is no metric: expected a name"),
-        ([["twmd"]], "is no metric"),
         (["ensemble(twdm)"], "did you mean 'twmd'"),
         ([type("Nameless", (), {"compute": lambda self: {}})()], "has no name"),
     ],
