@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import os
@@ -16,7 +17,7 @@ from hypothesis import settings
 
 import twmd_registry
 from twmd_registry.cli import main
-from twmd_registry.registry import signature
+from twmd_registry.registry import paths, signature
 from twmd_registry.registry.names import MetricName
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -51,6 +52,18 @@ class Run(Protocol):
     """Runs a line of a shell, with further words as they are; returns status, output and errors."""
 
     def __call__(self, line: str, *words: str) -> tuple[int, str, str]: ...
+
+
+def fill_disk(patch: pytest.MonkeyPatch, writer: str, *names: str) -> None:
+    """Let files of some names find no space, of those that a function of `paths` writes for a module."""
+
+    def write_atomically(path: Path, written: bytes) -> None:
+        if path.name in names:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, written)
+
+    real = paths.write_atomically
+    patch.setattr(f"twmd_registry.{writer}.write_atomically", write_atomically)
 
 
 def shared(name: str) -> Path:

@@ -17,7 +17,6 @@ import rich_click as click
 from tests.cli.parsing import all_commands, create_inputs, parse
 from tests.conftest import Run
 from twmd_registry.cli import main
-from twmd_registry.judgments.sets import read_rated
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
@@ -29,8 +28,6 @@ EXAMPLES = [
     for path, command in COMMANDS
     for line in (command.epilog or "").removeprefix("Example:").strip().split("\n\n")
 ]
-RATED = {"tune", "finetune", "correlate"}
-"""Commands that read rated data of any form."""
 
 
 def complete(words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -77,11 +74,6 @@ class TestCompletion:
         done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment)
         assert (done.stdout, done.stderr) == ("score\n", "")
 
-    @pytest.mark.parametrize(("shell", "head"), [("zsh", "#compdef twmd"), ("fish", "function _twmd_completion;")])
-    def test_shell_gets_a_script_of_its_own(self, shell: str, head: str, run: Run) -> None:
-        status, out, _ = run(f"completion {shell}")
-        assert (status, out.lstrip().startswith(head)) == (0, True)
-
 
 def test_every_help_text_has_an_example_of_its_own_command() -> None:
     shown = {name for name, line in EXAMPLES if f"{line} ".startswith(f"{name} ")}
@@ -124,19 +116,6 @@ def test_every_example_can_be_parsed(line: str, folder: Path) -> None:
     assert program == "twmd"
     create_inputs(arguments)
     assert parse(arguments)
-
-
-@pytest.mark.parametrize(
-    "line", sorted({line for _, line in EXAMPLES if ".jsonl" in line and line.split()[1] in RATED})
-)
-def test_rated_data_in_examples_are_named_by_their_form(line: str, folder: Path) -> None:
-    row = '{"lang": "de-en", "candidate": "a cat", "reference": "the cat", "score": 0.5}\n'
-    for word in shlex.split(line):
-        if word.endswith(".jsonl"):
-            form, colon, path = word.partition(":")
-            assert (form, colon) == ("wmt", ":")
-            Path(path).write_text(row, encoding="utf-8")
-            assert read_rated(word).predictions == ["a cat"]
 
 
 @pytest.mark.parametrize(

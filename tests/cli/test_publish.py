@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import twmd_registry
-from tests.conftest import Run
+from tests.conftest import Refused, Run
 from tests.judgments.test_readers import written
 from twmd_registry.cli.publish_commands import CITATIONS
 from twmd_registry.judgments.mt_metrics_eval import read_official
@@ -216,22 +216,16 @@ def test_metrics_of_one_folder_may_begin_with_the_same_word(wmt99: Path, run: Ru
         ("system-outputs/cs-en/a\tb.txt", "1\n2\n3\n", r"'a\tb' of cs-en: names in score files have no white space"),
     ],
 )
-def test_damaged_test_set_is_refused(file: str, text: str, words: str, wmt99: Path, run: Run) -> None:
+def test_damaged_test_set_is_refused(file: str, text: str, words: str, wmt99: Path, refused: Refused) -> None:
     written(wmt99, text, file)
-    status, _, complained = run("submit twmd wmt99 -o out")
-    assert status == 1
-    assert words in complained
+    refused("submit twmd wmt99 -o out", words, 1)
     assert not (wmt99.parent / "out").exists()
 
 
-def test_test_set_without_outputs_and_used_folder_are_refused(wmt99: Path, run: Run) -> None:
-    assert run("submit twmd wmt99 -o out")[0] == 0
-    status, _, complained = run("submit twmd wmt99 -o out")
-    assert (status, "out holds scores of twmd already: remove them" in complained) == (1, True)
+def test_test_set_without_outputs_is_refused(wmt99: Path, refused: Refused) -> None:
     for name in OUTPUTS:
         (wmt99 / "system-outputs" / "cs-en" / f"{name}.txt").unlink()
-    status, _, complained = run("submit twmd wmt99 -o new")
-    assert (status, "system-outputs/cs-en holds no SYSTEM.txt to be scored" in complained) == (1, True)
+    refused("submit twmd wmt99 -o new", "system-outputs/cs-en holds no SYSTEM.txt to be scored", 1)
     assert not (wmt99.parent / "new").exists()
 
 
@@ -245,9 +239,6 @@ def test_folder_is_checked_before_the_metric_is_made(wmt99: Path, run: Run, monk
     assert "holds scores of twmd already" in run("submit twmd wmt99 -o wmt99/out")[2]
 
 
-def test_name_that_is_no_file_name_is_refused(wmt99: Path, run: Run) -> None:
-    status, _, complained = run("submit twmd wmt99 --name a.b -o out")
-    assert (status, "--name a.b: expected letters, digits, - and _" in complained) == (2, True)
-    status, _, complained = run("submit twmd wmt99 --test-set 'a b' -o out")
-    assert (status, "the test set 'a b': expected letters, digits, - and _" in complained) == (2, True)
-    assert run(f"submit twmd {wmt99.parent} --test-set x -o out")[2].endswith("holds no folder of a language pair.\n")
+def test_name_that_is_no_file_name_is_refused(wmt99: Path, refused: Refused) -> None:
+    refused("submit twmd wmt99 --name a.b -o out", "--name a.b: expected letters, digits, - and _")
+    refused("submit twmd wmt99 --test-set 'a b' -o out", "the test set 'a b': expected letters, digits, - and _")

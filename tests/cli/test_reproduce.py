@@ -42,7 +42,6 @@ def command(data: Path, tiny_encoder: Callable[[str], Path]) -> str:
     [
         ("twmd-table8", (set(), 0)),
         ("twmd-figure4", ({f"-{side}{suffix}" for side in ("left", "right") for suffix in PICTURE}, 20)),
-        ("twmd-figure6", (PICTURE, 12 * tiny.DEPTH)),
         ("moverscore-figure2", (PICTURE, 6)),
         ("moverscore-figure3", (PICTURE, 2 * 15)),
     ],

@@ -15,7 +15,7 @@ import pytest
 import twmd_registry
 from tests.conftest import Run
 from tests.judgments.test_reader import content_of
-from twmd_registry.cli.inputs import read_file, read_system, read_texts
+from twmd_registry.cli.inputs import read_file, read_system
 from twmd_registry.judgments.reader import Columns, form_of
 from twmd_registry.judgments.sets import read_rated
 
@@ -46,12 +46,6 @@ def rows_of(
 
 
 class TestForms:
-    @pytest.mark.parametrize("suffix", [".csv.gz", ".tsv", ".jsonl.xz", ".parquet"])
-    def test_every_form_gives_the_texts_of_its_columns(self, suffix: str, folder: Path) -> None:
-        assert read(store(folder, f"rows{suffix}", rows_of())) == (PREDICTIONS, SINGLES)
-        several = store(folder, f"several{suffix}", rows_of("hyp", "gold", REFERENCES))
-        assert read(several, NAMED) == (PREDICTIONS, REFERENCES)
-
     @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.xz", "packed.txt"])
     def test_lines_of_text_are_unpacked_by_their_bytes(self, name: str, folder: Path) -> None:
         pack = gzip.compress if name == "packed.txt" else PACK.get(Path(name).suffix, bytes)
@@ -61,10 +55,6 @@ class TestForms:
     def test_hash_is_that_of_the_packed_file(self, folder: Path) -> None:
         packed, plain = (store(folder, name, rows_of()) for name in ("rows.csv.gz", "rows.csv"))
         assert read_file(packed, Columns()).sha256 != read_file(plain, Columns()).sha256
-
-    def test_every_text_of_a_table_is_read_for_fitting(self, folder: Path) -> None:
-        path = store(folder, "rows.parquet", rows_of("prediction", "references", REFERENCES))
-        assert read_texts([path], Columns()) == [*PREDICTIONS, *(text for own in REFERENCES for text in own)]
 
     def test_rated_data_are_unpacked_too(self, folder: Path) -> None:
         rows = [row | {"rating": i} for i, row in enumerate(rows_of())]

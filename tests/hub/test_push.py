@@ -89,15 +89,14 @@ def test_push_takes_a_token_file_and_another_name(hub: MagicMock, push: Push, tm
     hub.made.assert_called_once_with(token=TOKEN)
 
 
-def test_private_push_does_not_write_to_a_public_space(hub: MagicMock, push: Push) -> None:
+def test_refused_push_is_one_line_without_the_token_and_uploads_nothing(hub: MagicMock, push: Push) -> None:
+    assert "no token to write to the Hub" in error_of(push("twmd", "org/twmd", token=""))
+    hub.create_repo.assert_not_called()
     hub.space_info.return_value.private = False
     assert "org/twmd exists and is public" in error_of(push("twmd", "org/twmd", "--private"))
-    hub.upload_folder.assert_not_called()
-
-
-def test_refusal_is_one_line_without_the_token(hub: MagicMock, push: Push) -> None:
     hub.create_repo.side_effect = RefusedError(f"no {TOKEN}")
     assert "cannot write org/twmd (403): is there a network, may the token" in error_of(push("twmd", "org/twmd"))
+    hub.upload_folder.assert_not_called()
 
 
 @pytest.mark.parametrize("offline", [False, True])
@@ -107,11 +106,6 @@ def test_missing_network_and_offline_mode_are_one_line(
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
     assert re.search(r"cannot write org/twmd \(\w+\): is there a network", error_of(push("twmd", "org/twmd")))
-
-
-def test_push_without_a_token_sends_nothing(hub: MagicMock, push: Push) -> None:
-    assert "no token to write to the Hub" in error_of(push("twmd", "org/twmd", token=""))
-    hub.create_repo.assert_not_called()
 
 
 @pytest.mark.parametrize("content", [b" \n", b"two words", "tökén".encode(), b"\xff"])
@@ -124,7 +118,7 @@ def test_file_without_a_token_is_refused_and_not_shown(tmp_path: Path, content: 
     assert not shown or shown not in str(refused.value)
 
 
-@pytest.mark.parametrize("space", ["twmd", "org/tw-md", "org/2twmd", "https://huggingface.co/org/twmd"])
+@pytest.mark.parametrize("space", ["twmd", "org/tw-md", "org/2twmd"])
 def test_name_that_evaluate_cannot_load_is_refused(space: str) -> None:
     with pytest.raises(SpecError, match="expected ORG/NAME"):
         push_space("twmd", space, token=TOKEN)

@@ -62,18 +62,11 @@ def test_metric_given_by_name_or_signature_reads_columns_that_with_format_hides(
             assert tuple(score_dataset(hidden, named).with_format(None)["twmd"]) == expected
 
 
-@pytest.mark.parametrize(
-    ("centering", "number", "taken", "message"),
-    [
-        ("none", 2, 0, "there is nothing to score"),
-        ("batch", 2, 11, r"a row's score depends on other rows, and several processes share the rows \(num_proc\)"),
-    ],
-)
-def test_what_several_processes_cannot_score_is_refused(
-    centering: str, number: int, taken: int, message: str, *, bert: str, rows: datasets.Dataset
-) -> None:
-    with pytest.raises(InputError if not taken else SpecError, match=message):
-        score_dataset(rows.take(taken), scorers(bert, centering), num_proc=number)
+def test_what_several_processes_cannot_score_is_refused(bert: str, rows: datasets.Dataset) -> None:
+    with pytest.raises(InputError, match="there is nothing to score"):
+        score_dataset(rows.take(0), scorers(bert, "none"), num_proc=2)
+    with pytest.raises(SpecError, match=r"depends on other rows, and several processes share the rows \(num_proc\)"):
+        score_dataset(rows, scorers(bert, "batch"), num_proc=2)
 
 
 def test_data_set_of_a_wrong_type_or_with_wrong_columns_is_refused(bert: str, rows: datasets.Dataset) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import re
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
+from tests.conftest import fill_disk
 from tests.scale.segments import (
     Segment,
     assert_like_one_machine,
@@ -32,7 +32,6 @@ from tests.scale.segments import (
 from twmd_registry.cli import main
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
 from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, TwmdWarning
-from twmd_registry.registry import paths
 from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset, partitions
 from twmd_registry.scale.partitions import MOST_TRIES, PartitionScorer
 from twmd_registry.scale.plan import LOCK
@@ -289,27 +288,16 @@ def test_resumed_run_repeats_no_finished_part(
     assert score(own, data, out, Interrupted(0), part_rows=6, resume=True).rows == 23
 
 
-def test_damaged_part_is_scored_again(bert: str, data: Path, tmp_path: Path) -> None:
-    own, out = scorers(bert, "none"), tmp_path / "out"
-    score(own, data, out)
-    (out / "record.json").unlink()
-    (out / "part-00001.parquet").write_bytes((out / "part-00001.parquet").read_bytes()[:-200])
-    score(own, data, out, resume=True)
-    assert_like_one_machine(out, own, SEGMENTS)
-
-
-def test_damaged_totals_are_computed_again(bert: str, data: Path, tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore:rows that could not be scored")
+def test_damaged_parts_and_totals_are_computed_again(bert: str, data: Path, broken: Path, tmp_path: Path) -> None:
     own, out = scorers(bert, "corpus"), tmp_path / "out"
     with pytest.raises(StopError):
-        score(own, data, out, Interrupted(6))
-    os.truncate(out / "part-00001.sums", 100)
+        score(own, data, out, Interrupted(7))
+    for name in ("part-00001.sums", "part-00001.parquet"):
+        os.truncate(out / name, 100)
     score(own, data, out, resume=True)
     assert_like_one_machine(out, own, SEGMENTS)
-
-
-@pytest.mark.filterwarnings("ignore:rows that could not be scored")
-def test_part_without_its_rejects_is_scored_again(bert: str, broken: Path, tmp_path: Path) -> None:
-    own, out = scorers(bert, "none"), tmp_path / "out"
+    own, out = scorers(bert, "none"), tmp_path / "rejecting"
     with pytest.raises(StopError):
         score(own, broken, out, Interrupted(3))
     (out / "part-00001.rejects.jsonl").unlink()
@@ -329,17 +317,6 @@ def test_output_folder_of_another_run_is_refused(bert: str, data: Path, tmp_path
         score(own, data, data / "a.jsonl")
 
 
-def fill_disk(patched: pytest.MonkeyPatch, name: str) -> None:
-    """Let a file of this name find no space."""
-
-    def write_atomically(path: Path, written: bytes) -> None:
-        if path.name == name:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        paths.write_atomically(path, written)
-
-    patched.setattr("twmd_registry.scale.plan.write_atomically", write_atomically)
-
-
 @pytest.mark.filterwarnings("ignore:rows that could not be scored")
 @pytest.mark.parametrize("name", ["part-00002.parquet", "part-00002.rejects.jsonl", "rejects.jsonl"])
 def test_full_disk_loses_no_finished_part_and_resumed_run_writes_all_rejects(
@@ -348,7 +325,7 @@ def test_full_disk_loses_no_finished_part_and_resumed_run_writes_all_rejects(
     own, out, found = scorers(bert, "none"), tmp_path / "out", list[ScoredDataset]()
     message = r"No space left on device\. Finished parts are kept: make room, and continue with --resume\."
     with monkeypatch.context() as patched:
-        fill_disk(patched, name)
+        fill_disk(patched, "scale.plan", name)
         with pytest.raises(FileError, match=f"^cannot write .*/{name}: {message}$"):
             score(own, broken, out, scored=found.append)
     kept = {path.name: path.read_bytes() for path in out.glob("part-*.parquet")}
@@ -376,7 +353,7 @@ def test_command_prints_scores_even_if_the_record_cannot_be_written(
     command = ["score", "--engine", "ray", "-i", str(data), "--output", str(tmp_path / "out"), "-m", "twmd"]
     command += ["--set", f"model={bert}", "layer=2", "centering=none"]
     with monkeypatch.context() as patched:
-        fill_disk(patched, "record.json")
+        fill_disk(patched, "scale.plan", "record.json")
         assert main(command) == 1
     printed = capsys.readouterr()
     (found,) = score_all(scorers(bert, "none"), *zip(*SEGMENTS, strict=True))
