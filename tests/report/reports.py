@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -14,7 +13,7 @@ from twmd_registry.engine.result import Alignment, Counts
 from twmd_registry.record.content import MetricColumn, Record, RecordedSystem, Resampling, SystemComparison, SystemScore
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.report.html_report import Report, report_page
+from twmd_registry.report.html_report import report_page
 from twmd_registry.report.segments import choose_highlights
 
 CREATED = "2026-01-02T03:04:05+00:00"
@@ -131,8 +130,8 @@ def comparison(systems: Sequence[str], segments: int, seed: int = 0) -> SystemCo
 
 def report(
     systems: Sequence[str], references: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]], size: int = 30
-) -> Report:
-    """Make a report of random scores; every picture has `size` tokens a side."""
+) -> dict[str, Any]:
+    """Make the arguments of `report_page` from random scores; every picture has `size` tokens a side."""
     table = comparison(systems, len(references))
     tokens = tuple(f"word{i}" for i in range(size))
     highlights = [
@@ -145,17 +144,19 @@ def report(
         if one.cells[0].counts
     )
     recorded = tuple(RecordedSystem(name, "", results) for name in systems)
-    return Report(table, predictions, references, highlights, Record(CREATED, (), recorded, {"torch": "0"}, 1.5))
+    record = Record(CREATED, (), recorded, {"torch": "0"}, 1.5)
+    texts = {"predictions": predictions, "references": references}
+    return texts | {"comparison": table, "highlights": highlights, "record": record}
 
 
 def page_of(table: SystemComparison, references: Sequence[Sequence[str]] | None = None) -> str:
     """Write the page of a comparison without highlights and with an empty record."""
     texts = references or [["text"]] * len(table.columns[0].cells[0].scores)
     predictions = [["text"] * len(texts)] * len(table.systems)
-    return report_page(Report(table, predictions, texts, [], Record(CREATED, (), (), {}, 1.5)))
+    return report_page(table, predictions, texts, [], Record(CREATED, (), (), {}, 1.5))
 
 
-def nasty_report() -> Report:
+def nasty_report() -> dict[str, Any]:
     """Make a report of texts and names that could be taken for markup; twice as many as fit on a page."""
     texts = [f"{text} {i}" if text else text for i, text in enumerate(NASTY * 5)]
     made = report(
@@ -164,4 +165,4 @@ def nasty_report() -> Report:
         [texts, texts[::-1]],
         size=6,
     )
-    return replace(made, sources=[f"source {text}" for text in texts])
+    return made | {"sources": [f"source {text}" for text in texts]}

@@ -84,7 +84,7 @@ def test_heat_maps_show_the_scored_segments(source: str) -> None:
 
 
 def test_page_loads_nothing_and_allows_one_script_by_its_hash() -> None:
-    page = Page(report_page(nasty_report()))
+    page = Page(report_page(**nasty_report()))
     digest = base64.b64encode(hashlib.sha256(page.scripts["script"].encode()).digest()).decode()
     assert page.policy == (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:; base-uri "
@@ -98,16 +98,16 @@ def test_page_loads_nothing_and_allows_one_script_by_its_hash() -> None:
 
 def test_every_text_is_data_and_ends_no_script() -> None:
     content = nasty_report()
-    source = report_page(content)
+    source = report_page(**content)
     source.encode("utf-8")
     page = Page(source)
-    for name, given in (("references", content.references), ("predictions", content.predictions)):
+    for name, given in (("references", content["references"]), ("predictions", content["predictions"])):
         whole = [["".join(parts) for parts in texts] for texts in page.data[name]]
         assert whole == [[legible(text) for text in texts] for texts in given]
     assert page.data["systems"] == ["good <b>.txt", r"</script>poor\u202e\udcff.txt"]
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u2028\u202a-\u202e\u2066-\u2069\ud800-\udfff]", source)
     assert "<" not in page.scripts["data"] + page.scripts["record-text"]
-    assert parse_record(page.scripts["record-text"]) == content.record
+    assert parse_record(page.scripts["record-text"]) == content["record"]
     assert page.tags.count("script") == 3
     assert not {"b", "i"} & set(page.tags)
 
@@ -125,17 +125,17 @@ def test_page_of_a_thousand_segments_is_below_a_third_of_five_megabytes(monkeypa
     words = "the quick brown fox and a somewhat slower dog went over to the old harbour bridge in the rain".split()
     random = np.random.default_rng(0)
     texts = [[" ".join(random.permutation(words)) for _ in range(1000)] for _ in range(3)]
-    source = report_page(report(["a.txt", "b.txt"], [[text] for text in texts[0]], texts[1:]))
+    source = report_page(**report(["a.txt", "b.txt"], [[text] for text in texts[0]], texts[1:]))
     assert len(Page(source).data["predictions"][1]) == 1000
     assert len(source.encode()) < 5_000_000 / 3
 
 
 def test_heat_maps_without_room_are_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     content = report(["a.txt", "b.txt"], [["one"]] * 20, [["two"] * 20] * 2, size=12)
-    whole = report_page(content)
+    whole = report_page(**content)
     monkeypatch.setattr(html_report, "PICTURES_BYTES", 100_000)
     monkeypatch.setattr(html_report, "PAGE_BYTES", 0)
-    less = report_page(content)
+    less = report_page(**content)
     note = "No picture: the page would be too large with it"
     assert note not in whole
     assert less.count(note) > 5

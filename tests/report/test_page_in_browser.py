@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from tests.report.test_picture import sized
 from twmd_registry.cli import main
 from twmd_registry.record.file import parse_record
 from twmd_registry.report.alignment_picture import draw
-from twmd_registry.report.html_report import Report, legible, report_page
+from twmd_registry.report.html_report import legible, report_page
 
 OUTSIDE = """(width => [...document.querySelectorAll('body *')]
     .filter(e => !e.closest('.scroll table, .plan table, script') && e.getBoundingClientRect().right > width + 1)
@@ -34,18 +33,18 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def content() -> Report:
+def content() -> dict[str, Any]:
     return nasty_report()
 
 
 @pytest.fixture(scope="module")
-def address(content: Report, tmp_path_factory: pytest.TempPathFactory) -> str:
+def address(content: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> str:
     return write(content, tmp_path_factory.mktemp("page"))
 
 
-def write(content: Report, folder: Path) -> str:
+def write(content: dict[str, Any], folder: Path) -> str:
     path = folder / "report.html"
-    path.write_bytes(report_page(content).encode())
+    path.write_bytes(report_page(**content).encode())
     return path.as_uri()
 
 
@@ -81,13 +80,13 @@ def shown_scores(page: Any, metric: int, system: int) -> list[float]:
     return list(map(float, page.eval_on_selector_all("#table tbody", f"all => all.map(one => {cell})")))
 
 
-def texts_of(content: Report, segment: int) -> list[str]:
+def texts_of(content: dict[str, Any], segment: int) -> list[str]:
     """Return a segment's texts in the order of its rows."""
-    sources, predictions = content.sources or (), [own[segment] for own in content.predictions]
-    return [*sources[segment : segment + 1], *content.references[segment], *predictions]
+    sources, predictions = content.get("sources", ()), [own[segment] for own in content["predictions"]]
+    return [*sources[segment : segment + 1], *content["references"][segment], *predictions]
 
 
-def test_texts_are_shown_and_run_no_script(page: Any, content: Report) -> None:
+def test_texts_are_shown_and_run_no_script(page: Any, content: dict[str, Any]) -> None:
     rows = "all => all.map(one => [...one.querySelectorAll('td.text')].map(cell => cell.textContent))"
     shown = page.eval_on_selector_all("#table tbody", rows)
     assert shown == [list(map(legible, texts_of(content, segment))) for segment in range(25)]
@@ -96,8 +95,8 @@ def test_texts_are_shown_and_run_no_script(page: Any, content: Report) -> None:
     assert page.evaluate("document.scripts.length") == 3
 
 
-def test_metric_sorts_up_and_down_by_one_system_or_their_difference(page: Any, content: Report) -> None:
-    scores = content.comparison.columns[1].cells[1].scores
+def test_metric_sorts_up_and_down_by_one_system_or_their_difference(page: Any, content: dict[str, Any]) -> None:
+    scores = content["comparison"].columns[1].cells[1].scores
     page.select_option("#of", "1")
     header = page.locator("#table th", has_text="moverscore")
     for sign, name in ((1, "ascending"), (-1, "descending")):
@@ -110,13 +109,13 @@ def test_metric_sorts_up_and_down_by_one_system_or_their_difference(page: Any, c
     for _ in range(2):
         page.locator("#table th button", has_text="twmd").click()
     gaps = [abs(x - y) for x, y in zip(*(shown_scores(page, 0, i) for i in range(2)), strict=True)]
-    first, second = (cell.scores for cell in content.comparison.columns[0].cells)
+    first, second = (cell.scores for cell in content["comparison"].columns[0].cells)
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[0] == pytest.approx(max(abs(x - y) for x, y in zip(first, second, strict=True)), abs=2e-4)
 
 
-def test_filter_keeps_texts_that_contain_it_and_pages_turn(page: Any, content: Report) -> None:
-    total = len(content.references)
+def test_filter_keeps_texts_that_contain_it_and_pages_turn(page: Any, content: dict[str, Any]) -> None:
+    total = len(content["references"])
     assert page.text_content("#page") == f"page 1 of {-(-total // 25)}"
     assert page.is_disabled("#previous")
     page.click("#next")
@@ -133,10 +132,10 @@ def test_filter_keeps_texts_that_contain_it_and_pages_turn(page: Any, content: R
     assert page.text_content("#found") == f"0 of {total} segments"
 
 
-def test_segment_links_to_its_alignment(page: Any, content: Report) -> None:
+def test_segment_links_to_its_alignment(page: Any, content: dict[str, Any]) -> None:
     link = page.locator("#table a", has_text="alignment").first
     target = link.get_attribute("href") or ""
-    assert int(target.removeprefix("#segment-")) - 1 in {segment for (segment, *_), _ in content.highlights}
+    assert int(target.removeprefix("#segment-")) - 1 in {segment for (segment, *_), _ in content["highlights"]}
     details = page.locator(f"details:has({target})")
     assert not details.locator(".plan").first.is_visible()
     link.click()
@@ -144,7 +143,7 @@ def test_segment_links_to_its_alignment(page: Any, content: Report) -> None:
     assert page.locator(f"{target} table[data-segment] td.text").first.is_visible()
 
 
-def test_buttons_copy_signatures_and_record(page: Any, content: Report) -> None:
+def test_buttons_copy_signatures_and_record(page: Any, content: dict[str, Any]) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     copied = []
     for words in ("signatures", "record"):
@@ -152,8 +151,8 @@ def test_buttons_copy_signatures_and_record(page: Any, content: Report) -> None:
         button.click()
         button.locator("xpath=following-sibling::span", has_text="copied").wait_for()
         copied.append(page.evaluate("navigator.clipboard.readText()"))
-    assert copied[0].splitlines() == [column.signature for column in content.comparison.columns]
-    assert parse_record(copied[1]) == content.record
+    assert copied[0].splitlines() == [column.signature for column in content["comparison"].columns]
+    assert parse_record(copied[1]) == content["record"]
 
 
 def test_page_fits_a_telephone_and_follows_the_colour_scheme(browser: Any, address: str) -> None:
@@ -173,8 +172,8 @@ def test_long_names_stay_inside_the_page_and_are_whole(browser: Any, tmp_path: P
     names = [f"{LONG}.{i}{i}{i}" for i in range(3)]
     made = report(names, [["a cat sat on the mat"]] * 6, [["the cat sat"] * 6] * 3, size=6)
     metrics = [f"{LONG}:twmd", f"{LONG}:cka ", f"{LONG}:TER "]
-    columns = [column._replace(name=name) for column, name in zip(made.comparison.columns, metrics, strict=True)]
-    address = write(replace(made, comparison=made.comparison._replace(columns=tuple(columns))), tmp_path)
+    columns = [column._replace(name=name) for column, name in zip(made["comparison"].columns, metrics, strict=True)]
+    address = write(made | {"comparison": made["comparison"]._replace(columns=tuple(columns))}, tmp_path)
     with opened(browser, address, viewport={"width": 320, "height": 844}) as page:
         page.evaluate(OPEN_ALL)
         assert page.evaluate("document.documentElement.scrollWidth") == 320
@@ -207,7 +206,7 @@ def test_axe_finds_nothing_wrong_with_report_and_alignment(
 
 
 def test_printed_report_and_alignment_have_every_text(
-    browser: Any, address: str, alignment: str, content: Report, tmp_path: Path
+    browser: Any, address: str, alignment: str, content: dict[str, Any], tmp_path: Path
 ) -> None:
     for shown in (address, alignment):
         with opened(browser, shown) as page:
@@ -219,7 +218,7 @@ def test_printed_report_and_alignment_have_every_text(
             assert len(ordered) > 600
             assert [cell for cell in ordered if letters(cell) not in text] == []
             if shown == address:
-                assert all(f"segment{number + 1}:" in text for number in range(len(content.references)))
+                assert all(f"segment{number + 1}:" in text for number in range(len(content["references"])))
                 assert len(shown_segments(page)) == 25
                 assert ("page1of" in letters(page.inner_text("#page")), "page1of" in text) == (True, False)
 
@@ -261,7 +260,7 @@ def test_heads_show_which_direction_is_better(page: Any) -> None:
 def test_differing_words_are_marked_by_more_than_colour(browser: Any, tmp_path: Path) -> None:
     made = report(["a", "b"], [["the cat sat here"]], [["the dog sat here"], ["the cat sat down"]], size=3)
     marks = "[...one.querySelectorAll('mark')].map(mark => mark.textContent)"
-    with opened(browser, write(replace(made, sources=["die Katze"]), tmp_path)) as page:
+    with opened(browser, write(made | {"sources": ["die Katze"]}, tmp_path)) as page:
         rows = page.eval_on_selector_all(
             "#table tbody tr", f"all => all.map(one => [one.cells[0].textContent, {marks}])"
         )

@@ -511,7 +511,7 @@ def report_command(arguments: Arguments) -> int:
         return report_agreement(arguments)
     tasks = _read_reported(arguments)
     from twmd_registry.metaeval.overlap import warn_about_overlap
-    from twmd_registry.report.html_report import Report, align_highlight, report_page
+    from twmd_registry.report.html_report import align_highlight, report_page
     from twmd_registry.report.segments import choose_highlights, compare_spans
     from twmd_registry.report.table import text_table
 
@@ -537,16 +537,16 @@ def report_command(arguments: Arguments) -> int:
                     progress(1)
         with progress_bar("error spans", len(tasks) * len(references), first="") as progress:
             spans = compare_spans(scores, progress)
-        report = Report(
-            comparison=comparison,
+        page = report_page(
+            comparison,
+            [task.predictions for task in tasks],
+            references,
+            highlights,
+            record(),
             overlaps=warn_about_overlap(labels, scorers, references, data),
-            predictions=[task.predictions for task in tasks],
-            references=references,
-            highlights=highlights,
-            record=record(),
             sources=next((task.originals for task in tasks if task.originals is not None), None),
             spans=spans,
         )
-        write_file(arguments.output, report_page(report).encode())
+        write_file(arguments.output, page.encode())
     print(f"wrote {arguments.output}")
     return 0

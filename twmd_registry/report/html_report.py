@@ -8,9 +8,8 @@ import math
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -48,28 +47,11 @@ COLOURS = 6
 """Systems with a colour of their own, ``--s0`` to ``--s5`` in the page's style; more of them differ by their dashes."""
 WIDTH, HEIGHT, TOP, BOTTOM, SIDE = 360, 150, 8, 18, 8
 """In the units of the drawing."""
+Highlights: TypeAlias = Sequence[tuple[Highlight, Mapping[int, Alignment | str]]]
+"""Segments to look at, each with its alignments by the system's number, or why there is none."""
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _UNSAFE = re.compile(f"[<>&\u2028\u2029{_BIDI}\ud800-\udfff]")
 _INVISIBLE = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff{_BIDI}]")
-
-
-@dataclass(frozen=True, eq=False)
-class Report:
-    """The content of a report.
-
-    `predictions` are by system; `highlights` are segments to look at, each with its alignments by the system's number;
-    `overlaps` are sentences about metrics that were trained or tuned on the references; `sources` and `spans` are None
-    where there are none.
-    """
-
-    comparison: SystemComparison
-    predictions: Sequence[Sequence[str]]
-    references: Sequence[Sequence[str]]
-    highlights: Sequence[tuple[Highlight, Mapping[int, Alignment | str]]]
-    record: Record
-    overlaps: Sequence[str] = ()
-    sources: Sequence[str] | None = None
-    spans: Mapping[str, Any] | None = None
 
 
 def align_highlight(highlight: Highlight, scores: Sequence[Sequence[ScoreSet]]) -> dict[int, Alignment | str]:
@@ -89,20 +71,36 @@ def align_highlight(highlight: Highlight, scores: Sequence[Sequence[ScoreSet]]) 
     return alignments
 
 
-def report_page(report: Report) -> str:
+def report_page(
+    comparison: SystemComparison,
+    predictions: Sequence[Sequence[str]],
+    references: Sequence[Sequence[str]],
+    highlights: Highlights,
+    record: Record,
+    *,
+    overlaps: Sequence[str] = (),
+    sources: Sequence[str] | None = None,
+    spans: Mapping[str, Any] | None = None,
+) -> str:
     """Write a report as a page of HTML, which can be encoded as UTF-8 whatever the texts and names are.
 
+    `predictions` are by system; `overlaps` are sentences about metrics that were trained or tuned on the references.
     Texts are JSON in it, which its script inserts as text; a policy allows that script alone, by its hash.
     """
-    comparison, columns = report.comparison, report.comparison.columns
+    columns = comparison.columns
     script = resources.files("twmd_registry").joinpath("report/templates/report.js").read_text(encoding="utf-8")
-    data = escape_script(json.dumps(_data(report), ensure_ascii=False, allow_nan=False, separators=(",", ":")))
-    record_json = escape_script(record_text(report.record))
+    content = _data(comparison, predictions, references, sources)
+    content["pictured"] = [segment for (segment, *_), _ in highlights]
+    data = escape_script(json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+    record_json = escape_script(record_text(record))
     room = max(PICTURES_BYTES, PAGE_BYTES - len(data.encode()) - len(record_json.encode()))
     return render(
         "report.html",
         comparison=comparison,
-        report=report,
+        references=references,
+        overlaps=overlaps,
+        spans=spans,
+        record=record,
         script=script,
         script_hash=f"sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
         direction=direction,
@@ -111,13 +109,13 @@ def report_page(report: Report) -> str:
         test=describe_test(comparison),
         small=describe_small_samples({"": len(columns[0].cells[0].scores)}),
         difference=_difference,
-        groupings=_groupings(report.references),
+        groupings=_groupings(references),
         mean_score=_mean,
         distributions=[_distribution(column) for column in columns],
         line_style=line_style,
         correlations={str(name).capitalize(): correlations(name, comparison).tolist() for name in CORRELATIONS},
         faint=FAINT,
-        highlights=_highlights(report, room),
+        highlights=_highlights(highlights, comparison.systems, room),
         signatures=signature_lines(comparison),
         data=data,
         record_json=record_json,
@@ -147,21 +145,24 @@ def correlations(statistic: Statistic, comparison: SystemComparison) -> np.ndarr
     return values
 
 
-def _data(report: Report) -> dict[str, Any]:
+def _data(
+    comparison: SystemComparison,
+    predictions: Sequence[Sequence[str]],
+    references: Sequence[Sequence[str]],
+    sources: Sequence[str] | None,
+) -> dict[str, Any]:
     """Return the data of the page's script: texts, and numbers as they are shown."""
-    columns = report.comparison.columns
-    segments = zip(zip(*report.predictions, strict=True), report.references, strict=True)
+    columns, segments = comparison.columns, zip(zip(*predictions, strict=True), references, strict=True)
     marked = [mark_differences(list(map(legible, own)), list(map(legible, theirs))) for own, theirs in segments]
     metrics = [{"name": column.name, "digits": _digits(column), "direction": direction(column)} for column in columns]
     return {
-        "systems": list(map(visible, report.comparison.systems)),
+        "systems": list(map(visible, comparison.systems)),
         "metrics": metrics,
-        "sources": None if report.sources is None else list(map(legible, report.sources)),
+        "sources": None if sources is None else list(map(legible, sources)),
         "references": [theirs for _, theirs in marked],
         "predictions": [list(own) for own in zip(*(own for own, _ in marked), strict=True)],
         "scores": [_rounded(segment_scores(column), _digits(column)) for column in columns],
         "apart": _rounded(disagreements(columns), 2),
-        "pictured": [segment for (segment, *_), _ in report.highlights],
     }
 
 
@@ -251,13 +252,13 @@ def line_style(i: int) -> str:
     return f"line c{i % COLOURS} d{i % 4}"
 
 
-def _highlights(report: Report, room: int) -> list[tuple[Highlight, list[dict[str, str]]]]:
+def _highlights(chosen: Highlights, systems: Sequence[str], room: int) -> list[tuple[Highlight, list[dict[str, str]]]]:
     """Return segments to look at, with pictures as long as there is room for them, in bytes."""
     highlights = []
-    for highlight, alignments in report.highlights:
+    for highlight, alignments in chosen:
         pictures = []
         for system, alignment in alignments.items():
-            name, problem, drawn = visible(report.comparison.systems[system]), alignment, ""
+            name, problem, drawn = visible(systems[system]), alignment, ""
             if not isinstance(alignment, str):
                 name, problem, drawn = f"{name}, {title(alignment)}", "", heat_maps(alignment, level=4, least=FAINT)
                 if len(drawn.encode()) > room:
