@@ -109,7 +109,7 @@ def test_hook_that_fails_does_not_break_evaluate(tmp_path: Path) -> None:
 
 def test_importing_the_package_costs_next_to_nothing(tmp_path: Path) -> None:
     code = "import time; t = time.perf_counter(); import twmd_registry; print(time.perf_counter() - t)"
-    assert min(float(run_python(code, tmp_path)) for _ in range(3)) < 0.3
+    assert any(float(run_python(code, tmp_path)) < 0.3 for _ in range(3))
 
 
 def test_two_ranks_give_the_scores_of_one(tmp_path: Path) -> None:

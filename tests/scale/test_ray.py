@@ -1,5 +1,4 @@
-"""On a local Ray with two workers: the same scores, whoever works, and whoever is killed. Ray is started once, for all
-tests here."""
+"""On a local Ray with two workers, started once: the same scores whoever works, and whoever is killed."""
 
 from __future__ import annotations
 
@@ -53,8 +52,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def deadly(own: Scorer, out: Path, note: Path) -> Scorer:
-    """Return a scorer that once kills the process that it was sent to, in the middle of the run, as the end of its memory
-    would."""
+    """Return a scorer that once kills the process that it was sent to, in the middle of the run."""
     here = os.getpid()
 
     class Deadly(Scorer):  # local: Ray sends it whole

@@ -1,5 +1,4 @@
-"""Whatever happens to a run into one folder, and in whatever order, it ends with every row's own score, or with an error
-of this package. Without Ray: the runner gets its parts from this process."""
+"""Any order of runs into a folder ends with every row's score or an error of this package; parts run in this process."""
 
 from __future__ import annotations
 
