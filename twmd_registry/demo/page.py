@@ -40,28 +40,23 @@ The model of most presets reads {EMBEDDED_READS}; the names of presets say for w
 were made."""
 
 
-def _launch_settings() -> dict[str, Any]:
-    """Return the page's own settings of `gradio.Blocks.launch`, without Gradio's lines about public tunnels."""
-    font = ["system-ui", "sans-serif"]
-    styles = {name: render(f"{name}.css") for name in ("alignment", "light", "dark")}
-    theme = gr.themes.Default(primary_hue="blue", font=font, font_mono=["ui-monospace", "monospace"])
-    readable = {"body_text_color_subdued": "*neutral_500", "link_text_color_dark": "*secondary_300"}  # 4.5 : 1
-    return {
-        "theme": theme.set(**readable),
-        "css": render("style.css", "demo", **styles),
-        "max_file_size": answers.LARGEST,
-        "share": False,
-        "quiet": True,
-        "footer_links": ["api", "settings"],
-    }
-
-
 def build_page(metric: str | None = None) -> gr.Blocks:
     """Build the page of all metrics, ready to ``launch``; `metric` is chosen when it opens, or the first."""
     chosen = answers.METRICS[0] if metric is None else metric
     facts = entry(chosen)
     page = gr.Blocks(title="twmd-registry", analytics_enabled=False, delete_cache=(SWEEP_S, KEPT_S))
-    page.launch = partial(page.launch, **_launch_settings())
+    styles = {name: render(f"{name}.css") for name in ("alignment", "light", "dark")}
+    fonts = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}
+    readable = {"body_text_color_subdued": "*neutral_500", "link_text_color_dark": "*secondary_300"}  # 4.5 : 1
+    page.launch = partial(
+        page.launch,
+        theme=gr.themes.Default(primary_hue="blue", **fonts).set(**readable),
+        css=render("style.css", "demo", **styles),
+        max_file_size=answers.LARGEST,
+        share=False,
+        quiet=True,  # without Gradio's lines about public tunnels
+        footer_links=["api", "settings"],
+    )
     page.scorers = [Scorer(answers.spec_of(name)) for name in answers.METRICS]
     for scorer in page.scorers:
         _ = scorer.spec  # loads the model, which stays in memory as long as the page
@@ -176,10 +171,10 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
     with gr.Row():
         with gr.Column(min_width=320):
             hypothesis = gr.Textbox(HYPOTHESIS, label="Hypothesis", lines=2, max_lines=6, elem_id="hypothesis")
-            about = "References, one per line"
-            references = gr.Textbox(REFERENCES, label=about, lines=3, max_lines=8, elem_id="references")
-            about = "Source (for presets that compare with it)"
-            source = gr.Textbox("", label=about, lines=1, max_lines=4, elem_id="source")
+            references = gr.Textbox(
+                REFERENCES, label="References, one per line", lines=3, max_lines=8, elem_id="references"
+            )
+            source = gr.Textbox("", label="Source (for presets that compare with it)", max_lines=4, elem_id="source")
             with gr.Row():
                 chosen = gr.Dropdown(answers.METRICS, value=metric, label="Plan of", elem_id="metric", min_width=140)
                 preset = _choose_preset("preset", min_width=140)
