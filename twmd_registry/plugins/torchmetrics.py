@@ -23,15 +23,8 @@ except ImportError as error:
     raise MissingExtraError("metrics for torchmetrics need it: pip install 'twmd-registry[torchmetrics]'") from error
 
 TORCHMETRICS_SETTINGS = frozenset(
-    {
-        "compute_on_cpu",
-        "dist_sync_on_step",
-        "process_group",
-        "dist_sync_fn",
-        "distributed_available_fn",
-        "sync_on_compute",
-        "compute_with_cache",
-    }
+    {"compute_on_cpu", "dist_sync_on_step", "process_group", "dist_sync_fn", "distributed_available_fn"}
+    | {"sync_on_compute", "compute_with_cache"}
 )
 """Settings of torchmetrics itself; every other keyword must be one of our keys or run options."""
 
@@ -171,10 +164,7 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
 
 
 def make_rows(
-    predictions: object,
-    references: object,
-    sources: object,
-    positions: torch.Tensor | Sequence[int] | int | None,
+    predictions: object, references: object, sources: object, positions: torch.Tensor | Sequence[int] | int | None
 ) -> list[Row]:
     """Return checked segments with their positions: whole numbers from 0, one alone for a single segment, or None."""
     segments = check_segments(predictions, references, sources)

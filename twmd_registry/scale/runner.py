@@ -26,14 +26,7 @@ from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale import partitions
 from twmd_registry.scale.partitions import CorpusTotals, PartitionScorer, WorkerOptions, names_of
-from twmd_registry.scale.plan import (
-    PART_ROWS,
-    OutputFolder,
-    ScalePlan,
-    check_same,
-    cut_into_parts,
-    list_tables,
-)
+from twmd_registry.scale.plan import PART_ROWS, OutputFolder, ScalePlan, check_same, cut_into_parts, list_tables
 
 PLAN, REJECTS, RECORD = "plan.json", "rejects.jsonl", "record.json"
 _FORMAT_VERSION = 1
