@@ -40,7 +40,6 @@ from twmd_registry.demo.answers import (
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.record.file import parse_record
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL, Centering, MetricName
 from twmd_registry.registry.presets import presets
 from twmd_registry.registry.signature import Signature, canonical
@@ -81,15 +80,6 @@ def test_preset_is_set_for_the_metrics_that_have_it() -> None:
     assert spec_of("stsscore", "paper") == make_spec("stsscore")
     assert spec_of("twmd", "paper") == make_spec("twmd", "paper", model=EMBEDDED_MODEL)
     assert [preset_for(metric, "no such preset") for metric in METRICS] == ["embedded"] * len(METRICS)
-
-
-@pytest.mark.parametrize("metric", ["twmd", "moverscore", "stsscore"])
-def test_setting_is_set_for_the_metrics_that_use_its_key(metric: str) -> None:
-    spec = spec_of(metric, temperature=0.07, iterations="5", centering="dimension")
-    keys = CATALOGUE[MetricName(metric)].keys
-    assert spec.temperature == (0.07 if "temperature" in keys else None)
-    assert spec.iterations == (5 if "iterations" in keys else None)
-    assert spec.centering == ("dimension" if "centering" in keys else None)
 
 
 def test_every_choice_is_accepted() -> None:
@@ -138,7 +128,7 @@ def test_every_metrics_scores_are_those_of_its_scorer() -> None:
 def test_setting_moves_its_metrics_and_no_others() -> None:
     before, after = (score_texts(HYPOTHESIS, REFERENCES, "twmd", temperature=T) for T in (0.0, 0.02))
     moved = {row[0] for row, other in zip(before[0], after[0], strict=True) if row != other}
-    assert moved == {"twmd", "trwmd"}
+    assert (moved, after[3]) == ({"twmd", "trwmd"}, [])
     assert before[1] != after[1]
     assert "temperature:0.02" in after[2]
 
@@ -235,15 +225,8 @@ def test_every_format_gives_the_same_texts(name: str, separator: str, tmp_path: 
     (tmp_path / name).write_text(text, encoding="utf-8")
     source, _, *texts = read_upload(tmp_path / name)
     assert (source.name, texts) == (name, [PREDICTIONS, LISTS, None])
-    assert read_pasted(f"\n{text}\n\n")[2:4] == (PREDICTIONS, LISTS)
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
-def test_blank_lines_at_the_top_count_as_rows(name: str, tmp_path: Path) -> None:
-    text = "\n\n" + (as_json(PREDICTIONS, LISTS) if name.endswith("jsonl") else CSV)
-    (tmp_path / name).write_text(text, encoding="utf-8")
-    first = 3 if name.endswith("jsonl") else 4
-    assert read_upload(tmp_path / name)[1:4] == (list(range(first, first + 3)), PREDICTIONS, LISTS)
+    first = 2 if "json" in name else 3  # the blank line counts, and a header
+    assert read_pasted(f"\n{text}\n\n")[1:4] == ([*range(first, first + 3)], PREDICTIONS, LISTS)
 
 
 def test_empty_references_are_texts_and_sources_are_read_where_every_row_has_one() -> None:

@@ -128,12 +128,8 @@ def test_numbers_are_finite_whatever_is_predicted(folder: Path, predictions: lis
 def test_number_that_is_not_finite_is_left_out_with_a_warning() -> None:
     with pytest.warns(TwmdWarning, match="own_bad is nan and is left out"):
         module = Module({"own": np.float32(0.5), "bad": math.nan, "yes": True, "text": "x", "array": np.array(2.0)})
-        scored = score_evaluation(make_panel([module]), *_pair())
+        scored = score_evaluation(make_panel([module]), ["a cat"], ["the cat"])
     assert scored.values == {"own": 0.5, "own_array": 2.0}
-
-
-def _pair() -> tuple[list[str], list[str]]:
-    return ["a cat"], ["the cat"]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +151,7 @@ def test_object_that_is_not_a_metric_is_refused(metrics: Any, words: str) -> Non
 def test_keys_that_collide_are_refused() -> None:
     panel = make_panel({"own": Module({"x": 1.0}), "own_x": Module({"own_x": 2.0})})
     with pytest.raises(SpecError, match="two scores would be called 'own_x'"):
-        score_evaluation(panel, *_pair())
+        score_evaluation(panel, ["a cat"], ["the cat"])
 
 
 def test_references_go_in_the_form_that_a_module_takes() -> None:
