@@ -195,14 +195,26 @@ def make_targets(text: str) -> set[str]:
     return in_blocks | set(re.findall(r"`make ([\w-]+)", text))
 
 
-def test_make_targets_exist() -> None:
+def test_targets_files_and_commands_of_contributing_exist(folder: Path, run: Run) -> None:
     rules = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
     assert {"demo", "test"} <= make_targets(README)
     assert {"test", "cards", "goldens"} <= make_targets(CONTRIBUTING)
     assert make_targets(CONTRIBUTING).union(*map(make_targets, PAGES.values())) <= rules
+    words = re.findall(r"`([\w./-]+)`", CONTRIBUTING)
+    named = {word for word in words if "/" in word or Path(word).suffix in {".md", ".py", ".toml"}}
+    assert len(named) > 20
+    assert {word for word in named if not TOY.search(word) and not (ROOT / word).exists()} == set()
+    commands = [shlex.split(line)[1:] for line in re.findall(r"`(twmd [^`]+)`", CONTRIBUTING)]
+    assert len(commands) > 5
+    for command in commands:
+        if len(command) > 1 and "--help" not in command:
+            create_inputs(command[1:])
+            assert parse(command)
+        else:
+            assert "Usage: twmd" in run(f"{command[0]} --help")[1]
 
 
-def test_every_block_is_of_a_language_that_a_test_reads() -> None:
+def test_every_block_and_program_is_read_by_a_test() -> None:
     read = (
         {"CONTRIBUTING.md": {"bash"}}
         | {page: {"bash", "python"} for page in PAGES}
@@ -216,6 +228,11 @@ def test_every_block_is_of_a_language_that_a_test_reads() -> None:
         fences = re.findall(r"^ *```(.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
         assert set(fences[::2]) <= read.get(name, set()), name
         assert set(fences[1::2]) <= {""}, name
+    assert {page for page, text in PAGES.items() if len(sessions(text)) < len(blocks("python", text))} == {
+        "docs/frameworks.md",  # tests/plugins/test_recipes.py
+        "docs/scale.md",
+        "docs/trainer.md",
+    }
 
 
 def test_action_and_hook_are_yaml_whose_commands_can_be_parsed(folder: Path) -> None:
@@ -229,25 +246,10 @@ def test_action_and_hook_are_yaml_whose_commands_can_be_parsed(folder: Path) -> 
     assert set(action["inputs"]) == {"references", "outputs", "baseline"}
 
 
-def test_every_file_that_contributing_names_is_there() -> None:
-    words = re.findall(r"`([\w./-]+)`", CONTRIBUTING)
-    named = {word for word in words if "/" in word or Path(word).suffix in {".md", ".py", ".toml"}}
-    assert len(named) > 20
-    assert {word for word in named if not TOY.search(word) and not (ROOT / word).exists()} == set()
-
-
 def program_of(text: str) -> str:
     """Return the only Python block of a page that is no session."""
     (block,) = (block for block in blocks("python", text) if ">>> " not in block)
     return block
-
-
-def test_programs_are_on_the_pages_whose_programs_are_tested() -> None:
-    assert {page for page, text in PAGES.items() if len(sessions(text)) < len(blocks("python", text))} == {
-        "docs/frameworks.md",  # tests/plugins/test_recipes.py
-        "docs/scale.md",
-        "docs/trainer.md",
-    }
 
 
 def test_trainers_program_calls_what_exists(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,17 +279,6 @@ def test_functions_for_a_cluster_take_what_they_are_given(monkeypatch: pytest.Mo
         given["ray_dataset"],
         given["hf_dataset"],
     ]
-
-
-def test_commands_that_contributing_names_are_ones_that_we_have(folder: Path, run: Run) -> None:
-    named = [shlex.split(line)[1:] for line in re.findall(r"`(twmd [^`]+)`", CONTRIBUTING)]
-    assert len(named) > 5
-    for words in named:
-        if len(words) > 1 and "--help" not in words:
-            create_inputs(words[1:])
-            assert parse(words)
-        else:
-            assert "Usage: twmd" in run(f"{words[0]} --help")[1]
 
 
 def test_citation_file_and_the_changelogs_newest_section_are_of_this_version() -> None:

@@ -76,13 +76,10 @@ def test_packages_import_from_lower_layers_only() -> None:
     assert upward == []
 
 
-def test_evaluate_and_datasets_are_imported_by_plugins_judgments_and_train_only() -> None:
+def test_foreign_imports_are_where_they_belong() -> None:
     others = [path for path in sources() if top_level_name(path) not in {"plugins", "judgments", "train"}]
     heavy = {(str(path), name) for path in others for name in imports(path) if re.match(r"(evaluate|datasets)\b", name)}
     assert heavy == set()
-
-
-def test_registry_uses_the_standard_library_only() -> None:
     outside = {
         name
         for path in sources()
@@ -91,9 +88,6 @@ def test_registry_uses_the_standard_library_only() -> None:
         if name.split(".")[0] not in sys.stdlib_module_names | {"twmd_registry"}
     }
     assert outside == set()
-
-
-def test_oracles_do_not_import_the_package() -> None:
     oracles = sorted((ROOT / "tests" / "oracles").glob("*.py"))
     assert oracles
     assert [path.name for path in oracles for name in imports(path) if name.split(".")[0] == "twmd_registry"] == []
@@ -118,16 +112,12 @@ def twice(names: Iterable[tuple[str, Path]]) -> dict[str, list[str]]:
     return {name: paths for name, paths in named.items() if len(paths) > 1}
 
 
-def test_classes_and_files_are_few_and_class_names_unique_in_the_package() -> None:
+def test_modules_and_classes_are_few_and_their_names_unique() -> None:
     trees = [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in sources()]
     classes = [(node.name, path) for path, tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     assert twice(classes) == {}
     assert len(classes) <= MAX_CLASSES
     assert len(trees) <= MAX_FILES
-
-
-def test_module_names_are_unique_in_the_package() -> None:
-    """Exempt `__init__`, `__main__`, the `metric.py` of a plugin, and the modules under `metrics`."""
     paths = (path for path in sources() if "metrics" not in path.parts)
     assert twice((path.stem, path) for path in paths if path.stem not in {"__init__", "__main__", "metric"}) == {}
 

@@ -49,11 +49,8 @@ def test_each_package_has_one_version_with_hashes_and_every_requirement_is_among
         assert [each.name for each in missing] == ["torch"], f"make locked writes them into locked/{extra}.txt"
 
 
-def test_libraries_of_a_gpu_are_not_locked() -> None:
+def test_no_library_of_a_gpu_is_locked_and_the_demo_has_what_is_tested() -> None:
     names = {each.name for extra in ("embedded", "dev") for each, _ in locked(extra)}
     assert not [name for name in names if name.startswith(("cuda", "nvidia", "triton"))]
-
-
-def test_the_demo_has_the_versions_that_are_tested() -> None:
     demo, tested = ({(each.name, str(each.specifier)) for each, _ in locked(extra)} for extra in ("embedded", "dev"))
     assert demo <= tested

@@ -105,14 +105,13 @@ def tracked(folder: str) -> set[str]:
     }
 
 
-def test_wheel_holds_the_package_the_metric_modules_and_nothing_else(wheel: Mapping[str, bytes]) -> None:
+def test_wheel_and_sdist_hold_the_package_and_nothing_else(
+    wheel: Mapping[str, bytes], sdist: Mapping[str, bytes]
+) -> None:
     package = {name for name in wheel if ".dist-info/" not in name}
     assert package == tracked("twmd_registry") | {f"twmd_registry/{name}" for name in tracked("metrics")}
     assert "twmd_registry/py.typed" in package
     assert {f"twmd_registry/metrics/{name}/{name}.py" for name in METRICS} <= package
-
-
-def test_sdist_holds_what_the_wheel_is_built_from_and_no_tests(sdist: Mapping[str, bytes]) -> None:
     beside = {"README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "pyproject.toml", "PKG-INFO", ".gitignore"}
     assert set(sdist) == tracked("twmd_registry") | tracked("metrics") | tracked("LICENSES") | beside
 

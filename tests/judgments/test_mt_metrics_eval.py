@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.judgments.test_readers import written
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
 from twmd_registry.judgments.mt_metrics_eval import GROUPINGS, read_mt_metrics_eval
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*left out")
 SCORES = "A\t-1.5\nB\tNone\nrefA\t0\nA\t0\nB\t-5\nrefA\t0\n"
 OUTPUTS = {"A": "a one\na two\n", "B": "b one\nb two\n"}
 
@@ -75,24 +77,10 @@ def test_another_reference_is_left_out_unless_it_is_asked_for(translated: Path) 
     assert (other.system, other.references, other.dropped) == (["A"], ["b one"], 1)  # a segment has no such reference
 
 
-@pytest.mark.filterwarnings("ignore:.*left out")
 @pytest.mark.parametrize("reference", ["refA.refB", "all"])
 def test_several_references_are_read(reference: str, translated: Path) -> None:
     rated = read_mt_metrics_eval(translated, reference=reference, humans="yes")
     assert (rated.system, rated.references) == (["A", "A"], [["ref one", "b one"], ["ref two"]])
-
-
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ({"humans": "maybe"}, "humans=maybe: expected yes or no"),
-        ({"group": "domains"}, "group=domains: there is no such grouping; did you mean 'domain'"),
-        ({"without": "b"}, "without=b: there is no such system"),
-    ],
-)
-def test_impossible_key_is_refused(asked: dict[str, str], words: str, tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=words):
-        read_mt_metrics_eval(wmt(tmp_path, SCORES, OUTPUTS), **asked)
 
 
 def test_outliers_are_left_out_and_those_of_a_year_by_default(tmp_path: Path) -> None:
@@ -106,7 +94,6 @@ def test_outliers_are_left_out_and_those_of_a_year_by_default(tmp_path: Path) ->
     assert read_mt_metrics_eval(folder, without="A").system == [outlier] * 2
 
 
-@pytest.mark.filterwarnings("ignore:.*left out")
 def test_ratings_of_systems_are_those_of_their_files(tmp_path: Path) -> None:
     folder = wmt(tmp_path, "A\t0\nA\tNone\nB\t-5\nB\t-1\n", OUTPUTS)
     written(folder, "news one\nchat two\n", "documents/zh-en.docs")
@@ -154,7 +141,6 @@ def test_sources_stand_beside_their_segments_and_outputs_that_repeat_them_are_co
         assert err.count("equal their source and no reference") == 1
 
 
-@pytest.mark.filterwarnings("ignore:.*left out")
 def test_segments_are_grouped_by_domain_where_that_is_asked_for(tmp_path: Path) -> None:
     folder = wmt(tmp_path, "A\t0\nA\tNone\nB\t-5\nB\t-1\n", OUTPUTS)
     written(folder, "news one\nchat  two\n", "documents/zh-en.docs")
@@ -168,20 +154,29 @@ def test_segments_are_grouped_by_domain_where_that_is_asked_for(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("scores", "words"),
+    ("asked", "scores", "words"),
     [
-        ("A\t0\nC\t0\nC\t0\nC\t0\nA\t0\n", "has 3 scores of C; expected 2, one per segment"),
-        ("A\t0\nA\tbad\n", "row 2: expected a rating, a finite number, not 'bad'"),
-        ("A 0\nA\t0 1\n", r"row 2: expected SYSTEM<TAB>SCORE, got 'A\\t0 1'"),
-        ("A\tNone\nA\tNone\n", "mqm of zh-en holds no rated segment"),
+        ({"humans": "maybe"}, SCORES, "humans=maybe: expected yes or no"),
+        ({"group": "domains"}, SCORES, "group=domains: there is no such grouping; did you mean 'domain'"),
+        ({"without": "b"}, SCORES, "without=b: there is no such system"),
+        ({"rating": "mqn"}, SCORES, "zh-en.mqn.seg.score: No such .*'zh-en.mqm'. Choices: en-de.wmt-z"),
+        ({"rating": "wmt", "pair": None}, SCORES, "PAIR.wmt.seg.score: No such .*'wmt-z'. Choices: wmt-z, mqm."),
+        ({"reference": "ref"}, SCORES, "zh-en.ref.txt: No such .*'refA'. Choices: refA."),
+        ({}, "A\t0\nC\t0\nC\t0\nC\t0\nA\t0\n", "has 3 scores of C; expected 2, one per segment"),
+        ({}, "A\t0\nA\tbad\n", "row 2: expected a rating, a finite number, not 'bad'"),
+        ({}, "A 0\nA\t0 1\n", r"row 2: expected SYSTEM<TAB>SCORE, got 'A\\t0 1'"),
+        ({}, "A\tNone\nA\tNone\n", "mqm of zh-en holds no rated segment"),
     ],
 )
-def test_damaged_folder_is_refused(scores: str, words: str, tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=words):
-        read_mt_metrics_eval(wmt(tmp_path, scores, {"A": "a one\na two\n"}), pair="zh-en")
-    next(tmp_path.glob("system-outputs/*/A.txt")).unlink()
-    with pytest.raises(FileError, match=r"zh-en holds no SYSTEM\.txt|scores of C|row 2"):
-        read_mt_metrics_eval(tmp_path)
+def test_what_cannot_be_read_is_refused(asked: dict[str, Any], scores: str, words: str, tmp_path: Path) -> None:
+    wmt(tmp_path, "A\t0\nA\t0\n", OUTPUTS, "en-de", "wmt-z")
+    with pytest.raises((FileError, SpecError), match=words):
+        read_mt_metrics_eval(wmt(tmp_path, scores, OUTPUTS), **{"pair": "zh-en"} | asked)
+
+
+def test_folder_without_outputs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"system-outputs/zh-en holds no SYSTEM\.txt: expected a file per rated system"):
+        read_mt_metrics_eval(wmt(tmp_path, "A\t0\nA\t0\n", {}))
 
 
 @pytest.mark.parametrize("reference", ["refA", "all"])
@@ -193,17 +188,3 @@ def test_file_of_another_length_is_named(place: str, reference: str, tmp_path: P
     words = rf"{name}(\.txt)?(: expected 2 lines, one per segment; got 1| has 1 lines; expected 2, one per segment)"
     with pytest.raises(FileError, match=words):
         read_mt_metrics_eval(folder, reference=reference, group="document" if "docs" in name else "pair")
-
-
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ({"pair": "zh-en", "rating": "mqn"}, "zh-en.mqn.seg.score: No such .*'zh-en.mqm'. Choices: en-de.wmt-z"),
-        ({"rating": "wmt"}, "PAIR.wmt.seg.score: No such .*'wmt-z'. Choices: wmt-z, mqm."),
-        ({"pair": "zh-en", "reference": "ref"}, "zh-en.ref.txt: No such .*'refA'. Choices: refA."),
-    ],
-)
-def test_error_of_a_missing_file_lists_the_files(asked: dict[str, str], words: str, tmp_path: Path) -> None:
-    wmt(tmp_path, "A\t0\nA\t0\n", OUTPUTS, "en-de", "wmt-z")
-    with pytest.raises(FileError, match=words):
-        read_mt_metrics_eval(wmt(tmp_path, SCORES, OUTPUTS), **asked)

@@ -18,6 +18,7 @@ from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.agreement import system_agreement
 from twmd_registry.metaeval.correlation import correlate
 
+pytestmark = pytest.mark.filterwarnings("ignore")
 WMT23 = {
     "BERTscore": (0.528030303, 58),
     "BLEU": (0.519598155, 59),
@@ -54,7 +55,6 @@ def campaign(tmp_path: Path) -> str:
     return f"mte:{folder}"
 
 
-@pytest.mark.filterwarnings("ignore:.*left out")
 def test_scores_are_those_of_the_rated_segments_whatever_their_order(campaign: str) -> None:
     rated = read_rated(campaign)
     assert list(zip(rated.system or [], rated.item or [], strict=True))[3:] == [("B", "zh-en:2"), ("B", "zh-en:3")]
@@ -74,7 +74,6 @@ def test_scores_are_those_of_the_rated_segments_whatever_their_order(campaign: s
     assert len({metric.content for metric in (first, second, *other)}) == 3
 
 
-@pytest.mark.filterwarnings("ignore:.*left out")
 def test_published_scores_of_systems_are_read_and_missing_ones_are_named(campaign: str, tmp_path: Path) -> None:
     rated = read_rated(campaign)
     before, same = read_official(campaign, rated)
@@ -94,7 +93,6 @@ def test_published_scores_of_systems_are_read_and_missing_ones_are_named(campaig
         published_systems([first], divided)
 
 
-@pytest.mark.filterwarnings("ignore:.*left out")
 def test_metric_that_a_language_pair_lacks_is_named_with_the_pair_and_the_remedy(campaign: str, tmp_path: Path) -> None:
     wmt(tmp_path, "A\t-1\nA\t-2\n", {"A": "one\ntwo\n"}, "en-de")
     written(tmp_path, "A\t1\nA\t2\n", "metric-scores/en-de/a-1-refA.seg.score")
@@ -103,7 +101,6 @@ def test_metric_that_a_language_pair_lacks_is_named_with_the_pair_and_the_remedy
         assert [metric.name for metric in read_official(campaign, read_rated(campaign))] == ["a-1"]
 
 
-@pytest.mark.filterwarnings("ignore:.*left out")
 def test_files_that_are_not_read_are_named(campaign: str, tmp_path: Path) -> None:
     for name in ("e.seg", "f-refC.seg", "g-refA.sys", "a-1-refA.seq"):
         written(tmp_path, "A\t1\n", f"metric-scores/zh-en/{name}.score")
@@ -113,7 +110,6 @@ def test_files_that_are_not_read_are_named(campaign: str, tmp_path: Path) -> Non
         assert [metric.name for metric in read_official(campaign, read_rated(campaign))] == ["a-1", "b"]
 
 
-@pytest.mark.filterwarnings("ignore:.*left out")
 @pytest.mark.parametrize(
     ("file", "text", "words"),
     [
@@ -134,7 +130,6 @@ def test_damaged_or_missing_files_are_refused(file: str, text: str, words: str, 
         read_official("wmt:x.jsonl", rated)
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_published_scores_stand_beside_metrics_in_one_table(campaign: str, run: Run) -> None:
     study = json.loads(run(f"correlate {campaign} -m chrf --official --format json")[1])
     assert [metric["label"] for metric in study["metrics"]] == ["chrf", "a-1*", "b*"]
@@ -150,7 +145,6 @@ def test_published_scores_stand_beside_metrics_in_one_table(campaign: str, run: 
     assert f"official:a-1@{study['metrics'][1]['signature'].rpartition('@')[2]}" in study["study"]
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_statistics_of_wmt23_are_those_of_the_shared_task() -> None:
     data = f"mte:{shared('data/mte/wmt23')},pair=en-de"
     rated = read_rated(data)

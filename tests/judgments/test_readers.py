@@ -48,22 +48,16 @@ def test_mlqe_references_are_detokenised_by_the_rules_of_their_language(tmp_path
     assert read_mlqe(written(tmp_path, lines[0].replace('"source": "s", ', ""))).source is None
 
 
-def test_stsb_rows_are_csv(tmp_path: Path) -> None:
+def test_corpora_of_pairs_are_read_with_the_quotes_that_they_have(tmp_path: Path) -> None:
     result = read_stsb(written(tmp_path, '"One, two.","She said ""no"".",2.5\nA heron.,A bird.,5\n'))
     assert (result.predictions, result.references) == (["One, two.", "A heron."], ['She said "no".', "A bird."])
     assert result.ratings.tolist() == [2.5, 5.0]
     assert result.dropped == 0
-
-
-def test_mrpc_reads_quotes_as_letters(tmp_path: Path) -> None:
     result = read_mrpc(
         written(tmp_path, f'\ufeff{MRPC}\r\n1\t1\t2\t"Yes, he said.\tHe said "yes".\r\n0\t3\t4\tRain\tSnow\r\n')
     )
     assert (result.predictions, result.references) == (['"Yes, he said.', "Rain"], ['He said "yes".', "Snow"])
     assert result.ratings.tolist() == [1.0, 0.0]
-
-
-def test_qqp_is_read_with_and_without_quotes(tmp_path: Path) -> None:
     quoted = f'{QQP}\n"0"\t"1"\t"2"\t"What is\nrain?"\t"Say ""rain""?"\t"1"\n"1"\t"3"\t"4"\t""\t"Why?"\t"0"\n'
     plain = f'{QQP}\n0\t1\t2\tIs "rain\twet?\t1\n1\t3\t4\tonly this\n2\t5\t6\tWhy?\tHow?\t0\n'
     first, second = read_qqp(written(tmp_path, quoted, "a")), read_qqp(written(tmp_path, plain, "b"))
@@ -161,13 +155,20 @@ def stored(folder: Path, suffix: str, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def test_rows_of_one_system_and_item_are_refused(tmp_path: Path) -> None:
+def test_items_are_of_a_group_and_rated_once_by_system(tmp_path: Path) -> None:
     path = stored(tmp_path, ".jsonl", [*ROWS, ROWS[0] | {"mark": 1}])
     with pytest.raises(FileError, match="row 1 and row 4 both rate item 1 of system one: keep one of them"):
         read_table(path, **COLUMNS)
     unnamed = COLUMNS.keys() - {"system"}
     with pytest.warns(TwmdWarning, match="left out: 1"):
         assert len(read_table(path, **{role: COLUMNS[role] for role in unnamed}).ratings) == 3
+    row = {"prediction": "One.", "reference": "Two.", "rating": 2, "group": "de-en", "item": "1"}
+    other = row | {"group": "fi-en", "prediction": "Three."}
+    path = stored(tmp_path, ".csv", [row, other])
+    assert read_table(path).item == ["1", "1"]  # one reference: one item, with versions in two groups
+    path = stored(tmp_path, ".csv", [row, other | {"reference": "Four."}])
+    with pytest.warns(TwmdWarning, match="own.csv: item 1 of de-en and of fi-en have different references: items of"):
+        assert read_table(path).item == ["de-en:1", "fi-en:1"]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
@@ -196,16 +197,6 @@ def test_group_without_a_rated_row_is_named_and_one_list_of_references_makes_all
     with pytest.warns(TwmdWarning, match=r"left out: 2 \(row 3, row 4\); nothing is left of y\."):
         result = read_table(stored(tmp_path, ".jsonl", rows))
     assert (result.group, result.references) == (["x", "x"], [["1."], ["2.", "Dos."]])
-
-
-def test_items_numbered_anew_in_every_group_are_different_items(tmp_path: Path) -> None:
-    row = {"prediction": "One.", "reference": "Two.", "rating": 2, "group": "de-en", "item": "1"}
-    other = row | {"group": "fi-en", "prediction": "Three."}
-    path = stored(tmp_path, ".csv", [row, other])
-    assert read_table(path).item == ["1", "1"]  # one reference: one item, with versions in two groups
-    path = stored(tmp_path, ".csv", [row, other | {"reference": "Four."}])
-    with pytest.warns(TwmdWarning, match="own.csv: item 1 of de-en and of fi-en have different references: items of"):
-        assert read_table(path).item == ["de-en:1", "fi-en:1"]
 
 
 TABLE = "prediction,reference,rating\n"

@@ -19,7 +19,7 @@ from twmd_registry.judgments.sets import content_of, read_rated
 RATED = RatedSegments(["a", "b"], ["One.", "Two."], ["1.", "2."], np.array([1.0, 0.0]), 3, ["x", "y"], ["s", "t"])
 
 
-def test_format_and_its_keys_reach_the_reader(tmp_path: Path) -> None:
+def test_format_keys_and_path_reach_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = wmt(tmp_path / "a,b", "A\t1\nA\t2\n", {"A": "one\ntwo\n"}, "cs-en", "wmt-z")
     assert read_rated(f"mte:{folder},rating=wmt-z,pair=cs-en,reference=refA").ratings.tolist() == [1.0, 2.0]
     row = {"prediction": "One.", "references": ["1."], "informativeness": 2, "naturalness": 3, "quality": 4}
@@ -27,9 +27,6 @@ def test_format_and_its_keys_reach_the_reader(tmp_path: Path) -> None:
     keys = {"d2t:": 4, "d2t:,rating=naturalness": 3, "table:,reference=references,rating=quality": 4}
     for key, rating in keys.items():
         assert read_rated(key.replace(":", f":{path}")).ratings.tolist() == [rating]
-
-
-def test_path_may_hold_a_colon_and_begin_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, "prediction,reference,rating\nOne.,1.,2\n", "a:b.csv")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert read_rated("table:~/a:b.csv").ratings.tolist() == [2.0]
@@ -51,16 +48,13 @@ def test_malformed_or_unknown_name_is_refused(name: str, words: str) -> None:
         read_rated(name)
 
 
-def test_digest_is_of_compact_json() -> None:
+def test_digest_is_of_compact_json_and_changes_with_every_field() -> None:
     compact_json = b'[["a","b"],["One.","Two."],[["1."],["2."]],[1.0,0.0],["x","y"],["s","t"]]'
     assert content_of(RATED) == hashlib.sha256(compact_json).hexdigest()[:12]
     same = RATED._replace(
         references=[["1."], "2."], ratings=np.array([1.0, -0.0]), dropped=0, predictions=list(RATED.predictions)
     )
     assert content_of(same) == content_of(RATED)
-
-
-def test_digest_changes_with_every_field_of_the_content() -> None:
     changes: list[dict[str, object]] = [
         {"group": ["a", "c"]},
         {"predictions": ["One.", "Two. "]},

@@ -74,9 +74,6 @@ def test_mqm_table_that_was_written_is_read_again(tmp_path: Path) -> None:
     first, second = read_mqm(tmp_path / "mqm.tsv")
     assert [span[:3] for span in first.spans] == [span[:3] for span in SEGMENTS[0].spans]
     assert (second.prediction, second.spans) == ('fine "', ())
-
-
-def test_marks_in_a_text_itself_are_read_again_as_they_were(tmp_path: Path) -> None:
     text = "a <v>tag</v> < /v>"
     spans = (ErrorSpan(2, 5, "minor"), ErrorSpan(3, 4, "minor"), ErrorSpan(5, 8, "major"), ErrorSpan(16, 18, "major"))
     own = MarkedSegment("a", "doc", "1", "<v> is a tag", text, "", spans)
@@ -85,7 +82,7 @@ def test_marks_in_a_text_itself_are_read_again_as_they_were(tmp_path: Path) -> N
     assert read_mqm(tmp_path / "mqm.tsv") == [own._replace(reference="</v>", rater="r")]
 
 
-def test_esa_lines_have_the_places_and_what_is_missing() -> None:
+def test_esa_lines_and_issues_have_places_and_texts() -> None:
     first, second = map(json.loads, write_esa(SEGMENTS, "twmd").split("\n"))
     assert [list(span.values()) for span in first["esa_spans"]] == [
         [4, 7, "minor", None],
@@ -95,9 +92,6 @@ def test_esa_lines_have_the_places_and_what_is_missing() -> None:
     assert [*first["esa_spans"][0]] == ["start_i", "end_i", "severity", "error_type"]
     assert (first["esa_score"], first["tgt"]) == (50.0, SEGMENTS[0].prediction)
     assert (second["esa_score"], second["esa_spans"]) == (None, [])
-
-
-def test_issues_quote_the_text_that_they_are_about() -> None:
     written = json.loads(write_issues(SEGMENTS, "twmd"))
     first, second = written["segments"]
     assert [(issue["side"], issue["text"], issue["severity"]) for issue in first["issues"]] == [

@@ -109,6 +109,10 @@ def test_group_without_a_value_is_named_and_left_out() -> None:
     assert [part["name"] for part in own.as_dict()["undefined"]] == ["b", "c"]
     with pytest.raises(InputError, match="pearson is undefined everywhere: a .*, b .*, c "):
         agreement("pearson", np.ones(11), rated)
+    scores, rated = make_campaign(items=20, groups=1)
+    scores = np.where(np.array([int(item.split(":")[1]) < 15 for item in rated.item or []]), 0.0, scores)
+    with pytest.warns(TwmdWarning, match="for 15 of 20, .* and 5 more"):
+        assert len(agreement("spearman", scores, rated, averaging="item").undefined) == 15
 
 
 def test_resample_without_a_value_is_left_out_of_the_interval() -> None:
@@ -133,13 +137,6 @@ def test_interval_of_an_average_holds_parts_with_a_single_pair() -> None:
     own = agreement("accuracy", np.array(alike + unlike), rated)
     assert (own.value, own.groups["many"].value, own.groups["one"].low) == (0.5, 1.0, None)
     assert (own.low, own.high) == (0.5, 0.5)
-
-
-def test_warning_names_ten_undefined_items_and_counts_the_others() -> None:
-    scores, rated = make_campaign(items=20, groups=1)
-    scores = np.where(np.array([int(item.split(":")[1]) < 15 for item in rated.item or []]), 0.0, scores)
-    with pytest.warns(TwmdWarning, match="for 15 of 20, .* and 5 more"):
-        assert len(agreement("spearman", scores, rated, averaging="item").undefined) == 15
 
 
 @pytest.mark.parametrize("statistic", ["acc_eq", "pdp", "tau_eq"])
@@ -218,13 +215,10 @@ def test_soft_pairwise_accuracy_is_averaged_over_groups() -> None:
     assert accuracy == system_agreement("pearson", scores, rated, resamples=80)[1]
 
 
-def test_tie_of_scores_or_ratings_counts_against_the_accuracy() -> None:
+def test_ratings_of_systems_stand_for_means_and_ties_count_against_the_accuracy() -> None:
     rated = RatedSegments(["g"] * 4, [], [], np.array([1.0, 1.0, 2.0, 3.0]), 0, None, ["a", "b", "c", "d"])
     _, accuracy = system_agreement("pearson", [1, 1, 2, 2], rated, resamples=0)
     assert (accuracy.value, accuracy.low, accuracy.high, accuracy.n) == (4 / 6, None, None, 6)
-
-
-def test_ratings_of_systems_stand_for_means_where_there_are_any() -> None:
     scores, rated = make_campaign(groups=1)
     means = mean_by_system(rated.ratings, rated, "g0")
     given = {("g0", "s1"): 900.0, ("g0", "s3"): -900.0}
@@ -236,15 +230,12 @@ def test_ratings_of_systems_stand_for_means_where_there_are_any() -> None:
     assert accuracy.value == sum((own[i] - own[j]) * (people[i] - people[j]) > 0 for i, j in pairs) / 10
 
 
-def test_system_that_lacks_segments_is_named() -> None:
+def test_systems_without_segments_or_labels_are_named_or_refused() -> None:
     scores, rated = make_campaign(groups=1)
     system = np.array(rated.system)
     rows = np.setdiff1d(np.arange(60), np.flatnonzero(system == "s2")[:3])
     with pytest.warns(TwmdWarning, match=r"g0: 1 of 5 systems have fewer than 12 segments, .*: s2 \(9\)"):
         system_agreement("kendall", scores[rows], select(rated, rows))
-
-
-def test_impossible_request_for_systems_is_refused() -> None:
     scores, rated = make_campaign()
     for statistic, averaging in (("darr", "group"), ("pearson", "item")):
         with pytest.raises(SpecError, match=f"not by {statistic} over {averaging}"):

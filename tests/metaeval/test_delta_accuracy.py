@@ -43,7 +43,7 @@ def simulate(
     return scores.ravel().tolist(), RatedSegments(["a"] * len(names), blank, blank, ratings.ravel(), 0, numbers, names)
 
 
-def test_fit_finds_the_spread_of_a_simulation() -> None:
+def test_fit_finds_the_spread_of_a_simulation_of_five_systems_or_more() -> None:
     rng = np.random.default_rng(0)
     segments = rng.choice([50.0, 400.0], 20_000)
     differences = np.abs(rng.normal(0, 0.04, len(segments)))
@@ -53,6 +53,11 @@ def test_fit_finds_the_spread_of_a_simulation() -> None:
     comparisons["difference"], comparisons["segments"], comparisons["agreed"] = differences, segments, agreed
     spread = fit_spread(comparisons, np.ones(len(segments)))
     assert spread == pytest.approx((0.02, 0.3), rel=0.1)
+    scores, rated = simulate(0, systems=4, items=9)
+    with pytest.raises(InputError, match="comparisons of systems need 5 systems with segments in common"):
+        list_comparisons(scores, rated)
+    with pytest.raises(InputError, match="fit of accuracy needs the system of every segment"):
+        list_comparisons(scores, rated._replace(system=None))
 
 
 @pytest.fixture(scope="module")
@@ -80,14 +85,6 @@ def test_estimate_grows_with_difference_and_segments_from_one_half(part: FittedP
     assert own.low < own.share < own.high
     s, t = part.content[0]
     assert own.share == pytest.approx(stats.norm.cdf(0.02 / np.sqrt(s**2 + t**2 / 100)))
-
-
-def test_data_without_five_systems_are_refused() -> None:
-    scores, rated = simulate(0, systems=4, items=9)
-    with pytest.raises(InputError, match="comparisons of systems need 5 systems with segments in common"):
-        list_comparisons(scores, rated)
-    with pytest.raises(InputError, match="fit of accuracy needs the system of every segment"):
-        list_comparisons(scores, rated._replace(system=None))
 
 
 @pytest.fixture

@@ -30,15 +30,12 @@ from twmd_registry.registry.presets import PACKAGED, presets
 from twmd_registry.train.data import TrainingData, hashes_of
 
 
-def test_hash_ignores_case_and_runs_of_white_space() -> None:
+def test_hashes_are_of_normal_texts_and_read_as_written(tmp_path: Path) -> None:
     expected = int.from_bytes(hashlib.sha256(b"a heron waits").digest()[:8], "big")
     assert hash_references(["A  heron\twaits ", ["a heron waits", "a HERON waits"]]).tolist() == [expected]
-    hashes = hash_references(["b", "a", "c"])
-    assert hashes.dtype == np.uint64
-    assert hashes.tolist() == sorted(hashes.tolist())
-
-
-def test_hashes_are_read_as_written_and_damaged_file_is_named(tmp_path: Path) -> None:
+    several = hash_references(["b", "a", "c"])
+    assert several.dtype == np.uint64
+    assert several.tolist() == sorted(several.tolist())
     path = tmp_path / "x.safetensors"
     assert read_hashes(path) == {}
     hashes = {name: hash_references([name, "b"]) for name in "edcab"}
@@ -81,7 +78,7 @@ def name_known_data(*arguments: str, **keys: Any) -> dict[str, set[str]]:
     return {part: set(own) for part, own in hashes.items() if own}
 
 
-def test_training_hashes_name_adapters_and_tuned_values() -> None:
+def test_training_hashes_name_adapters_and_tuned_values(tiny_encoder: Callable[[str], Path]) -> None:
     wmt = {WMT15, "wmt16.jsonl@2df0e6df2696 (3353 segments)"}
     stsb = {"STS-B train@4b11fc0ba338 (5749 segments)", "STS-B dev@71011775c566 (1500 segments)"}
     pairs = "pairs.jsonl with edits (numbers, units, names, negations; margin 0.5)@4bbf47efd18e (72759 segments)"
@@ -98,9 +95,6 @@ def test_training_hashes_name_adapters_and_tuned_values() -> None:
         assert name_known_data("moverscore", preset) == {}
     assert name_known_data(str(twmd_registry.scorer("moverscore", "moverscore-v1").signature)) == {}
     assert set(name_known_data("ensemble(stsscore,twmd)")) == {siamese, settings}
-
-
-def test_training_hashes_of_another_model_name_the_values_of_the_paper(tiny_encoder: Callable[[str], Path]) -> None:
     keys: dict[str, Any] = {"model": str(tiny_encoder("bert")), "layer": 1}
     assert set(name_known_data("twmd", **keys)) == {"temperature of twmd"}
     assert name_known_data("twmd", temperature=0.3, **keys) == {}

@@ -105,13 +105,10 @@ def test_score_warns_of_few_segments_and_refuses_a_single_segment(options: str, 
     assert (status, out, err.startswith(f"twmd: {REFUSAL}")) == (1, "", True)
 
 
-def test_report_of_few_segments_has_the_warning(files: None, run: Run) -> None:
+def test_report_of_few_segments_has_the_warning_and_of_one_no_test(files: None, run: Run) -> None:
     status, _, err = run("report ref29.txt -i a29.txt b29.txt -m sbert -o page.html")
     assert (status, f"{WARNING}: n = 29." in err) == (0, True)
     assert f'<p class="note">{WARNING}: n = 29.</p>' in Path("page.html").read_text(encoding="utf-8")
-
-
-def test_report_of_a_single_segment_has_no_test_and_no_interval(files: None, run: Run) -> None:
     err = run("report ref1.txt -i a1.txt b1.txt -m sbert -o page.html")[2]
     assert "there is one segment: the report has no intervals and no tests." in err
     page = Path("page.html").read_text(encoding="utf-8")

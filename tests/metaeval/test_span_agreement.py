@@ -37,9 +37,6 @@ def test_f1_counts_characters_and_half_of_those_with_another_severity() -> None:
     assert f1 == pytest.approx(wmt23(["mmmm--MM--", "-" * 10], ["--MMMMM---", "---------m"]))
     assert (precision, recall) == pytest.approx((2 / 6, 2 / 6))
     assert span_f1([(marked(), [])]) == (0, 0, 0)
-
-
-def test_of_two_spans_the_more_severe_counts() -> None:
     spans = [ErrorSpan(2, 6, "major"), ErrorSpan(0, 4, "minor")]
     assert mark_characters(TEXT, spans).tolist() == [1, 1, 2, 2, 2, 2, 0, 0, 0, 0]
 
@@ -74,8 +71,5 @@ def test_fit_finds_the_threshold_that_people_used() -> None:
     about = json.loads(fit_spans(make_spec("twmd"), segments, words, ["made"]))
     assert about["settings"]["minor"] == pytest.approx(0.7, abs=0.02)
     assert (about["settings"]["smoothing"], about["segments"], about["data"]) == (0, 60, ["made"])
-
-
-def test_fit_without_a_marked_word_is_refused() -> None:
     with pytest.raises(InputError, match="nothing to fit"):
         fit_spans(make_spec("twmd"), [marked()], [[Word(0, 3, 0.5)]], ["made"])

@@ -76,7 +76,7 @@ def test_average_of_wmt23_is_of_accuracy_correlations_and_acc_eq() -> None:
     assert result.tables["task"][1][2] == "accuracy of systems (x 2)"
 
 
-def test_average_of_wmt24_is_of_spa_and_acc_eq() -> None:
+def test_average_of_wmt24_is_of_spa_and_acc_eq_and_other_pairs_are_refused() -> None:
     metrics, rated = make_task()
     parts = run_made("wmt24", metrics, rated).parts[0]
     assert list(parts) == ["en-de system spa", "en-de segment acc_eq"]
@@ -84,9 +84,6 @@ def test_average_of_wmt24_is_of_spa_and_acc_eq() -> None:
     items, systems = ([labels[i] for i in own] for labels in (rated.item or [], rated.system or []))
     spa = correlate("spa", np.array(metrics[1].scores)[own], rated.ratings[own], items, systems=systems)
     assert parts["en-de system spa"]["value"] == pytest.approx(spa, abs=1e-12)
-
-
-def test_data_of_other_pairs_are_refused() -> None:
     metrics, rated = make_task()
     with pytest.raises(InputError, match="wmt24 ranks metrics on en-de, en-es, ja-zh; these data have none of them"):
         run_made("wmt24", metrics, rated._replace(group=["cs-en"] * len(rated.group)))

@@ -69,9 +69,6 @@ def test_group_without_a_correlation_is_named_and_left_out(scorers: list[Scorer]
     assert means.tolist() == mean_correlations(scorers, of_group(rated, "a")).tolist()
     with pytest.warns(TwmdWarning), pytest.raises(InputError, match=r"no group has a correlation: b \(2 segments\)"):
         mean_correlations(scorers, make_rated({"b": 2}))
-
-
-def test_group_in_which_one_setting_has_constant_scores_is_left_out_for_all(scorers: list[Scorer]) -> None:
     words = RatedSegments(["a"] * 4, list(tiny.WORDS[:4]), [tiny.WORDS[4]] * 4, np.arange(4.0), 0)
     spec = scorers[3].requested.replace(special="none")  # sentence centering leaves nothing of one word
     own = [Scorer(spec.replace(centering=centering)) for centering in ("none", "sentence")]

@@ -174,7 +174,7 @@ def test_encoder_of_another_depth_reads_its_last_five_layers_or_all(depth: int, 
     assert single == {f"WMD-1 + LAYER {k}": layer for k, layer in zip(range(13 - len(last), 13), last, strict=True)}
 
 
-def test_given_members_replace_those_of_the_paper_in_every_row() -> None:
+def test_members_and_encoders_of_the_paper_are_replaced_and_matched() -> None:
     given = {"STSScore": "stsscore;clip=yes"}
     assert settings_of("stsscore-table2", members=given)["embedded"].clip is True
     assert settings_of("stsscore-table4", members=given)["Longer"].clip is True
@@ -182,9 +182,6 @@ def test_given_members_replace_those_of_the_paper_in_every_row() -> None:
     assert settings_of("stsscore-table3")["STSScore"].clip is not True
     with pytest.raises(SpecError, match="expected one metric with its keys, not 2"):
         settings_of("stsscore-table1", members={"S-BERT": "sbert,twmd"})
-
-
-def test_nearest_encoder_matches_the_name_or_else_the_kind_of_the_model() -> None:
     mover, twmd = read_experiment("moverscore-table1"), read_experiment("twmd-table2")
     nearest = [mover.nearest(model, depth) for model, depth in (("a/b", 0), ("bert-base-uncased", 12), ("a/b", 12))]
     assert nearest == ["W2V", "BERT", "BERT + MNLI"]
@@ -209,7 +206,7 @@ def test_curve_passes_every_threshold_once() -> None:
         roc_curve(np.array([1.0, 2.0]), np.array([True, True]))
 
 
-def test_moments_are_of_the_scores_of_a_class() -> None:
+def test_measures_of_classes_halves_and_quarters_follow_the_ratings() -> None:
     scores, labels = R.random(40), R.integers(2, size=40).astype(float)
     for label in (0, 1):
         own = [x for x, one in zip(scores, labels, strict=True) if one == label]
@@ -218,9 +215,6 @@ def test_moments_are_of_the_scores_of_a_class() -> None:
         assert MEASURES[f"deviation-{label}"](scores, labels) == pytest.approx(
             (sum((x - mean) ** 2 for x in own) / (len(own) - 1)) ** 0.5
         )
-
-
-def test_measures_of_halves_and_quarters_follow_the_ratings() -> None:
     ratings, scores = R.permutation(np.repeat(np.arange(7.0), 3)), R.random(21)
     order = sorted(range(21), key=lambda i: ratings[i])
     for name, rows in (("lower", order[:10]), ("upper", order[10:])):

@@ -49,9 +49,6 @@ def test_system_worse_than_a_record_fails_and_no_other(files: None, run: Run) ->
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
     assert "below the baseline's (p = 0.000" in suite[0][0].get("message", "")
     assert run(f"{LINE} bad.txt {against} --alpha 1e-9")[0] == 0  # no p of 10,000 trials is so small
-
-
-def test_checks_that_pass_and_what_is_not_compared_are_named(files: None, run: Run) -> None:
     status, _, err = run("score ref.txt -i good.txt -m sbert chrf --fail-if-worse good.json --alpha 0.0002")
     assert (status, "not compared with the baseline: chrF2;" in err) == (0, True)
     assert "passed: good.txt: sbert is not worse than good.txt's in the baseline (alpha 0.0002)\n" in err

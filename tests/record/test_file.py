@@ -29,12 +29,15 @@ def record() -> Record:
     )
 
 
-def test_record_is_read_as_it_was_written(record: Record, tmp_path: Path) -> None:
+def test_records_of_both_versions_are_read_as_they_were_written(record: Record, tmp_path: Path) -> None:
     named = replace(record, inputs=(InputFile("references", "r\udcff.txt", "0" * 64),))  # a name that is not UTF-8
     for own in (record, named):
         write_record(own, f"{tmp_path}/out.json")
         assert read_record(f"{tmp_path}/out.json") == read_record(tmp_path / "out.json") == own
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+    table = json.loads(record_text(record)) | {"format_version": 1}
+    assert "resampling" not in table
+    assert replace(parse_record(json.dumps(table)), edited=False) == record
 
 
 def test_tests_intervals_and_metrics_of_sacrebleu_are_read_as_they_were_written(record: Record) -> None:
@@ -49,32 +52,22 @@ def test_tests_intervals_and_metrics_of_sacrebleu_are_read_as_they_were_written(
     assert "p_value" not in table["systems"][0]["results"][1]
 
 
-def test_record_of_the_first_version_is_read(record: Record) -> None:
-    table = json.loads(record_text(record)) | {"format_version": 1}
-    assert "resampling" not in table
-    assert replace(parse_record(json.dumps(table)), edited=False) == record
-
-
 @pytest.mark.parametrize(
     ("place", "value", "words"),
     [
         ("systems", [], "record.systems is empty"),
-        ("systems", 3, "record.systems must be a list, not 3"),
         ("systems", None, "record.systems must be a list, not None"),
         ("systems.1", None, r"systems\[1\] must be an object, not None"),
-        ("inputs.0", "x", r"inputs\[0\] must be an object, not 'x'"),
         ("environment", [], r"record.environment must be an object, not \[\]"),
         ("format", "other", 'expected "twmd-record" as "format", not \'other\''),
         ("format_version", 3, 'expected 1 or 2 as "format_version", not 3'),
         ("systems.0.texts", ..., r"systems\[0\] has no texts: it was cut off or edited"),
         ("systems.0.results.1.scores.1", "1", r"results\[1\].scores\[1\] must be a finite number, not '1'"),
-        ("systems.0.results.1.scores.0", True, r"scores\[0\] must be a finite number, not True"),
         ("systems.0.results.1.scores", [], r"results\[1\].scores is empty"),
         ("systems.0.results.1.score", 10**400, r"results\[1\].score must be a finite number"),
         ("systems.0.results.0.counts.segments", 1.5, "counts.segments must be a whole number, not 1.5"),
         ("systems.0.results.0.keys.layer", 4, "keys.layer must be a text, not 4"),
         ("systems.0.results.0.ci", None, r"results\[0\].ci must be a finite number, not None"),
-        ("resampling", None, "record.resampling must be an object, not None"),
         ("resampling", {"test": ["bs"]}, r"record.resampling.test must be \"bs\", \"ar\", null, not \['bs'\]"),
         ("resampling", {"test": "bs", "samples": 2, "resamples": 0}, "record.resampling has no seed"),
         ("resampling", {"test": "bs", "samples": 0, "resamples": 0, "seed": 1}, "and samples of a test"),
@@ -115,11 +108,14 @@ def test_text_that_is_not_a_record_is_one_error(text: str, words: str, tmp_path:
         read_record(tmp_path / "x.json")
 
 
-def test_record_cut_off_anywhere_is_refused(record: Record) -> None:
+def test_record_cut_off_or_edited_by_hand_is_noticed(record: Record) -> None:
     text = record_text(record).rstrip()
     for end in range(0, len(text), 37):
         with pytest.raises(FileError, match="not JSON"):
             parse_record(text[:end])
+    assert not parse_record(record_text(record)).edited
+    assert not parse_record(json.dumps(json.loads(record_text(record)))).edited, "other white space is no edit"
+    assert parse_record(record_text(record).replace("ref.txt", "other.txt")).edited
 
 
 def test_failed_write_leaves_the_old_file(record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,9 +172,3 @@ def test_link_and_permissions_stay_when_a_file_is_replaced(record: Record, tmp_p
     assert (tmp_path / "link.json").is_symlink()
     assert read_record(tmp_path / "real.json") == record
     assert (tmp_path / "real.json").stat().st_mode & 0o777 == 0o640
-
-
-def test_edit_by_hand_is_noticed(record: Record) -> None:
-    assert not parse_record(record_text(record)).edited
-    assert not parse_record(json.dumps(json.loads(record_text(record)))).edited, "other white space is no edit"
-    assert parse_record(record_text(record).replace("ref.txt", "other.txt")).edited

@@ -173,7 +173,9 @@ def test_flipped_byte_in_weights_is_named(tmp_path: Path, part: str) -> None:
     assert f"{content} as asked for" in problem
 
 
-def test_folder_of_a_model_is_not_taken_from_a_record(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_signature_names_no_folder_of_its_author_as_a_hub_model(
+    tmp_path: Path, monkeypatch: Patch, record: Record
+) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tiny.save_encoder("bert", tmp_path / "bert")
     record = record_of(twmd_registry.scorer("sbert"), twmd_registry.scorer("twmd", model="bert", layer=1))
@@ -181,6 +183,12 @@ def test_folder_of_a_model_is_not_taken_from_a_record(tmp_path: Path, monkeypatc
     (problem,) = problems(record)
     assert problem.startswith("model content: the signature names a folder of its author's, './bert': name")
     assert twmd_registry.verify_record(record, [TEXTS], parts=Parts(model=str(folder))).agrees
+    monkeypatch.chdir(tmp_path)
+    tiny.save_encoder("bert", tmp_path / "org" / "name")
+    signature = record.systems[0].results[0].signature
+    signature = signature.replace("sentence-transformers/all-MiniLM-L6-v2@0336012e2308", "org/name")
+    with pytest.raises(ModelError, match=r"get it with 'hf download org/name' where there is a network"):
+        twmd_registry.scorer(signature).score(["a"], ["b"])
 
 
 @pytest.mark.parametrize("name", ["/etc", "../x", "~root", "C:\\x", "a/b/c", ".", ".."])
@@ -194,24 +202,12 @@ def test_path_in_a_signature_is_refused(name: str, record: Record) -> None:
             twmd_registry.scorer(signature).score(["a"], ["b"])
 
 
-def test_folder_with_a_hub_models_name_is_not_the_hub_model(tmp_path: Path, monkeypatch: Patch, record: Record) -> None:
-    monkeypatch.chdir(tmp_path)
-    tiny.save_encoder("bert", tmp_path / "org" / "name")
-    signature = record.systems[0].results[0].signature
-    signature = signature.replace("sentence-transformers/all-MiniLM-L6-v2@0336012e2308", "org/name")
-    with pytest.raises(ModelError, match=r"get it with 'hf download org/name' where there is a network"):
-        twmd_registry.scorer(signature).score(["a"], ["b"])
-
-
-def test_key_or_preset_beside_a_signature_is_refused(record: Record) -> None:
+def test_what_does_not_go_with_a_signature_or_record_is_refused(record: Record) -> None:
     signature = record.systems[0].results[0].signature
     with pytest.raises(SpecError, match="the signature fixes temperature: leave it out"):
         twmd_registry.scorer(signature, temperature=1)
     with pytest.raises(SpecError, match="a signature fixes all keys: leave out preset='embedded'"):
         twmd_registry.scorer(signature, "embedded")
-
-
-def test_another_number_of_systems_or_segments_is_refused(record: Record) -> None:
     with pytest.raises(InputError, match=r"the record holds 1 systems \(sys\), but texts of 2 were given"):
         twmd_registry.verify_record(record, [TEXTS, TEXTS])
     with pytest.raises(InputError, match="sys: the record holds 3 segments, but there are 2 to score"):
@@ -261,7 +257,7 @@ def published(systems: list[Segments]) -> dict[str, Record]:
     """Records of two systems by two of our metrics and two of SacreBLEU's, by their test or intervals."""
     scorers = [twmd_registry.scorer("twmd"), twmd_registry.scorer("sbert")]
     sets = [twmd_registry.score_all(scorers, *own) for own in systems]
-    scored = [(scorer, [own[k] for own in sets]) for k, scorer in enumerate(scorers)]
+    scored: list[Any] = [*((scorer, [own[k] for own in sets]) for k, scorer in enumerate(scorers)), "bleu", "chrf"]
     named = [("base", systems[0].predictions), ("other", systems[1].predictions)]
     requests: dict[str, dict[str, Any]] = {
         "bs": {"resampling": Resampling("bs", 100, seed=7), "segments": True},
@@ -269,14 +265,9 @@ def published(systems: list[Segments]) -> dict[str, Record]:
         "interval": {"resampling": Resampling(None, 0, 50, 0), "short": True},
         "none": {},
     }
-    return {
-        name: make_record(
-            list(zip(("base", "other"), sets, strict=True)),
-            seconds=1.0,
-            comparison=compare_systems(named, systems[0].references, [*scored, "bleu", "chrf"], **request),
-        )
-        for name, request in requests.items()
-    }
+    results, references = [("base", sets[0]), ("other", sets[1])], systems[0].references
+    tables = {name: compare_systems(named, references, scored, **request) for name, request in requests.items()}
+    return {name: make_record(results, seconds=1.0, comparison=table) for name, table in tables.items()}
 
 
 def edit_result(record: Record, system: int, place: int, **changes: Any) -> Record:
@@ -329,43 +320,29 @@ def test_changed_number_is_named(published: dict[str, Record], systems: list[Seg
         assert words in " ".join(checks[4 * system + place].problems)
 
 
-def test_changed_segment_of_a_sacrebleu_metric_is_named(published: dict[str, Record], systems: list[Segments]) -> None:
-    scores = published["bs"].systems[0].results[2].scores
-    changed = edit_result(published["bs"], 0, 2, scores=(*scores[:4], scores[4] + 1, *scores[5:]))
+def test_change_of_a_sacrebleu_metric_is_named(published: dict[str, Record], systems: list[Segments]) -> None:
+    result = published["bs"].systems[0].results[2]
+    changed = edit_result(published["bs"], 0, 2, scores=(*result.scores[:4], result.scores[4] + 1, *result.scores[5:]))
     check = twmd_registry.verify_record(changed, systems).checks[2]
     assert (check.agrees, check.worst[0]["number"]) == (False, 5)
     with pytest.raises(InputError, match="base: the record holds 15 segments, but there are 16 to score"):
-        twmd_registry.verify_record(edit_result(published["bs"], 0, 2, scores=scores[:-1]), systems)
-
-
-@pytest.mark.parametrize(("before", "after"), [("tok:13a", "tok:intl"), ("seed:7", "seed:8")])
-def test_changed_signature_of_a_sacrebleu_metric_is_named(
-    published: dict[str, Record], systems: list[Segments], before: str, after: str
-) -> None:
-    signature = published["bs"].systems[1].results[2].signature.replace(before, after)
-    found = twmd_registry.verify_record(edit_result(published["bs"], 1, 2, signature=signature), systems)
-    assert found.checks[6].problems[0].startswith("signature: signed as ")
-
-
-def test_another_version_of_sacrebleu_with_the_same_scores_holds(
-    published: dict[str, Record], systems: list[Segments]
-) -> None:
-    record = published["none"]
+        twmd_registry.verify_record(edit_result(published["bs"], 0, 2, scores=result.scores[:-1]), systems)
+    signed = published["bs"].systems[1].results[2].signature
+    for before, after in (("tok:13a", "tok:intl"), ("seed:7", "seed:8")):
+        changed = edit_result(published["bs"], 1, 2, signature=signed.replace(before, after))
+        found = twmd_registry.verify_record(changed, systems)
+        assert found.checks[6].problems[0].startswith("signature: signed as ")
+    record = published["none"]  # another version of SacreBLEU with the same scores holds
     for system in (0, 1):
         signature = record.systems[system].results[2].signature.partition("|version:")[0]
         record = edit_result(record, system, 2, signature=f"{signature}|version:1.0.0")
     assert twmd_registry.verify_record(record, systems).agrees
 
 
-@pytest.mark.parametrize("resampling", [Resampling("bs", 200, 0, 7), None])
-def test_another_test_than_was_signed_is_named(
-    published: dict[str, Record], systems: list[Segments], resampling: Resampling | None
-) -> None:
-    found = twmd_registry.verify_record(dataclasses.replace(published["bs"], resampling=resampling), systems)
-    assert not any(check.agrees for check in found.checks[4:])  # those of the first system have no p-value
-
-
-def test_test_that_the_texts_do_not_allow_is_named(published: dict[str, Record], systems: list[Segments]) -> None:
+def test_other_test_than_was_signed_or_possible_is_named(published: dict[str, Record], systems: list[Segments]) -> None:
+    for resampling in (Resampling("bs", 200, 0, 7), None):
+        found = twmd_registry.verify_record(dataclasses.replace(published["bs"], resampling=resampling), systems)
+        assert not any(check.agrees for check in found.checks[4:])  # those of the first system have no p-value
     single = dataclasses.replace(published["bs"], systems=published["bs"].systems[1:])
     found = twmd_registry.verify_record(single, systems[1:])
     assert not any(check.agrees for check in found.checks)

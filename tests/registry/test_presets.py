@@ -11,7 +11,7 @@ import evaluate
 import pytest
 
 import twmd_registry
-from tests.conftest import Run
+from tests.conftest import Patch, Run
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
 from twmd_registry.registry import presets as module
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
@@ -153,13 +153,11 @@ def test_taken_preset_name_is_refused_and_another_can_be_given(house: Path, run:
     ],
 )
 def test_package_can_bring_presets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None, warning: str | None
+    tmp_path: Path, monkeypatch: Patch, content: str | None, warning: str | None
 ) -> None:
-    package = tmp_path / "brings_presets"
-    package.mkdir()
-    (package / "__init__.py").write_text("", encoding="utf-8")
-    if content is not None:
-        (package / "ours.toml").write_text(content, encoding="utf-8")
+    (tmp_path / "brings_presets").mkdir()
+    for name, text in (("__init__.py", ""), *([("ours.toml", content)] if content else [])):
+        (tmp_path / "brings_presets" / name).write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     point = metadata.EntryPoint("any", "brings_presets:ours.toml", GROUP)
     monkeypatch.setattr(metadata, "entry_points", lambda group: [point] if group == GROUP else [])
@@ -183,15 +181,12 @@ def test_deleted_model_folder_is_listed_as_missing(house: Path, tmp_path: Path, 
     assert "no (no such folder)" in run("list")[1]
 
 
-def test_preset_may_name_another_preset_of_the_same_languages() -> None:
+def test_preset_has_the_languages_of_its_model_or_of_another_preset() -> None:
     tuned, plain = (presets()[MetricName.TWMD, name] for name in ("multilingual-tuned", "multilingual"))
     assert tuned.languages == plain.languages != ()
     text = '[villa]\nlike = "hose"\nprovenance = "Made here."\n[villa.metrics.twmd]\nlayer = 4\n'
     with pytest.raises(SpecError, match=r"\[villa\]: like='hose': expected the name of another preset"):
         read_presets(text, "test")
-
-
-def test_written_preset_names_the_languages_of_its_model() -> None:
     made = Preset("mine", MetricName.TWMD, {"model": EMBEDDED_MODEL, "layer": 2}, "Chosen here.")
     (read,) = read_presets(write_presets("mine", "Chosen here.", [made]), "mine.toml")
     assert (read.languages, read.scripts) == (("en",), ("Latin",))

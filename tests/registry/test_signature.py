@@ -132,16 +132,13 @@ def test_every_key_is_in_the_signature_and_changes_it(metric: MetricName) -> Non
         assert str(Signature(other)) != str(Signature(spec)), key
 
 
-def test_every_field_of_a_specification_is_a_key() -> None:
+def test_every_field_is_a_key_with_a_unique_short_name_in_signature_order() -> None:
     fields = {field.name for field in dataclasses.fields(MetricSpec)}
     assert fields == set(KEYS) | {"metric", "fingerprint"}
     assert set(VALUES) == set(KEYS)
     may_be_none = {name for name, values in VALUES.items() if None in values} - {"revision", "adapter"}
     assert may_be_none == {name for name, key in KEYS.items() if key.neutral is not None} - {"aggregation"}
     assert {key for entry in CATALOGUE.values() for key in entry.keys} == set(KEYS)
-
-
-def test_short_names_are_one_or_two_letters_and_unique_and_keys_in_signature_order() -> None:
     shorts, order = [key.short for key in KEYS.values()], list(KEYS)
     assert len(set(shorts)) == len(shorts)
     assert all(0 < len(short) <= 2 for short in shorts)
@@ -160,16 +157,12 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
         ("output:f1|", "output:f1|output:f1|", "output:f1|model", "'output' comes twice or out of order"),
         ("layer:4|special:all", "special:all|layer:4", "layer:4", "'layer' comes twice or out of order: the order is "),
         ("output:f1", "output", "output", "'output' is not one of this metric's key:value fields"),
-        ("output:f1", "output:", "output", "'output:' is not one of"),
-        ("layer:4", "layer:-4", "layer", "layer='-4' is not possible"),
         ("layer:4", "layer:\ud800", "\ud800", "lone surrogate"),
         ("layer:4", "layer:\u0664", "layer", "is not possible: expected a whole number"),
         ("layer:4", "layer:?", "layer", "layer is a blank: this line stands for a preset"),
         ("temperature:0.15", "temperature:nan", "temperature", "expected a number from 1e-6 to 1e6"),
-        ("temperature:0.15", "temperature:1_0", "temperature", "expected a number from 1e-6 to 1e6"),
         ("temperature:0.15|", "", "END", "temperature is missing: the signature is cut off"),
         ("@0336012e2308", "@0336012e230", "model", "@0336012e230 is not the content of a model: expected 12"),
-        ("@0336012e2308", "@0336012e2308@", "model", "is not the content of a model"),
         ("centering:none", "centering:background%3A..%2Fx", "centering", "names a file: a signature names it by its"),
         *(
             (before, f"|{field}{before}", field.partition(":")[0], "names a file: a signature names ")
@@ -177,7 +170,6 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
                 ("|centering", "stopwords:%2Ftmp%2Fx%3A0123456789ab"),
                 ("|centering", "stopwords:words.txt"),
                 ("|centering", "idf:background%3A%2Ftmp%3A0123456789ab"),
-                ("|centering", "idf:background%3Ax.json"),
                 ("|multiref", "baseline:x.json"),
             )
         ),
@@ -186,7 +178,6 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
         ("special:all", "special:partners", "END", "special=partners is bert_score's way"),
         ("cut%3A512", "cut%ff", "truncation", "is not percent-encoded UTF-8"),
         ("version:1.0.0", "version:9.9.9", "version", "version '9.9.9' is not known here"),
-        ("version:1.0.0", "version:new", "version", "version 'new' is not known here"),
         ("|version", "|nrefs:00|version", "nrefs", "nrefs is a number from 0 or 'var', not '00'"),
         ("|version", "|bs:many|version", "bs", "bs is a number from 1, not 'many'"),
         ("|version:1.0.0", "", "END", "version is missing: "),

@@ -84,16 +84,11 @@ def test_impossible_value_is_refused_with_the_menu(metric: str, key: str, value:
         ("layer", "6,3,1", "1,3,6"),
         ("layer", "2,3,4", "2-4"),
         ("layer", "1-3,5", "1,2,3,5"),
-        ("layer", "2-4,3-6", "2-6"),
         ("layer", " 1, 3 ,6 ", "1,3,6"),
         ("layer", "last:5", "last:5"),
-        ("layer", "0-1", "0-1"),
         ("aggregation", "pmeans", "pmeans:-inf,1,inf"),
         ("aggregation", "pmeans:1, 3,+INF", "pmeans:1,3,inf"),
-        ("aggregation", "pmeans:99", "pmeans:99"),
         ("aggregation", "routing", "routing:gaussian"),
-        ("aggregation", "routing:epanechnikov", "routing:epanechnikov"),
-        ("aggregation", "concat", "concat"),
         ("stopwords", Path("a/b"), "a/b"),
     ],
 )
@@ -101,11 +96,8 @@ def test_value_has_one_canonical_form(key: str, written: Any, wanted: str) -> No
     assert getattr(spec(**{"layer": "2-6", "aggregation": "mean"} | {key: written}), key) == wanted
 
 
-def test_value_none_means_that_the_key_is_not_given() -> None:
+def test_text_and_python_values_mean_the_same_and_none_nothing() -> None:
     assert make_spec("moverscore", layer=None) == make_spec("moverscore")
-
-
-def test_text_and_python_values_mean_the_same() -> None:
     by_text = make_spec("twmd", layer="3", temperature="0.5", normalize="no", iterations="7")
     assert by_text == make_spec("twmd", layer=3, temperature=0.5, normalize=False, iterations=7)
     assert [make_spec("twmd", layer=written).layer for written in ("4-4", "3,3", 5, "5")] == [4, 3, 5, 5]
@@ -145,7 +137,7 @@ def test_values_that_exclude_each_other_are_refused(metric: str, keys: dict[str,
         make_spec(metric, **keys)
 
 
-def test_unknown_names_are_refused_with_the_closest_match() -> None:
+def test_unknown_names_and_keys_of_another_metric_are_refused() -> None:
     for word, meant in (("bertscore", "bertscore_centered"), ("cka", "wordset_cka"), ("twdm", "twmd")):
         with pytest.raises(SpecError, match=f"no metric '{word}'; did you mean '{meant}'"):
             make_spec(word)
@@ -153,9 +145,6 @@ def test_unknown_names_are_refused_with_the_closest_match() -> None:
         make_spec("twmd", "embeded")
     with pytest.raises(SpecError, match="no key 'temprature'; did you mean 'temperature'"):
         make_spec("twmd", temprature=1)
-
-
-def test_key_of_another_metric_is_refused() -> None:
     others = [("moverscore", "temperature"), ("twmd", "distance"), ("sbert", "output"), ("ensemble", "layer")]
     for metric, key in (*others, *(("stsscore", key) for key in ("layer", "ngram", "idf", "unknown"))):
         given: dict[str, Any] = {key: 1}
@@ -188,7 +177,7 @@ def test_last_layers_are_settled_by_the_model() -> None:
             twmd_registry.scorer("moverscore", layer=layer, aggregation="mean").score(["a"], ["a"])
 
 
-def test_without_a_preset_the_one_tuned_for_the_model_is_taken() -> None:
+def test_model_decides_the_preset_and_may_have_a_revision() -> None:
     assert make_spec("twmd").model == EMBEDDED_MODEL
     assert make_spec("twmd") == make_spec("twmd", "embedded") == make_spec("twmd", model="embedded")
     assert make_spec("twmd", model="roberta-large") == make_spec("twmd", "roberta-large")
@@ -197,9 +186,6 @@ def test_without_a_preset_the_one_tuned_for_the_model_is_taken() -> None:
     assert default_preset(MetricName.TWMD, "a/model-nobody-tuned").name == "paper"
     with pytest.raises(SpecError, match="names no model"):
         make_spec("twmd", "paper")
-
-
-def test_revision_can_be_part_of_the_model() -> None:
     named = make_spec("twmd", model="org/name@v1.2")
     assert (named.model, named.revision) == ("org/name", "v1.2")
     assert named == make_spec("twmd", model="org/name", revision="v1.2")

@@ -184,17 +184,15 @@ def test_mean_vectors_are_transferred_and_must_be_the_same(bert: str, tmp_path: 
 
 
 def test_adapters_without_a_mean_are_refused(bert: str, members: list[Path], tmp_path: Path) -> None:
-    output = tmp_path / "mean"
     other = train(bert, tmp_path / "other", Recipe(rank=2, epochs=1), temperature=0.5)
     whole = train(bert, tmp_path / "whole", Recipe(full=True, epochs=1))
-    cases: list[tuple[list[Path], type[Exception], str]] = [
-        ([members[0], other], SpecError, "other was trained with other settings than .*seed1: temperature is 0.5, not"),
-        ([members[0], whole], SpecError, "whole holds a whole model: adapters are averaged"),
-        ([members[0], tmp_path], FileError, "holds no preset.toml: expected a folder that 'twmd finetune' wrote"),
-    ]
-    for folders, error, message in cases:
-        with pytest.raises(error, match=message):
-            average(folders, output)
-    assert not output.exists()
+    for folder, message in (
+        (other, "other was trained with other settings than .*seed1: temperature is 0.5, not"),
+        (whole, "whole holds a whole model: adapters are averaged"),
+        (tmp_path, "holds no preset.toml: expected a folder that 'twmd finetune' wrote"),
+    ):
+        with pytest.raises((SpecError, FileError), match=message):
+            average([members[0], folder], tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()
     with pytest.raises(FileError, match="seed2 is not empty"):
         average(members, members[1])

@@ -35,14 +35,7 @@ def test_ratings_not_finite_or_constant_are_refused(ratings: list[float], messag
         rating_scale(data)
 
 
-def test_text_of_wrong_type_is_refused_with_its_data_set() -> None:
-    rated = rated_words(4, 1)
-    rated.references[2] = 7
-    with pytest.raises(InputError, match=r"^set: references\[2\] must be a text"):
-        segments_of(TrainingData("set", rated))
-
-
-def test_ratings_are_standardised_within_each_data_set() -> None:
+def test_ratings_are_standardised_and_texts_checked_within_each_data_set() -> None:
     data = [named_words(20, 1), TrainingData("percent", rated_words(10, 2)._replace(ratings=np.arange(10) * 11.0))]
     examples = make_examples(data)
     assert rating_scale(data[1]) == pytest.approx((49.5, 11 * (99 / 12) ** 0.5))
@@ -51,20 +44,26 @@ def test_ratings_are_standardised_within_each_data_set() -> None:
         assert (np.mean(z), np.std(z)) == pytest.approx((0, 1))
         assert np.corrcoef(z, one.rated.ratings)[0, 1] == pytest.approx(1)
     assert [row[0] for row in examples] == [*data[0].rated.predictions, *data[1].rated.predictions]
+    rated = rated_words(4, 1)
+    rated.references[2] = 7
+    with pytest.raises(InputError, match=r"^set: references\[2\] must be a text"):
+        segments_of(TrainingData("set", rated))
 
 
-def test_held_out_references_in_training_data_are_refused() -> None:
+def test_shared_references_are_refused_where_held_out_and_counted_in_dev() -> None:
     train, dev, tested = named_words(20, 1), named_words(10, 2), rated_words(6, 3)
     check_held_out([train, dev], [TrainingData("test", tested)])
     copy = train.rated.references[4]
     spaced = f" {dev.rated.references[3]} ".replace(" ", "  ").upper()
     tested.references[:] = [[copy, "it ran"], [spaced], *([one] for one in tested.references[2:])]
     copies = sum(reference == copy for reference in train.rated.references)
-    message = (
-        rf"held out \(test\): words1 {copies} of 20 \(the first: \d+\), words2 1 of 10 \(the first: 4\); take them out"
-    )
-    with pytest.raises(InputError, match=message):
+    found = rf"words1 {copies} of 20 \(the first: \d+\), words2 1 of 10 \(the first: 4\); take them out"
+    with pytest.raises(InputError, match=rf"held out \(test\): {found}"):
         check_held_out([train, dev], [TrainingData("test", tested)])
+    dev.rated.references[0] = copy
+    message = r"^words2: segments whose reference is in the training data, too: 1 of 10; dev flatters the model\.$"
+    with pytest.warns(TwmdWarning, match=message):
+        warn_about_overlap([train], [dev])
 
 
 @pytest.mark.parametrize(
@@ -85,14 +84,6 @@ def test_held_out_text_is_found_in_another_form_of_unicode(own: str, held_out: s
     for first, second in ((train, test), (test, train)):
         with pytest.raises(InputError, match=r"held out .*: \w+ 1 of 2 \(the first: 2\)"):
             check_held_out([first], [second])
-
-
-def test_dev_segments_in_training_data_are_counted() -> None:
-    train, dev = named_words(20, 1), rated_words(6, 2)
-    dev.references[0] = train.rated.references[0]
-    message = r"^dev: segments whose reference is in the training data, too: 1 of 6; dev flatters the model\.$"
-    with pytest.warns(TwmdWarning, match=message):
-        warn_about_overlap([train], [TrainingData("dev", dev)])
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])
@@ -119,22 +110,19 @@ def test_epoch_depends_on_its_number_and_the_seed_only() -> None:
     assert len({str(epoch(seed, number)) for seed in (1, 2) for number in (0, 1)}) == 4
 
 
-def test_batches_hold_rows_of_similar_length_from_all_over_the_pool() -> None:
+def test_batches_hold_rows_whose_longest_texts_are_similar() -> None:
     lengths = np.random.default_rng(1).integers(1, 100, 640)
     found = [lengths[batch] for batch in Batches([np.arange(640)], lengths, 8, seed=1)]
     assert np.mean([own.max() - own.min() for own in found]) < 20  # of 99
     means = np.array([own.mean() for own in found])
     assert abs(np.corrcoef(means[:-1], means[1:])[0, 1]) < 0.3
-
-
-def test_length_of_a_segment_is_that_of_its_longest_text() -> None:
     texts = ["a" * length for length in range(1, 65)]
     rated = RatedSegments(["g"] * 64, ["b"] * 32 + texts[32:], texts[:32] + ["b"] * 32, np.arange(64.0), 0)
     batches = make_batches(make_examples([TrainingData("set", rated)]), Recipe(batch=8))
     assert all(max(batch) - min(batch) == 7 for batch in batches)
 
 
-def test_batch_of_pearson_loss_holds_a_single_group() -> None:
+def test_batch_of_pearson_loss_holds_a_single_group_with_a_correlation() -> None:
     examples = make_examples([named_words(40, 1), named_words(30, 2)])
     groups = [{examples[i][3] for i in batch} for batch in make_batches(examples, Recipe(batch=8, loss="pearson"))]
     assert all(len(own) == 1 for own in groups)
@@ -142,17 +130,14 @@ def test_batch_of_pearson_loss_holds_a_single_group() -> None:
     mixed = list(make_batches(examples, Recipe(batch=8)))
     assert len(mixed) == 9
     assert any(len({examples[i][3] for i in batch}) > 1 for batch in mixed)
-
-
-def test_group_without_a_correlation_is_refused_by_pearson_loss() -> None:
     rated = rated_words(6, 1)
     few = RatedSegments([*rated.group[:5], "fi-en"], *rated[1:])
     constant = rated._replace(ratings=np.where(np.array(rated.group) == "de-en", 0.5, rated.ratings))
-    for data, groups in (
+    for data, left in (
         (few, r"words, group de-en \(2\); words, group fi-en \(1\)"),
         (constant, r"words, group de-en \(3\)"),
     ):
         examples = make_examples([TrainingData("words", data)])
-        with pytest.raises(InputError, match=f"^loss=pearson needs 3 segments .*: leave out {groups}, or train with"):
+        with pytest.raises(InputError, match=f"^loss=pearson needs 3 segments .*: leave out {left}, or train with"):
             make_batches(examples, Recipe(loss="pearson"))
         assert len(make_batches(examples, Recipe())) == 1
