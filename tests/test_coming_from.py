@@ -15,7 +15,7 @@ import pytest
 import sacrebleu.sacrebleu
 
 import twmd_registry
-from tests.conftest import Capture, Patch, Run, Texts
+from tests.conftest import Run, Texts
 from twmd_registry.engine.baseline import BASELINE
 from twmd_registry.models.files import embedded_folder
 from twmd_registry.models.fitted import save
@@ -73,7 +73,9 @@ def help_of(program: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return capsys.readouterr().out
 
 
-def test_no_option_of_bert_score_is_missing(monkeypatch: Patch, capsys: Capture) -> None:
+def test_no_option_of_bert_score_or_sacrebleu_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     functions = (peer.score, peer.BERTScorer.__init__, peer.BERTScorer.score)
     arguments = {name for function in functions for name in inspect.signature(function).parameters} - {"self"}
     printed = help_of(bert_score_cli, monkeypatch, capsys)
@@ -81,9 +83,6 @@ def test_no_option_of_bert_score_is_missing(monkeypatch: Patch, capsys: Capture)
     options = set(re.findall(r"(?<![\w-])(--?[a-z]\w*)", printed)) - beside
     assert {"--lang", "-r", "--use_fast_tokenizer"} <= options
     assert (arguments | options) - named_options("bert_score") == set()
-
-
-def test_no_option_of_sacrebleu_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     printed = help_of(sacrebleu.sacrebleu, monkeypatch, capsys)
     options = set(re.findall(r"^ +(?:(--[a-z-]+)|(-[a-z]+)\b)", printed, flags=re.MULTILINE))
     long = {name for name, _ in options if name}

@@ -281,13 +281,6 @@ def test_functions_for_a_cluster_take_what_they_are_given(monkeypatch: pytest.Mo
     ]
 
 
-def test_citation_file_and_the_changelogs_newest_section_are_of_this_version() -> None:
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert (citation["version"], citation["license"]) == (__version__, PROJECT["license"])
-    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert headings[0] == __version__
-
-
 @pytest.mark.parametrize("metric", MetricName)
 def test_readmes_ranges_are_the_catalogues(metric: MetricName) -> None:
     row = next(line for line in README.splitlines() if line.startswith(f"| `{metric}` |"))
@@ -305,14 +298,18 @@ def table_rows(text: str, title: str) -> dict[str, list[str]]:
     return {name: values for name, *values in cells}
 
 
-def test_readmes_results_are_the_means_of_the_tables_of_agreement() -> None:
+def test_readmes_results_and_the_citation_are_those_of_pages_and_version() -> None:
     titles, page = ("Pearson r x 100", "Kendall tau-b x 100"), PAGES["docs/agreement.md"]
     (pearson, kendall), results = (table_rows(page, title) for title in titles), table_rows(README, "metric")
     assert {f"`{metric}`" for metric in MetricName} <= set(results)
     assert results == {name: [pearson[name][-1], kendall[name][-1]] for name in results}
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (citation["version"], citation["license"]) == (__version__, PROJECT["license"])
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert headings[0] == __version__
 
 
-def test_files_and_functions_of_a_score_exist() -> None:
+def test_chain_of_a_score_is_short_and_its_files_and_functions_documented() -> None:
     rows = re.findall(r"^\|[^|]*\| `([\w/]+)\.py` \| (`.*) \|$", PAGES["docs/computation.md"], flags=re.MULTILINE)
     assert len(rows) > 20
     for path, cell in rows:
@@ -321,10 +318,6 @@ def test_files_and_functions_of_a_score_exist() -> None:
             assert module.__name__ in {aligner.__module__ for aligner in ALIGNERS.values()}
         else:
             assert all(hasattr(module, name) for name in re.findall(r"`(\w+)`", cell)), path
-
-
-def test_chain_of_a_score_is_short_and_documented() -> None:
-    """The numbers are what was reached: a longer chain is a house that is harder to read."""
     chain = trace_score()
     documented = set(re.findall(r"`([\w/]+\.py)`", PAGES["docs/computation.md"]))
     assert set(chain.functions) <= documented

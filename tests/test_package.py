@@ -163,19 +163,18 @@ def test_a_second_build_gives_the_same_bytes(dist: Path, tmp_path: Path) -> None
     }
 
 
-def test_metadata_is_what_pypi_wants(dist: Path) -> None:
-    pytest.importorskip("twine", reason="checking the metadata needs the package twine (extra dev)")
-    command = [sys.executable, "-m", "twine", "--no-color", "check", "--strict", *map(str, sorted(dist.iterdir()))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout.count("PASSED")) == (0, 2), done.stdout + done.stderr
-
-
-def test_metadata_names_version_licence_extras_and_the_command(metadata: Message, wheel: Mapping[str, bytes]) -> None:
+def test_metadata_is_what_pypi_wants_and_names_the_command(
+    metadata: Message, wheel: Mapping[str, bytes], dist: Path
+) -> None:
     assert (metadata["Name"], metadata["Version"]) == ("twmd-registry", twmd_registry.__version__)
     assert (metadata["License-Expression"], metadata["Requires-Python"]) == ("MIT", ">=3.11")
     assert {name.replace("-", "_") for name in metadata.get_all("Provides-Extra", [])} == EXTRAS
     commands = next(content for name, content in wheel.items() if name.endswith("entry_points.txt"))
     assert b"twmd = twmd_registry.cli:main" in commands
+    pytest.importorskip("twine", reason="checking the metadata needs the package twine (extra dev)")
+    command = [sys.executable, "-m", "twine", "--no-color", "check", "--strict", *map(str, sorted(dist.iterdir()))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.count("PASSED")) == (0, 2), done.stdout + done.stderr
 
 
 def test_every_install_line_names_an_extra_that_exists() -> None:

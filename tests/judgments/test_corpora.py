@@ -31,16 +31,13 @@ def expert(value: float | None) -> dict[str, Any]:
     return {**dict.fromkeys(SUMMARY_RATINGS, 1), "relevance": value}
 
 
-def test_chosen_rating_of_data_to_text_is_read(tmp_path: Path) -> None:
+def test_ratings_of_data_to_text_and_of_summaries_are_read(tmp_path: Path) -> None:
     path = lines(tmp_path, utterance(), *(utterance(naturalness=value) for value in (None, float("nan"))))
     result = read_data_to_text(path, "naturalness")
     assert (result.ratings.tolist(), result.dropped) == ([3.5], 2)
     assert result.predictions == ["It is by the river ."]
     assert result.references == [["It is near .", "The river is near ."]]
     assert (result.group, result.item, result.system) == (["made"], None, None)
-
-
-def test_rating_of_a_summary_is_the_mean_of_its_experts(tmp_path: Path) -> None:
     path = lines(
         tmp_path,
         summary(expert(4), expert(5), expert(2)),
@@ -53,6 +50,12 @@ def test_rating_of_a_summary_is_the_mean_of_its_experts(tmp_path: Path) -> None:
     assert (result.item, result.system, result.dropped) == (["one", "one"], ["M1", "M2"], 2)
     assert (result.predictions, result.references) == (["Rain came."] * 2, ["It rained."] * 2)
     assert read_summeval(path, "fluency").ratings.tolist() == [1.0, 1.0, 1.0]
+    rated = read_tac(write_tac(tmp_path))
+    assert (rated.group, rated.system, rated.dropped) == (["D1"] * 3 + ["D2"] * 3, ["0", "1", "2"] * 2, 2)
+    assert rated.predictions[1] == "Cats sit. Dogs run. It is late."
+    assert rated.references[0] == ["Cats sit. Dogs run fast.", "It is late."]
+    assert rated.ratings.tolist() == [0, 0.25, 0.5] * 2
+    assert read_tac(tmp_path / "tac.09.mds.gen.resp-pyr", "responsiveness").ratings.tolist() == [3, 2, 1] * 2
 
 
 @pytest.mark.parametrize(
@@ -107,15 +110,6 @@ def write_tac(folder: Path, **changes: Any) -> Path:
     path = folder / "tac.09.mds.gen.resp-pyr"
     path.write_text(json.dumps(topics), encoding="utf-8")
     return path
-
-
-def test_summaries_of_tac_are_grouped_by_topic(tmp_path: Path) -> None:
-    rated = read_tac(write_tac(tmp_path))
-    assert (rated.group, rated.system, rated.dropped) == (["D1"] * 3 + ["D2"] * 3, ["0", "1", "2"] * 2, 2)
-    assert rated.predictions[1] == "Cats sit. Dogs run. It is late."
-    assert rated.references[0] == ["Cats sit. Dogs run fast.", "It is late."]
-    assert rated.ratings.tolist() == [0, 0.25, 0.5] * 2
-    assert read_tac(tmp_path / "tac.09.mds.gen.resp-pyr", "responsiveness").ratings.tolist() == [3, 2, 1] * 2
 
 
 @pytest.mark.parametrize(

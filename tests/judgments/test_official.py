@@ -93,21 +93,18 @@ def test_published_scores_of_systems_are_read_and_missing_ones_are_named(campaig
         published_systems([first], divided)
 
 
-def test_metric_that_a_language_pair_lacks_is_named_with_the_pair_and_the_remedy(campaign: str, tmp_path: Path) -> None:
-    wmt(tmp_path, "A\t-1\nA\t-2\n", {"A": "one\ntwo\n"}, "en-de")
-    written(tmp_path, "A\t1\nA\t2\n", "metric-scores/en-de/a-1-refA.seg.score")
-    words = r"they lack: b \(2 of en-de\), c \(2 of en-de, 1 of zh-en\); pair=PAIR after the folder compares those"
-    with pytest.warns(TwmdWarning, match=words):
-        assert [metric.name for metric in read_official(campaign, read_rated(campaign))] == ["a-1"]
-
-
-def test_files_that_are_not_read_are_named(campaign: str, tmp_path: Path) -> None:
+def test_files_that_are_not_read_and_metrics_that_a_pair_lacks_are_named(campaign: str, tmp_path: Path) -> None:
     for name in ("e.seg", "f-refC.seg", "g-refA.sys", "a-1-refA.seq"):
         written(tmp_path, "A\t1\n", f"metric-scores/zh-en/{name}.score")
     names = ("a-1-refA.seq", "d-refB.seg", "e.seg", "f-refC.seg", "g-refA.sys")
     passed_over = ", ".join(f"zh-en/{name}.score" for name in names)
     with pytest.warns(TwmdWarning, match=rf"with a \.seg\.score each; passed over: {passed_over}\.$"):
         assert [metric.name for metric in read_official(campaign, read_rated(campaign))] == ["a-1", "b"]
+    wmt(tmp_path, "A\t-1\nA\t-2\n", {"A": "one\ntwo\n"}, "en-de")
+    written(tmp_path, "A\t1\nA\t2\n", "metric-scores/en-de/a-1-refA.seg.score")
+    words = r"they lack: b \(2 of en-de\), c \(2 of en-de, 1 of zh-en\); pair=PAIR after the folder compares those"
+    with pytest.warns(TwmdWarning, match=words):
+        assert [metric.name for metric in read_official(campaign, read_rated(campaign))] == ["a-1"]
 
 
 @pytest.mark.parametrize(

@@ -181,18 +181,15 @@ def test_every_form_reads_the_same(suffix: str, tmp_path: Path) -> None:
     assert result.dropped == 1
 
 
-def test_columns_have_usual_names_and_groups_are_optional(tmp_path: Path) -> None:
-    row = {"prediction": "One.", "reference": "Two.", "rating": 2}
+def test_columns_have_usual_names_and_groups_and_lists_are_optional(tmp_path: Path) -> None:
+    row: dict[str, Any] = {"prediction": "One.", "reference": "Two.", "rating": 2}
     result = read_table(stored(tmp_path, ".csv", [row]))
     assert (result.group, result.item, result.system, result.source) == (["own"], None, None, None)
     row |= {"group": "de-en", "item": "7", "system": "ours", "lang": "de", "source": "Eins."}
     result = read_table(stored(tmp_path, ".csv", [row]))
     assert (result.group, result.item, result.system, result.source) == (["de-en"], ["7"], ["ours"], ["Eins."])
     assert read_table(stored(tmp_path, ".csv", [row]), group="lang").group == ["de"]
-
-
-def test_group_without_a_rated_row_is_named_and_one_list_of_references_makes_all_of_them_lists(tmp_path: Path) -> None:
-    row: dict[str, Any] = {"prediction": "One.", "reference": "1.", "rating": 2, "group": "x"}
+    row = {"prediction": "One.", "reference": "1.", "rating": 2, "group": "x"}
     rows = [row, row | {"reference": ["2.", "Dos."]}, *[row | {"group": "y", "rating": None}] * 2]
     with pytest.warns(TwmdWarning, match=r"left out: 2 \(row 3, row 4\); nothing is left of y\."):
         result = read_table(stored(tmp_path, ".jsonl", rows))

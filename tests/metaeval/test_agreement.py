@@ -77,16 +77,13 @@ def test_interval_equals_percentiles_of_a_loop_over_resamples(statistic: str, mo
         assert (part.low, part.high) == pytest.approx(np.percentile(resampled, [2.5, 97.5]))
 
 
-def test_average_over_items_draws_whole_items() -> None:
+def test_draws_are_fixed_by_the_seed_and_of_whole_items() -> None:
     scores, rated = make_campaign(items=30)
     own = agreement("kendall", scores, rated, averaging="item", seed=3)
     values = np.array([part.value for part in own.groups.values()])
     means = [np.repeat(values, drawn).mean() for drawn in draw(len(values), 1000, np.random.default_rng(3)).T]
     assert (own.low, own.high) == pytest.approx(np.percentile(means, [2.5, 97.5]))
     assert {(part.low, part.high) for part in own.groups.values()} == {(None, None)}
-
-
-def test_seed_fixes_the_draw_of_a_group_beside_any_other_scores() -> None:
     scores, rated = make_campaign()
     first = agreement("kendall", scores, rated, resamples=50)
     assert first == agreement("kendall", scores, rated, resamples=50)
@@ -115,7 +112,8 @@ def test_group_without_a_value_is_named_and_left_out() -> None:
         assert len(agreement("spearman", scores, rated, averaging="item").undefined) == 15
 
 
-def test_resample_without_a_value_is_left_out_of_the_interval() -> None:
+@pytest.mark.filterwarnings("ignore:.*not reliable")
+def test_interval_leaves_out_resamples_without_a_value() -> None:
     def correlate_few(ratings: list[float]) -> tuple[float | None, float | None]:
         rated = RatedSegments(["a"] * len(ratings), [], [], np.array(ratings), 0)
         own = agreement("pearson", np.arange(len(ratings)), rated)
@@ -127,10 +125,6 @@ def test_resample_without_a_value_is_left_out_of_the_interval() -> None:
     assert correlate_few([1.0, 3.0, 2.0]) == (None, None)
     assert interval(np.array([math.nan, 2.0, 2.0])) == (2, 2)
     assert interval(np.array([math.nan, 2.0])) == (None, None)
-
-
-@pytest.mark.filterwarnings("ignore:.*not reliable")
-def test_interval_of_an_average_holds_parts_with_a_single_pair() -> None:
     alike, unlike = [3.0, 2.0, 1.0, 0.0] * 3, [0.0, 1.0]
     group, item = ["many"] * 12 + ["one"] * 2, [f"i{k // 2}" for k in range(14)]
     rated = RatedSegments(group, [], [], np.array([1.0, 0.0] * 7), 0, item)

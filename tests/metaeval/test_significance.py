@@ -84,18 +84,6 @@ def test_williams_by_part_tests_the_correlations_of_each_part() -> None:
         assert tests[name] == pytest.approx(williams(r[0, 1], r[0, 2], r[1, 2], len(ratings[rows])))
 
 
-def test_impossible_test_is_refused() -> None:
-    with pytest.raises(InputError, match="needs more than 3 segments; got 3"):
-        williams(0.6, 0.5, 0.8, 3)
-    with pytest.raises(InputError, match="undefined for metrics that are each other's opposite"):
-        williams(0.6, -0.6, -1.0, 30)
-    scores, rated = make_campaign()
-    with pytest.raises(SpecError, match="expected 1 trial or more, not 0"):
-        permutation(scores, scores, rated, "pearson", trials=0)
-    with pytest.raises(InputError, match="expected scores of shape"):
-        permutation(scores, scores[1:], rated, "pearson")
-
-
 @pytest.mark.parametrize("statistic", ["pearson", "kendall", "acc_eq"])
 def test_permutation_detects_the_better_metric(statistic: str) -> None:
     good, rated = make_campaign(items=25)
@@ -185,7 +173,7 @@ def test_permutation_p_is_uniform_where_neither_is_better() -> None:
     assert stats.kstest(p, "uniform").statistic < stats.kstwo.isf(ALPHA, 120) + 1 / (1 + trials)
 
 
-def test_permutation_leaves_out_a_group_that_is_undefined_for_either_metric() -> None:
+def test_undefined_group_is_left_out_and_impossible_test_refused() -> None:
     scores, rated = make_campaign()
     first = np.array(rated.group) == "g0"
     broken = np.where(first, 1.0, add_noise(scores, 8))
@@ -196,3 +184,12 @@ def test_permutation_leaves_out_a_group_that_is_undefined_for_either_metric() ->
     assert test[0] == pytest.approx(a - b)
     with pytest.raises(InputError, match="pearson is undefined everywhere"):
         permutation(scores, np.ones(len(scores)), rated, "pearson")
+    with pytest.raises(InputError, match="needs more than 3 segments; got 3"):
+        williams(0.6, 0.5, 0.8, 3)
+    with pytest.raises(InputError, match="undefined for metrics that are each other's opposite"):
+        williams(0.6, -0.6, -1.0, 30)
+    scores, rated = make_campaign()
+    with pytest.raises(SpecError, match="expected 1 trial or more, not 0"):
+        permutation(scores, scores, rated, "pearson", trials=0)
+    with pytest.raises(InputError, match="expected scores of shape"):
+        permutation(scores, scores[1:], rated, "pearson")

@@ -199,7 +199,7 @@ def test_missing_data_are_named(model: str, data: Path, tmp_path: Path) -> None:
             run(name, data, model=model, layer=2)
 
 
-def test_temperatures_are_weighted_by_the_size_of_a_year(model: str, data: Path) -> None:
+def test_axis_of_a_figure_is_computed_and_weighted_by_the_size_of_a_year(model: str, data: Path) -> None:
     result = run("twmd-appendix-b", data, model=model, layer=2)
     place = [setting.label for setting in result.settings].index("TWMD-b output=recall temperature=0.05")
     by_year = [
@@ -216,9 +216,6 @@ def test_temperatures_are_weighted_by_the_size_of_a_year(model: str, data: Path)
     assert row[9] == f"{total:.2f}"
     assert row[-1] == "0.1"
     assert float(row[header.index(row[-2])]) == max(map(float, row[4:-2]))
-
-
-def test_lines_of_a_figure_are_its_rows(model: str, data: Path) -> None:
     result = run("twmd-figure3", data, model=model, layer=2)
     panels = result.curves()
     assert {panel: list(lines) for panel, lines in panels.items()} == {

@@ -32,15 +32,12 @@ def files(folder: Path, run: Run) -> None:
     assert run(f"{LINE} good.txt --record good.json")[0] == 0
 
 
-def test_score_below_the_floor_ends_with_status_3_and_one_line(files: None, run: Run) -> None:
+def test_score_below_the_floor_or_a_record_fails_and_no_other(files: None, run: Run) -> None:
     score = read_record("good.json").systems[0].results[0].score
     assert run(f"{LINE} good.txt --fail-under {score - 1e-3}")[0] == 0
     status, out, err = run(f"{LINE} good.txt --fail-under {score + 1e-3}")
     assert (status, "good.txt" in out) == (3, True)  # scores are printed in any case
     assert err == f"twmd: failed: good.txt: sbert is {score:.4f}, below {score + 1e-3:g}\n"
-
-
-def test_system_worse_than_a_record_fails_and_no_other(files: None, run: Run) -> None:
     against = "--fail-if-worse good.json"
     assert run(f"{LINE} ref.txt {against}")[0] == 0
     status, _, err = run(f"{LINE} bad.txt {against} --junit checks.xml")

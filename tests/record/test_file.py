@@ -118,7 +118,9 @@ def test_record_cut_off_or_edited_by_hand_is_noticed(record: Record) -> None:
     assert parse_record(record_text(record).replace("ref.txt", "other.txt")).edited
 
 
-def test_failed_write_leaves_the_old_file(record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_keeps_link_and_permissions_or_else_the_old_file(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "out.json"
     path.write_text("before", encoding="utf-8")
 
@@ -131,6 +133,13 @@ def test_failed_write_leaves_the_old_file(record: Record, tmp_path: Path, monkey
     monkeypatch.undo()
     assert [one.name for one in tmp_path.iterdir()] == ["out.json"]
     assert path.read_text(encoding="utf-8") == "before"
+    (tmp_path / "real.json").write_text("before", encoding="utf-8")
+    (tmp_path / "real.json").chmod(0o640)
+    (tmp_path / "link.json").symlink_to("real.json")
+    write_record(record, tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink()
+    assert read_record(tmp_path / "real.json") == record
+    assert (tmp_path / "real.json").stat().st_mode & 0o777 == 0o640
 
 
 @pytest.fixture
@@ -162,13 +171,3 @@ def test_path_that_cannot_be_written_is_refused_before_the_work(name: str, words
     for path in (place / "out.json", place / "file"):
         check_writable(path)
     assert sorted(place.iterdir()) == before
-
-
-def test_link_and_permissions_stay_when_a_file_is_replaced(record: Record, tmp_path: Path) -> None:
-    (tmp_path / "real.json").write_text("before", encoding="utf-8")
-    (tmp_path / "real.json").chmod(0o640)
-    (tmp_path / "link.json").symlink_to("real.json")
-    write_record(record, tmp_path / "link.json")
-    assert (tmp_path / "link.json").is_symlink()
-    assert read_record(tmp_path / "real.json") == record
-    assert (tmp_path / "real.json").stat().st_mode & 0o777 == 0o640

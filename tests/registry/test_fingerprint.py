@@ -67,7 +67,7 @@ def hub_cache(folder: Path, source: Path) -> Path:
     return snapshot
 
 
-def test_in_the_hub_cache_a_files_name_is_its_hash(tmp_path: Path) -> None:
+def test_copies_in_and_out_of_the_hub_cache_have_one_signature(tmp_path: Path) -> None:
     snapshot = hub_cache(tmp_path / "hub", tiny.save_encoder("bert", tmp_path / "bert"))
     weights = snapshot / "model.safetensors"
     assert sha256_of(weights) == weights.resolve().name
@@ -75,9 +75,6 @@ def test_in_the_hub_cache_a_files_name_is_its_hash(tmp_path: Path) -> None:
     assert sha256_of(weights) == weights.resolve().name, "not read at all"
     with reread():
         assert sha256_of(weights) != weights.resolve().name
-
-
-def test_embedded_copy_a_local_copy_and_the_hubs_give_one_signature(tmp_path: Path) -> None:
     packaged = embedded_folder()
     assert packaged is not None
     local = tmp_path / "copy"

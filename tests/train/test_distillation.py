@@ -77,7 +77,9 @@ def interrupt(*_given: Any, **_settings: Any) -> None:
     raise KeyboardInterrupt
 
 
-def test_damaged_ratings_are_made_again(tmp_path: Path, models: tuple[str, str]) -> None:
+def test_ratings_are_made_again_if_damaged_and_at_once_with_batch_centering(
+    tmp_path: Path, models: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     data, teacher = TrainingData("pairs", rated_words(8, 1)), twmd_registry.scorer("twmd", model=models[0], **KEYS)
     distillation = Distillation(teacher, (data,))
     (first,) = distillation.rate(tmp_path, seed=1)
@@ -88,6 +90,11 @@ def test_damaged_ratings_are_made_again(tmp_path: Path, models: tuple[str, str])
         (again,) = distillation.rate(tmp_path, seed=1)
         assert again.rated.ratings == pytest.approx(first.rated.ratings)
         assert len(kept.read_bytes()) == len(whole)
+    monkeypatch.setattr("twmd_registry.train.distillation.CHUNK", 10)
+    data = TrainingData("pairs", rated_words(24, 1))
+    teacher = twmd_registry.scorer("twmd", model=models[0], **KEYS | {"centering": "batch"})
+    (rated,) = Distillation(teacher, (data,)).rate(tmp_path, seed=1)
+    assert rated.rated.ratings == pytest.approx(teacher.score(data.rated.predictions, data.rated.references).scores)
 
 
 def test_interrupted_rating_goes_on(models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,16 +120,6 @@ def test_interrupted_rating_goes_on(models: tuple[str, str], tmp_path: Path, mon
     assert rows == [range(10), range(10, 20), range(20, 24), range(20, 24)]
     whole = twmd_registry.score(data.predictions, data.references, "twmd", model=models[0], **KEYS).scores
     assert learned[0].rated.ratings == pytest.approx(whole, abs=1e-5)
-
-
-def test_pairs_are_rated_at_once_with_batch_centering(
-    models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("twmd_registry.train.distillation.CHUNK", 10)
-    data = TrainingData("pairs", rated_words(24, 1))
-    teacher = twmd_registry.scorer("twmd", model=models[0], **KEYS | {"centering": "batch"})
-    (rated,) = Distillation(teacher, (data,)).rate(tmp_path, seed=1)
-    assert rated.rated.ratings == pytest.approx(teacher.score(data.rated.predictions, data.rated.references).scores)
 
 
 def test_file_without_a_pair_is_refused(tmp_path: Path) -> None:
