@@ -1,0 +1,318 @@
+"""What commands read: metrics of ``-m`` with keys and parts, tables, compressed files, documents."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+import twmd_registry
+from tests.cli.parsing import GOOD, REFERENCES
+from tests.conftest import Run
+from tests.judgments.test_reader import content_of
+from twmd_registry.cli.inputs import read_file, read_system
+from twmd_registry.judgments.reader import Columns, form_of
+from twmd_registry.judgments.sets import read_rated
+from twmd_registry.record.content import Record
+
+ORDER = "chrf sbert bleu twmd ter"
+NAMES = ["chrF2", "sbert", "BLEU", "twmd", "TER"]
+PREDICTION, REFERENCE = "the heron of the weir", "a heron at the weir"
+
+
+class TestOrder:
+    def test_latex_has_the_order_of_the_command_line(self, files: Path, run: Run) -> None:
+        lines = run(f"score ref.txt -i good.txt -m {ORDER} --format latex")[1].splitlines()
+        assert lines[0].startswith("\\begin{tabular}")
+        assert lines[1].strip() == "\\toprule"
+        assert [cell.strip(" \\") for cell in lines[2].split("&")] == ["system", *NAMES]
+        assert [line[2:].partition("|")[0] for line in lines if line.startswith("% ")] == NAMES
+
+    def test_paired_test_and_report_have_it(self, files: Path, run: Run) -> None:
+        line = f"score ref.txt -i good.txt poor.txt -m {ORDER} -q --paired-bs --paired-bs-n 20"
+        heads = [line for line in run(line)[1].splitlines() if "system " in line]
+        assert [word for head in heads for word in head.split() if word in NAMES] == NAMES
+        assert run(f"report ref.txt -i good.txt poor.txt -m {ORDER} -o report.html")[0] == 0
+        heads = re.findall(rf'<th scope="col">({"|".join(NAMES)})\b', (files / "report.html").read_text("utf-8"))
+        assert heads[: len(NAMES)] == NAMES
+
+    def test_record_and_correlate_have_it(self, files: Path, run: Run) -> None:
+        assert run("score ref.txt -i good.txt -m sbert bleu twmd --record rec.json")[0] == 0
+        results = twmd_registry.read_record(files / "rec.json").systems[0].results
+        assert [result.signature.partition("|")[0] for result in results] == ["sbert", "BLEU", "twmd"]
+        out = run("correlate table:rated.jsonl -m chrf sbert bleu --resamples 0 --format tsv")[1]
+        heads = [line.split("\t")[0] for line in out.splitlines()]
+        assert [head for head in heads if head in {"chrf", "sbert", "bleu"}] == ["chrf", "sbert", "bleu"]
+
+
+class TestTwins:
+    def test_signature_beside_its_own_metric_is_refused(self, files: Path, run: Run) -> None:
+        signature = str(twmd_registry.scorer("twmd").score(GOOD, REFERENCES).signature)
+        status, _, err = run("score ref.txt -i good.txt -m twmd", signature)
+        assert (status, "and twmd are the same metric with the same settings" in err) == (2, True)
+
+    def test_other_settings_are_another_metric(self, files: Path, run: Run) -> None:
+        line = "score ref.txt -i good.txt poor.txt -m twmd 'twmd;model=embedded;layer=2' --set layer=3"
+        _, out, err = run(line)
+        assert out.splitlines()[0].split() == ["system", "twmd", "layer=3", "twmd", "layer=2"]
+        left = "--set and --preset change no signatures and no metrics with keys of their own"
+        assert f"{left}: twmd;model=embedded;layer=2." in err
+        signature = twmd_registry.scorer("twmd", temperature=0.5).signature
+        _, out, err = run("score ref.txt -i good.txt poor.txt --set layer=2 -m", str(signature), "twmd")
+        assert f"{left}: {signature}." in err
+        assert out.splitlines()[0].split() == [
+            "system",
+            *"twmd layer=4 temperature=0.5 twmd layer=2 temperature=0.15".split(),
+        ]
+
+
+@pytest.fixture
+def parted(folder: Path) -> Path:
+    """Return a working folder with a prediction, a reference and stop words."""
+    for name, text in (("hyp.txt", PREDICTION), ("ref.txt", REFERENCE), ("stop.txt", "of\nthe\nat\na")):
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def sign(**keys: str) -> tuple[str, float]:
+    scores = twmd_registry.scorer("moverscore", "wmd", **keys).score([PREDICTION], [REFERENCE])
+    return str(scores.signature), scores.score
+
+
+class TestParts:
+    def test_signature_is_scored_and_drawn_with_its_parts(self, parted: Path, run: Run) -> None:
+        signature, score = sign(stopwords="stop.txt")
+        line = "score ref.txt -i hyp.txt -b -w 6 --part stopwords=stop.txt -m"
+        assert run(line, signature)[1].strip() == f"{score:.6f}"
+        drawn = run("align --part stopwords=stop.txt --", signature, PREDICTION, REFERENCE)[1]
+        assert f"= {score:.4f}" in drawn
+        status, _, err = run("score ref.txt -i hyp.txt -m", signature)
+        assert (status != 0, "--part stopwords=FILE" in err) == (True, True)
+
+    @pytest.mark.parametrize("command", ["score", "align", "verify"])
+    def test_part_that_no_signature_names_is_refused(self, parted: Path, command: str, run: Run) -> None:
+        signature, score = sign()
+        words = {
+            "score": ["ref.txt", "-i", "hyp.txt", "-m", signature],
+            "align": [signature, PREDICTION, REFERENCE],
+            "verify": [signature, f"{score:.4f}", "ref.txt", "-i", "hyp.txt"],
+        }[command]
+        status, _, err = run(command, *words, "--part", "stopwords=stop.txt")
+        assert (status != 0, "the signature names no stopwords that could be looked for" in err) == (True, True)
+
+
+def test_one_word_names_a_format_in_every_command(files: Path, run: Run) -> None:
+    heads = {"text": "metric  ", "markdown": "|", "latex": "%", "tsv": "metric\t", "json": "{"}
+    for form, head in heads.items():
+        out = run(f"correlate table:rated.jsonl -m sbert --resamples 0 --format {form}")[1]
+        assert any(line.startswith(head) for line in out.splitlines()), out
+    assert run("score ref.txt -i good.txt -m sbert --record rec.json")[0] == 0
+    assert run("cite rec.json --format markdown")[1].startswith("|")
+
+
+TEXTS = ["the cat sat on the mat", 'it "rains", again', "the shop opens at nine"]
+LISTS = [["a cat was sitting on the mat"], ["it is raining", "rain"], ["the shop opens\nat nine"]]
+SINGLE = [own[0] for own in LISTS]
+SINGLES = [[text] for text in SINGLE]
+NAMED = Columns("hyp", ("gold",))
+PACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
+OPTIONS = "--prediction-column hyp --reference-column gold"
+
+
+def store(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:
+    path = folder / name
+    path.write_bytes(PACK.get(path.suffix, bytes)(content_of(form_of(name), rows)))
+    return path
+
+
+def read(path: Path, columns: Columns = Columns()) -> tuple[list[str], list[list[str]] | None]:  # noqa: B008
+    return read_system(read_file(path, columns), columns)
+
+
+def rows_of(
+    prediction: str = "prediction", reference: str = "reference", references: Any = None
+) -> list[dict[str, Any]]:
+    texts = zip(TEXTS, SINGLE if references is None else references, strict=True)
+    return [{"id": i, prediction: predicted, reference: own} for i, (predicted, own) in enumerate(texts)]
+
+
+class TestForms:
+    @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.xz", "packed.txt"])
+    def test_lines_of_text_are_unpacked_by_their_bytes(self, name: str, folder: Path) -> None:
+        pack = gzip.compress if name == "packed.txt" else PACK.get(Path(name).suffix, bytes)
+        (folder / name).write_bytes(pack(b"one\ntwo\n"))
+        assert read(folder / name) == (["one", "two"], None)
+
+    def test_hash_is_that_of_the_packed_file(self, folder: Path) -> None:
+        packed, plain = (store(folder, name, rows_of()) for name in ("rows.csv.gz", "rows.csv"))
+        assert read_file(packed, Columns()).sha256 != read_file(plain, Columns()).sha256
+
+    def test_rated_data_are_unpacked_too(self, folder: Path) -> None:
+        rows = [row | {"rating": i} for i, row in enumerate(rows_of())]
+        assert read_rated(f"table:{store(folder, 'rated.csv.xz', rows)}").predictions == TEXTS
+        assert read_rated(f"table:{store(folder, 'rated.tsv.gz', rows)}").ratings.tolist() == [0, 1, 2]
+        wmt = [{"lang": "de-en", "candidate": text, "reference": text, "score": 0} for text in TEXTS[:2]]
+        assert read_rated(f"wmt:{store(folder, 'wmt.jsonl.gz', wmt)}").group == ["de-en", "de-en"]
+
+
+class TestCommands:
+    def test_score_of_a_table_is_that_of_its_texts(
+        self, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        expected = twmd_registry.scorer("twmd").score(TEXTS, SINGLE).score
+        store(folder, "rows.csv", rows_of())
+        store(folder, "named.tsv.gz", rows_of("hyp", "gold"))
+        parquet = store(folder, "gold.parquet", rows_of()).read_bytes()
+        (folder / "bytes").write_bytes(parquet)
+        lines = content_of(".jsonl", rows_of())
+        (folder / "rows.json").write_bytes(lines)
+        for line, given in (
+            ("-i rows.csv", b""),
+            (f"-i named.tsv.gz {OPTIONS}", b""),
+            ("gold.parquet -i named.tsv.gz --prediction-column hyp", b""),
+            ("-i bytes", b""),
+            ("-i rows.json", b""),
+            ("", parquet),
+            ("-i -", lines),
+            ("", gzip.compress(content_of(".csv", rows_of()))),
+        ):
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+            assert float(run(f"score {line} -b -w 7")[1]) == pytest.approx(expected, abs=1e-6)
+
+    def test_record_of_a_table_is_verified_by_its_columns(self, folder: Path, run: Run) -> None:
+        store(folder, "rows.csv", rows_of("hyp", "gold"))
+        assert run(f"score -i rows.csv --record rec.json {OPTIONS}")[0] == 0
+        for line in (f"verify rec.json {OPTIONS}", f"verify rec.json -i rows.csv {OPTIONS}"):
+            status, out, err = run(line)
+            assert (status, err, "1 of 1 results hold." in out) == (0, "", True)
+
+    def test_report_and_fitted_parts_read_tables(self, folder: Path, run: Run) -> None:
+        store(folder, "rows.csv.gz", rows_of("hyp", "gold"))
+        assert run(f"report -i rows.csv.gz -m sbert -o report.html {OPTIONS}")[0] == 0
+        assert "the shop opens" in (folder / "report.html").read_text(encoding="utf-8")  # words that differ are apart
+        assert run(f"fit-mean rows.csv.gz -o means {OPTIONS}")[1].startswith("fitted on 6 texts, ")
+        assert run(f"fit-idf rows.csv.gz -o idf {OPTIONS}")[1].startswith("counted over 6 texts")
+
+
+SCORE = "score ref.txt -i good.txt poor.txt -m twmd bleu --docs my.docs"
+
+
+@pytest.fixture
+def documents(files: Path) -> Path:
+    (files / "my.docs").write_text("news\td1\nchat\td2\nnews\td1\n", encoding="utf-8")
+    return files
+
+
+def test_every_format_has_the_scores_of_documents(documents: Path, run: Run) -> None:
+    rows = json.loads(run(f"{SCORE} --format json")[1])
+    expected = twmd_registry.score(GOOD, REFERENCES).by_document(["d1", "d2", "d1"])
+    assert rows[0]["documents"] == {name: pytest.approx(own.as_dict(), abs=1e-6) for name, own in expected.items()}
+    first = BLEU().corpus_score([GOOD[0], GOOD[2]], [[REFERENCES[0], REFERENCES[2]]]).score
+    assert rows[1]["documents"]["d1"]["score"] == pytest.approx(first)
+    shown = f"{rows[0]['documents']['d1']['score']:.4f} ({rows[0]['documents']['d1']['mean']:.4f} ± "
+    for form in ("text", "markdown", "latex"):
+        out = run(f"{SCORE} --format {form}")[1]
+        (line,) = [line for line in out.splitlines() if "d1" in line.split() and "good.txt" in line]
+        assert shown.replace("±", r"$\pm$" if form == "latex" else "±") in line
+    head, *lines = [line.split("\t") for line in run(f"{SCORE} --format tsv")[1].splitlines()]
+    table = [dict(zip(head, line, strict=True)) for line in lines]
+    assert [row["document"] for row in table] == ["-", "d1", "d2"] * 4
+    assert [row["segments"] for row in table[:3]] == ["3", "2", "1"]
+    assert (table[1]["score"], table[2]["ci"]) == (shown.split(maxsplit=1)[0], "-")
+
+
+def test_resamples_and_seed_are_those_of_other_intervals(documents: Path, run: Run) -> None:
+    found = json.loads(run(f"{SCORE} --confidence --confidence-n 50 --seed 3 --format json")[1])[0]["documents"]
+    scores = twmd_registry.score(GOOD, REFERENCES)
+    expected = scores.by_document(["d1", "d2", "d1"], resamples=50, seed=3)
+    assert found["d1"] == pytest.approx(expected["d1"].as_dict(), abs=1e-6)
+
+
+def test_record_with_documents_can_be_verified_and_names_what_was_changed(documents: Path, run: Run) -> None:
+    assert run(f"{SCORE} --record out.json")[0] == 0
+    verify = "verify out.json --refs ref.txt --hyps good.txt poor.txt"
+    assert run(verify)[0] == 0
+    record = twmd_registry.read_record("out.json")
+    assert isinstance(record, Record)
+    assert record.documents == ("d1", "d2", "d1")
+    assert record.systems[0].results[1].documents["d2"].segments == 1
+    table = json.loads((documents / "out.json").read_text(encoding="utf-8"))
+    table["systems"][0]["results"][0]["documents"]["d1"]["ci"] += 0.01
+    (documents / "out.json").write_text(json.dumps(table), encoding="utf-8")
+    status, out, _ = run(verify)
+    assert status == 1
+    assert "documents: the recorded scores and seed give other numbers for 1 of 2" in out
+    table["documents"] = [1]
+    (documents / "out.json").write_text(json.dumps(table), encoding="utf-8")
+    assert "record.documents[0] must be a text, not 1" in run(verify)[2]
+
+
+def test_column_names_the_same_documents_as_a_file(documents: Path, run: Run) -> None:
+    rows = [
+        {"prediction": text, "reference": reference, "talk": talk}
+        for text, reference, talk in zip(GOOD, REFERENCES, (1, "d2", 1), strict=True)
+    ]
+    (documents / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    found = json.loads(run("score -i rows.jsonl --doc-column talk --format json")[1])[0]["documents"]
+    whole = json.loads(run(f"{SCORE} --format json")[1])[0]["documents"]
+    assert found == {"1": whole["d1"], "d2": whole["d2"]}
+
+
+class TestSentences:
+    """Rows of a document are its sentences."""
+
+    PREDICTION = "the cat sat on the mat\nit rains\nwe saw a dog"
+    REFERENCE = "a cat was sitting on the mat\nwe saw the dog"
+    COLUMNS = "--doc-column talk --set align=sentences"
+
+    @pytest.fixture
+    def talks(self, files: Path) -> Path:
+        for name, column, text in (("hyp", "prediction", self.PREDICTION), ("ref", "reference", self.REFERENCE)):
+            rows = [{column: line, "talk": "t1"} for line in text.split("\n")]
+            rows.insert(1, {column: "a short talk", "talk": "t2"})
+            (files / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        return files
+
+    def test_rows_of_a_document_are_matched_as_its_sentences(self, talks: Path, run: Run) -> None:
+        (found,) = json.loads(run(f"score ref.jsonl -i hyp.jsonl {self.COLUMNS} --format json")[1])
+        expected = twmd_registry.score([self.PREDICTION], [self.REFERENCE], align="sentences")
+        assert found["documents"]["t1"] == {"segments": 1, "score": pytest.approx(expected.score, abs=1e-6)}
+        assert found["documents"]["t2"]["score"] == pytest.approx(1, abs=1e-6)
+        assert (found["segments"], found["links"], found["unmatched_predictions"]) == (2, 3, 1)
+
+    def test_record_and_number_of_joined_rows_can_be_verified(self, talks: Path, run: Run) -> None:
+        assert run(f"score ref.jsonl -i hyp.jsonl {self.COLUMNS} --record out.json")[0] == 0
+        assert run("verify out.json --doc-column talk")[0] == 0
+        status, _, err = run("verify out.json")
+        assert (status, err.count("\n")) == (2, 1)
+        assert "name the documents as they were named then, by --doc-column NAME or --docs FILE" in err
+        (result,) = twmd_registry.read_record("out.json").systems[0].results
+        line = f"{result.score:.6f} ref.jsonl -i hyp.jsonl --doc-column talk"
+        assert run(f"verify {shlex.quote(result.signature)} {line}")[0] == 0
+
+    def test_lines_of_a_document_are_matched_too(self, documents: Path, run: Run) -> None:
+        (found,) = json.loads(run("score ref.txt -i good.txt --docs my.docs --set align=sentences --format json")[1])
+        joined = [["\n".join([texts[0], texts[2]]), texts[1]] for texts in (GOOD, REFERENCES)]
+        expected = twmd_registry.score(joined[0], joined[1], align="sentences").by_document(["d1", "d2"])
+        assert found["documents"] == {name: pytest.approx(own.as_dict(), abs=1e-6) for name, own in expected.items()}
+
+    def test_lists_of_references_are_joined_one_by_one(self, files: Path, run: Run) -> None:
+        rows = [{"prediction": text, "references": [text, "x"], "talk": "t"} for text in self.PREDICTION.split("\n")]
+        (files / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        (found,) = json.loads(run(f"score -i rows.jsonl {self.COLUMNS} --format json")[1])
+        assert found["score"] == pytest.approx(1, abs=1e-6)
+        assert "|nrefs:2|" in found["signature"]
+        rows[1]["references"] = ["x"]
+        (files / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        message = "rows.jsonl: the rows of document t have different numbers of references"
+        assert message in run(f"score -i rows.jsonl {self.COLUMNS}")[2]
