@@ -187,7 +187,7 @@ def test_lines_of_a_page_are_narrow_and_its_commands_and_programs_are_known(page
     names = {path.split()[1] for path, _ in all_commands() if " " in path}
     assert set(re.findall(r"`twmd\s([a-z][a-z-]*)(?=[\s`])", PAGES[page])) <= names
     programs = {"make", "pip", "ray", "source", "twmd", *(["curl"] if page == "docs/serve.md" else [])}
-    assert {program for program, *_ in shell_lines(PAGES[page])} <= programs  # curl: tests/serve/test_http.py
+    assert {program for program, *_ in shell_lines(PAGES[page])} <= programs  # curl: tests/serve/test_service.py
 
 
 def make_targets(text: str) -> set[str]:
@@ -220,7 +220,7 @@ def test_every_block_and_program_is_read_by_a_test() -> None:
         | {page: {"bash", "python"} for page in PAGES}
         | {page: {"bash", "python", "yaml"} for page in ("docs/scale.md", "docs/score.md")}
         | {"docs/frameworks.md": {"bash", "python", "yaml", "json"}}  # tests/plugins/test_lm_eval.py
-        | {"docs/serve.md": {"bash", "json"}}  # tests/serve/test_http.py
+        | {"docs/serve.md": {"bash", "json"}}  # tests/serve/test_service.py
         | {"twmd_registry/hub/templates/metric_card.md": {"bash", "python", "bibtex"}}  # tests/hub/test_card.py
     )
     for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "twmd_registry").rglob("*.md")]:
