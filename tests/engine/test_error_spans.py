@@ -19,7 +19,6 @@ from twmd_registry.encode.pieces import pieces_of
 from twmd_registry.engine.error_spans import (
     SPANS,
     ErrorSpan,
-    SpanSettings,
     Word,
     find_error_spans,
     find_span_settings,
@@ -122,11 +121,11 @@ def test_smoothing_is_a_triangular_mean_over_the_words_that_were_compared() -> N
 def test_span_is_a_run_of_bad_words_with_the_severity_of_the_worst() -> None:
     badness = [0.5, 0.9, 0.1, None, 0.5]
     words = [Word(2 * i, 2 * i + 1, value) for i, value in enumerate(badness)]
-    assert find_error_spans(words, SpanSettings(0.4, 0.8)) == (
+    assert find_error_spans(words, (0.4, 0.8, 0)) == (
         ErrorSpan(0, 3, "major", 0.9),
         ErrorSpan(8, 9, "minor", 0.5),
     )
-    assert find_error_spans((), SpanSettings(0.4, 0.8)) == ()
+    assert find_error_spans((), (0.4, 0.8, 0)) == ()
 
 
 def test_badness_is_the_loss_against_the_self_alignment() -> None:
@@ -152,7 +151,7 @@ def test_every_word_is_an_error_where_the_other_text_is_empty(special: str) -> N
     text, whole = "an added thing", (ErrorSpan(0, 14, "major", pytest.approx(1.0, abs=0.01)),)  # type: ignore[arg-type]
     scores = twmd_registry.score([text, "", ""], ["", text, ""], "bertscore_centered", special=special)
     added, missing, nothing = [shown.words for shown in scores.explain_all()]
-    settings = SpanSettings(0.2, 0.5)
+    settings = (0.2, 0.5, 0)
     assert [find_error_spans(words, settings) for words in added] == [whole, ()]
     assert [find_error_spans(words, settings) for words in missing] == [(), whole]
     assert nothing == ((), ())

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from twmd_registry.engine.error_spans import ErrorSpan, SpanSettings, Word, find_error_spans
+from twmd_registry.engine.error_spans import ErrorSpan, Word, find_error_spans
 from twmd_registry.errors import InputError
 from twmd_registry.judgments.span_files import MarkedSegment
 from twmd_registry.metaeval.span_agreement import differing_words, fit_spans, mark_characters, second_raters, span_f1
@@ -66,7 +66,7 @@ def test_fit_finds_the_threshold_that_people_used() -> None:
         badness = draw.uniform(size=20)
         own = [Word(3 * i, 3 * i + 3, float(value)) for i, value in enumerate(badness)]
         words.append(own)
-        spans = find_error_spans(own, SpanSettings(0.7, 2.0))
+        spans = find_error_spans(own, (0.7, 2.0, 0))
         segments.append(marked(*(span._replace(severity="minor") for span in spans), text="x" * 60))
     about = json.loads(fit_spans(make_spec("twmd"), segments, words, ["made"]))
     assert about["settings"]["minor"] == pytest.approx(0.7, abs=0.02)

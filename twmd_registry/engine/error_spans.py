@@ -65,19 +65,12 @@ ErrorSpans: TypeAlias = tuple[ErrorSpan, ...]
 """Those of a text, in its order."""
 
 
-class SpanSettings(NamedTuple):
-    """Fitted settings of spans.
-
-    Attributes:
-        minor: The least smoothed badness of a marked word.
-        major: The least of a span's worst word that makes it major.
-        smoothing: r: a word's smoothed badness is the mean over up to r words on both sides, with the weights 1, 2, ..,
-            r + 1, .., 2, 1.
-    """
-
-    minor: float
-    major: float
-    smoothing: int = 0
+SpanSettings: TypeAlias = tuple[float, float, int]
+"""Fitted settings of spans: the least smoothed badness of a marked word, that of a span's worst word which makes it
+major, and r: smoothed badness is the mean over up to r words on both sides, with the weights 1, 2, .., r + 1, .., 2, 1.
+"""
+SETTINGS = ("minor", "major", "smoothing")
+"""Their names in a file."""
 
 
 def split_pieces(text: str) -> list[str]:
@@ -132,13 +125,13 @@ def find_error_spans(words: Sequence[Word], settings: SpanSettings) -> ErrorSpan
     """Return the runs of words that are at least as bad as `settings` say, in the order of the text; a run with a major
     word is major as a whole.
     """
-    badness = smooth(words, settings.smoothing)
-    spans = []
-    for bad, run in groupby(range(len(words)), lambda i: bool(badness[i] >= settings.minor)):
+    minor, major, radius = settings
+    badness, spans = smooth(words, radius), []
+    for bad, run in groupby(range(len(words)), lambda i: bool(badness[i] >= minor)):
         if bad:
             own = list(run)
             worst = float(badness[own].max())
-            severity: Severity = "major" if worst >= settings.major else "minor"
+            severity: Severity = "major" if worst >= major else "minor"
             spans.append(ErrorSpan(words[own[0]].start, words[own[-1]].end, severity, worst))
     return tuple(spans)
 
@@ -148,9 +141,9 @@ def read_span_settings(path: Path) -> FittedPart[SpanSettings]:
     content = path.read_bytes()
     try:
         about = json.loads(content)
-        minor, major, radius = (float(about["settings"][name]) for name in SpanSettings._fields)
+        minor, major, radius = (float(about["settings"][name]) for name in SETTINGS)
         is_whole = isinstance(about["metric"], str) and bool(np.isfinite([minor, major, radius]).all())
-        part = FittedPart(SpanSettings(minor, major, int(radius)), hash_of(content), about)
+        part = FittedPart((minor, major, int(radius)), hash_of(content), about)
     except (KeyError, TypeError, ValueError):
         is_whole = False
     if not is_whole or path.name != SPANS.name(part.hash):

@@ -12,9 +12,9 @@ from itertools import permutations
 import numpy as np
 
 from twmd_registry.engine.error_spans import (
+    SETTINGS,
     ErrorSpan,
     ErrorSpans,
-    SpanSettings,
     Word,
     find_error_spans,
     place_words,
@@ -68,7 +68,7 @@ def differing_words(prediction: str, reference: str) -> ErrorSpans:
     for block in SequenceMatcher(None, own, theirs, autojunk=False).get_matching_blocks():
         matched[block.a : block.a + block.size] = True
     words = [Word(*place, float(not same)) for place, same in zip(place_words(prediction), matched, strict=True)]
-    return find_error_spans(words, SpanSettings(1.0, 1.0))
+    return find_error_spans(words, (1.0, 1.0, 0))
 
 
 def fit_spans(
@@ -88,7 +88,7 @@ def fit_spans(
     sizes = np.array(counts, dtype=np.float64).reshape(-1, 3)
     rated = max(sizes[:, 1:].sum(), 1.0)
     share = sizes[:, 2].sum() / rated
-    best = (0.0, SpanSettings(0.0, 0.0))
+    best = 0.0, (0.0, 0.0, 0)
     for radius in SMOOTHINGS:
         badness = np.concatenate([smooth(text, radius) for text in words])
         known = np.flatnonzero(np.isfinite(badness))
@@ -101,9 +101,9 @@ def fit_spans(
             if f1 > best[0]:
                 levels = np.append(badness[order], 2 * badness[order[-1]] - badness[order[0]])  # halfway to the next
                 minor, major = (float(levels[[max(count, 1) - 1, max(count, 1)]].mean()) for count in (k, m))
-                best = f1, SpanSettings(minor, major, radius)
+                best = f1, (float(f"{minor:.5g}"), float(f"{major:.5g}"), radius)
     if not best[0]:
         raise InputError("people marked no error that a compared word is part of: there is nothing to fit.")
-    settings = best[1]._asdict() | {name: float(f"{getattr(best[1], name):.5g}") for name in ("minor", "major")}
+    settings = dict(zip(SETTINGS, best[1], strict=True))
     about = {"metric": write_members([(1.0, metric)]), "data": list(data), "segments": len(segments)}
     return f"{json.dumps(about | {'settings': settings})}\n".encode()
