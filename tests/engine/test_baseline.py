@@ -63,19 +63,11 @@ def test_rescaled_score_is_explained_and_serves_every_output_and_rule_for_refere
         assert found.explain(1).score == found.scores[1]
 
 
-@pytest.mark.parametrize(
-    ("keys", "words"),
-    [
-        ({"layer": 3}, "layer: 4 there, 3 here"),
-        ({"ngram": 2}, "ngram: none there, 2 here"),
-        ({"temperature": 0.1}, "temperature: 0.15 there"),
-    ],
-)
-def test_baseline_of_other_settings_is_refused(keys: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_baseline_of_other_settings_is_refused(tmp_path: Path) -> None:
     path = fitted(tmp_path, "twmd")
-    with pytest.raises(ModelError, match="was fitted for other settings") as caught:
-        twmd_registry.scorer("twmd", baseline=path, **keys).score(PREDICTIONS, REFERENCES)
-    assert words in str(caught.value)
+    words = r"other settings \(layer: 4 there, 3 here; ngram: none there, 2 here; temperature: 0\.15 there, 0\.1 here\)"
+    with pytest.raises(ModelError, match=words):
+        twmd_registry.scorer("twmd", baseline=path, layer=3, ngram=2, temperature=0.1).score(PREDICTIONS, REFERENCES)
 
 
 @pytest.mark.parametrize(
@@ -83,9 +75,7 @@ def test_baseline_of_other_settings_is_refused(keys: dict[str, Any], words: str,
     [
         {"values": {"precision": 1.0}},
         {"values": {"precision": 0.5}},
-        {"values": {}},
         {"values": {"precision": float("nan"), "recall": 0, "f1": 0}},
-        {"values": 3},
         {"keys": None},
     ],
 )

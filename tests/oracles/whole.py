@@ -50,35 +50,23 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """An encoder: `hidden` gives the hidden states of one sequence of token ids, shape (layers + 1, tokens,
-    dimensions).
-
-    `limit` is the most tokens that it reads, `unknown` the piece that stands for what its vocabulary lacks. `products`
-    are the inner products of two sets of vectors.
-    """
+    """An encoder; `products` are the inner products of two sets of vectors."""
 
     tokenize: Callable[[str], Tokens]
-    hidden: Callable[[tuple[int, ...]], np.ndarray]
-    limit: int
-    unknown: str
+    hidden: Callable[[tuple[int, ...]], np.ndarray]  # of token ids; shape (layers + 1, tokens, dimensions)
+    limit: int  # the most tokens that it reads
+    unknown: str  # the piece that stands for what its vocabulary lacks
     products: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda x, y: x @ y.T
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """What was prepared from other texts.
+    """What was prepared from other texts."""
 
-    Attributes:
-        stopwords: Words, each as the tokenizer's pieces of it.
-        background: Texts whose mean is subtracted.
-        documents: Texts over which ``idf=background`` counts.
-        baseline: Precision, recall and F1 of unrelated texts; a one-sided metric has the first only.
-    """
-
-    stopwords: Sequence[tuple[str, ...]] = ()
-    background: Sequence[str] = ()
-    documents: Sequence[str] = ()
-    baseline: tuple[float, ...] | None = None
+    stopwords: Sequence[tuple[str, ...]] = ()  # Each as the tokenizer's pieces of it
+    background: Sequence[str] = ()  # Texts whose mean is subtracted
+    documents: Sequence[str] = ()  # Texts over which ``idf=background`` counts
+    baseline: tuple[float, ...] | None = None  # Of unrelated texts: precision, recall and F1, or the score
 
 
 class Units(NamedTuple):
