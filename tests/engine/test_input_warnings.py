@@ -59,11 +59,6 @@ def test_text_in_another_script_is_refused_with_script_row_and_way_out(metric: M
         twmd_registry.score(texts, [*ENGLISH, "A cat sleeps"], metric)
 
 
-def test_presets_against_sources_are_named_where_sources_are_in_another_script() -> None:
-    with pytest.raises(InputError, match=r"\(preset multilingual-source, multilingual-source-tuned\), or score anyway"):
-        twmd_registry.score(ENGLISH, sources=[HAN * 8, HAN], against="source")
-
-
 def test_share_of_a_tenth_is_scored_and_counted() -> None:
     latin = "abcdefghi" * 2
     with warnings.catch_warnings():
@@ -74,14 +69,26 @@ def test_share_of_a_tenth_is_scored_and_counted() -> None:
             twmd_registry.score([latin], [HAN[:3]])
 
 
-def test_every_row_counts_for_the_guard_whatever_it_repeats() -> None:
-    with pytest.raises(InputError, match=r"66\.1% of the letters .* above all Han \(first: predictions\[4\]\)"):
-        twmd_registry.score([*ENGLISH, *ENGLISH, *[HAN] * 95], [*ENGLISH, *ENGLISH, *[HAN[:2]] * 95])
+MANY = [*ENGLISH, *ENGLISH, *[HAN] * 95], [*ENGLISH, *ENGLISH, *[HAN[:2]] * 95]
 
 
-def test_first_row_is_one_of_the_script_that_is_named() -> None:
-    with pytest.raises(InputError, match=r"above all Cyrillic \(first: references\[1\]\)"):
-        twmd_registry.score([HAN, ENGLISH[0]], [HAN, CYRILLIC * 4])
+@pytest.mark.parametrize(
+    ("texts", "keys", "words"),
+    [
+        (MANY, {}, r"66\.1% of the letters .* above all Han \(first: predictions\[4\]\)"),  # repeated rows count, too
+        (([HAN, ENGLISH[0]], [HAN, CYRILLIC * 4]), {}, r"above all Cyrillic \(first: references\[1\]\)"),
+        (
+            (ENGLISH, ENGLISH),
+            {"sources": [HAN * 8, HAN], "against": "source"},
+            r"\(preset multilingual-source, multilingual-source-tuned\), or score anyway",
+        ),
+    ],
+)
+def test_every_row_counts_for_the_guard_and_the_first_of_the_script_is_named(
+    texts: tuple[list[str], list[str]], keys: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        twmd_registry.score(*texts, **keys)
 
 
 def test_any_language_gives_a_warning_and_the_same_score_in_every_face(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import platform
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import numpy as np
@@ -33,32 +34,26 @@ def quick(layer: nn.Linear) -> nn.Linear:
     return copy  # type: ignore[no-any-return]
 
 
+def count(monkeypatch: pytest.MonkeyPatch, name: str, tokens_of: Callable[..., int]) -> list[int]:
+    """Return the tokens of every call of one of oneDNN's operators."""
+    seen, own = list[int](), getattr(torch.ops.mkldnn, name)
+
+    def counted(*given: object) -> object:
+        seen.append(tokens_of(*given))
+        return own(*given)
+
+    monkeypatch.setattr(torch.ops.mkldnn, name, counted)
+    return seen
+
+
 @pytest.fixture
 def products(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the tokens of every product by oneDNN."""
-    seen: list[int] = []
-    own = torch.ops.mkldnn._linear_pointwise
-
-    def counted(input: torch.Tensor, *rest: object) -> torch.Tensor:  # noqa: A002
-        seen.append(input.shape[:-1].numel())
-        return own(input, *rest)  # type: ignore[no-any-return]
-
-    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", counted)
-    return seen
+    return count(monkeypatch, "_linear_pointwise", lambda x, *_: x.shape[:-1].numel())
 
 
 @pytest.fixture
 def layouts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the tokens of every product for which weights were laid out."""
-    seen: list[int] = []
-    own = torch.ops.mkldnn._reorder_linear_weight
-
-    def counted(weight: torch.Tensor, tokens: int) -> torch.Tensor:
-        seen.append(tokens)
-        return own(weight, tokens)  # type: ignore[no-any-return]
-
-    monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", counted)
-    return seen
+    return count(monkeypatch, "_reorder_linear_weight", lambda _weight, tokens: tokens)
 
 
 def test_batches_hold_texts_of_like_length_and_the_longest_come_first() -> None:
