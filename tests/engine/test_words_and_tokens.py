@@ -5,19 +5,16 @@ Numbers are compared in tests/engine/test_whole_scores.py, cached texts in tests
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import twmd_registry
 from tests import tiny
 from twmd_registry.encode.encoder import tokenise
-from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.metrics import CATALOGUE
@@ -64,19 +61,6 @@ def test_unknown_tokens_match_only_where_their_texts_are_equal(way: str) -> None
         assert found.scores == pytest.approx([1] * len(found.scores), abs=1e-5), found.signature
 
 
-@pytest.mark.parametrize("idf", ["corpus", "references", "background"])
-def test_unknown_token_weighs_as_a_token_that_no_text_holds(idf: str, tmp_path: Path) -> None:
-    predictions, references = [f"we left {HEART}", f"they left {ANGRY}"], [f"we left {ANGRY}", f"they came {ROCKET}"]
-    if idf == "background":
-        with twmd_registry.scorer("twmd") as one:
-            assert isinstance(one.backend, TokenAlignmentBackend)
-            (tmp_path / "idf.json").write_bytes(one.backend.fit_idf(references))
-        idf = f"background:{tmp_path / 'idf.json'}"
-    shown = quiet("bertscore_centered", predictions, references, idf=idf, centering="none", special="none").explain(0)
-    unseen, once = math.log(3 / 1), math.log(3 / 2)
-    np.testing.assert_allclose(shown.reference_shares, np.array([once, once, unseen]) / (2 * once + unseen), rtol=1e-5)
-
-
 @pytest.mark.parametrize("metric", ["twmd", "sbert"])
 def test_default_is_signed_and_a_signature_without_the_key_keeps_its_meaning(metric: str) -> None:
     found = quiet(metric, *map(list, zip(*PARTLY, strict=True)))
@@ -119,18 +103,6 @@ def test_small_share_of_unknown_tokens_is_counted_without_a_warning(metric: str)
             [f"{ROCKET} went up over the old house in the cold and wet morning"], ["it went up"]
         )
     assert (found.counts.unknown, found.counts.oov) == (0, 1)
-
-
-def test_table_of_word_vectors_leaves_unknown_words_out_whatever_the_key_says(tmp_path: Path) -> None:
-    table = tmp_path / "table.txt"
-    table.write_text("cat 1 0\ndog 0.5 1\nsat 0 1\n", encoding="utf-8")
-    for unknown in ("keep", "apart"):
-        found = quiet(
-            "twmd", ["cat heron"], ["cat stork"], model=str(table), layer=0, centering="none", unknown=unknown
-        )
-        assert found.score == pytest.approx(1)
-        assert (found.counts.oov, found.counts.unknown) == (2, 0)
-        assert "unknown" not in str(found.signature)
 
 
 def test_long_text_of_unknown_tokens_is_read_in_linear_time() -> None:

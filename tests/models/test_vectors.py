@@ -16,6 +16,7 @@ from tokenizers.pre_tokenizers import Metaspace, Whitespace
 
 import twmd_registry
 from tests.oracles import movers
+from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import ModelError, SpecError, TwmdWarning
 from twmd_registry.models.vectors import read_table
 
@@ -53,6 +54,10 @@ def wmd(one: str, other: str) -> float:
     return 1 - movers.emd(1 - x @ y.T, np.ones(len(x)), np.ones(len(y)))
 
 
+def score(model: Path, predictions: list[str], references: list[str], **keys: Any) -> ScoreSet:
+    return twmd_registry.score(predictions, references, "moverscore", "wmd", model=model, **keys)
+
+
 @pytest.mark.parametrize("content", FORMATS)
 def test_every_format_gives_the_word_movers_score(content: bytes | None, tmp_path: Path) -> None:
     model = tmp_path / "vectors"
@@ -60,25 +65,20 @@ def test_every_format_gives_the_word_movers_score(content: bytes | None, tmp_pat
         twmd_registry.save_vectors(KeyedVectors(WORDS, VECTORS.astype(np.float64)), model)
     else:
         model.write_bytes(content)
-    found = twmd_registry.scorer("moverscore", "wmd", model=model).score(
-        ["The cat sat on a mat.", "We're a dog"], ["a dog", "the rain"]
-    )
-    assert found.scores == pytest.approx(
-        (wmd("the cat sat on a mat .", "a dog"), wmd("we're a dog", "the rain")), abs=1e-6
-    )
+    found = score(model, ["The cat sat on a mat.", "We're a dog"], ["a dog", "the rain"])
+    expected = wmd("the cat sat on a mat .", "a dog"), wmd("we're a dog", "the rain")
+    assert found.scores == pytest.approx(expected, abs=1e-6)
     assert found.counts.oov == 0
 
 
 def test_words_without_a_vector_are_left_out_and_reported(tmp_path: Path) -> None:
     texts = ["the purple cat", "zebra", "zebra", "the purple cat"], ["a dog sang", "zebra", "gnu", "a dog"]
-    with pytest.warns(TwmdWarning) as caught:
-        found = twmd_registry.scorer("moverscore", "wmd", model=glove(tmp_path)).score(*texts)
+    words = r"words without a vector, left out: 4 in different texts, 4 different \('purple', "
+    with pytest.warns(TwmdWarning, match=words):
+        found = score(glove(tmp_path), *texts, unknown="keep")
     assert found.scores == pytest.approx((wmd("the cat", "a dog"), 1, 0, wmd("the cat", "a dog")), abs=1e-6)
-    assert found.counts.oov == 4
-    assert any(
-        "words without a vector, left out: 4 in different texts, 4 different ('purple', " in str(one.message)
-        for one in caught
-    )
+    assert (found.counts.oov, found.counts.unknown) == (4, 0)
+    assert "unknown" not in str(found.signature)
 
 
 def test_word_without_a_vector_does_not_move_the_mean_either(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_word_without_a_vector_does_not_move_the_mean_either(tmp_path: Path) -> 
 def test_capitals_count_when_the_table_has_some(tmp_path: Path) -> None:
     path = tmp_path / "cased.txt"
     path.write_text("Rain 1 0\nrain 0 1\nsnow 0.6 0.8\n", encoding="utf-8")
-    found = twmd_registry.scorer("moverscore", "wmd", model=path).score(["Rain", "rain"], ["snow", "snow"])
+    found = score(path, ["Rain", "rain"], ["snow", "snow"])
     assert found.scores == pytest.approx((0.6, 0.8))
 
 
@@ -132,13 +132,13 @@ PIECES = torch.cat([ROWS, torch.full((1, 6), 0.5)])
 def test_folders_of_static_vectors_are_read_token_by_token(tensors: dict[str, torch.Tensor], tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "model2vec"}), encoding="utf-8")
     folder = static_folder(tmp_path, tensors, ["[UNK]", *WORDS])
-    found = twmd_registry.scorer("moverscore", "wmd", model=folder).score(["the cat sat"], ["a dog"])
+    found = score(folder, ["the cat sat"], ["a dog"])
     assert found.scores == pytest.approx((wmd("the cat sat", "a dog"),), abs=1e-6)
 
 
 def test_signature_names_the_tables_content_and_gives_the_scorer_back(tmp_path: Path) -> None:
     path = glove(tmp_path)
-    found = twmd_registry.scorer("moverscore", "wmd", model=path).score(["the cat"], ["a dog"])
+    found = score(path, ["the cat"], ["a dog"])
     text = str(found.signature)
     assert "|model:./glove.txt@" in text
     assert twmd_registry.scorer(text, model=str(path)).score(["the cat"], ["a dog"]).scores == found.scores
@@ -168,8 +168,7 @@ def test_what_is_no_use_as_vectors_or_of_them_is_refused(tmp_path: Path) -> None
 def test_idf_and_stop_words_work_on_words(tmp_path: Path) -> None:
     stop = tmp_path / "stop.txt"
     stop.write_text("The\na\n", encoding="utf-8")
-    keys: dict[str, Any] = {"model": glove(tmp_path), "stopwords": stop, "punctuation": "drop"}
-    found = twmd_registry.scorer("moverscore", "wmd", **keys).score(["The cat sat."], ["a dog on the mat"])
+    found = score(glove(tmp_path), ["The cat sat."], ["a dog on the mat"], stopwords=stop, punctuation="drop")
     assert found.scores == pytest.approx((wmd("cat sat", "dog on mat"),), abs=1e-6)
     assert found.explain(0).hypothesis == ("cat", "sat")
 
@@ -198,21 +197,17 @@ def test_damaged_table_is_refused_at_its_line_or_word(content: str | bytes, word
     path = tmp_path / "bad.txt"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ModelError) as caught:
-        twmd_registry.scorer("moverscore", "wmd", model=path).score(["the"], ["the"])
+        score(path, ["the"], ["the"])
     assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("window", ["6/3", "4/1"])
 def test_windows_change_nothing_about_static_vectors(window: str, tmp_path: Path) -> None:
-    texts = (
-        ["the purple cat sat on the mat with a dog . rain", "a dog"],
-        ["a dog sang on the mat and the cat sat . rain", "a cat"],
-    )
+    predictions = ["the purple cat sat on the mat with a dog . rain", "a dog"]
+    references = ["a dog sang on the mat and the cat sat . rain", "a cat"]
     with pytest.warns(TwmdWarning, match="without a vector"):
-        whole, parts = (
-            twmd_registry.scorer("moverscore", "wmd", model=glove(tmp_path), **more).score(*texts)
-            for more in ({}, {"truncation": f"window:{window}"})
-        )
+        whole = score(glove(tmp_path), predictions, references)
+        parts = score(glove(tmp_path), predictions, references, truncation=f"window:{window}")
     assert parts.scores == pytest.approx(whole.scores, abs=1e-6)
     assert parts.counts.oov == whole.counts.oov == 4
 
@@ -220,9 +215,7 @@ def test_windows_change_nothing_about_static_vectors(window: str, tmp_path: Path
 def test_folders_with_pieces_of_words_are_read_piece_by_piece(tmp_path: Path) -> None:
     folder = static_folder(tmp_path, {"embeddings": PIECES})
     with pytest.warns(TwmdWarning, match="without a vector"):
-        found = twmd_registry.scorer("moverscore", "wmd", model=folder, subwords="drop").score(
-            ["the cats", "a \u4e2d cat"], ["a dogs", "the dog"]
-        )
+        found = score(folder, ["the cats", "a \u4e2d cat"], ["a dogs", "the dog"], subwords="drop")
     assert found.scores == pytest.approx((wmd("the cat", "a dog"), wmd("a cat", "the dog")), abs=1e-6)
     assert found.counts.oov == 1
 
@@ -252,4 +245,4 @@ def test_damaged_folder_is_refused(
     elif damage is None:
         (folder / "model.safetensors").unlink()
     with pytest.raises(ModelError, match=words):
-        twmd_registry.scorer("moverscore", "wmd", model=folder).score(["the"], ["the"])
+        score(folder, ["the"], ["the"])
