@@ -28,16 +28,6 @@ def open_store(encoder: Encoder, pairs: Pairs) -> tuple[TextStore, list[slice]]:
     return TextStore(encoder, pairs.texts, [2], uses, flags=flags), list(chunks)
 
 
-@pytest.mark.parametrize(("most", "step"), [(1, 1), (8, 1), (1, 4), (10**9, 1)])
-def test_chunks_cover_all_pairs_and_end_at_steps(most: int, step: int) -> None:
-    pairs = some_pairs()
-    pieces, _ = plan_chunks(pairs, None, most, step)
-    assert [p for piece in pieces for p in range(piece.start, piece.stop)] == list(range(len(pairs.hyp)))
-    boundaries = [*pairs.starts.tolist(), len(pairs.hyp)]
-    assert all(boundaries.index(piece.start) % step == 0 for piece in pieces)
-    assert (len(pieces) == 1) is (most == 10**9)
-
-
 def test_copies_of_repeated_texts_are_bounded() -> None:
     pairs = make_pairs(check_segments(["yes", "no"] * 500, ["no", "yes"] * 500))
     chunks, _ = plan_chunks(pairs, None, 100, step=2)

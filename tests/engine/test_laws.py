@@ -208,13 +208,3 @@ def test_short_text_scores_the_same_beside_longer_rows(keys: dict[str, Any]) -> 
     alone = [twmd_registry.score_all(scorers, [text], [other]) for text, other in SHORT]
     for k, scores in enumerate(beside):
         assert [own[k].score for own in alone] == pytest.approx(scores.scores[: len(SHORT)], abs=1e-5), LAYERED[k]
-
-
-@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-def test_text_alone_in_its_batch_scores_as_by_itself() -> None:
-    keys: dict[str, Any] = {"centering": "batch", "centering_size": 32, "centering_side": "separate", "special": "none"}
-    scorers = [twmd_registry.scorer(metric, **keys) for metric in LAYERED]
-    for text, other in SHORT:
-        beside = twmd_registry.score_all(scorers, [*LONGER[:32], text], [*LONGER[1:33], other])
-        alone = twmd_registry.score_all(scorers, [text], [other])
-        assert [own.score for own in alone] == pytest.approx([own.scores[-1] for own in beside], abs=1e-5), text

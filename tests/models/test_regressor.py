@@ -10,6 +10,7 @@ from transformers import AutoModelForSequenceClassification
 
 import twmd_registry
 from tests import tiny
+from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import ModelError, SpecError, TwmdWarning
 from twmd_registry.models.regressor import Regressor
 
@@ -22,13 +23,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny.save_regressor(tmp_path_factory.mktemp("regressor") / "model")
 
 
+def score(folder: Path, predictions: list[str] = FIRST, references: list[str] = SECOND, **keys: Any) -> ScoreSet:
+    return twmd_registry.score(predictions, references, "stsscore", model=str(folder), **{"scale": 5} | keys)
+
+
 def test_score_is_the_raw_logit_over_the_scale(folder: Path) -> None:
-    found = twmd_registry.scorer("stsscore", model=str(folder), scale=4).score(FIRST, SECOND)
+    found = score(folder, scale=4)
     network, tokenizer = AutoModelForSequenceClassification.from_pretrained(folder).eval(), tiny.tokenizer()
-    for first, second, score in zip(FIRST, SECOND, found.scores, strict=True):
+    for first, second, value in zip(FIRST, SECOND, found.scores, strict=True):
         with torch.inference_mode():
             inputs = tokenizer(first, second, return_tensors="pt", return_token_type_ids=True)
-            assert score == pytest.approx(float(network(**inputs).logits[0, 0]) / 4, abs=1e-6)
+            assert value == pytest.approx(float(network(**inputs).logits[0, 0]) / 4, abs=1e-6)
     assert found.precision is None
     assert set(found.as_dict()) == {"stsscore", "scores", "signature", *found.counts.as_dict()}
 
@@ -49,15 +54,14 @@ def test_different_pairs_go_through_the_model_once(folder: Path, monkeypatch: py
 
 
 def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(folder: Path) -> None:
-    scorer = twmd_registry.scorer("stsscore", model=str(folder), scale=5)
     long = " ".join(["cat"] * 100)
     with pytest.warns(TwmdWarning, match="different texts longer than the limit .truncation, in the signature.: 1;"):
-        cut = scorer.score([long, "it"], ["a dog ran", "it"])
+        cut = score(folder, [long, "it"], ["a dog ran", "it"])
     kept = " ".join(["cat"] * (tiny.POSITIONS - 3 - 3))
-    assert cut.scores[0] == pytest.approx(scorer.score([kept], ["a dog ran"]).score, abs=1e-6)
+    assert cut.scores[0] == pytest.approx(score(folder, [kept], ["a dog ran"]).score, abs=1e-6)
     assert cut.counts.truncated == 1  # not the text beside it, which was not cut
     with pytest.warns(TwmdWarning, match="different texts longer than the limit"):
-        assert scorer.score([long], [" ".join(["it"] * 120)]).counts.truncated == 2
+        assert score(folder, [long], [" ".join(["it"] * 120)]).counts.truncated == 2
 
 
 def test_model_that_is_no_regressor_is_refused(tmp_path: Path) -> None:
@@ -66,22 +70,19 @@ def test_model_that_is_no_regressor_is_refused(tmp_path: Path) -> None:
     tiny.change_json(headless / "config.json", num_labels=1)
     for folder, words in ((several, "has 2 outputs: stsscore needs a"), (headless, r"lacks 2 of .*\(classifier\.bias")):
         with pytest.raises(ModelError, match=words):
-            twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(FIRST, SECOND)
+            score(folder)
 
 
 def test_limit_without_room_for_two_texts_is_refused(folder: Path) -> None:
     for limit, words in (("cut:4", "expected at least 5"), ("cut:41", "reads at most 40 tokens")):
         with pytest.raises(SpecError, match=words):
-            twmd_registry.scorer("stsscore", model=str(folder), scale=5, truncation=limit).score(FIRST, SECOND)
+            score(folder, truncation=limit)
 
 
 def test_bfloat16_keeps_pairs_apart(folder: Path) -> None:
     """A head in bfloat16 rounds many pairs to one number; here the head stays float32."""
     texts = [f"{a} {b}" for a in tiny.WORDS for b in tiny.WORDS], ["the cat sat"] * len(tiny.WORDS) ** 2
-    exact, coarse = (
-        twmd_registry.scorer("stsscore", model=str(folder), scale=5, dtype=dtype).score(*texts)
-        for dtype in ("float32", "bfloat16")
-    )
+    exact, coarse = (score(folder, *texts, dtype=dtype) for dtype in ("float32", "bfloat16"))
     assert len(set(coarse.scores)) > 0.9 * len(set(exact.scores))
     assert float(np.abs(np.array(exact.scores) - np.array(coarse.scores)).max()) < 0.05
 
@@ -96,15 +97,14 @@ def test_symmetric_is_the_mean_of_both_orders_and_swapping_changes_nothing(folde
     assert max(abs(a - b) for a, b in zip(one.scores, other.scores, strict=True)) > 1e-2
     assert ("first" in str(one.signature), "|scale:0.0001|first:reference|" in str(other.signature)) == (False, True)
     for more, found in (({"first": "reference"}, one), ({"symmetric": True}, both)):
-        swapped = twmd_registry.scorer("stsscore", **keys, **more).score(SECOND, FIRST)
+        swapped = score(folder, SECOND, FIRST, scale=1e-4, **more)
         assert swapped.scores == pytest.approx(found.scores, abs=1e-3)
     with pytest.raises(SpecError, match="first=reference has no meaning with symmetric=yes"):
         twmd_registry.scorer("stsscore", **keys, symmetric=True, first="reference")
 
 
 def test_clipping_cuts_off_what_lies_beyond_0_and_1(folder: Path) -> None:
-    keys: dict[str, Any] = {"model": str(folder), "scale": 1e-3}
-    free, clipped = (twmd_registry.scorer("stsscore", **keys, clip=clip).score(FIRST, SECOND) for clip in ("no", "yes"))
+    free, clipped = (score(folder, scale=1e-3, clip=clip) for clip in ("no", "yes"))
     assert max(map(abs, free.scores)) > 1
     assert clipped.scores == pytest.approx(np.clip(free.scores, 0, 1))
     assert ("clip:yes" in str(clipped.signature), "clip" in str(free.signature)) == (True, False)
