@@ -18,7 +18,7 @@
 # make fuzz    give every reader of files and strings 100,000 broken ones, not a hundred as the tests, or as many as 5 minutes of 2 processes allow
 # make dist    build and check the wheel and the sdist, and list what is installed with the wheel (SBOM, CycloneDX): dist
 # make versions  run the core's tests by other versions of Python (PYTHONS: commands), and by Python 3.11 (OLDEST) with the oldest libraries, each in a new environment
-# make promises  write tests/snapshots again: public names, options and output formats
+# make promises  write tests/snapshots again: public names, options, output formats and the service's answers
 # make load    a million pairs by the command line, by Ray with workers killed, and 100,000 requests of the service (100 minutes on a busy machine): build/load
 # make bench   speed and memory beside other programs, and how they grow (QUICK=1: a short run of at most 3 minutes)
 VENV := .venv
@@ -137,7 +137,7 @@ dist: $(VENV)/.dev
 	$(INSTALL) 'cyclonedx-bom>=7'
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o dist/twmd-registry.cdx.json build/released/bin/python
 
-promises: $(VENV)/.demo
+promises: $(VENV)/.dev
 	$(BIN)/python -m tests.promises
 
 cards: $(VENV)/.demo

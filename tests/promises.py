@@ -12,18 +12,25 @@ import hashlib
 import inspect
 import io
 import json
+import os
 import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import rich_click as click
 
 import twmd_registry
+from twmd_registry import errors, scale
 from twmd_registry.cli import MODULES, main, twmd
+from twmd_registry.engine.shared_passes import Batcher
+from twmd_registry.metaeval.delta_accuracy import DELTA_ACCURACY
+from twmd_registry.metaeval.side_by_side import names_of
+from twmd_registry.models.fitted import save
 
 FOLDER = Path(__file__).parent / "snapshots"
 DEMO = Path(twmd_registry.__file__).parent / "data" / "demo"
@@ -34,8 +41,14 @@ CHANGELOG = FOLDER.parents[1] / "CHANGELOG.md"
 
 def public_names() -> Iterator[str]:
     """Yield one line per public name: functions with their parameters, classes with fields and public methods."""
-    for name in sorted(twmd_registry.__all__):
-        value = getattr(twmd_registry, name)
+    values = {name: getattr(twmd_registry, name) for name in sorted(twmd_registry.__all__)}
+    values |= {"engine.Batcher": Batcher} | {f"scale.{name}": getattr(scale, name) for name in sorted(scale.__all__)}
+    for name, value in (values | {f"errors.{name}": value for name, value in vars(errors).items()}).items():
+        if inspect.isclass(value) and issubclass(value, Exception):
+            yield f"class {name}({', '.join(base.__name__ for base in value.__bases__)})"
+            continue
+        if name.startswith("errors."):
+            continue
         if not inspect.isclass(value):
             yield f"{name}{inspect.signature(value)}" if callable(value) else name
             continue
@@ -84,36 +97,55 @@ def commands() -> Iterator[str]:
 
 
 def shape(value: Any, path: str = "") -> Iterator[str]:
-    """Yield the path and type of every value of a JSON document; a list is described by its first item."""
+    """Yield the path and type of every value of a JSON document; a list by the paths of all its items."""
     if isinstance(value, dict):
         for key in sorted(value):
             yield from shape(value[key], f"{path}.{key}" if path else key)
     elif isinstance(value, list) and value:
-        yield from shape(value[0], f"{path}[]")
+        yield from dict.fromkeys(line for item in value for line in shape(item, f"{path}[]"))
     else:
         yield f"{path}: {type(value).__name__}"
 
 
 def outputs() -> Iterator[str]:
-    """Yield the layouts of a record and of what commands print as JSON and TSV, and the headings of a report."""
-    systems = [f"{DEMO}/system_{name}.jsonl" for name in "ab"]
-    with tempfile.TemporaryDirectory() as folder:
-        record, report, rated = (Path(folder, name) for name in ("record.json", "report.html", "rated.jsonl"))
+    """Yield the layouts of a record and of what commands print as JSON and TSV, exit statuses, headings of a report."""
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, TWMD_HOME=folder):
+        record, report, rated, documents = (Path(folder, name) for name in ("a.json", "b.html", "c.jsonl", "d.txt"))
         row = '{"prediction": "%s", "reference": "a cat", "rating": %s, "candidates": ["a cat", "a dog"]}\n'
         rated.write_text("".join(row % (text, i) for i, text in enumerate(("a dog", "cat", "a cat"))), encoding="utf-8")
-        scores = run("score", "-i", *systems, "-m", "twmd", "stsscore", "--format", "json", "--record", record)
-        table = run("score", "-i", *systems, "-m", "twmd", "stsscore", "--format", "tsv")
-        run("report", "-i", *systems, "-m", "twmd", "-o", report)
-        yield from shape(json.loads(record.read_text(encoding="utf-8")), "record")
+        documents.write_text("news\tone\n" * 4 + "news\ttwo\n" * 8, encoding="utf-8")
+        systems = [Path(folder, f"system_{name}.jsonl") for name in "ab"]
+        for path in systems:
+            rows = [json.loads(line) for line in (DEMO / path.name).read_text(encoding="utf-8").split("\n")[:12]]
+            for each in rows:
+                each["references"] = each["references"][:1]  # accuracies are of one reference
+            path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        score = ("score", "-i", *systems, "-m", "twmd", "stsscore", "bleu", "--format")
+        scores = run(*score, "json")
+        metric = names_of([twmd_registry.parse(json.loads(scores)[0]["signature"])])
+        fitted = {"metric": metric, "spread": [0.01, 0.1], "resampled": [[0.01, 0.1]]}
+        save(DELTA_ACCURACY, json.dumps(fitted).encode(), DELTA_ACCURACY.home)
+        tested = ("--paired-bs", "--paired-bs-n", 100, "--docs", documents, "--record", record)
         yield from shape(json.loads(scores), "json")
-        yield f"tsv: {table.splitlines()[0]}"
+        yield from shape(json.loads(run(*score, "json", *tested)), "json tested")
+        yield from shape(json.loads(record.read_text(encoding="utf-8")), "record")
+        yield from shape(
+            json.loads(run(*score, "json", "--paired-ar", "--paired-ar-n", 100, "--confidence")), "json ar"
+        )
+        yield from shape(json.loads(run(*score, "json", "-sl")), "json -sl")
+        yield f"tsv: {run(*score, 'tsv').splitlines()[0]}"
+        yield f"tsv -sl: {run(*score, 'tsv', '-sl').splitlines()[0]}"
+        run("report", "-i", *systems, "-m", "twmd", "-o", report)
+        run("score", "-i", systems[0], "-m", "twmd", "--disk-cache", "1GB")
         for command, *words in (
             ("align", "twmd", "a cat", "the cat"),
+            ("cache", "ls"),
             ("correlate", f"table:{rated}", "-m", "twmd"),
             ("diff", *(row["signature"] for row in json.loads(scores)[:2])),
             ("explain", "ensemble"),
             ("list",),
             ("mbr", rated),
+            ("selfcheck",),
             ("spans", "twmd", "-i", systems[0]),
             ("verify", record, "-i", *systems),
         ):
@@ -121,16 +153,49 @@ def outputs() -> Iterator[str]:
         yield from (
             f"report: {title}" for title in re.findall("<h[12][^>]*>(.*?)</h", report.read_text(encoding="utf-8"))
         )
+        for why, arguments in (
+            ("success", ("list",)),
+            ("bad data", ("score", "-i", folder)),
+            ("failed verification", ("verify", record, "-i", *systems[::-1])),
+            ("bad usage", ("score", "--no-such-option")),
+            ("failed check", ("score", "-i", systems[0], "-m", "twmd", "--fail-under", 2)),
+        ):
+            with redirect_stderr(io.StringIO()):
+                yield f"exit status of {why}: {attempt(*arguments)[0]}"
+
+
+def service() -> Iterator[str]:
+    """Yield the routes of the service with the layouts of their answers."""
+    from tests.serve.serving import ask, serving_thread
+    from twmd_registry.serve.service import Service
+
+    pair = {"prediction": "a cat", "reference": "the cat"}
+    bodies = {"/score": {f"{side}s": [text] for side, text in pair.items()}, "/align": pair}
+    with serving_thread(Service({"twmd": twmd_registry.scorer("twmd")})) as port:
+        for path, methods in ask(port, "/openapi.json").body["paths"].items():
+            answer = ask(port, path, bodies.get(path)).body
+            yield from shape(answer, f"{' '.join(methods)} {path} ")
+        yield from shape(ask(port, "/score", {}).body, "refused ")
+
+
+def attempt(*arguments: object) -> tuple[int, str]:
+    """Return the exit status of a command, and what it prints."""
+    with redirect_stdout(io.StringIO()) as printed:
+        status = main([str(each) for each in (*arguments, "--quiet")])
+    return status, printed.getvalue()
 
 
 def run(*arguments: object) -> str:
     """Return what a command prints."""
-    with redirect_stdout(io.StringIO()) as printed:
-        main([str(each) for each in (*arguments, "--quiet")])
-    return printed.getvalue()
+    return attempt(*arguments)[1]
 
 
-PROMISES: dict[str, Callable[[], Iterator[str]]] = {"python": public_names, "commands": commands, "outputs": outputs}
+PROMISES: dict[str, Callable[[], Iterator[str]]] = {
+    "python": public_names,
+    "commands": commands,
+    "outputs": outputs,
+    "service": service,
+}
 
 
 def written(name: str) -> str:

@@ -194,9 +194,9 @@ def selfcheck_command(arguments: Arguments) -> int:
 
     with progress_bar("metrics") as progress:
         results = check(options, progress)
-    rows = [[metric, f"{worst:.1e}", problem or "ok"] for metric, worst, problem in results]
+    rows = [[name, x if arguments.format == "json" else f"{x:.1e}", problem or "ok"] for name, x, problem in results]
     good = sum(problem is None for *_, problem in results)
-    say(format_table(("metric", "largest difference", "result"), rows, arguments.format))
+    say(format_table(("metric", "largest_difference", "result"), rows, arguments.format))
     if arguments.format == "text":
         print(f"\n{good} of {len(results)} metrics agree with the published scores within {TOLERANCE:g}.")
     return 0 if good == len(results) else 1
