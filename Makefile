@@ -127,15 +127,17 @@ presets: $(VENV)/.dev
 	$(TUNE) bertscore_centered --try centering=background -o build/presets/bertscore
 	$(TUNE) moverscore --try $(ALONE) ngram=1,2,3,4 transform=linear,inverse -o build/presets/moverscore
 
-# The list is of a new environment with the wheel, as a user's. Two builds of the same files have the same bytes.
+# The list is of a new environment with the wheel, as a user's; cyclonedx-bom has its own, and a pyproject.toml with the version. Two builds of the same files have the same bytes.
 dist: $(VENV)/.dev
-	rm -rf dist build/released
+	rm -rf dist build/released build/sbom
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
 	$(PYTHON) -m venv build/released
 	build/released/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(echo dist/*.whl)[embedded]"
-	$(INSTALL) 'cyclonedx-bom>=7'
-	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o dist/twmd-registry.cdx.json build/released/bin/python
+	$(PYTHON) -m venv build/sbom
+	build/sbom/bin/python -m pip install --quiet --disable-pip-version-check 'cyclonedx-bom>=7'
+	sed "s/^dynamic = .*/version = \"$$(build/released/bin/twmd --version | cut -d' ' -f2)\"/" pyproject.toml > build/sbom/pyproject.toml
+	build/sbom/bin/cyclonedx-py environment --pyproject build/sbom/pyproject.toml --output-reproducible -o dist/twmd-registry.cdx.json build/released/bin/python
 
 promises: $(VENV)/.dev
 	$(BIN)/python -m tests.promises

@@ -79,3 +79,11 @@ def test_make_versions_tests_the_core_with_what_pyproject_names_as_oldest(tmp_pa
     pins = re.findall(r" (torch|transformers|numpy)==(\d+\.\d+)", oldest)
     assert len(pins) == 3
     assert all(lowest[name] == version for name, version in pins)
+
+
+def test_make_dist_installs_nothing_into_the_development_environment(tmp_path: Path) -> None:
+    (tmp_path / ".dev").touch()
+    command = ["make", "-n", f"VENV={tmp_path}", "dist"]
+    done = subprocess.run(command, cwd=MAKEFILE.parent, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    installed = re.findall(r"^(\S+)/bin/python -m pip install", done.stdout, flags=re.MULTILINE)
+    assert installed == ["build/released", "build/sbom"]
