@@ -315,6 +315,52 @@ def test_changed_number_is_named(published: dict[str, Record], systems: list[Seg
         assert words in " ".join(checks[4 * system + place].problems)
 
 
+def test_number_that_scores_do_not_have_is_named(published: dict[str, Record], systems: list[Segments]) -> None:
+    record = published["bs"]
+    changes: list[tuple[int, int, dict[str, Any], str]] = [
+        (0, 1, {"sides": {"recall": 0.999}}, "scores: the corpus recall is nothing, recorded as 0.999000"),
+        (0, 0, {"counts": {}}, "counts: {'segments': 16"),
+        (1, 0, {"p_value": 0.0}, "p_value: the scores found here give 0.00"),
+    ]
+    for system, place, change, words in changes:
+        checks = twmd_registry.verify_record(edit_result(record, system, place, **change), systems).checks
+        assert [words in " ".join(own.problems) for own in checks] == [k == 4 * system + place for k in range(8)]
+    (changed,) = dict.fromkeys(problems(dataclasses.replace(record_of(twmd_registry.scorer("twmd")), references="0")))
+    assert changed.startswith("texts: they are not the ones")
+
+
+def test_shift_of_all_scores_within_the_tolerance_of_one_is_named(systems: list[Segments]) -> None:
+    scorer = twmd_registry.scorer("twmd", dtype="bfloat16")
+    record = make_record([("sys", [scorer.score(*systems[0])])], seconds=1.0)
+    shifted = edit(record, lambda own: {"score": own.score + 0.009, "scores": tuple(x + 0.009 for x in own.scores)})
+    (check,) = twmd_registry.verify_record(shifted, systems[:1]).checks
+    assert check.off == 0
+    assert [problem[:23] for problem in check.problems] == ["scores: the corpus scor"]
+
+
+def test_significance_that_scores_do_not_have_is_named(systems: list[Segments]) -> None:
+    scorer = twmd_registry.scorer("twmd")
+    own = scorer.score(*systems[0])
+    sets = [own, dataclasses.replace(own, scores=tuple(x + 9e-6 for x in own.scores))]
+    named, test = [(name, systems[0].predictions) for name in ("base", "equal")], Resampling("bs", 100)
+    table = compare_systems(named, systems[0].references, [(scorer, sets)], resampling=test)
+    equal = make_record([("base", sets[:1]), ("equal", sets[1:])], seconds=1.0, comparison=table)
+    assert table.columns[0].cells[1].p_value == pytest.approx(1 / 101)
+    assert twmd_registry.verify_record(equal, systems[:1] * 2).checks[1].problems == (
+        "p_value: the scores found here give 1.000000, recorded as 0.009901",
+    )
+
+
+def test_order_of_systems_that_changes_is_named(systems: list[Segments]) -> None:
+    sets = [twmd_registry.scorer("twmd").score(*texts) for texts in systems]
+    swapped = [dataclasses.replace(own, scores=other.scores) for own, other in zip(sets, reversed(sets), strict=True)]
+    record = make_record([("low", swapped[:1]), ("high", swapped[1:])], seconds=1.0)
+    checks = twmd_registry.verify_record(record, systems, tolerance=1.0).checks
+    assert [check.problems for check in checks] == [
+        (f"order: by the scores found here it is on the other side of {name}",) for name in ("high", "low")
+    ]
+
+
 def test_change_of_a_sacrebleu_metric_is_named(published: dict[str, Record], systems: list[Segments]) -> None:
     result = published["bs"].systems[0].results[2]
     changed = edit_result(published["bs"], 0, 2, scores=(*result.scores[:4], result.scores[4] + 1, *result.scores[5:]))
@@ -403,10 +449,12 @@ def test_systems_of_one_name_are_taken_from_their_folders(scored: Path, run: Run
 def test_file_that_differs_or_is_missing_is_named(scored: Path, run: Run, monkeypatch: Patch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path("a.txt").read_bytes())))
     assert run("score ref.txt -m sbert --record own.json")[0] == 0
-    missing, hint = "as it was scored, is neither here nor beside the record.", "Give all files by --refs, -i, --src."
-    assert run("verify own.json") == (1, "", f"twmd: own.json: standard input (-i), {missing} {hint}\n")
+    was, hint = "as it was scored", "Give all files by --refs, -i, --src."
+    missing = f"standard input (-i), {was}, is neither here nor beside the record."
+    assert run("verify own.json") == (1, "", f"twmd: own.json: {missing} {hint}\n")
     Path("ref.txt").write_text("another\n", encoding="utf-8")
-    assert run("verify out.json") == (1, "", f"twmd: out.json: ref.txt (--refs), {missing} {hint}\n")
+    changed = "ref.txt has another content now."
+    assert run("verify out.json") == (1, "", f"twmd: out.json: ref.txt (--refs), {was}: {changed} {hint}\n")
 
 
 def test_record_has_no_path_of_the_machine_and_replaces_no_input(scored: Path, run: Run) -> None:

@@ -102,7 +102,8 @@ def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
         here = [place for place in (Path(name), path.parent / name) if inside and place.is_file()]
         same = [place for place in here if hashlib.sha256(place.read_bytes()).hexdigest() in hashes]
         if not same:
-            missing = f"{name} ({role}), as it was scored, is neither here nor beside the record"
+            lost = f": {here[0]} has another content now" if here else ", is neither here nor beside the record"
+            missing = f"{name} ({role}), as it was scored{lost}"
             raise FileError(f"{path}: {missing}. Give all files by {', '.join(files)}.")
         files[role].append(same[0])
     return [*files.values()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -35,6 +36,10 @@ from twmd_registry.version import __version__
 
 TOLERANCES = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
 """By number format of the encoder, how far compute batch, device and library versions may move a segment's score."""
+CORPUS_SHARE = 0.1
+"""Of a segment's tolerance, what a corpus score may move by at least: noise averages out, a format's bias does not."""
+P_VALUE_SHARE = 0.01, 0.05
+"""How far the scores found now may move a p-value, in float32 and in shorter formats."""
 WORST = 5
 
 Systems = Sequence[Sequence[Any]]
@@ -113,33 +118,51 @@ def check_record(
         rescored = [
             _rescore(system, own, options, parts, progress) for system, own in zip(record.systems, texts, strict=True)
         ]
-    columns, trouble = _compare_again(record, texts, rescored, compare)
+    columns, trouble = _compare_again(record, texts, rescored, compare, recorded=True)
+    fresh, _ = _compare_again(record, texts, rescored, compare, recorded=False)
     samples = record.resampling.samples if record.resampling else 0
     checks = []
     compared = any(own.against for _, signature in _readable(record) for own in members_or_self(signature.spec))
     for i, (system, own) in enumerate(zip(record.systems, texts, strict=True)):
-        same_texts = digest_of_texts(own, sources=compared) == system.texts
+        references = digest_of_texts(Segments([], own.references)) if record.references else ""
+        same_texts = (digest_of_texts(own, sources=compared), references) == (system.texts, record.references)
         for place, result in enumerate(system.results):
             column = columns.get(place)
             again = rescored[i].get(place) or (column.cells[i] if column else None)
             entry = _check_entry(system.name, result, again, own, same_texts=same_texts, tolerance=tolerance)
-            problems = []
+            problems = _order_problems(record, [own.get(place) for own in rescored], i, place)
             if column is not None:
-                problems = _published_problems(result, column.cells[i], column.signature, entry.tolerance, samples)
+                cells = column.cells[i], fresh[place].cells[i]
+                problems += _published_problems(result, cells, column.signature, entry.tolerance, samples)
             elif result.is_lexical or result.tested or result.documents:
-                problems = [f"{result.head}, its tests and intervals: {trouble}"]
+                problems += [f"{result.head}, its tests and intervals: {trouble}"]
             checks.append(entry._replace(problems=(*entry.problems, *problems)))
-    differences = [
-        f"versions: {own.version}; {describe_changes(own.spec, own.version)}"
-        for own in signatures
-        if own.version != __version__
-    ]
-    differences += _input_differences(record.inputs, inputs)
-    then, now = record.environment, environment(options.device)
+    differences = _differences(record, signatures, inputs, options.device)
+    return Verification(tuple(checks), record.edited, tuple(dict.fromkeys(differences)))
+
+
+def _differences(
+    record: Record, signatures: Sequence[Signature], inputs: Sequence[InputFile], device: str
+) -> Iterator[str]:
+    """Name differences of versions, files and machine, and what is not verified."""
+    for own in signatures:
+        if own.version != __version__:
+            yield f"versions: {own.version}; {describe_changes(own.spec, own.version)}"
+    for role in dict.fromkeys(file.role for file in record.inputs):
+        old, new = ([file for file in files if file.role == role] for files in (record.inputs, inputs))
+        for before, after in zip(old, new, strict=False):
+            if before.sha256 != after.sha256:
+                was = f"{before.name} had {before.sha256[:12]}"
+                yield f"inputs: {after.name} has the sha256 {after.sha256[:12]}, {was} ({role})"
+        if inputs and len(old) != len(new):
+            yield f"inputs: {len(new)} files of {role}, {len(old)} were recorded"
+    for result in (result for system in record.systems for result in system.results):
+        if result.accuracy:
+            yield f"not verified: the accuracy by the fit {result.accuracy.fit[:12]}; compute it from the scores"
+    then, now = record.environment, environment(device)
     for name in sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name)):
         kind = "device" if name in {"device", "threads", "platform"} else "versions"
-        differences.append(f"{kind}: {name} is {now.get(name, 'not here')}, was {then.get(name, 'not recorded')}")
-    return Verification(tuple(checks), record.edited, tuple(dict.fromkeys(differences)))
+        yield f"{kind}: {name} is {now.get(name, 'not here')}, was {then.get(name, 'not recorded')}"
 
 
 def _readable(record: Record) -> list[tuple[SystemScore, Signature]]:
@@ -155,6 +178,11 @@ def _tolerance(signature: Signature, scores: Sequence[float]) -> float:
     """Return what the coarsest of a signature's number formats allows; a share of scores beyond 1 (`normalize=no`)."""
     largest = float(np.abs(scores).max(initial=1.0))
     return largest * max(TOLERANCES[own.dtype or "float32"] for own in members_or_self(signature.spec))
+
+
+def _corpus_tolerance(limit: float, segments: int) -> float:
+    """Return what a mean of segments' scores may differ by, where each may differ by `limit`; float32's or more."""
+    return min(limit, max(TOLERANCES["float32"], limit * max(CORPUS_SHARE, 1 / math.sqrt(segments))))
 
 
 def _rescore(
@@ -184,13 +212,18 @@ def _rescore(
 
 
 def _compare_again(
-    record: Record, texts: Sequence[Segments], rescored: Sequence[dict[int, _Rescored]], compare: Compare
+    record: Record,
+    texts: Sequence[Segments],
+    rescored: Sequence[dict[int, _Rescored]],
+    compare: Compare,
+    *,
+    recorded: bool,
 ) -> tuple[dict[int, MetricColumn], str]:
     """Compute tests, intervals and SacreBLEU's metrics again, where there are some: the columns by their place among
     every system's results, and why others could not be computed.
 
-    For our metrics they are computed from the recorded scores of segments: scores of another machine differ in their
-    last digits, and p-values would differ by some resamples.
+    For our metrics from the `recorded` scores of segments, by which they must be exact, or from those found now: scores
+    of another machine differ in their last digits, and p-values by some resamples.
     """
     every = [result for system in record.systems for result in system.results]
     if not any(result.is_lexical or result.tested or result.documents for result in every):
@@ -200,7 +233,9 @@ def _compare_again(
         ours = [own for results in rescored if isinstance(own := results.get(place), tuple)]
         if len(ours) == len(rescored):
             entries = [system.results[place] for system in record.systems]
-            sets = [replace(own[2], scores=entry.scores) for own, entry in zip(ours, entries, strict=True)]
+            sets = [own[2] for own in ours]
+            if recorded:
+                sets = [replace(own, scores=entry.scores) for own, entry in zip(sets, entries, strict=True)]
             metrics[place] = ours[0][1], sets
         elif all(result.head == other.head for system in record.systems for other in system.results[place : place + 1]):
             metrics.update((place, name) for name, head in LEXICAL_NAMES.items() if head == result.head)
@@ -227,12 +262,13 @@ def _check_entry(
     if isinstance(again, tuple):
         signature, _, scores = again
         limit = _tolerance(signature, result.scores) if tolerance is None else tolerance
-        problems += _contradictions(result, signature, limit)
+        problems += _contradictions(result, signature)
         now = cell_of(scores)
     if now is None:
         problems = [again] if isinstance(again, str) else []
     else:
-        problems += _score_problems(result, now, len(texts.predictions) if same_texts else None, limit)
+        mean_limit = _corpus_tolerance(limit, len(texts.predictions)) if tolerance is None else tolerance
+        problems += _score_problems(result, now, len(texts.predictions) if same_texts else None, mean_limit)
     if isinstance(again, tuple):
         signed = spec_keys(signature) | {"version": __version__}
         problems += [
@@ -253,11 +289,23 @@ def _check_entry(
     )
 
 
+def _order_problems(record: Record, rescored: Sequence[_Rescored | None], i: int, place: int) -> list[str]:
+    """Name the systems that system `i` was above and is below now, or the other way round, by the metric at a place."""
+    own, others = rescored[i], []
+    for system, other in zip(record.systems, rescored, strict=True):
+        if isinstance(own, tuple) and isinstance(other, tuple):
+            before = record.systems[i].results[place].score - system.results[place].score
+            others += [system.name] if before * (own[2].score - other[2].score) < 0 else []
+    return [f"order: by the scores found here it is on the other side of {', '.join(others)}"] if others else []
+
+
 def _published_problems(
-    result: SystemScore, cell: SystemScore, signature: str, limit: float, samples: int
+    result: SystemScore, cells: tuple[SystemScore, SystemScore], signature: str, limit: float, samples: int
 ) -> list[str]:
-    """Name differences in tests and intervals, and in how they were signed."""
-    problems = []
+    """Name differences in tests and intervals, and in how they were signed; the cells are of the recorded scores, and
+    of those found now.
+    """
+    problems, (cell, fresh) = [], cells
     # A p-value counts resamples, and one of them may lie on the edge.
     for name, margin in (("mean", limit), ("ci", limit), ("p_value", 1.5 / (samples + 1))):
         before, now = getattr(result, name), getattr(cell, name)
@@ -265,6 +313,12 @@ def _published_problems(
             shown_before, shown_now = ("nothing" if value is None else f"{value:.6f}" for value in (before, now))
             problems.append(
                 f"{name}: the recorded scores, samples and seed give {shown_now}, recorded as {shown_before}"
+            )
+    if result.p_value is not None and fresh.p_value is not None:
+        allowed = P_VALUE_SHARE[limit > TOLERANCES["float32"]] + 1.5 / (samples + 1)
+        if result.p_value <= 0 or abs(result.p_value - fresh.p_value) > allowed:
+            problems.append(
+                f"p_value: the scores found here give {fresh.p_value:.6f}, recorded as {result.p_value:.6f}"
             )
     names = result.documents.keys() | cell.documents.keys()
     numbers = [
@@ -287,11 +341,11 @@ def contradictions(record: Record) -> list[str]:
     """Name the contradictions inside a record, without scoring; signatures that cannot be read are skipped."""
     problems = ["it was edited: its content does not have the sha256 that it was written with"] if record.edited else []
     for result, signature in _readable(record):
-        problems += _contradictions(result, signature, _tolerance(signature, result.scores))
+        problems += _contradictions(result, signature)
     return problems
 
 
-def _contradictions(result: SystemScore, signature: Signature, tolerance: float) -> list[str]:
+def _contradictions(result: SystemScore, signature: Signature) -> list[str]:
     keys = spec_keys(signature)
     problems = [
         f"edited: the signature says {name}={keys.get(name) or 'nothing'}, the record's keys say "
@@ -300,7 +354,7 @@ def _contradictions(result: SystemScore, signature: Signature, tolerance: float)
         if keys.get(name) != result.keys.get(name)
     ]
     mean = float(np.mean(result.scores))
-    if abs(mean - result.score) > tolerance:
+    if not np.isclose(mean, result.score, rtol=1e-6, atol=1e-6):
         is_not = f"is not the mean of the recorded segments' scores, {mean:.6f}"
         problems.append(f"edited: the recorded score {result.score:.6f} {is_not}")
     return problems
@@ -309,25 +363,15 @@ def _contradictions(result: SystemScore, signature: Signature, tolerance: float)
 def _score_problems(then: SystemScore, now: SystemScore, segments: int | None, tolerance: float) -> list[str]:
     """Name what differs beside the segments' scores; their number is None for other texts."""
     problems, counts = [], now.counts or {"segments": segments or 0}
-    for side, value in {"score": now.score, **now.sides}.items():
-        before = {"score": then.score, **then.sides}.get(side)
-        if before is None or abs(before - value) > tolerance:
-            shown = "nothing" if before is None else f"{before:.6f}"
-            problems.append(f"scores: the corpus {side} is {value:.6f}, recorded as {shown}")
-    if segments and any(counts.get(name, 0) != count for name, count in then.counts.items()):
+    recorded, found = ({"score": own.score} | own.sides for own in (then, now))
+    for side in found | recorded:
+        before, value = recorded.get(side), found.get(side)
+        if before is None or value is None or abs(before - value) > tolerance:
+            shown_before, shown = ("nothing" if own is None else f"{own:.6f}" for own in (before, value))
+            problems.append(f"scores: the corpus {side} is {shown}, recorded as {shown_before}")
+    if segments and any(counts.get(name, 0) != then.counts.get(name, 0) for name in counts | then.counts):
         problems.append(f"counts: {counts}, recorded as {then.counts}")
     return problems
-
-
-def _input_differences(then: Sequence[InputFile], now: Sequence[InputFile]) -> Iterator[str]:
-    for role in dict.fromkeys(file.role for file in then):
-        old, new = ([file for file in files if file.role == role] for files in (then, now))
-        for before, after in zip(old, new, strict=False):
-            if before.sha256 != after.sha256:
-                was = f"{before.name} had {before.sha256[:12]}"
-                yield f"inputs: {after.name} has the sha256 {after.sha256[:12]}, {was} ({role})"
-        if now and len(old) != len(new):
-            yield f"inputs: {len(new)} files of {role}, {len(old)} were recorded"
 
 
 def verify_number(
@@ -342,8 +386,9 @@ def verify_number(
     """Score texts by a signature and compare the corpus score with the number printed beside it.
 
     A number agrees when it is the score, or 100 times the score (as a per-cent sign says), rounded to as many digits as
-    were printed, within `tolerance` of the score, or that of the number format. Returns the scores now; whether the
-    number agrees; what rounding and number format allow; whether the number was read as 100 times the score.
+    were printed, within `tolerance` of the score, or what the number format may move a mean of so many segments by.
+    Returns the scores now; whether the number agrees; what rounding and number format allow; whether the number was
+    read as 100 times the score.
     """
     match = re.fullmatch(r"(-?[0-9]*\.?([0-9]*))( ?%)?", value.strip())
     if not match or not any(c.isdigit() for c in match[1]):
@@ -356,7 +401,9 @@ def verify_number(
         (scores,) = score_segments([Scorer(signed.spec, options, parts)], texts)
     if signed.nrefs not in {None, nrefs := scores.signature.nrefs}:
         raise InputError(f"the signature was written for nrefs:{signed.nrefs}; these texts have nrefs:{nrefs}.")
-    noise = _tolerance(signed, scores.scores) if tolerance is None else tolerance
+    noise = tolerance
+    if noise is None:
+        noise = _corpus_tolerance(_tolerance(signed, scores.scores), len(scores.scores))
     plain = not match[3] and abs(scores.score - printed) <= rounding + noise
     hundred = abs(100 * scores.score - printed) <= rounding + 100 * noise
     per_cent = bool(match[3]) or (hundred and not plain)
