@@ -60,6 +60,7 @@ def test_tests_intervals_and_metrics_of_sacrebleu_are_read_as_they_were_written(
         ("systems.1", None, r"systems\[1\] must be an object, not None"),
         ("environment", [], r"record.environment must be an object, not \[\]"),
         ("format", "other", 'expected "twmd-record" as "format", not \'other\''),
+        ("format_version", True, 'expected 1 or 2 as "format_version", not True'),
         ("format_version", 3, 'expected 1 or 2 as "format_version", not 3'),
         ("systems.0.texts", ..., r"systems\[0\] has no texts: it was cut off or edited"),
         ("systems.0.results.1.scores.1", "1", r"results\[1\].scores\[1\] must be a finite number, not '1'"),
@@ -105,6 +106,17 @@ def test_text_that_is_not_a_record_is_one_error(text: str, words: str, tmp_path:
         read_record(tmp_path / "x.json")
     (tmp_path / "x.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(FileError, match=words):
+        read_record(tmp_path / "x.json")
+
+
+def test_file_without_an_end_or_of_many_bytes_is_not_read_whole(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(FileError, match="/dev/zero is not a record of this package: not JSON"):
+        read_record("/dev/zero")
+    write_record(record, tmp_path / "x.json")
+    monkeypatch.setattr("twmd_registry.record.file.LARGEST", 100)
+    with pytest.raises(FileError, match=r"x.json is not a record of this package: it has more than"):
         read_record(tmp_path / "x.json")
 
 

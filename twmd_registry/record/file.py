@@ -23,6 +23,8 @@ DATASET_FORMAT = "twmd-dataset-record"
 FORMAT_VERSION = 2
 READABLE = (1, 2)
 """Version 1 had no metrics of SacreBLEU, no tests and no intervals."""
+LARGEST = 1 << 29
+"""Bytes of a file that are read, some 20 million scores: what somebody else wrote must not fill the memory."""
 RESULT = ("signature", "keys", "counts", "score", "sides", "scores", "mean", "ci", "p_value", "accuracy", "documents")
 MAY_LACK = {"mean", "ci", "p_value", "accuracy", "test", "resampling", "references", "documents"}
 
@@ -81,7 +83,10 @@ def check_writable(path: Path) -> None:
 def read_record(path: str | Path) -> Record:
     """Read a record; raises FileError, which names the place in it, for a file that is none, or cannot be read."""
     try:
-        return parse_record(Path(path).read_text(encoding="utf-8"))
+        with Path(path).open("rb") as file:
+            head = file.read(1)
+            content = head + file.read(LARGEST if head in b"{[ \t\r\n" else 1000)
+        return parse_record(content.decode())
     except (UnicodeDecodeError, FileError) as error:
         why = not_utf8("it", error) if isinstance(error, UnicodeDecodeError) else error
         raise FileError(f"{path} is not a record of this package: {why}") from error
@@ -91,6 +96,8 @@ def read_record(path: str | Path) -> Record:
 
 def parse_record(text: str) -> Record:
     """Read a record from its JSON text; raises FileError, which names the place in it, if it is none."""
+    if len(text) > LARGEST:
+        raise FileError(f"it has more than {LARGEST >> 20} MB.")
     try:
         table = json.loads(text, object_pairs_hook=refuse_repeated_keys)
     except RecursionError as error:
@@ -99,7 +106,7 @@ def parse_record(text: str) -> Record:
         raise FileError(f"not JSON ({error}); it may be cut off.") from error
     _check(table, dict, "record")
     for name, known in (("format", (FORMAT,)), ("format_version", READABLE)):
-        if table.get(name) not in known:
+        if table.get(name) not in known or isinstance(table[name], bool | float):
             expected = " or ".join(map(json.dumps, known))
             raise FileError(f'expected {expected} as "{name}", not {_shown(table.get(name))}.')
     record: Record = _read(Record, table, "record")

@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # SacreBLEU's own metrics, which are compared in the same tab
     from twmd_registry.record.verify import ScoredMetric, Systems, Verification
 
 Streams = list[list[str | None]]
+MOST_RESAMPLES = 1_000_000
+"""A record of somebody else may ask for more, which would fill the memory."""
 
 
 class _Seed(int):
@@ -90,9 +92,11 @@ def compare_systems(
 
 
 def check_resampling(resampling: Resampling, systems: int, segments: int) -> None:
-    """Refuse a test of a single system or two numbers of resamples for one bootstrap by a `SpecError`, a test or
-    interval of a single segment by an `InputError`; warn where there are few segments.
+    """Refuse a test of a single system, two numbers of resamples for one bootstrap, or too many of them by a
+    `SpecError`, a test or interval of a single segment by an `InputError`; warn where there are few segments.
     """
+    if max(resampling.samples, resampling.resamples) > MOST_RESAMPLES:
+        raise SpecError(f"expected at most {MOST_RESAMPLES:,} resamples.")
     if resampling.test and systems < 2:
         raise SpecError("a paired test compares systems: give two or more after -i.")
     if resampling.test == "bs" and resampling.resamples not in {0, resampling.samples}:
