@@ -151,6 +151,7 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
 @pytest.mark.parametrize(
     ("before", "after", "at", "words"),
     [
+        ("twmd|", "BLEU|", "BLEU", "this signature is SacreBLEU's: numbers of BLEU are verified in a record"),
         ("twmd|", "nothing|", "nothing", "there is no metric 'nothing'"),
         ("output:f1", "output:f9", "output", "output='f9' is not possible: expected one of precision, recall, f1"),
         ("output:f1|", "output:f1|colour:red|", "colour", "'colour:red' is not one of this metric's key:value fields"),

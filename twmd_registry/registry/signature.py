@@ -17,7 +17,7 @@ from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
 from twmd_registry.registry.members import split_name, write_members, write_value
 from twmd_registry.registry.metrics import Metric, entry
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 from twmd_registry.registry.presets import Preset
 from twmd_registry.registry.spec import (
     MetricSpec,
@@ -150,6 +150,8 @@ def parse_signature(text: str | Signature) -> Signature:
         _fail(lone.start() + 1, f"lone surrogate {lone[0]!a}: this text is not valid Unicode.")
     head, *rest = line.split("|")
     end = len(line) + 1
+    if head in LEXICAL_NAMES.values():
+        _fail(1, f"this signature is SacreBLEU's: numbers of {head} are verified in a record, by twmd verify RECORD.")
     with _at(1):
         name, members = split_name(head)
         facts = entry(name)
