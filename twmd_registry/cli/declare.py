@@ -119,11 +119,16 @@ def command(name: str, *, example: str, lexical: Sequence[str] | None = None) ->
     return declare
 
 
-def checked_path(check: Callable[[str], Path | str], **settings: Any) -> click.Path:
-    """Return the type of a path that a function checks and converts; shells complete it as a file, or as a folder."""
-    path = click.Path(**settings)
-    path.convert = lambda value, _param, _ctx: check(value)  # type: ignore[method-assign,assignment,arg-type]
-    return path
+class CheckedPath(click.Path):
+    """A path that a function checks and converts; shells complete it as a file, or as a folder."""
+
+    def __init__(self, check: Callable[[str], Path | str], **settings: Any) -> None:
+        super().__init__(**settings)
+        self._check = check
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> Path | str:
+        """Return what the function returns."""
+        return self._check(value)
 
 
 def existing_path(value: str) -> Path:
@@ -173,11 +178,11 @@ def finite_number(value: str) -> float:
 
 
 FILE = click.Path(path_type=Path)
-FOLDER = checked_path(writable_folder, file_okay=False)
-INPUT = checked_path(existing_path)
-INPUT_FOLDER = checked_path(existing_path, file_okay=False)
-DATA = checked_path(_rated_data)
-TEXTS = checked_path(_texts)
+FOLDER = CheckedPath(writable_folder, file_okay=False)
+INPUT = CheckedPath(existing_path)
+INPUT_FOLDER = CheckedPath(existing_path, file_okay=False)
+DATA = CheckedPath(_rated_data)
+TEXTS = CheckedPath(_texts)
 """A file with texts, which is returned as a path, or rated data, which are returned as their name."""
 POSITIVE, COUNT, WIDTH = click.IntRange(min=1), click.IntRange(min=0), click.IntRange(0, 16)
 TYPES = {"FILE": FILE, "DIR": FOLDER, "DATA": DATA, "N": POSITIVE, "SEED": COUNT, "DIGITS": WIDTH, "X": finite_number}

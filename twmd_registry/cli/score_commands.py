@@ -55,7 +55,7 @@ METRICS = f"One or more of {', '.join(MetricName)}, a signature, or SacreBLEU's 
 OWN_RESAMPLES = "Resamples of the intervals (default: 1000; --paired-bs uses its own resamples)."
 GPUS = "GPUs of each worker, 0.5 to share one (default: 1 where there are any)."
 FAIL_IF_WORSE = "No system is worse than in RECORD, an earlier --record: lower, with p < alpha by paired randomisation."
-PATH_OR_URL = declare.checked_path(lambda value: value if "://" in value else Path(value))
+PATH_OR_URL = declare.CheckedPath(lambda value: value if "://" in value else Path(value))
 """A URL stays text: a path would lose one of its slashes."""
 SEED = "Seed of the resampling (default: $SACREBLEU_SEED, else 12345)."
 sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, envvar="SACREBLEU_SEED")
@@ -482,7 +482,7 @@ def _read_reported(arguments: Arguments) -> list[ScoringTask]:
 @declare.many(
     "--agreement", "DATA", f"Report agreement with people in place of systems. {declare.RATED}", type=declare.DATA
 )
-@declare.output("The HTML file to write.", "FILE", type=declare.checked_path(_html_file), required=True)
+@declare.output("The HTML file to write.", "FILE", type=declare.CheckedPath(_html_file), required=True)
 @declare.metrics(
     dict.fromkeys([*LEXICAL_NAMES, *SEGMENT_LEXICAL]),
     f"As for score, with --agreement as for correlate (default: {' '.join(REPORTED)}).",
