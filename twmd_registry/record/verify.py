@@ -38,7 +38,7 @@ TOLERANCES = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
 """By number format of the encoder, how far compute batch, device and library versions may move a segment's score."""
 CORPUS_SHARE = 0.1
 """Of a segment's tolerance, what a corpus score may move by at least: noise averages out, a format's bias does not."""
-P_VALUE_SHARE = 0.01, 0.05
+P_VALUE_TOLERANCES = 0.01, 0.05
 """How far the scores found now may move a p-value, in float32 and in shorter formats."""
 WORST = 5
 
@@ -315,7 +315,7 @@ def _published_problems(
                 f"{name}: the recorded scores, samples and seed give {shown_now}, recorded as {shown_before}"
             )
     if result.p_value is not None and fresh.p_value is not None:
-        allowed = P_VALUE_SHARE[limit > TOLERANCES["float32"]] + 1.5 / (samples + 1)
+        allowed = P_VALUE_TOLERANCES[limit > TOLERANCES["float32"]] + 1.5 / (samples + 1)
         if result.p_value <= 0 or abs(result.p_value - fresh.p_value) > allowed:
             problems.append(
                 f"p_value: the scores found here give {fresh.p_value:.6f}, recorded as {result.p_value:.6f}"
