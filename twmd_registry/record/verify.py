@@ -119,7 +119,12 @@ def check_record(
             _rescore(system, own, options, parts, progress) for system, own in zip(record.systems, texts, strict=True)
         ]
     columns, trouble = _compare_again(record, texts, rescored, compare, recorded=True)
-    fresh, _ = _compare_again(record, texts, rescored, compare, recorded=False)
+    differ = any(
+        isinstance(own, tuple) and own[2].scores != system.results[place].scores
+        for system, results in zip(record.systems, rescored, strict=True)
+        for place, own in results.items()
+    )
+    fresh = _compare_again(record, texts, rescored, compare, recorded=False)[0] if differ else {}
     samples = record.resampling.samples if record.resampling else 0
     checks = []
     compared = any(own.against for _, signature in _readable(record) for own in members_or_self(signature.spec))
@@ -132,7 +137,7 @@ def check_record(
             entry = _check_entry(system.name, result, again, own, same_texts=same_texts, tolerance=tolerance)
             problems = _order_problems(record, [own.get(place) for own in rescored], i, place)
             if column is not None:
-                cells = column.cells[i], fresh[place].cells[i]
+                cells = column.cells[i], fresh.get(place, column).cells[i]
                 problems += _published_problems(result, cells, column.signature, entry.tolerance, samples)
             elif result.is_lexical or result.tested or result.documents:
                 problems += [f"{result.head}, its tests and intervals: {trouble}"]
@@ -222,8 +227,8 @@ def _compare_again(
     """Compute tests, intervals and SacreBLEU's metrics again, where there are some: the columns by their place among
     every system's results, and why others could not be computed.
 
-    For our metrics from the `recorded` scores of segments, by which they must be exact, or from those found now: scores
-    of another machine differ in their last digits, and p-values by some resamples.
+    For our metrics from the `recorded` scores of segments, by which they must be exact; or for ours alone, from those
+    found now: scores of another machine differ in their last digits, and p-values by some resamples.
     """
     every = [result for system in record.systems for result in system.results]
     if not any(result.is_lexical or result.tested or result.documents for result in every):
@@ -237,6 +242,8 @@ def _compare_again(
             if recorded:
                 sets = [replace(own, scores=entry.scores) for own, entry in zip(sets, entries, strict=True)]
             metrics[place] = ours[0][1], sets
+        elif not recorded:
+            continue
         elif all(result.head == other.head for system in record.systems for other in system.results[place : place + 1]):
             metrics.update((place, name) for name, head in LEXICAL_NAMES.items() if head == result.head)
     try:
