@@ -262,7 +262,7 @@ def _read_pair(
     return rows
 
 
-Output = tuple[LanguagePair, str, str, list[str], list[str] | None, list[str] | None]
+SystemOutput = tuple[LanguagePair, str, str, list[str], list[str] | None, list[str] | None]
 """An output to be scored: its language pair, the names of reference and system, predictions, references, sources."""
 
 
@@ -374,7 +374,7 @@ def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[d
     return result
 
 
-def read_outputs(folder: Path, compared: Collection[str | None] = (None,)) -> list[Output]:
+def read_outputs(folder: Path, compared: Collection[str | None] = (None,)) -> list[SystemOutput]:
     """Read every output of a test set, with every reference but itself; a reference may be an output, too.
 
     `compared` has the values of the key ``against``: sources are read for ``source``, and references for None; without
@@ -383,7 +383,7 @@ def read_outputs(folder: Path, compared: Collection[str | None] = (None,)) -> li
     names = sorted(path.name for path in (folder / "system-outputs").glob("*") if path.is_dir())
     if not names:
         raise FileError(f"{folder}/system-outputs holds no folder of a language pair.")
-    result = list[Output]()
+    result = list[SystemOutput]()
     for pair in (LanguagePair(folder, name) for name in names):
         sources = pair.read_texts(pair.sources) if "source" in compared else None
         references: dict[str, list[str] | None] = {SOURCE: None}
@@ -405,7 +405,7 @@ def read_outputs(folder: Path, compared: Collection[str | None] = (None,)) -> li
 
 
 def submission_files(
-    name: str, year: str, outputs: Sequence[Output], scores: Sequence[tuple[float, Sequence[float]]]
+    name: str, year: str, outputs: Sequence[SystemOutput], scores: Sequence[tuple[float, Sequence[float]]]
 ) -> dict[str, str]:
     """Return the files of a submission, by path; `scores` has, by output, the score of all segments and of each.
 

@@ -28,8 +28,6 @@ TRAINING_DATA = f"training_data{HASHES}"
 
 Hashes = dict[str, np.ndarray]
 """By data set, the hashes of its references, ascending and each once; shape (references,), uint64."""
-References = Sequence[str | Sequence[str]]
-"""Of every segment a text or a list of texts."""
 
 
 def normalise(text: str) -> str:
@@ -98,7 +96,7 @@ def _tuned_settings(spec: MetricSpec) -> dict[str, Hashes]:
 
 
 def warn_about_overlap(
-    labels: Iterable[str], scorers: Iterable[Scorer], references: References, data: str
+    labels: Iterable[str], scorers: Iterable[Scorer], references: Sequence[str | Sequence[str]], data: str
 ) -> tuple[str, ...]:
     """Warn about metrics that were trained or tuned on references of the data that they are measured on, with the share
     of such segments, and return the sentences.

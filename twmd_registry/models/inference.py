@@ -80,8 +80,8 @@ def exact_arithmetic() -> Iterator[None]:
                 ours = (torch.float32, "highest")
                 changes = [partial(undo.func, own) for undo, own in zip(_UNDO, ours, strict=False)]
                 for backend, operator in _OPERATORS:
-                    own, parent = (torch._C._get_fp32_precision_getter(backend, name) for name in (operator, "all"))  # noqa: SLF001
-                    change = partial(torch._C._set_fp32_precision_setter, backend, operator)  # noqa: SLF001 (no public name)
+                    own, parent = (torch._C._get_fp32_precision_getter(backend, name) for name in (operator, "all"))
+                    change = partial(torch._C._set_fp32_precision_setter, backend, operator)
                     _UNDO.append(partial(change, "none" if own == parent else own))
                     changes.append(partial(change, "ieee"))
                 for set_ours in changes:
@@ -150,11 +150,11 @@ class OneDnnLinear(nn.Linear):
             product = super().forward(input)
             return functional.gelu(product) if gelu else product
         if self.keeps and self.kept is None:
-            self.kept = torch.ops.mkldnn._reorder_linear_weight(self.weight, input.shape[:-1].numel())  # noqa: SLF001
+            self.kept = torch.ops.mkldnn._reorder_linear_weight(self.weight, input.shape[:-1].numel())
         weights = self.weight if self.kept is None else self.kept
         # oneDNN's own GELU saves a pass over memory, and in bfloat16 a rounding.
         after = ("gelu", "none") if gelu else ("none", "")
-        found: Tensor = torch.ops.mkldnn._linear_pointwise(input, weights, self.bias, after[0], [], after[1])  # noqa: SLF001
+        found: Tensor = torch.ops.mkldnn._linear_pointwise(input, weights, self.bias, after[0], [], after[1])
         return found
 
 
@@ -180,9 +180,7 @@ def multiplies(dtype: torch.dtype = torch.float32) -> bool:
     built = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
     if not built or platform.machine().lower() not in X86 or not all(hasattr(torch.ops.mkldnn, op) for op in OPERATORS):
         return False
-    return dtype == torch.float32 or (
-        dtype == torch.bfloat16 and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001
-    )
+    return dtype == torch.float32 or (dtype == torch.bfloat16 and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()))
 
 
 def quicken(network: nn.Module) -> None:

@@ -166,7 +166,7 @@ def _papers() -> dict[str, dict[str, Any]]:
     return {path.name.removesuffix(".toml"): tomllib.loads(path.read_text(encoding="utf-8")) for path in files}
 
 
-Metric = MetricSpec | str
+TableMetric = MetricSpec | str
 """A specification, or the name of a metric of SacreBLEU."""
 OWN, _DEEP = "own", "last"
 _NO_KEYS = {"lexical", "member", "against", "half", "optional"}
@@ -176,9 +176,9 @@ class Setting(NamedTuple):
     """One way to compute a row; `varied` has the values of varied keys, the rest is as in `Experiment.rows`."""
 
     row: str
-    metric: Metric
+    metric: TableMetric
     varied: Mapping[str, Any]
-    against: Metric | None = None
+    against: TableMetric | None = None
     half: str = ""
     optional: bool = False
 
@@ -228,7 +228,7 @@ def _layers(row: Mapping[str, Any], own: Sequence[int], asked: int | None, depth
     return [[depth - number]] if depth - number >= min(depth, 1) else []
 
 
-def _metric(row: Mapping[str, Any], model: str, layers: Sequence[int]) -> Metric:
+def _metric(row: Mapping[str, Any], model: str, layers: Sequence[int]) -> TableMetric:
     """Return what a row is computed by, at some layers (none for those of the model's preset or rule)."""
     if "lexical" in row:
         return str(row["lexical"])

@@ -28,8 +28,8 @@ from twmd_registry.papers.experiment import (
     OWN,
     Experiment,
     ExperimentCell,
-    Metric,
     Setting,
+    TableMetric,
     make_settings,
 )
 from twmd_registry.papers.reproduction import GroupedSegments, Place, Reproduction, line_name
@@ -40,9 +40,9 @@ from twmd_registry.registry.spec import MetricSpec, make_spec
 from twmd_registry.report import figures
 from twmd_registry.tensors import PaddedTokens
 
-Scores = Mapping[Metric, Mapping[Place, np.ndarray]]
+Scores = Mapping[TableMetric, Mapping[Place, np.ndarray]]
 """By metric and place, a score per segment."""
-Signed = dict[Metric, tuple[MetricSpec | None, str]]
+Signed = dict[TableMetric, tuple[MetricSpec | None, str]]
 """By metric, its specification as it was applied (None for a metric of SacreBLEU) and its signature."""
 VARIED = ("metric", "centering", "layer", "temperature", "iterations")
 """Keys of the specification that a figure's data have."""
@@ -138,9 +138,9 @@ def _needs_depth(experiment: Experiment) -> bool:
     return share or EVERY in experiment.vary.values() or "static" in experiment.encoders
 
 
-def _open(settings: Iterable[Setting], options: RunOptions, stack: ExitStack) -> dict[Metric, Scorer]:
+def _open(settings: Iterable[Setting], options: RunOptions, stack: ExitStack) -> dict[TableMetric, Scorer]:
     """Make the scorer of every metric of ours, and load its model, so that errors come before scoring."""
-    scorers: dict[Metric, Scorer] = {}
+    scorers: dict[TableMetric, Scorer] = {}
     for setting in settings:
         for metric in (setting.metric, setting.against):
             if metric is None or isinstance(metric, str) or metric in scorers:
@@ -157,7 +157,9 @@ def _open(settings: Iterable[Setting], options: RunOptions, stack: ExitStack) ->
     return scorers
 
 
-def _warn_about_overlap(settings: Sequence[Setting], scorers: Mapping[Metric, Scorer], rated: GroupedSegments) -> None:
+def _warn_about_overlap(
+    settings: Sequence[Setting], scorers: Mapping[TableMetric, Scorer], rated: GroupedSegments
+) -> None:
     labels = {setting.metric: setting.row for setting in reversed(settings) if setting.metric in scorers}
     for name, groups in rated.items():
         references = [own for segments in groups.values() for own in segments.references]
@@ -165,13 +167,16 @@ def _warn_about_overlap(settings: Sequence[Setting], scorers: Mapping[Metric, Sc
 
 
 def _score(
-    settings: Sequence[Setting], scorers: Mapping[Metric, Scorer], rated: GroupedSegments, progress: Progress | None
+    settings: Sequence[Setting],
+    scorers: Mapping[TableMetric, Scorer],
+    rated: GroupedSegments,
+    progress: Progress | None,
 ) -> Scores:
     """Score every group by every metric."""
     metrics = (metric for setting in settings for metric in (setting.metric, setting.against))
     lexical = dict.fromkeys(metric for metric in metrics if isinstance(metric, str))
     own = list(scorers.values())
-    result: dict[Metric, dict[Place, np.ndarray]] = {metric: {} for metric in [*lexical, *scorers]}
+    result: dict[TableMetric, dict[Place, np.ndarray]] = {metric: {} for metric in [*lexical, *scorers]}
     places = {(name, group): segments for name, groups in rated.items() for group, segments in groups.items()}
     expect(progress, sum(len(segments.ratings) for segments in places.values()))
     for place, segments in places.items():

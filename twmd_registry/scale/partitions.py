@@ -37,7 +37,7 @@ from twmd_registry.record.content import environment
 from twmd_registry.registry.names import OUTPUTS
 from twmd_registry.scale.plan import OutputFolder, ScalePlan, open_table, part_name
 
-Place = tuple[int, str, int, str | None]
+RowPlace = tuple[int, str, int, str | None]
 """The row's number among all, its file, its number there (from 0), and its ``id`` or None."""
 CorpusTotals = list[np.ndarray]
 """Sums over a corpus, in the order in which scoring needs them; empty for no rows."""
@@ -140,9 +140,9 @@ class PartitionScorer:
         folder.write(f"{part_name(part)}.parquet", _parquet(places, columns_of(self.scorers, scores), summary))
         return summary
 
-    def _read(self, part: int) -> tuple[Segments, list[Place], list[str], list[str]]:
+    def _read(self, part: int) -> tuple[Segments, list[RowPlace], list[str], list[str]]:
         """Return the rows that can be scored and their places, rejects as JSON lines, and the reference columns."""
-        segments, places, rejects, read = Segments([], []), list[Place](), list[str](), dict[str, None]()
+        segments, places, rejects, read = Segments([], []), list[RowPlace](), list[str](), dict[str, None]()
         row, columns = part * self.plan.part_rows, self.plan.columns
         for table, first, number, offset in self.plan.parts[part]:
             file, name, _ = self.plan.tables[table]
@@ -178,7 +178,7 @@ class PartitionScorer:
         for scorer, planned in zip(self.scorers, self.plan.signatures, strict=True):
             check_signature(scorer, planned)
 
-    def _score_rows(self, segments: Segments, places: Sequence[Place], part: int) -> list[ScoreSet]:
+    def _score_rows(self, segments: Segments, places: Sequence[RowPlace], part: int) -> list[ScoreSet]:
         self._check_models()
         known = iter(self.totals or ())
         total: AllReduce = (lambda _mine: torch.from_numpy(next(known))) if self.totals else single_process
@@ -189,7 +189,7 @@ class PartitionScorer:
         rows = [place[0] for place in places]
         return score_segments(self.scorers, segments, score_group=score_group, rows=rows)
 
-    def _number(self, pairs: Pairs, places: Sequence[Place], part: int) -> Pairs:
+    def _number(self, pairs: Pairs, places: Sequence[RowPlace], part: int) -> Pairs:
         """Number segments by their rows: a rejected row leaves its place in a centering batch empty."""
         numbers = np.array([place[0] for place in places], dtype=np.int64) - part * self.plan.part_rows
         return pairs._replace(segment=np.repeat(numbers, pairs.counts))
@@ -267,7 +267,7 @@ def _sums(scores: ScoreSet) -> dict[str, Any]:
     return {"nrefs": nrefs, "score": score, "sides": sides, "counts": scores.counts.as_dict()}
 
 
-def _parquet(places: Sequence[Place], scores: dict[str, list[float]], summary: dict[str, Any]) -> bytes:
+def _parquet(places: Sequence[RowPlace], scores: dict[str, list[float]], summary: dict[str, Any]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet
 

@@ -139,7 +139,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         Warns:
             TwmdWarning: As for `Scorer.score`.
         """
-        if sys._getframe(1).f_globals.get("__name__") == "lm_eval.api.task":  # noqa: SLF001 (inspect's function is slower)
+        if sys._getframe(1).f_globals.get("__name__") == "lm_eval.api.task":  # noqa: SLF001 (inspect's is slower)
             raise InputError(
                 "lm_eval calls metrics of evaluate pair by pair and takes the mean of everything in their results: "
                 "import twmd_registry.plugins.lm_eval before the task is loaded, without hf_evaluate in its "
