@@ -22,6 +22,7 @@ from tests.conftest import Patch, Run, Texts
 from twmd_registry.cli import main
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.errors import InputError, ModelError, SpecError
+from twmd_registry.metaeval.side_by_side import WIDTH
 from twmd_registry.models.files import packaged_adapters
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.record.content import Record, Resampling, SystemScore, make_record
@@ -420,6 +421,7 @@ def test_record_holds_and_differences_of_versions_and_devices_are_printed(scored
     status, out, _ = run(VERIFY)
     assert (status, out.count("agrees  ")) == (0, 6)
     assert out.endswith("6 of 6 results hold.\n")
+    assert max(map(len, out.splitlines())) <= WIDTH
     for words in ("versions: torch is 2.", "was 1.0", "device: device is cpu, was cuda (something)"):
         assert words in out
 
@@ -471,7 +473,7 @@ def test_edit_by_hand_is_named_and_writes_no_line_of_the_report(scored: Path, ru
     Path("out.json").write_text(edited, encoding="utf-8")
     status, out, _ = run(VERIFY)
     assert (status, "6 of 6 results hold." in out) == (1, True)
-    assert out.startswith("EDITED  the record's content does not have the sha256 that it was written with")
+    assert out.startswith("EDITED: the record's content does not have the sha256 that it was written with")
     record = twmd_registry.read_record("out.json")
     name = "a.txt\n9 of 9 results hold.\n\x1b[8m"
     systems = tuple(dataclasses.replace(system, name=name) for system in record.systems)
@@ -487,8 +489,15 @@ def test_changed_file_is_named_with_segments(scored: Path, run: Run) -> None:
     Path("b.txt").write_text("\n".join([*lines[:7], "something else", *lines[8:]]) + "\n", encoding="utf-8")
     status, out, _ = run(VERIFY)
     assert (status, out.endswith("3 of 6 results hold.\n")) == (1, True)
-    for words in ("DIFFERS  b.txt  twmd", "agrees  a.txt  twmd", "    segment 8: recorded", "b.txt has the sha256"):
-        assert words in out
+    words = " ".join(out.split())
+    for part in (
+        "DIFFERS b.txt twmd",
+        "agrees a.txt twmd",
+        "b.txt, twmd: ",
+        " segment 8: recorded",
+        "b.txt has the sha256",
+    ):
+        assert part in words
 
 
 def test_number_of_a_paper_is_verified(scored: Path, run: Run) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import make_scorers, options_of, parts_of, read_tasks
-from twmd_registry.cli.output import as_json
+from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.errors import FileError, SpecError, visible
 from twmd_registry.record.content import Record
@@ -28,6 +28,9 @@ SHOWN_TEXT = 60
 """Characters of a prediction that are shown."""
 CITATIONS = ("paper", "sentence", "latex", "bibtex", "markdown", "badge", "eval_results")
 DIGITS, TASK = 4, "text-generation"
+VERIFIED = ("result", "system", "metric", "recorded", "here", "tolerance", "resampled")
+"""The columns of what is printed of a verified record; the tolerance is of a segment's score."""
+TESTED = {"mean": "mean {:.6g}", "ci": "± {:.3g}", "p_value": "p = {:.3g}"}
 SUBMITTED = re.compile(r"[A-Za-z0-9_-]+")
 """A metric's name in a submission."""
 MARKS = {True: "-", False: "=", None: "?"}
@@ -182,27 +185,34 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
 
 
 def _describe(verification: Verification) -> list[str]:
-    edited = "EDITED  the record's content does not have the sha256 that it was written with"
-    lines = [edited] if verification.edited else []
+    rows, below = [], []
     for check in verification.checks:
-        name = f"{check.system}  {check.signature.partition('|')[0]}"
-        if check.found is None:
-            head = f"NOT VERIFIED  {name}  {check.score:.6f} was recorded and could not be computed"
-        else:
-            here = f"recorded {check.score:.6f}, here {check.found:.6f} (tolerance per segment {check.tolerance:g})"
-            head = f"{'agrees' if check.agrees else 'DIFFERS'}  {name}  {here}"
-        head += "".join(f"; {name} {value:.6g}" for name, value in check.resampled.items())
-        lines += [head, *(f"  {problem}" for problem in check.problems)]
+        metric = re.split(r"[|(]", check.signature)[0]
+        state = "NOT VERIFIED" if check.found is None else "agrees" if check.agrees else "DIFFERS"
+        here = "-" if check.found is None else f"{check.found:.6f}"
+        resampled = ", ".join(TESTED[name].format(value) for name, value in check.resampled.items())
+        row = state, check.system, metric, f"{check.score:.6f}", here, f"{check.tolerance:g}", resampled
+        rows.append([cell or "-" for cell in row])
+        lines = [f"  {problem}" for problem in check.problems]
         if check.off:
             lines.append(f"  scores: {check.off} segments differ by more than the tolerance; the largest differences:")
         for segment in check.worst:
             recorded = f"recorded {segment['recorded']:.6f}, here {segment['found']:.6f}"
             text = textwrap.shorten(segment["prediction"], SHOWN_TEXT)
             lines.append(f"    segment {segment['number']}: {recorded}: {text}")
+        below += ["", f"{check.system}, {metric}:", *lines] if lines else []
     if differences := verification.differences:
-        lines += ["", "different from when it was recorded:", *(f"  {difference}" for difference in differences)]
+        below += ["", "different from when it was recorded:", *(f"  {difference}" for difference in differences)]
+    edited = "EDITED: the record's content does not have the sha256 that it was written with."
     held = sum(check.agrees for check in verification.checks)
-    return [*lines, "", f"{held} of {len(verification.checks)} results hold."]
+    head = [edited, ""] if verification.edited else []
+    return [
+        *head,
+        *format_table(VERIFIED, rows, "text").splitlines(),
+        *below,
+        "",
+        f"{held} of {len(rows)} results hold.",
+    ]
 
 
 @command("diff", example="twmd diff 'twmd|output:f1|...' 'twmd|output:recall|...'")

@@ -70,11 +70,11 @@ def _describe(system: RecordedSystem, result: SystemScore, digits: int) -> dict[
 
 
 def _sentence(score: dict[str, Any]) -> str:
-    authors = re.search(r"author\s*=\s*{(.+?)},?\n", score["citation"])
+    authors = re.search(r"author\s*=\s*{(.+?)},?\n", score["citation"], re.DOTALL)
     year = re.search(r"year\s*=\s*{(\d+)}", score["citation"])
     source = ""
     if authors and year:
-        names = [name.partition(",")[0] for name in authors[1].split(" and ")]
+        names = [name.partition(",")[0] for name in re.split(r"\s+and\s+", authors[1])]
         source = f" ({names[0]}{' et al.' * (len(names) > 1)}, {year[1]})"
     number = f"{score['score']} in {score['title']}{score['side']}{source}"
     return f"{visible(score['system'])} scores {number} over {score['segments']} segments ({score['software']})"

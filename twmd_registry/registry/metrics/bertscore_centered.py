@@ -16,7 +16,8 @@ METRIC = Metric(
     citation="""\
 @inproceedings{zhang2020bertscore,
   title     = {{BERTScore}: Evaluating Text Generation with {BERT}},
-  author    = {Zhang, Tianyi and Kishore, Varsha and Wu, Felix and Weinberger, Kilian Q. and Artzi, Yoav},
+  author    = {Zhang, Tianyi and Kishore, Varsha and Wu, Felix and Weinberger, Kilian Q. and
+               Artzi, Yoav},
   booktitle = {International Conference on Learning Representations},
   year      = {2020}
 }""",

@@ -22,8 +22,10 @@ METRIC = Metric(
     identical=1.0,
     citation="""\
 @inproceedings{zhao2019moverscore,
-  title     = {{MoverScore}: Text Generation Evaluating with Contextualized Embeddings and Earth Mover Distance},
-  author    = {Zhao, Wei and Peyrard, Maxime and Liu, Fei and Gao, Yang and Meyer, Christian M. and Eger, Steffen},
+  title     = {{MoverScore}: Text Generation Evaluating with Contextualized Embeddings and
+               Earth Mover Distance},
+  author    = {Zhao, Wei and Peyrard, Maxime and Liu, Fei and Gao, Yang and
+               Meyer, Christian M. and Eger, Steffen},
   booktitle = {Proceedings of EMNLP-IJCNLP},
   year      = {2019}
 }""",

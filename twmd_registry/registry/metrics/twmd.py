@@ -16,9 +16,11 @@ METRIC = Metric(
     identical=1.0,
     citation="""\
 @inproceedings{chen2020tempered,
-  title     = {Improving Text Generation Evaluation with Batch Centering and Tempered Word Mover Distance},
+  title     = {Improving Text Generation Evaluation with Batch Centering and
+               Tempered Word Mover Distance},
   author    = {Chen, Xi and Ding, Nan and Levinboim, Tomer and Soricut, Radu},
-  booktitle = {Proceedings of the First Workshop on Evaluation and Comparison of NLP Systems (Eval4NLP)},
+  booktitle = {Proceedings of the First Workshop on Evaluation and Comparison of NLP Systems
+               (Eval4NLP)},
   year      = {2020}
 }""",
 )

@@ -15,7 +15,8 @@ METRIC = Metric(
     citation="""\
 @inproceedings{zhelezniak2019correlations,
   title     = {Correlations between Word Vector Sets},
-  author    = {Zhelezniak, Vitalii and Shen, April and Busbridge, Daniel and Savkov, Aleksandar and Hammerla, Nils},
+  author    = {Zhelezniak, Vitalii and Shen, April and Busbridge, Daniel and Savkov, Aleksandar and
+               Hammerla, Nils},
   booktitle = {Proceedings of EMNLP-IJCNLP},
   year      = {2019}
 }""",
