@@ -18,7 +18,14 @@ from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.files import ModelFiles, merge
 from twmd_registry.models.inference import LoadedModel
 from twmd_registry.models.load import BLANK, check_vocabulary, length_limit, load_encoder, load_tokenizer
-from twmd_registry.models.packaged import PackagedTokenizer, UnigramTokenizer, is_packaged, load_bert, read_tokenizer
+from twmd_registry.models.packaged import (
+    Bert,
+    PackagedTokenizer,
+    UnigramTokenizer,
+    is_packaged,
+    load_bert,
+    read_tokenizer,
+)
 from twmd_registry.models.vectors import is_static, load_static
 from twmd_registry.registry.names import UNKNOWN_SHARE
 from twmd_registry.tensors import LEFT_OUT, EncodedTexts, TextTokens
@@ -267,12 +274,15 @@ def hidden_states(
 
     Hidden state k < L is what layer k of its L transformer layers (`blocks`) receives (k = 0: the embeddings); hidden
     state L is the network's own output. Layers above the highest one asked for are not run; without `blocks` all are,
-    and the network returns its hidden states itself.
+    and the network returns its hidden states itself. `Bert` does both.
     """
+    read: dict[int, Tensor] = {}
+    if isinstance(network, Bert):
+        read = network(**inputs, wanted=wanted).hidden_states
+        return read
     if blocks is None:
         states = network(**inputs, output_hidden_states=True).hidden_states
         return {k: states[k] for k in wanted}
-    read: dict[int, Tensor] = {}
 
     def reader(k: int) -> Any:
         def keep_input(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,78 +40,81 @@ SHORT = 64
 """Up to so many tokens, attention in bfloat16 is two products on a CPU: torch's own takes up to twice as long."""
 
 
-class Block(nn.Module):
-    """A layer of BERT, with transformers' names of weights: self-attention, then two linear layers with GELU between
-    them; each half is added to its input, and normalised (Vaswani et al. 2017, Devlin et al. 2019).
-    """
-
-    def __init__(self, config: SimpleNamespace) -> None:
-        """Make the layer's parts, of the sizes in a ``config.json``."""
-        super().__init__()
-        width, inner = config.hidden_size, config.intermediate_size
-        self.heads = config.num_attention_heads
-
-        def half(inputs: int) -> nn.ModuleDict:
-            norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
-            return nn.ModuleDict({"dense": OneDnnLinear(inputs, width), "LayerNorm": norm})
-
-        projections = nn.ModuleDict({name: OneDnnLinear(width, width) for name in ("query", "key", "value")})
-        self.attention: Any = nn.ModuleDict({"self": projections, "output": half(width)})
-        self.intermediate: Any = nn.ModuleDict({"dense": OneDnnLinear(width, inner)})
-        self.output: Any = half(inner)
-
-    def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the next hidden states; of shape (B, N, D), with a mask of shape (B, 1, 1, N), -inf for padding."""
-        query, key, value = (
-            project(hidden).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, heads, N, D / heads)
-            for project in self.attention["self"].values()
-        )
-        if hidden.dtype == torch.bfloat16 and hidden.shape[1] <= SHORT and query.is_cpu and multiplies(hidden.dtype):
-            query, key = (side.contiguous().to(torch.float32) for side in (query, key))
-            scores = (query @ key.mT).mul_(query.shape[-1] ** -0.5)  # (B, heads, N, N)
-            mixed = (scores if mask is None else scores.add_(mask)).softmax(-1).to(value.dtype) @ value
-        else:
-            mixed = functional.scaled_dot_product_attention(query, key, value, mask)
-        after = self.attention["output"]
-        hidden = after["LayerNorm"](after["dense"](mixed.transpose(1, 2).flatten(2)).add_(hidden))
-        inner = self.intermediate["dense"](hidden, gelu=True)
-        changed: Tensor = self.output["LayerNorm"](self.output["dense"](inner).add_(hidden))
-        return changed
-
-
 class Bert(nn.Module):
-    """BERT's encoder, for scoring: no dropout, every text its own segment, positions from 0."""
+    """BERT's encoder (Devlin et al. 2019), with transformers' names of weights, for scoring: no dropout, every text its
+    own segment, positions from 0. A layer is self-attention, then two linear layers with GELU between them; each half
+    is added to its input, and normalised (Vaswani et al. 2017).
+    """
 
     def __init__(self, config: Mapping[str, Any], words: Callable[[Tensor], Tensor] | None = None) -> None:
         """Make the network; without a table of word embeddings where a function returns those of token ids."""
         super().__init__()
         self.words = words
         self.config = c = SimpleNamespace(**config)
+        width, inner = c.hidden_size, c.intermediate_size
 
         def table(rows: int) -> nn.Module:
-            return nn.Embedding(rows, c.hidden_size, _weight=torch.empty(rows, c.hidden_size))
+            return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
+
+        def norm() -> nn.Module:
+            return nn.LayerNorm(width, eps=c.layer_norm_eps)
+
+        def layer() -> nn.Module:
+            projections = nn.ModuleDict({name: OneDnnLinear(width, width) for name in ("query", "key", "value")})
+            after = nn.ModuleDict({"dense": OneDnnLinear(width, width), "LayerNorm": norm()})
+            return nn.ModuleDict(
+                {
+                    "attention": nn.ModuleDict({"self": projections, "output": after}),
+                    "intermediate": nn.ModuleDict({"dense": OneDnnLinear(width, inner)}),
+                    "output": nn.ModuleDict({"dense": OneDnnLinear(inner, width), "LayerNorm": norm()}),
+                }
+            )
 
         self.embeddings: Any = nn.ModuleDict(
             {
                 **({} if words else {"word_embeddings": table(c.vocab_size)}),
                 "position_embeddings": table(c.max_position_embeddings),
                 "token_type_embeddings": table(c.type_vocab_size),
-                "LayerNorm": nn.LayerNorm(c.hidden_size, eps=c.layer_norm_eps),
+                "LayerNorm": norm(),
             }
         )
-        self.encoder: Any = nn.ModuleDict({"layer": nn.ModuleList(Block(c) for _ in range(c.num_hidden_layers))})
+        self.encoder: Any = nn.ModuleDict({"layer": nn.ModuleList(layer() for _ in range(c.num_hidden_layers))})
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> SimpleNamespace:
-        """Return the last hidden states, as transformers names them; of token ids and, where there is padding, a mask,
-        both of shape (B, N).
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, wanted: Collection[int] = ()
+    ) -> SimpleNamespace:
+        """Return the last hidden states, as transformers names them, of token ids and, where there is padding, a mask,
+        both of shape (B, N). With `wanted`, hidden states of these numbers, and no layer above the highest is run.
         """
         parts = self.embeddings
         hidden = (self.words or parts["word_embeddings"])(input_ids) + parts["token_type_embeddings"].weight[0]
-        hidden = parts["LayerNorm"](hidden + parts["position_embeddings"].weight[: input_ids.shape[1]])
+        hidden = parts["LayerNorm"](hidden + parts["position_embeddings"].weight[: input_ids.shape[1]])  # (B, N, D)
         mask = None if attention_mask is None else attention_mask[:, None, None].to(hidden.dtype).log()  # 0 or -inf
-        for layer in self.encoder["layer"]:
-            hidden = layer(hidden, mask)
-        return SimpleNamespace(last_hidden_state=hidden)  # (B, N, D)
+        layers, states = self.encoder["layer"], {0: hidden} if 0 in wanted else {}
+        for number in range(1, max(wanted, default=len(layers)) + 1):
+            layer = layers[number - 1]
+            query, key, value = (
+                project(hidden).unflatten(-1, (self.config.num_attention_heads, -1)).transpose(1, 2)
+                for project in layer["attention"]["self"].values()
+            )  # (B, heads, N, D / heads)
+            if (
+                hidden.dtype == torch.bfloat16
+                and hidden.shape[1] <= SHORT
+                and query.is_cpu
+                and multiplies(hidden.dtype)
+            ):
+                query, key = (side.contiguous().to(torch.float32) for side in (query, key))
+                scores = (query @ key.mT).mul_(query.shape[-1] ** -0.5)  # (B, heads, N, N)
+                mixed = (scores if mask is None else scores.add_(mask)).softmax(-1).to(value.dtype) @ value
+            else:
+                mixed = functional.scaled_dot_product_attention(query, key, value, mask)
+            after, output = layer["attention"]["output"], layer["output"]
+            hidden = after["LayerNorm"](after["dense"](mixed.transpose(1, 2).flatten(2)).add_(hidden))
+            inner = layer["intermediate"]["dense"](hidden, gelu=True)
+            hidden = output["LayerNorm"](output["dense"](inner).add_(hidden))
+            if number in wanted:
+                states[number] = hidden
+        return SimpleNamespace(last_hidden_state=hidden, hidden_states=states)
 
 
 def embeddings_in_file(path: Path, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
