@@ -128,7 +128,7 @@ class OneDnnLinear(nn.Linear):
 
     torch multiplies float32 by MKL, which on two cores of an AMD EPYC reaches 180 billion operations a second where
     oneDNN reaches 400. oneDNN wants weights in an order of its own, which torch computes in every product, bfloat16's
-    too; within `onednn_layout` it is computed once. Parameters and results are those of ``nn.Linear``, but for the
+    too; while `keeps` it is computed once, in the first. Parameters and results are those of ``nn.Linear``, but for the
     order of sums.
     """
 
@@ -156,22 +156,6 @@ class OneDnnLinear(nn.Linear):
         after = ("gelu", "none") if gelu else ("none", "")
         found: Tensor = torch.ops.mkldnn._linear_pointwise(input, weights, self.bias, after[0], [], after[1])
         return found
-
-
-@contextlib.contextmanager
-def onednn_layout(network: nn.Module) -> Iterator[None]:
-    """Keep the weights of a network's linear layers in oneDNN's order, from a layer's first product on until the end.
-
-    For many batches in a row, while the weights do not change: the copy takes as much memory as they do.
-    """
-    layers = [module for module in network.modules() if isinstance(module, OneDnnLinear)]
-    for layer in layers:
-        layer.keeps = True
-    try:
-        yield
-    finally:
-        for layer in layers:
-            layer.keeps, layer.kept = False, None
 
 
 @cache
@@ -243,7 +227,11 @@ class LoadedModel:
             self.parked = False
         most = batch_tokens or (CPU_TOKENS if self.device.type == "cpu" else ACCELERATOR_TOKENS)
         order, largest, batches = np.argsort(-lengths, kind="stable"), len(lengths), 0
-        with onednn_layout(self.network):
+        # The weights do not change between batches; their copies in oneDNN's order take as much memory as they do.
+        layers = [module for module in self.network.modules() if isinstance(module, OneDnnLinear)]
+        for layer in layers:
+            layer.keeps = True
+        try:
             while len(order):
                 size = min(max(most // max(int(lengths[order[0]]), 1), 1), largest, len(order))
                 try:
@@ -265,5 +253,8 @@ class LoadedModel:
                 gc.collect()
                 free_memory()
                 largest = (size + 1) // 2
+        finally:
+            for layer in layers:
+                layer.keeps, layer.kept = False, None
         if batches >= MANY_BATCHES:
             free_memory()
