@@ -13,7 +13,8 @@ import pytest
 
 import twmd_registry
 from twmd_registry.cli import main
-from twmd_registry.engine.input_warnings import count_letters, repeats_itself
+from twmd_registry.engine.input_warnings import check_scripts, repeats_itself
+from twmd_registry.engine.pairs import Segments, make_pairs
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.models import inference
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
@@ -37,7 +38,7 @@ ENGLISH = ["The heron stood by the old weir all morning", "Nobody saw the boat l
     ],
 )
 def test_letters_are_counted_by_unicode_script(text: str, scripts: dict[str, int]) -> None:
-    assert count_letters(text) == scripts
+    assert check_scripts((), make_pairs(Segments([text], [[text]])), (0,), strict=False)[1] == [scripts]
 
 
 @pytest.mark.parametrize(
