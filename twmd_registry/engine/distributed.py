@@ -4,6 +4,7 @@ scores.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from twmd_registry.engine.backends import Backend, Scored
-from twmd_registry.engine.pairs import Pairs, Segments, centering_step, check_segments, digest_of_texts, take_share
+from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, take_share
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, score_segments
 from twmd_registry.errors import InputError, SpecError, TwmdError, collect_warnings, warn
@@ -99,7 +100,8 @@ class Ranks:
 
     def score_group(self, group: Sequence[Backend], pairs: Pairs, stage: Stage) -> Scored:
         """Score this rank's share of some pairs, and return the scores of all."""
-        share, texts = take_share(pairs, self.rank, self.number, centering_step(backend.spec for backend in group))
+        step = math.lcm(*(backend.spec.centering_size or 1 for backend in group))
+        share, texts = take_share(pairs, self.rank, self.number, step)
         shares = self.exchange((texts, *group[0].score_group(group, share, stage, self.total)))
         # Shares in the order of ranks are in the order of the data.
         scores = [np.concatenate(parts, axis=1) for parts in zip(*(scores for _, scores, _ in shares), strict=True)]

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Set
 from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -208,11 +208,6 @@ def take_share(pairs: Pairs, number: int, shares: int, step: int) -> tuple[Pairs
         starts=pairs.starts[first:last] - here.start,
     )
     return share, texts
-
-
-def centering_step(specs: Iterable[MetricSpec]) -> int:
-    """Return how many segments must stay together, so that every specification's centering batches stay whole."""
-    return math.lcm(*(cast("int", spec.centering_size) for spec in specs if spec.centering_kind == "batch"))
 
 
 def plan_chunks(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -19,7 +20,7 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import count_documents, idf_weights
 from twmd_registry.encode.store import TextCache, TextStore
 from twmd_registry.engine.error_spans import word_costs
-from twmd_registry.engine.pairs import Pairs, centering_step, plan_chunks
+from twmd_registry.engine.pairs import Pairs, plan_chunks
 from twmd_registry.engine.sentences import SENTENCE_COUNTS, match_documents
 from twmd_registry.engine.token_vectors import (
     TokenItems,
@@ -108,7 +109,8 @@ class PipelineRun:
         layers = sorted({k for view in self._views for k in view.layers})
         self._most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_FACTOR) // len(layers)
         limit = None if self._spec.stride else self._spec.limit
-        self._chunks, uses = plan_chunks(pairs, limit, self._most_tokens, centering_step(views))
+        step = math.lcm(*(spec.centering_size or 1 for spec in views))
+        self._chunks, uses = plan_chunks(pairs, limit, self._most_tokens, step)
         self.flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
         caches: list[tuple[TextCache | DiskCache, np.ndarray]] = []
         if keep:  # references only: predictions do not come again, and would push references out

@@ -15,7 +15,6 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from twmd_registry.engine.pairs import centering_step
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, warn
 from twmd_registry.judgments.reader import Columns
@@ -182,7 +181,7 @@ def score_parts(
     """Score files as `score_files` does, by any workers; they are started after all checks."""
     started = time.perf_counter()
     specs = [member.requested for scorer in scorers for member in scorer.members]
-    step = centering_step(specs)  # every centering batch lies in a single part
+    step = math.lcm(*(spec.centering_size or 1 for spec in specs))  # every centering batch lies in a single part
     part_rows = math.ceil(manner.part_rows / step) * step
     signatures = tuple(scorer.signature for scorer in scorers)
     for loaded in scorers:
