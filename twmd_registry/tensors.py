@@ -34,22 +34,14 @@ class TokenVectors(NamedTuple):
     # Bound on the norm of each vector's rounding error; shape (T,); empty before `center`
     rounding: Tensor = torch.empty(0)
 
-    @property
-    def owners(self) -> Tensor:
-        """The item every token belongs to; shape (T,)."""
-        return torch.repeat_interleave(torch.arange(len(self.lengths), device=self.lengths.device), self.lengths)
-
-    def count_true(self, flags: Tensor) -> Tensor:
-        """Return how many of each item's tokens are true in `flags` (T,); shape (I,)."""
-        return torch.zeros_like(self.lengths).index_add_(0, self.owners, flags.to(torch.int64))
-
     def select(self, keep: Tensor) -> TokenVectors:
         """Return the tokens that are true in `keep` (T,); an item may be left without any."""
         counted, weights, positions = (
             None if side is None else side[keep] for side in (self.counted, self.weights, self.positions)
         )
         rounding = self.rounding[keep] if len(self.rounding) else self.rounding
-        return TokenVectors(self.vectors[keep], self.count_true(keep), counted, weights, positions, rounding)
+        lengths = torch.bincount(torch.repeat_interleave(self.lengths)[keep], minlength=len(self.lengths))
+        return TokenVectors(self.vectors[keep], lengths, counted, weights, positions, rounding)
 
 
 class PaddedTokens(NamedTuple):

@@ -192,9 +192,10 @@ class PipelineRun:
                 layers, weightless, _ = select(view, encoded, items, self._encoder)
                 _, units = make_units(view, encoded, layers, items, None, weightless=weightless)
                 weights = torch.ones_like(units.vectors[:, 0]) if units.weights is None else units.weights
-                totals = weights.new_zeros(len(items.row)).index_add(0, units.owners, weights)  # (I,)
+                owner = torch.repeat_interleave(units.lengths)  # the item of every unit
+                totals = weights.new_zeros(len(items.row)).index_add(0, owner, weights)  # (I,)
                 weighted = units.vectors * weights[:, None]
-                means = weighted.new_zeros(len(totals), weighted.shape[1]).index_add(0, units.owners, weighted)
+                means = weighted.new_zeros(len(totals), weighted.shape[1]).index_add(0, owner, weighted)
                 means = (means / torch.where(totals > 0, totals, 1.0)[:, None])[items.hyp].to("cpu", torch.float64)
                 for spec in specs:
                     parts[spec].append(normalize(means) if spec.normalize else means)
@@ -352,7 +353,8 @@ def align_pairs(
     device, width = units.lengths.device, units.vectors.shape[1]
     lengths = units.lengths  # (I,); 0 where no unit has a weight
     if units.weights is not None:
-        lengths = torch.where(units.count_true(units.weights > 0) > 0, lengths, 0)
+        heavy = torch.repeat_interleave(lengths)[units.weights > 0]  # the item of every unit with a weight
+        lengths = torch.where(torch.bincount(heavy, minlength=len(lengths)) > 0, lengths, 0)
     counts = lengths.cpu().numpy()
     n, m = counts[items.hyp], counts[items.ref]  # (P,)
     same = items.row[items.hyp] == items.row[items.ref]
@@ -385,7 +387,8 @@ def _self_scores(units: TokenVectors, counts: np.ndarray, specs: Iterable[Metric
     own = {spec: units.vectors.new_zeros(len(counts)) for spec in specs}
     if not own:
         return own
-    errors = units.rounding.new_zeros(len(counts)).scatter_reduce(0, units.owners, units.rounding, "amax")  # (I,)
+    owner = torch.repeat_interleave(units.lengths)  # the item of every unit
+    errors = units.rounding.new_zeros(len(counts)).scatter_reduce(0, owner, units.rounding, "amax")  # (I,)
     for block in _blocks(np.flatnonzero(counts), counts, counts, units.vectors.shape[1]):
         item = torch.from_numpy(block).to(units.lengths.device)
         x = pad(units, item)

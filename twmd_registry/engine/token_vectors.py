@@ -123,9 +123,9 @@ def select(
             for which in (own, own & ~gone, keep.cpu().numpy())
         )
         wordless = np.flatnonzero(had & ~have & special)
-    lengths = TokenVectors(keep[:, None], encoded.lengths).count_true(keep)
-    row = torch.from_numpy(items.row).to(lengths.device)
     kept = torch.nonzero(keep).squeeze(1)
+    lengths = torch.bincount(torch.repeat_interleave(encoded.lengths)[kept], minlength=len(encoded.lengths))
+    row = torch.from_numpy(items.row).to(lengths.device)
     positions = kept[span_indices((torch.cumsum(lengths, 0) - lengths)[row], lengths[row])]
     counted = encoded.special[positions] == 0 if view.special == "partners" else None
     marked = positions
@@ -147,11 +147,12 @@ def _weigh(
     tokens: TokenVectors, ids: Tensor, items: TokenItems, weights: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
     """Return the weight of every token (T,), and which items have no positive weight (I,): those get equal weights."""
-    side = torch.from_numpy(items.side).to(ids.device)[tokens.owners]  # (T,)
+    owner = torch.repeat_interleave(tokens.lengths)  # (T,)
+    side = torch.from_numpy(items.side).to(ids.device)[owner]  # (T,)
     found = torch.stack(weights).to(ids.device)[side, ids]  # (T,)
     positive = found > 0 if tokens.counted is None else (found > 0) & tokens.counted
-    weightless = (tokens.count_true(positive) == 0) & (tokens.lengths > 0)
-    return torch.where(weightless[tokens.owners], 1.0, found), weightless
+    weightless = (torch.bincount(owner[positive], minlength=len(tokens.lengths)) == 0) & (tokens.lengths > 0)
+    return torch.where(weightless[owner], 1.0, found), weightless
 
 
 def sum_groups(tokens: TokenVectors, group: Tensor, occurrences: Tensor, groups: int) -> Tensor:
@@ -159,10 +160,15 @@ def sum_groups(tokens: TokenVectors, group: Tensor, occurrences: Tensor, groups:
     the number of tokens; shape (G, D + 1), float64. `group`, and the `occurrences` in it, are those of every
     item, shape (I,).
     """
-    vectors, lengths = tokens.vectors, tokens.lengths  # (T, D), (I,)
+    vectors, lengths, owner = (
+        tokens.vectors,
+        tokens.lengths,
+        torch.repeat_interleave(tokens.lengths),
+    )  # (T, D), (I,), (T,)
     if tokens.counted is not None:
-        vectors, lengths = torch.where(tokens.counted[:, None], vectors, 0.0), tokens.count_true(tokens.counted)
-    texts = vectors.new_zeros(len(lengths), vectors.shape[1]).index_add(0, tokens.owners, vectors)  # (I, D)
+        vectors = torch.where(tokens.counted[:, None], vectors, 0.0)
+        lengths = torch.bincount(owner[tokens.counted], minlength=len(lengths))
+    texts = vectors.new_zeros(len(lengths), vectors.shape[1]).index_add(0, owner, vectors)  # (I, D)
     rows = torch.cat([texts.to(torch.float64), lengths[:, None]], dim=1) * occurrences[:, None]
     return rows.new_zeros(groups, rows.shape[1]).index_add(0, group, rows)
 
@@ -194,7 +200,7 @@ def center(
         elif centering != "none":
             if mean is None:  # batch, corpus and background take the means that they are given
                 raise ValueError("this centering needs means: sum_groups(...) or a background vector.")
-            centered = centered - mean.index_select(0, tokens.owners)
+            centered = centered - mean.index_select(0, torch.repeat_interleave(tokens.lengths))
         norms = torch.linalg.vector_norm(centered, dim=1)  # (T,)
         # The rounding error of a difference is proportional to the longer of the vector and the difference.
         longer = torch.maximum(torch.linalg.vector_norm(tokens.vectors.detach(), dim=1), norms.detach())
@@ -259,7 +265,8 @@ def make_units(
     if view.ngram:
         units = form_ngrams(units, view.ngram)
         if units.weights is not None and weightless is not None:
-            units = units._replace(weights=torch.where(weightless[units.owners], 1.0, units.weights))
+            light = torch.repeat_interleave(weightless, units.lengths)
+            units = units._replace(weights=torch.where(light, 1.0, units.weights))
     as_centered = len(view.layers) == 1 and not view.ngram
     return tokens, units if as_centered or view.vectors == "raw" else scale_to_norm_one(units)
 
@@ -330,7 +337,7 @@ def positions_of(view: TokenView, tokens: TokenVectors, units: TokenVectors, ite
     """
     if tokens.positions is None or units.positions is None:
         raise ValueError("these tokens have no positions: select them by `select`.")
-    own = units.positions[units.owners == item]
+    own = units.positions[torch.repeat_interleave(units.lengths) == item]
     if not view.ngram:
         return [place[None] for place in own]
     width = int(tokens.lengths[item]) if view.ngram == SENTENCE else min(int(view.ngram), int(tokens.lengths[item]))
