@@ -166,7 +166,7 @@ def test_score_files_are_read_as_published_scores(wmt99: Path, run: Run) -> None
     written(wmt99, "sys-1\t-1\nsys-1\tNone\nsys-1\t-5\n", "human-scores/cs-en.mqm.seg.score")
     rated = read_rated(f"mte:{wmt99}")
     (published,) = read_official(f"mte:{wmt99}", rated)
-    assert published.name == "twmd"
+    assert published.label == "twmd*"
     alone = twmd_registry.scorer("twmd").score(rated.predictions, rated.references)
     assert published.scores == pytest.approx(alone.scores)
 
@@ -188,7 +188,7 @@ def test_metric_that_compares_with_sources_is_scored_with_them(wmt99: Path, run:
         assert str(own.signature) in (wmt99 / f"{against}.signature.txt").read_text(encoding="utf-8")
     written(wmt99, "sys-1\t-1\nsys-1\tNone\nsys-1\t-5\n", "human-scores/cs-en.mqm.seg.score")
     rated = read_rated(f"mte:{wmt99},reference=refB")
-    assert [own.name for own in read_official(f"mte:{wmt99},reference=refB", rated)] == ["both", "source"]
+    assert [own.label for own in read_official(f"mte:{wmt99},reference=refB", rated)] == ["both*", "source*"]
 
 
 def test_metrics_of_one_folder_may_begin_with_the_same_word(wmt99: Path, run: Run) -> None:

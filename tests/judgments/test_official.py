@@ -63,15 +63,15 @@ def test_scores_are_those_of_the_rated_segments_whatever_their_order(campaign: s
     other_reference, lacking = (str(warning.message) for warning in caught)
     assert other_reference.endswith("with a .seg.score each; passed over: zh-en/d-refB.seg.score.")
     assert "metrics left out, with the number of rated segments that they lack: c (1 of zh-en); " in lacking
-    assert (first.name, first.scores) == ("a-1", (1, 2, 3, 5, 6))
+    assert (first.label, first.scores) == ("a-1*", (1, 2, 3, 5, 6))
     assert first.systems == {("zh-en", "A", 0.25), ("zh-en", "B", 0.5)}
-    assert (second.name, second.scores, second.systems) == ("b", (4, 5, 6, 2, 3), frozenset())
+    assert (second.label, second.scores, second.systems) == ("b*", (4, 5, 6, 2, 3), frozenset())
     with pytest.warns(TwmdWarning, match=r"passed over: zh-en/a-1-refA\.seg\.score, zh-en/a-1-refA\.sys\.score, "):
         other = read_official(f"{campaign},reference=refB", rated)
-    assert [metric.name for metric in other] == ["b", "d"]
+    assert [metric.label for metric in other] == ["b*", "d*"]
     with pytest.warns(TwmdWarning, match="passed over"):
-        assert [metric.name for metric in read_official(f"{campaign},reference=refA.refB", rated)] == ["b"]
-    assert len({metric.content for metric in (first, second, *other)}) == 3
+        assert [metric.label for metric in read_official(f"{campaign},reference=refA.refB", rated)] == ["b*"]
+    assert len({metric.signature for metric in (first, second, *other)}) == 3
 
 
 def test_published_scores_of_systems_are_read_and_missing_ones_are_named(campaign: str, tmp_path: Path) -> None:
@@ -80,9 +80,9 @@ def test_published_scores_of_systems_are_read_and_missing_ones_are_named(campaig
     written(tmp_path, "A\t0.25\n", "metric-scores/zh-en/a-1-refA.sys.score")
     written(tmp_path, "news\tA\t0.5\n", "metric-scores/zh-en/a-1-refA.domain.score")
     first, second = read_official(campaign, rated)
-    assert (first.content != before.content, second) == (True, same)  # a study's name tells other scores of systems
+    assert (first.signature != before.signature, second) == (True, same)  # a study's name tells other scores of systems
     with pytest.warns(TwmdWarning) as caught:
-        published = published_systems([first, "chrf", second, second._replace(name="c")], rated)
+        published = published_systems([first, "chrf", second, second._replace(label="c*")], rated)
     assert published == [{("zh-en", "A"): 0.25, ("zh-en news", "A"): 0.5}, {}, {}, {}]
     assert [str(warning.message) for warning in caught] == [
         f"{names}: no published score of some systems ({systems}); the mean of segments stands for it."
@@ -99,12 +99,12 @@ def test_files_that_are_not_read_and_metrics_that_a_pair_lacks_are_named(campaig
     names = ("a-1-refA.seq", "d-refB.seg", "e.seg", "f-refC.seg", "g-refA.sys")
     passed_over = ", ".join(f"zh-en/{name}.score" for name in names)
     with pytest.warns(TwmdWarning, match=rf"with a \.seg\.score each; passed over: {passed_over}\.$"):
-        assert [metric.name for metric in read_official(campaign, read_rated(campaign))] == ["a-1", "b"]
+        assert [metric.label for metric in read_official(campaign, read_rated(campaign))] == ["a-1*", "b*"]
     wmt(tmp_path, "A\t-1\nA\t-2\n", {"A": "one\ntwo\n"}, "en-de")
     written(tmp_path, "A\t1\nA\t2\n", "metric-scores/en-de/a-1-refA.seg.score")
     words = r"they lack: b \(2 of en-de\), c \(2 of en-de, 1 of zh-en\); pair=PAIR after the folder compares those"
     with pytest.warns(TwmdWarning, match=words):
-        assert [metric.name for metric in read_official(campaign, read_rated(campaign))] == ["a-1"]
+        assert [metric.label for metric in read_official(campaign, read_rated(campaign))] == ["a-1*"]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_published_scores_stand_beside_metrics_in_one_table(campaign: str, run: 
 def test_statistics_of_wmt23_are_those_of_the_shared_task() -> None:
     data = f"mte:{shared('data/mte/wmt23')},pair=en-de"
     rated = read_rated(data)
-    official = {metric.name: metric for metric in read_official(data, rated)}
+    official = {metric.label.removesuffix("*"): metric for metric in read_official(data, rated)}
     assert official.keys() == WMT23.keys()
     for name, (acc_eq, alike) in WMT23.items():
         own, published = official[name].scores, published_systems([official[name]], rated)[0]

@@ -17,7 +17,7 @@ from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import written
 from tests.metaeval.test_agreement import make_campaign
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.mt_metrics_eval import OfficialScores, read_divisions
+from twmd_registry.judgments.mt_metrics_eval import LabelledScores, read_divisions
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
 from twmd_registry.metaeval.correlation import correlate
@@ -42,16 +42,16 @@ from twmd_registry.registry.options import RunOptions
 NAMES = {"g0": "en-de", "g1": "zh-en"}
 
 
-def make_task() -> tuple[list[OfficialScores], RatedSegments]:
+def make_task() -> tuple[list[LabelledScores], RatedSegments]:
     """Return the scores of a better and a worse metric on two language pairs of WMT23."""
     scores, rated = make_campaign(noise=5.0)
     worse = scores + np.random.default_rng(3).normal(0, 60, len(scores))
     rated = rated._replace(group=[NAMES[name] for name in rated.group])
     both = {"worse": worse, "better": scores}
-    return [OfficialScores(name, "0" * 12, tuple(own), frozenset()) for name, own in both.items()], rated
+    return [LabelledScores(f"{name}*", f"official:{name}@{'0' * 12}", tuple(own)) for name, own in both.items()], rated
 
 
-def run_made(task: str, metrics: list[OfficialScores], rated: RatedSegments) -> TaskResult:
+def run_made(task: str, metrics: list[LabelledScores], rated: RatedSegments) -> TaskResult:
     study = Study("made", content_of(rated), tuple(metrics), ("pearson",))
     return run_task(task, study, rated, RunOptions())
 

@@ -266,15 +266,15 @@ SystemOutput = tuple[LanguagePair, str, str, list[str], list[str] | None, list[s
 """An output to be scored: its language pair, the names of reference and system, predictions, references, sources."""
 
 
-class OfficialScores(NamedTuple):
-    """A metric's published scores of rated segments, the hash of their files, and its published scores of systems, by
-    group and system.
+class LabelledScores(NamedTuple):
+    """A metric's scores of rated segments, with its signature and a label that no other metric beside it has; of a
+    published metric also its published scores of systems, with their group and system.
     """
 
-    name: str
-    content: str
+    label: str
+    signature: str
     scores: tuple[float, ...]
-    systems: frozenset[tuple[str, str, float]]
+    systems: frozenset[tuple[str, str, float]] = frozenset()
 
 
 def read_divisions(text: str, rated: RatedSegments) -> RatedSegments:
@@ -306,7 +306,7 @@ def _parse_layout(text: str, rated: RatedSegments) -> tuple[Path, dict[str, Lang
     return folder, {name: LanguagePair(folder, name) for name in sorted({name for name, _ in places_of(rated)})}, keys
 
 
-def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
+def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
     """Read ``metric-scores/PAIR/NAME-REFERENCE.{seg,sys,domain,doc}.score`` of every metric that has a score of every
     rated segment, of the reference that `text` names, ``mte:FOLDER,...``, or of none; warnings name the others.
     """
@@ -328,7 +328,7 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
         warn(f"{folder}/metric-scores: expected {form}; passed over: {', '.join(unread)}.")
     if not files:
         raise FileError(f"{folder}/metric-scores holds no NAME-{reference}.seg.score of {', '.join(pairs)}.")
-    result, lacking = list[OfficialScores](), list[str]()
+    result, lacking = list[LabelledScores](), list[str]()
     rows = list(zip(places_of(rated), rated.system or [], strict=True))
     for name, by_pair in sorted(files.items()):
         read = {pair: read_scores(path, pairs[pair].segments) for pair, path in by_pair.items()}
@@ -341,7 +341,8 @@ def read_official(text: str, rated: RatedSegments) -> list[OfficialScores]:
         contents = (file.read_bytes() for path in by_pair.values() for file in (path, *_levels_of(path)))
         digest = hashlib.sha256(b"".join(contents)).hexdigest()[:12]
         known = tuple(score for score in scores if score is not None)
-        result.append(OfficialScores(name, digest, known, frozenset((*place, own) for place, own in systems.items())))
+        of_systems = frozenset((*place, own) for place, own in systems.items())
+        result.append(LabelledScores(f"{name}*", f"official:{name}@{digest}", known, of_systems))
     if lacking:
         left_out = f"metrics left out, with the number of rated segments that they lack: {', '.join(lacking)}"
         warn(f"{folder}: {left_out}; pair=PAIR after the folder compares those of one language pair.")
@@ -360,10 +361,10 @@ def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[d
     derived, result = defaultdict[tuple[tuple[str, str], ...], list[str]](list), list[dict[tuple[str, str], float]]()
     for metric in metrics:
         scores = dict[tuple[str, str], float]()
-        if isinstance(metric, OfficialScores):
+        if isinstance(metric, LabelledScores):
             scores = {(group, system): score for group, system, score in metric.systems}
             places = _domain_places(rated).union(zip(rated.group, rated.system or [], strict=True))
-            derived[tuple(sorted(places - scores.keys()))].append(f"{metric.name}*")
+            derived[tuple(sorted(places - scores.keys()))].append(metric.label)
         result.append(scores)
     derived.pop((), None)
     for missing, names in derived.items():

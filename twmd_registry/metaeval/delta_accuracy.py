@@ -19,9 +19,9 @@ from twmd_registry.errors import InputError, ModelError
 from twmd_registry.judgments.rated import RatedSegments, require_labels
 from twmd_registry.metaeval.agreement import LEVEL
 from twmd_registry.metaeval.correlation import place_systems
-from twmd_registry.metaeval.side_by_side import names_of
 from twmd_registry.models.fitted import FittedKind, FittedPart, find_for_metric, hash_of
 from twmd_registry.record.content import DeltaAccuracy, SystemComparison
+from twmd_registry.registry.members import write_members
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec
 
@@ -108,7 +108,7 @@ def fit_delta_accuracy(metric: MetricSpec, scored: Mapping[str, tuple[Sequence[f
         drawn = np.bincount(rng.integers(0, systems, systems), minlength=systems)
         resampled.append(fit_spread(every, every["weight"] * drawn[every["first"]] * drawn[every["second"]]))
     about = {
-        "metric": names_of([metric]),
+        "metric": write_members([(1.0, metric)]),
         "data": list(scored),
         "systems": systems,
         "spread": fit_spread(every, every["weight"]),
@@ -136,7 +136,7 @@ def read_delta_accuracy(path: Path) -> FittedPart[np.ndarray]:
 
 def find_delta_accuracy(metric: MetricSpec) -> FittedPart[np.ndarray] | None:
     """Find the fitted accuracy of a metric with exactly these settings, as `find_for_metric`."""
-    return find_for_metric(DELTA_ACCURACY, read_delta_accuracy, names_of([metric]))
+    return find_for_metric(DELTA_ACCURACY, read_delta_accuracy, write_members([(1.0, metric)]))
 
 
 def add_delta_accuracies(comparison: SystemComparison, references: Sequence[Sequence[str]]) -> SystemComparison:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from twmd_registry.errors import InputError, MissingExtraError, visible
-from twmd_registry.judgments.mt_metrics_eval import OfficialScores
+from twmd_registry.judgments.mt_metrics_eval import LabelledScores
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.progress import Progress, expect, split_progress
 from twmd_registry.registry.diff import labels_of
@@ -18,7 +18,7 @@ from twmd_registry.registry.members import write_members
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec
 
-Compared = MetricSpec | str | OfficialScores
+Compared = MetricSpec | str | LabelledScores
 """A metric of ours, a name of `twmd_registry.registry.names.SEGMENT_LEXICAL`, or scores that a
 shared task has published."""
 MISSING = "-"
@@ -29,14 +29,6 @@ WIDTH, LEAST_WIDTH = 100, 8
 """Characters of a plain table at most, and of a column that is wrapped at least."""
 _LATEX = str.maketrans({"μ": r"$\mu$", "±": r"$\pm$", "|": r"\textbar{}"})
 """Characters that `tabulate` leaves as they are, which not every LaTeX sets right."""
-
-
-class LabelledScores(NamedTuple):
-    """A metric's score of every segment, with its signature and a label that no other metric beside it has."""
-
-    label: str
-    signature: str
-    scores: tuple[float, ...]
 
 
 TextTable: TypeAlias = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
@@ -98,7 +90,7 @@ def names_of(metrics: Iterable[Compared]) -> str:
 def _name_of(metric: Compared) -> str:
     if isinstance(metric, MetricSpec):
         return write_members([(1.0, metric)])
-    return metric if isinstance(metric, str) else f"official:{metric.name}@{metric.content}"
+    return metric if isinstance(metric, str) else metric.signature
 
 
 def score_lexically(name: str, rated: RatedSegments, progress: Progress | None = None) -> tuple[tuple[float, ...], str]:
@@ -177,9 +169,9 @@ def score_side_by_side(
             with stage(segments) as report:
                 own, signature = score_lexically(metric, rated, report)
             scored[metric] = metric, LabelledScores(metric, signature, own)
-        elif isinstance(metric, OfficialScores):
+        elif isinstance(metric, LabelledScores):
             if len(metric.scores) != segments:
-                raise InputError(f"{metric.name} has {len(metric.scores)} published scores of {segments} segments.")
-            scored[metric] = metric, LabelledScores(f"{metric.name}*", _name_of(metric), metric.scores)
+                raise InputError(f"{metric.label} has {len(metric.scores)} published scores of {segments} segments.")
+            scored[metric] = metric, metric
     applied, results = zip(*(scored[metric] for metric in metrics), strict=True)
     return applied, results, overlaps

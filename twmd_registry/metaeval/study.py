@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from twmd_registry.errors import SpecError
-from twmd_registry.judgments.mt_metrics_eval import OfficialScores, published_systems
+from twmd_registry.judgments.mt_metrics_eval import LabelledScores, published_systems
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import (
     RESAMPLES,
@@ -27,7 +27,6 @@ from twmd_registry.metaeval.correlation import THRESHOLD
 from twmd_registry.metaeval.side_by_side import (
     MISSING,
     Compared,
-    LabelledScores,
     TextTable,
     as_report,
     between,
@@ -136,7 +135,7 @@ class StudyResult:
         undefined = {name for own in self.agreements for name, *_ in own[statistic].undefined}
         groups = sorted(undefined.union(*(own[statistic].groups for own in self.agreements)))
         order = list(range(len(self.scored)))
-        if study.trials or any(isinstance(metric, OfficialScores) for metric in study.metrics):
+        if study.trials or any(isinstance(metric, LabelledScores) for metric in study.metrics):
             order.sort(key=lambda k: -self.agreements[k][statistic].value)
         columns: dict[str, list[str]] = {statistic: [], "95% interval": []}
         for k in order:

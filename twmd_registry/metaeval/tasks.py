@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twmd_registry.errors import InputError, collect_warnings
-from twmd_registry.judgments.mt_metrics_eval import published_systems
+from twmd_registry.judgments.mt_metrics_eval import LabelledScores, published_systems
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.metaeval.agreement import (
     Averaging,
@@ -28,7 +28,7 @@ from twmd_registry.metaeval.agreement import (
     split_parts,
     system_agreement,
 )
-from twmd_registry.metaeval.side_by_side import LabelledScores, TextTable, as_report, names_of, score_side_by_side
+from twmd_registry.metaeval.side_by_side import TextTable, as_report, names_of, score_side_by_side
 from twmd_registry.metaeval.study import SEGMENT, SYSTEM, Study, write_name
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Statistic
