@@ -12,7 +12,7 @@ import pytest
 import twmd_registry
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.sacrebleu.metric import TWMD
-from twmd_registry.plugins.transformers.callback import EvaluationRows
+from twmd_registry.plugins.transformers.callback import texts_of
 from twmd_registry.plugins.transformers.evaluation import make_panel, score_evaluation
 from twmd_registry.plugins.trl import reward_function
 
@@ -76,15 +76,13 @@ def test_ranks_compare_with_sources_alone(wanted: dict[str, Any]) -> None:
 
 def test_evaluations_of_a_trainer_compare_with_sources(wanted: dict[str, Any]) -> None:
     panel = make_panel([twmd_registry.scorer("twmd", against="both")])
-    rows = EvaluationRows(REFERENCES, lambda _data: SOURCES)
-    rows.dataset = PREDICTIONS
-    found = score_evaluation(
-        panel, PREDICTIONS, rows.texts_of("references", REFERENCES), rows.texts_of("sources", REFERENCES)
-    )
+    references = texts_of(PREDICTIONS, "references", REFERENCES, REFERENCES, {})
+    sources = texts_of(PREDICTIONS, "sources", lambda _data: SOURCES, REFERENCES, {})
+    found = score_evaluation(panel, PREDICTIONS, references, sources)
     assert found.values["twmd"] == pytest.approx(wanted["both"]["twmd"], abs=1e-6)
-    assert EvaluationRows(None).texts_of("sources", REFERENCES) is None
+    assert texts_of(None, "sources", None, REFERENCES, {}) is None
     with pytest.raises(InputError, match="1 sources for an evaluation set of 2 rows"):
-        EvaluationRows(None, SOURCES[:1]).texts_of("sources", REFERENCES)
+        texts_of(None, "sources", SOURCES[:1], REFERENCES, {})
 
 
 def test_service_compares_with_sources(wanted: dict[str, Any]) -> None:

@@ -12,7 +12,14 @@ import torch
 from tests import tiny
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.plugins.transformers import callback as module
-from twmd_registry.plugins.transformers.callback import EvaluationRows, decode_texts, padding_of
+from twmd_registry.plugins.transformers.callback import (
+    References,
+    RegistryCallback,
+    count_rows,
+    decode_texts,
+    padding_of,
+    texts_of,
+)
 
 TEXTS = ["the cat sat", "", "rain"]
 
@@ -71,67 +78,61 @@ class SplitDataset(list[str]):
         self.split = split
 
 
-def watched_rows(references: Any, dataset: Any) -> EvaluationRows:
-    rows = EvaluationRows(references)
-    rows.watch(dataset, in_order=True)
-    return rows
-
-
 class TestCount:
     def test_predictions_beyond_the_rows_of_a_single_process_are_refused(self) -> None:
-        assert EvaluationRows(None).count(7) == 7
-        assert watched_rows(None, SplitDataset("x")).count(3) == 3
-        assert watched_rows(None, iter([])).count(5) == 5
+        assert count_rows(None, 7) == 7
+        assert count_rows(SplitDataset("x"), 3) == 3
+        assert count_rows(iter([]), 5) == 5
         with pytest.raises(InputError, match="4 predictions came for an evaluation set of 3 rows"):
-            watched_rows(None, SplitDataset("x")).count(4)
+            count_rows(SplitDataset("x"), 4)
 
     def test_missing_rows_are_warned_about(self) -> None:
         with pytest.warns(TwmdWarning, match="2 of the 3 rows"):
-            assert watched_rows(None, SplitDataset("x")).count(2) == 2
+            assert count_rows(SplitDataset("x"), 2) == 2
 
     def test_rows_of_several_processes_are_cut_to_the_data_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "world_size", lambda: 2)
-        assert watched_rows(None, SplitDataset("x", 5)).count(8) == 5
+        assert count_rows(SplitDataset("x", 5), 8) == 5
         with pytest.raises(SpecError, match="give the compute_metrics object in callbacks"):
-            EvaluationRows(None).count(8)
+            count_rows(None, 8)
 
 
 class TestReferences:
     def test_list_of_references_is_refused_for_a_second_evaluation_set(self) -> None:
-        rows = EvaluationRows(["x", "y", "z"])
-        assert rows.texts_of("references", LABELS) == ["x", "y", "z"]
-        assert rows.texts_of("references", LABELS) == ["x", "y", "z"]
+        labels_of = dict[str, str]()
+        for _ in range(2):
+            assert texts_of(None, "references", ["x", "y", "z"], LABELS, labels_of) == ["x", "y", "z"]
         with pytest.raises(InputError, match=r"other labels before: two evaluation sets\?.*dict \{split: texts\}"):
-            rows.texts_of("references", ["a", "b", "d"])
+            texts_of(None, "references", ["x", "y", "z"], ["a", "b", "d"], labels_of)
         with pytest.raises(InputError, match="3 references for an evaluation set of 2 rows"):
-            rows.texts_of("references", ["a", "b"])
+            texts_of(None, "references", ["x", "y", "z"], ["a", "b"], labels_of)
 
     def test_dict_of_references_is_selected_by_split(self) -> None:
-        rows = EvaluationRows({"news": [["x"], ["y", "y2"], ["z"]], "talk": ["u", "v", "w"]})
+        given: References = {"news": [["x"], ["y", "y2"], ["z"]], "talk": ["u", "v", "w"]}
+        labels_of = dict[str, str]()
         with pytest.raises(SpecError, match="give the compute_metrics object in callbacks"):
-            rows.texts_of("references", LABELS)
+            texts_of(None, "references", given, LABELS, labels_of)
         for split, wanted in (("news", [["x"], ["y", "y2"], ["z"]]), ("talk", ["u", "v", "w"])):
-            rows.watch(SplitDataset(split), in_order=True)
-            assert rows.texts_of("references", [f"{label} {split}" for label in LABELS]) == wanted
+            labels = [f"{label} {split}" for label in LABELS]
+            assert texts_of(SplitDataset(split), "references", given, labels, labels_of) == wanted
         with pytest.raises(InputError, match="references of 'talk' were used for rows with other labels"):
-            rows.texts_of("references", LABELS)
-        rows.watch(SplitDataset("tal"), in_order=True)
+            texts_of(SplitDataset("talk"), "references", given, LABELS, labels_of)
         with pytest.raises(SpecError, match="did you mean 'talk'"):
-            rows.texts_of("references", LABELS)
-        rows.watch(SplitDataset(None), in_order=True)
+            texts_of(SplitDataset("tal"), "references", given, LABELS, labels_of)
         with pytest.raises(SpecError, match="does not say which split it is: give a function"):
-            rows.texts_of("references", LABELS)
+            texts_of(SplitDataset(None), "references", given, LABELS, labels_of)
 
     def test_reference_function_receives_the_data_set(self) -> None:
-        rows = watched_rows(lambda dataset: dataset.own, SimpleNamespace(own=["x", "y", "z"]))
-        assert rows.texts_of("references", LABELS) == ["x", "y", "z"]
+        own = SimpleNamespace(own=["x", "y", "z"])
+        assert texts_of(own, "references", lambda dataset: dataset.own, LABELS, {}) == ["x", "y", "z"]
         with pytest.raises(SpecError, match="give the compute_metrics object in callbacks"):
-            EvaluationRows(lambda dataset: dataset.own).texts_of("references", LABELS)
+            texts_of(None, "references", lambda dataset: dataset.own, LABELS, {})
 
     def test_references_of_missing_rows_are_left_out(self) -> None:
-        assert watched_rows(["x", "y", "z"], SplitDataset("x")).texts_of("references", LABELS[:2]) == ["x", "y"]
+        assert texts_of(SplitDataset("x"), "references", ["x", "y", "z"], LABELS[:2], {}) == ["x", "y"]
 
     def test_reordered_rows_are_refused_with_a_list_of_references(self) -> None:
-        EvaluationRows(None).watch(SplitDataset("x"), in_order=False)
+        by_length, rows = SimpleNamespace(group_by_length=True), SimpleNamespace(dataset=SplitDataset("x"))
+        RegistryCallback(tiny.tokenizer()).on_prediction_step(by_length, None, None, rows)
         with pytest.raises(SpecError, match="grouping by length"):
-            EvaluationRows(["x", "y", "z"]).watch(SplitDataset("x"), in_order=False)
+            RegistryCallback(tiny.tokenizer(), references=["x"]).on_prediction_step(by_length, None, None, rows)

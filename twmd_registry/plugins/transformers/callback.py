@@ -34,83 +34,63 @@ References = Rows | Mapping[str, Rows] | Callable[[Any], Rows] | None
 _SEVERAL = "For several evaluation sets give a dict {split: texts}, or a function of the data set."
 
 
-class EvaluationRows:
-    """The data set under evaluation (None before `watch`) and its references."""
+def count_rows(dataset: Any, received: int) -> int:
+    """Return how many received rows belong to the data set; the others are repeats that fill the last batches."""
+    several = world_size() > 1
+    if dataset is None and several:
+        raise SpecError(
+            "several processes repeat rows at the end: give the compute_metrics object in callbacks=[...], too."
+        )
+    if not hasattr(dataset, "__len__"):
+        return received
+    size = len(dataset)
+    if received > size and not several:
+        interrupted = "some may come from an interrupted evaluation. Evaluate again"
+        raise InputError(f"{received} predictions came for an evaluation set of {size} rows; {interrupted}.")
+    if received < size:
+        hint = "(set dataloader_drop_last=False to score every row)"
+        warn(f"predictions came for {received} of the {size} rows of the evaluation set only {hint}.")
+    return min(received, size)
 
-    def __init__(self, references: References, sources: References = None) -> None:
-        """Keep the references and sources, as for `RegistryCallback`."""
-        self._given: dict[str, Any] = {"references": references, "sources": sources}
-        self._labels_of: dict[str, str] = {}
-        self.dataset: Any = None
 
-    def watch(self, dataset: Any, *, in_order: bool) -> None:
-        """Set the data set that is evaluated; refuse rows in another order than its own, where references go by it."""
-        if not in_order and any(texts is not None for texts in self._given.values()):
-            raise SpecError(
-                "grouping by length evaluates rows in another order than the data set's: turn it off, or give no "
-                "sources, and references=None, which takes the labels as references."
-            )
-        self.dataset = dataset
+def texts_of(
+    dataset: Any, what: str, given: References, labels: Sequence[str], labels_of: dict[str, str]
+) -> Rows | None:
+    """Return the ``references``, by default the decoded labels, or the ``sources`` of the rows of a data set, None
+    where it is unknown; `labels_of` keeps the digest of the labels of every split.
 
-    def count(self, received: int) -> int:
-        """Return how many received rows belong to the data set; the others are repeats that fill the last batches."""
-        several = world_size() > 1
-        if self.dataset is None and several:
-            raise SpecError(
-                "several processes repeat rows at the end: give the compute_metrics object in callbacks=[...], too."
-            )
-        if not hasattr(self.dataset, "__len__"):
-            return received
-        size = len(self.dataset)
-        if received > size and not several:
-            raise InputError(
-                f"{received} predictions came for an evaluation set of {size} rows; some may come from an interrupted "
-                "evaluation. Evaluate again."
-            )
-        if received < size:
-            warn(
-                f"predictions came for {received} of the {size} rows of the evaluation set only "
-                "(set dataloader_drop_last=False to score every row)."
-            )
-        return min(received, size)
-
-    def texts_of(self, what: str, labels: Sequence[str]) -> Rows | None:
-        """Return the ``references``, by default the decoded labels, or the ``sources`` of the rows.
-
-        Refuses an unknown evaluation set, one of another number of rows, or a split with other labels before.
-        """
-        given = self._given[what]
-        name, texts = "", given
-        if self.dataset is None and (callable(given) or isinstance(given, Mapping)):
-            raise SpecError(
-                f"{what} by split or function need the data set: give the compute_metrics object in callbacks, too."
-            )
-        if given is None:
-            return labels if what == "references" else None
-        if callable(given):
-            texts = given(self.dataset)
-        elif isinstance(given, Mapping):
-            split = getattr(self.dataset, "split", None)
-            if split is None:
-                raise SpecError(
-                    f"{what} are given by split, but the evaluation set does not say which split it is: give a "
-                    "function of the data set."
-                )
-            name = str(split)
-            if name not in given:
-                raise SpecError(f"there are no {what} of the split {name!r}; {menu(name, given)}.")
-            texts = given[name]
-        size = len(self.dataset) if hasattr(self.dataset, "__len__") else len(labels)
-        of_name = name and f" of {name!r}"
-        if len(texts) != size:
-            raise InputError(f"there are {len(texts)} {what}{of_name} for an evaluation set of {size} rows. {_SEVERAL}")
-        digest = hashlib.sha256(json.dumps(list(labels)).encode()).hexdigest()
-        if not callable(given) and self._labels_of.setdefault(name, digest) != digest:
-            raise InputError(
-                f"the {what}{of_name} were used for rows with other labels before: two evaluation sets? {_SEVERAL}"
-            )
-        rows: Rows = texts[: len(labels)]
-        return rows
+    Refuses an unknown evaluation set, one of another number of rows, or a split with other labels before.
+    """
+    if given is None:
+        return labels if what == "references" else None
+    name = ""
+    texts: Any = given
+    if dataset is None and (callable(given) or isinstance(given, Mapping)):
+        raise SpecError(
+            f"{what} by split or function need the data set: give the compute_metrics object in callbacks, too."
+        )
+    if callable(given):
+        texts = given(dataset)
+    elif isinstance(given, Mapping):
+        split = getattr(dataset, "split", None)
+        if split is None:
+            hint = "does not say which split it is: give a function of the data set"
+            raise SpecError(f"{what} are given by split, but the evaluation set {hint}.")
+        name = str(split)
+        if name not in given:
+            raise SpecError(f"there are no {what} of the split {name!r}; {menu(name, given)}.")
+        texts = given[name]
+    size = len(dataset) if hasattr(dataset, "__len__") else len(labels)
+    of_name = name and f" of {name!r}"
+    if len(texts) != size:
+        raise InputError(f"there are {len(texts)} {what}{of_name} for an evaluation set of {size} rows. {_SEVERAL}")
+    digest = hashlib.sha256(json.dumps(list(labels)).encode()).hexdigest()
+    if not callable(given) and labels_of.setdefault(name, digest) != digest:
+        raise InputError(
+            f"the {what}{of_name} were used for rows with other labels before: two evaluation sets? {_SEVERAL}"
+        )
+    rows: Rows = texts[: len(labels)]
+    return rows
 
 
 def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
@@ -200,7 +180,10 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         """
         self.panel, self.prefix = make_panel(metrics, keep_references), prefix or ""
         self._scorers = [metric for metric in self.panel.values() if isinstance(metric, Scorer)]
-        self._tokenizer, self._rows = tokenizer, EvaluationRows(references, sources)
+        self._tokenizer = tokenizer
+        self._given: dict[str, References] = {"references": references, "sources": sources}
+        self._labels_of: dict[str, str] = {}
+        self._dataset: Any = None
         self._offload = None if offload is None else OFFLOAD[offload]
         self._predictions: list[str] = []
         self._labels: list[str] = []
@@ -227,9 +210,12 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         if not compute_result:
             self._predictions, self._labels = predictions, labels
             return {}
-        number = self._rows.count(len(predictions))
+        number = count_rows(self._dataset, len(predictions))
         try:
-            references, sources = (self._rows.texts_of(what, labels[:number]) for what in ("references", "sources"))
+            references, sources = (
+                texts_of(self._dataset, what, given, labels[:number], self._labels_of)
+                for what, given in self._given.items()
+            )
             found = score_evaluation(self.panel, predictions[:number], references, sources)
         finally:
             if self._offload is not None:
@@ -256,7 +242,10 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             self._loader = eval_dataloader
             self._forget_rows()
         by_length = getattr(args, BY_LENGTH, False) or getattr(args, "train_sampling_strategy", None) == BY_LENGTH
-        self._rows.watch(getattr(eval_dataloader, "dataset", None), in_order=not by_length)
+        if by_length and any(texts is not None for texts in self._given.values()):
+            hint = "turn it off, or give no sources, and references=None, which takes the labels as references"
+            raise SpecError(f"grouping by length evaluates rows in another order than the data set's: {hint}.")
+        self._dataset = getattr(eval_dataloader, "dataset", None)
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **_: Any
@@ -266,8 +255,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         if self._latest is None or not state.is_world_process_zero:
             return
         step = self._step = state.global_step if self._restored is None else self._restored
-        dataset = self._rows.dataset
-        split, info = getattr(dataset, "split", None), getattr(dataset, "info", None)
+        split, info = (getattr(self._dataset, name, None) for name in ("split", "info"))
         found = self._latest._replace(
             name=next((key.removesuffix(TIMED) for key in metrics or {} if key.endswith(TIMED)), "eval"),
             split=None if split is None else str(split),
