@@ -41,13 +41,6 @@ MOST_RESAMPLES = 1_000_000
 """A record of somebody else may ask for more, which would fill the memory."""
 
 
-class _Seed(int):
-    """A seed that is true even when it is 0, which SacreBLEU takes for none."""
-
-    def __bool__(self) -> bool:
-        return True
-
-
 def compare_systems(
     systems: Sequence[tuple[str, Sequence[str]]],
     references: Sequence[Sequence[str]],
@@ -188,7 +181,8 @@ def _resample(
         # A paired bootstrap has its intervals from its own resamples; SacreBLEU would sign it with this number instead.
         n_ar_confidence=resampling.resamples if resampling.test == "ar" and resampling.resamples else -1,
     )
-    paired._seed = _Seed(resampling.seed)  # noqa: SLF001
+    # In a list, for SacreBLEU takes 0 for no seed; numpy draws the same by both.
+    paired._seed = [resampling.seed]  # type: ignore[assignment]  # noqa: SLF001
     signatures, results = paired()
     (name,) = signatures
     outcomes: Any = results[name]
