@@ -87,9 +87,9 @@ def test_evaluations_of_a_trainer_compare_with_sources(wanted: dict[str, Any]) -
 
 def test_service_compares_with_sources(wanted: dict[str, Any]) -> None:
     pytest.importorskip("prometheus_client")
-    from twmd_registry.serve.service import Limits, Service, ServiceError
+    from twmd_registry.serve.service import Service, ServiceError
 
-    service = Service({"twmd": twmd_registry.scorer("twmd", against="source")}, Limits(letters=100))
+    service = Service({"twmd": twmd_registry.scorer("twmd", against="source")}, max_letters=100)
 
     async def answer() -> list[Any]:
         async with service.running():

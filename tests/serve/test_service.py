@@ -44,7 +44,7 @@ from tests.serve.serving import (
 from twmd_registry.engine.shared_passes import score_together
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.spec import spec_with_keys
-from twmd_registry.serve.service import Limits, Service, ServiceError, make_mcp_server
+from twmd_registry.serve.service import Service, ServiceError, make_mcp_server
 
 CORPUS = "twmd;centering=corpus"
 PAIR = ("it rains", "it is raining")
@@ -67,7 +67,7 @@ def run(service: Service, *calls: Coroutine[Any, Any, Any]) -> list[Any]:
 
 def service_of(*metrics: str, **limits: Any) -> Service:
     scorers = {metric: twmd_registry.scorer(spec_with_keys(metric)) for metric in metrics or ("twmd",)}
-    return Service(scorers, Limits(**limits))
+    return Service(scorers, **limits)
 
 
 def passes(service: Service, metric: str = "twmd") -> float:
@@ -77,7 +77,7 @@ def passes(service: Service, metric: str = "twmd") -> float:
 @pytest.fixture
 def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Service, threading.Event]]:
     """Yield a service whose passes wait for an event."""
-    service, go = service_of(waiting=2, seconds=1), threading.Event()
+    service, go = service_of(max_waiting=2, timeout=1), threading.Event()
 
     def wait_and_score(*texts: Any) -> Any:
         go.wait(60)
@@ -163,7 +163,7 @@ def test_metrics_are_listed_with_their_signatures() -> None:
     ],
 )
 def test_wrong_or_large_texts_are_refused(predictions: Any, references: Any, words: str) -> None:
-    service = service_of(pairs=8, letters=100)
+    service = service_of(max_pairs=8, max_letters=100)
     with pytest.raises((InputError, ServiceError), match=words) as caught:
         asyncio.run(service.score(predictions, references))
     assert getattr(caught.value, "status", 413) == 413
@@ -225,7 +225,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 def test_tools_give_the_scores_of_python() -> None:
-    service = service_of("twmd", "sbert", pairs=3)
+    service = service_of("twmd", "sbert", max_pairs=3)
 
     async def use() -> list[Any]:
         async with service.running(), mcp.Client(make_mcp_server(service)) as client:
@@ -298,7 +298,7 @@ class Blocked(NamedTuple):
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[Blocked]:
     """Yield a service with small limits, in this process."""
-    service = Service({"twmd": twmd_registry.scorer("twmd")}, Limits(waiting=2, transfer=1))
+    service = Service({"twmd": twmd_registry.scorer("twmd")}, max_waiting=2, transfer=1)
     go, begun = threading.Event(), threading.Event()
 
     def wait_and_score(*texts: Any) -> Any:

@@ -243,12 +243,12 @@ def serve_command(arguments: Arguments) -> int:
     for name in NEEDED:
         if importlib.util.find_spec(name) is None:
             raise MissingExtraError(f"the service needs {name}: pip install 'twmd-registry[serve]'")
-    from twmd_registry.serve.service import Limits, Service, read_key, serve_http, serve_mcp
+    from twmd_registry.serve.service import Service, read_key, serve_http, serve_mcp
 
     names = [metric.name for metric in arguments.asked]
     scorers = dict(zip(names, make_scorers(arguments.asked, options_of(arguments)), strict=True))
-    limits = arguments.max_bytes, arguments.max_pairs, arguments.max_letters, arguments.max_waiting, arguments.timeout
-    service = Service(scorers, Limits(*limits))
+    limits = ("max_bytes", "max_pairs", "max_letters", "max_waiting", "timeout")
+    service = Service(scorers, **{name: getattr(arguments, name) for name in limits})
     if arguments.mcp:
         serve_mcp(service)
         return 0

@@ -16,10 +16,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request
@@ -44,19 +45,6 @@ MOST_LINKS = 1_000
 logger = logging.getLogger(__name__)
 
 
-class Limits(NamedTuple):
-    """What a service takes: most bytes of a body, pairs of a request, letters of a text and requests that wait; seconds
-    until a request is given up, and those in which its body must arrive.
-    """
-
-    body: int = 1_000_000
-    pairs: int = 1_000
-    letters: int = 20_000
-    waiting: int = 256
-    seconds: int = 60
-    transfer: int = 10
-
-
 class ServiceError(TwmdError):
     """A request that is refused, or has no answer; `status` is HTTP's."""
 
@@ -79,14 +67,26 @@ def _align_answer(scores: ScoreSet) -> Answer:
         return scores.explain(0).as_dict(MOST_LINKS)
 
 
+@dataclass(eq=False)
 class Service:
-    """Answers requests while `running`, by scorers that have the names of requests; the first where none is named."""
+    """Answers requests while `running`, by scorers that have the names of requests; the first where none is named.
 
-    def __init__(self, scorers: Mapping[str, Scorer], limits: Limits | None = None) -> None:
-        """Make it; nothing is loaded yet."""
+    It takes so many bytes of a body, pairs of a request, letters of a text and requests that wait. A request is given
+    up after `timeout` seconds, and its body must arrive within those of `transfer`.
+    """
+
+    scorers: Mapping[str, Scorer]
+    max_bytes: int = 1_000_000
+    max_pairs: int = 1_000
+    max_letters: int = 20_000
+    max_waiting: int = 256
+    timeout: int = 60
+    transfer: int = 10
+
+    def __post_init__(self) -> None:
+        """Make the queues and counters; no model is loaded yet."""
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-        self.scorers, self.limits = dict(scorers), limits or Limits()
         self._pool = ThreadPoolExecutor(1, "scorer")
         self._queues = {
             name: Batcher(scorer, self._pool, partial(self._score, name)) for name, scorer in self.scorers.items()
@@ -146,25 +146,25 @@ class Service:
 
     def _check_size(self, segments: Segments) -> None:
         pairs = _count_pairs(segments)
-        if pairs > self.limits.pairs:
-            raise ServiceError(413, f"the request has {pairs:,} pairs: send at most {self.limits.pairs:,} at once.")
+        if pairs > self.max_pairs:
+            raise ServiceError(413, f"the request has {pairs:,} pairs: send at most {self.max_pairs:,} at once.")
         originals = segments.sources or [""] * len(segments.predictions)
         for row, texts in enumerate(zip(*segments[:2], originals, strict=True)):
             longest = max(map(len, (texts[0], *texts[1], texts[2])))
-            if longest > self.limits.letters:
-                limit = f"send texts of at most {self.limits.letters:,}"
+            if longest > self.max_letters:
+                limit = f"send texts of at most {self.max_letters:,}"
                 raise ServiceError(413, f"row {row} has a text of {longest:,} letters: {limit}.")
 
     async def _answer(self, metric: str, segments: Segments, make: Callable[[ScoreSet], Answer]) -> Answer:
         """Wait in the queue for the answer; a request that is given up leaves the queue."""
         self._check_size(segments)
-        if (waiting := self.waiting) >= self.limits.waiting:
+        if (waiting := self.waiting) >= self.max_waiting:
             raise ServiceError(429, f"{waiting} requests wait already: send this one again, later.")
         try:
-            async with asyncio.timeout(self.limits.seconds):
+            async with asyncio.timeout(self.timeout):
                 answer, notices = await asyncio.wrap_future(self._queues[metric].submit(segments, make))
         except TimeoutError as error:
-            raise ServiceError(504, f"there was no answer within {self.limits.seconds} seconds.") from error
+            raise ServiceError(504, f"there was no answer within {self.timeout} seconds.") from error
         except TwmdError:
             raise
         except Exception as error:  # an error of this program must not end the service
@@ -318,20 +318,22 @@ async def _wait_until_gone(request: Request) -> None:
 
 async def _read(request: Request) -> bytes:
     """Return the body of a request; raises ServiceError if it is not JSON by its headers, too large, or too slow."""
-    limits = _service(request).limits
+    service = _service(request)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise ServiceError(415, "send JSON, with the header 'Content-Type: application/json'.")
     body, length = bytearray(), 0
     try:
-        async with asyncio.timeout(limits.transfer):
+        async with asyncio.timeout(service.transfer):
             async for part in request.stream():
                 length += len(part)
-                if length <= limits.body:  # the rest is read and dropped: many clients read no answer before its end
+                if (
+                    length <= service.max_bytes
+                ):  # the rest is read and dropped: many clients read no answer before its end
                     body += part
     except TimeoutError as error:
-        raise ServiceError(408, f"the body did not arrive within {limits.transfer} seconds.") from error
-    if length > limits.body:
-        raise ServiceError(413, f"the body is too large: send at most {limits.body:,} bytes at once.")
+        raise ServiceError(408, f"the body did not arrive within {service.transfer} seconds.") from error
+    if length > service.max_bytes:
+        raise ServiceError(413, f"the body is too large: send at most {service.max_bytes:,} bytes at once.")
     return bytes(body)
 
 
@@ -413,18 +415,18 @@ def serve_http(service: Service, host: str, port: int, key: str | None, announce
         how = f"--api-key-file FILE or {KEY_VARIABLE}"
         raise SpecError(f"{host} can be reached from other machines: set an API key by {how}, or use 127.0.0.1.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.create_server((host, port), family=family, backlog=service.limits.waiting)
+    listener = socket.create_server((host, port), family=family, backlog=service.max_waiting)
     with listener:
         service.load()
         config = uvicorn.Config(
             make_app(service, key),
             ws="none",
-            timeout_keep_alive=service.limits.transfer,
+            timeout_keep_alive=service.transfer,
             log_level="warning",
             access_log=False,
             server_header=False,
-            limit_concurrency=service.limits.waiting + SPARE_CONNECTIONS,
-            timeout_graceful_shutdown=service.limits.seconds + 1,
+            limit_concurrency=service.max_waiting + SPARE_CONNECTIONS,
+            timeout_graceful_shutdown=service.timeout + 1,
         )
         name = f"[{host}]" if ":" in host else host
         announce(f"http://{name}:{listener.getsockname()[1]}")
