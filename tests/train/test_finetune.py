@@ -19,21 +19,22 @@ from tests import conftest as cli
 from tests.processes import limit_files
 from tests.train.rated_words import named_words, rated_words, write_words
 from twmd_registry.engine.backends import TokenAlignmentBackend
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.presets import read_presets
-from twmd_registry.registry.spec import make_spec
+from twmd_registry.registry.spec import keys_to_set, make_spec
 from twmd_registry.train.data import TrainingData
-from twmd_registry.train.finetune import FinetunePlan, FinetuneResult, finetune
+from twmd_registry.train.finetune import Agreements, FinetunePlan, finetune
 from twmd_registry.train.recipe import Recipe
 from twmd_registry.train.trainer import LOG_STEPS, STATE, last_checkpoint
 
 CPU = RunOptions(device="cpu")
 LAYER = 2
-Run = tuple[Path, FinetuneResult, FinetunePlan]
+Run = tuple[Path, tuple[Scorer, int, float, Agreements], FinetunePlan]
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +60,15 @@ def test_metric_against_the_source_is_trained_as_it_scores(bert: str, tmp_path: 
         for own in (named_words(48, 1), named_words(48, 2), named_words(20, 3))
     )
     plan = FinetunePlan(spec, (train,), (dev,), (test,), Recipe(rank=4, epochs=1, learning_rate=1e-2))
-    found = finetune(plan, tmp_path / "adapter", options=CPU)  # the equal references are not compared, so none is named
-    assert found.best is not None
-    assert "|against:source|" in found.signature
+    # The equal references are not compared, so none is named.
+    trained, _, _, (_, best) = finetune(plan, tmp_path / "adapter", options=CPU)
+    assert "|against:source|" in trained.signature
     card = (tmp_path / "adapter" / "README.md").read_text(encoding="utf-8")
     assert "    twmd score -i out.txt --src source.txt -m twmd --set " in card
     assert "None of these segments has a source in common with the held-out data: words3@" in card
-    scores = twmd_registry.scorer("twmd", **found.keys).score(dev.rated.predictions, sources=dev.rated.source).scores
-    assert mean_correlation("pearson", scores, dev.rated) == pytest.approx(found.best["pearson"], abs=1e-4)
+    keys = keys_to_set(trained.requested)
+    scores = twmd_registry.scorer("twmd", **keys).score(dev.rated.predictions, sources=dev.rated.source).scores
+    assert mean_correlation("pearson", scores, dev.rated) == pytest.approx(best["pearson"], abs=1e-4)
 
 
 def read_log(output: Path, key: str) -> list[float]:
@@ -75,33 +77,32 @@ def read_log(output: Path, key: str) -> list[float]:
 
 
 def test_trained_metric_agrees_better_with_dev_under_its_own_settings(done: Run) -> None:
-    output, found, plan = done
-    assert found.before is not None
-    assert found.best is not None
-    assert found.steps == 24
-    assert found.best["pearson"] > max(found.before["pearson"], 0) + 0.3
+    output, (trained, steps, _, (before, best)), plan = done
+    keys = keys_to_set(trained.requested)
+    assert (steps, before["epoch"]) == (24, 0)
+    assert best["pearson"] > max(before["pearson"], 0) + 0.3
     dev = plan.dev[0].rated
-    scores = twmd_registry.scorer("twmd", **found.keys).score(dev.predictions, dev.references).scores
+    scores = twmd_registry.scorer("twmd", **keys).score(dev.predictions, dev.references).scores
     for name in ("pearson", "kendall"):
-        assert mean_correlation(name, scores, dev) == pytest.approx(found.best[name], abs=1e-4)
+        assert mean_correlation(name, scores, dev) == pytest.approx(best[name], abs=1e-4)
     epochs = read_log(output, "eval_pearson")
-    assert (len(epochs), max(epochs)) == (4, found.best["pearson"])
-    assert epochs.index(max(epochs)) + 1 == found.best["epoch"]
-    other = twmd_registry.scorer("twmd", **(done[1].keys | {"layer": "1", "temperature": "0.3"}))
+    assert (len(epochs), max(epochs)) == (4, best["pearson"])
+    assert epochs.index(max(epochs)) + 1 == best["epoch"]
+    other = twmd_registry.scorer("twmd", **(keys | {"layer": "1", "temperature": "0.3"}))
     message = r"was trained under other settings: layer is 1, and was 2; temperature is 0.3, and was 0.1 \("
     with pytest.warns(TwmdWarning, match=rf"adapter ./adapter@\w+ {message}"):
         assert other.spec.layer == 1
 
 
 def test_folder_holds_adapter_preset_card_and_signature(done: Run, bert: str, recwarn: Any) -> None:
-    output, found, plan = done
+    output, (trained, *_), plan = done
     files = "README.md adapter_config.json adapter_model.safetensors log.jsonl preset.toml signature.txt"
     assert sorted(path.name for path in output.iterdir()) == [*files.split(), "training_data.safetensors"]
-    assert twmd_registry.scorer("twmd", **found.keys).signature == found.signature
+    assert twmd_registry.scorer("twmd", **keys_to_set(trained.requested)).signature == trained.signature
     assert not recwarn.list
-    assert (output / "signature.txt").read_text(encoding="utf-8") == f"{found.signature}\n"
+    assert (output / "signature.txt").read_text(encoding="utf-8") == f"{trained.signature}\n"
     card = (output / "README.md").read_text(encoding="utf-8")
-    assert found.signature in card
+    assert trained.signature in card
     assert str(output) not in card
     assert bert not in card + (output / "adapter_config.json").read_text(encoding="utf-8")
     (preset,) = read_presets((output / "preset.toml").read_text(encoding="utf-8"), "here")
@@ -112,7 +113,7 @@ def test_folder_holds_adapter_preset_card_and_signature(done: Run, bert: str, re
         assert fact in card
     add_preset(output / "preset.toml")
     try:
-        assert twmd_registry.scorer("twmd", "words").signature == found.signature
+        assert twmd_registry.scorer("twmd", "words").signature == trained.signature
     finally:
         remove_preset("words")
     weights = load_file(output / "adapter_model.safetensors")  # none is above the layer
@@ -123,7 +124,7 @@ def test_folder_holds_adapter_preset_card_and_signature(done: Run, bert: str, re
 def test_adapter_depends_on_the_seed(bert: str, tmp_path: Path) -> None:
     plan = FinetunePlan(make_spec("trwmd", model=bert, layer=LAYER), (named_words(20, 1),))
     first, other = (
-        finetune(plan._replace(recipe=Recipe(rank=2, epochs=1, seed=seed)), tmp_path / str(seed), options=CPU)
+        finetune(plan._replace(recipe=Recipe(rank=2, epochs=1, seed=seed)), tmp_path / str(seed), options=CPU)[0]
         for seed in (1, 2)
     )
     assert first.signature.replace("./1@", "./2@") != other.signature

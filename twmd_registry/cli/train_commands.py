@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from twmd_registry.registry.spec import keys_to_set, make_spec
 from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target
 
 if TYPE_CHECKING:
+    from twmd_registry.engine.scorer import Scorer
     from twmd_registry.train.distillation import Distillation
 
 files = declare.argument("files", nargs=-1, required=True, type=declare.INPUT, metavar="FILE...")
@@ -298,13 +298,15 @@ def _finetune(arguments: Arguments) -> int:
     )
     distillation = _make_distillation(arguments) if "teacher" in vars(arguments) else None
     plan = FinetunePlan(scorer.requested, train, dev, holdout, recipe, distillation)
-    result = finetune(plan, arguments.output, options=options, name=name, resume=arguments.resume)
+    trained, steps, loss, agreements = finetune(
+        plan, arguments.output, options=options, name=name, resume=arguments.resume
+    )
     scale = "of standardised ratings, whose variance is 1"
-    print(f"{result.steps} steps; mean squared error on training segments {result.loss:.4f} ({scale})")
-    if result.before is not None and result.best is not None:
-        for checkpoint, reached in (("untrained", result.before), (f"epoch {result.best['epoch']:g}", result.best)):
-            print(f"dev, {checkpoint}: Pearson {reached['pearson']:.4f}, Kendall {reached['kendall']:.4f}")
-    _print_usage(arguments.metric, result.keys, result.signature)
+    print(f"{steps} steps; mean squared error on training segments {loss:.4f} ({scale})")
+    for own in agreements:
+        checkpoint = f"epoch {own['epoch']:g}" if own["epoch"] else "untrained"
+        print(f"dev, {checkpoint}: Pearson {own['pearson']:.4f}, Kendall {own['kendall']:.4f}")
+    _print_usage(trained)
     return 0
 
 
@@ -326,9 +328,10 @@ def average_command(arguments: Arguments) -> int:
     scorer, rank = average(arguments.adapters, arguments.output, **own)
     number = len(arguments.adapters)
     print(f"averaged {number} adapters into one of rank {rank}" if number > 1 else f"copied the adapter: rank {rank}")
-    _print_usage(str(scorer.requested.metric), keys_to_set(scorer.requested), scorer.signature)
+    _print_usage(scorer)
     return 0
 
 
-def _print_usage(metric: str, keys: Mapping[str, str], signature: str) -> None:
-    print(f"use -m {metric} --set {' '.join(f'{key}={value}' for key, value in keys.items())}\nsignature {signature}")
+def _print_usage(scorer: Scorer) -> None:
+    keys = " ".join(f"{key}={value}" for key, value in keys_to_set(scorer.requested).items())
+    print(f"use -m {scorer.requested.metric} --set {keys}\nsignature {scorer.signature}")

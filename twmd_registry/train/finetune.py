@@ -24,7 +24,7 @@ from twmd_registry.models.files import find_model
 from twmd_registry.models.vectors import is_static
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.paths import write_atomically
-from twmd_registry.registry.spec import MetricSpec, keys_to_set
+from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.train import data, trained_files
 from twmd_registry.train.data import Example, TrainingData
 from twmd_registry.train.distillation import Distillation
@@ -88,19 +88,8 @@ class FinetunePlan(NamedTuple):
         return json.dumps(settings, indent=1)
 
 
-class FinetuneResult(NamedTuple):
-    """The trained metric, the keys to set for it, and its agreement with dev (None without dev): of the untrained
-    metric, and of the saved weights with their ``epoch``; `loss` is the mean squared error, without dropout, on up to
-    `START_ROWS` training segments, in squared standard deviations of the ratings.
-    """
-
-    signature: str
-    keys: dict[str, str]
-    before: dict[str, float] | None
-    best: dict[str, float] | None
-    loss: float
-    steps: int
-    minutes: float
+Agreements = list[dict[str, float]]
+"""Correlations with dev by name, with the ``epoch`` of the weights: untrained (0), and as saved; empty without dev."""
 
 
 def finetune(
@@ -110,12 +99,15 @@ def finetune(
     options: RunOptions = RunOptions(),  # noqa: B008 (frozen)
     name: str = "finetuned",
     resume: bool = False,
-) -> FinetuneResult:
+) -> tuple[Scorer, int, float, Agreements]:
     """Train a metric's encoder so that its scores agree with ratings, and save the trained metric.
 
     The output folder gets the adapter (or the model), the preset `name`, model card, signature, log and hashes of the
     training data; checkpoints are in it until training is done. With `resume`, an interrupted run of the same plan goes
     on from its last complete checkpoint.
+
+    Returns the trained metric, the steps, the mean squared error, without dropout, on up to `START_ROWS` training
+    segments, in squared standard deviations of the ratings, and the agreement with dev.
     """
     plan.check(any_language=options.any_language)
     require_training()
@@ -138,20 +130,22 @@ def finetune(
     backend = TokenAlignmentBackend(plan.spec, options)
     model, wrapped = _make_model(backend, recipe, torch.device(arguments.device), options)
     model.start_line(*_similarities(model, examples, recipe))
-    before = _agreement(model.score, plan.dev, plan.spec) if plan.dev else None
+    agreements = [{"epoch": 0} | _agreement(model.score, plan.dev, plan.spec)] if plan.dev else Agreements()
     with trained_files.writing(folder):
         write_atomically(folder / SETTINGS, settings.encode())
     with trained_files.writing(output, " Checkpoints are kept: make room, and continue with --resume."):
-        best, steps, log = _train(model, plan, examples, batches, arguments, resume=resume)
+        steps, log = _train(model, plan, examples, batches, arguments, resume=resume)
         loss = model.error(*_similarities(model, examples, recipe))
         write_atomically(output / LOG, "".join(json.dumps(line) + "\n" for line in log).encode())
+        if plan.dev:
+            line = max((line for line in log if "eval_pearson" in line), key=lambda line: line["eval_pearson"])
+            agreements.append({name: line[name if name == "epoch" else f"eval_{name}"] for name in agreements[0]})
         scorer = _save_metric(plan, backend, wrapped, output, options)
         minutes = sum(line.get("seconds", 0.0) for line in log) / 60
-        keys = keys_to_set(scorer.requested)
-        done = FinetuneResult(scorer.signature, keys, before, best, loss, steps, minutes)
-        _save_documents(plan, done, scorer, backend, output, name=name)
+        made: dict[str, Any] = {"dev": _describe_dev(plan, agreements), "steps": steps, "minutes": f"{minutes:.1f}"}
+        _save_documents(plan, scorer, backend, output, name=name, **made)
         shutil.rmtree(folder)
-    return done
+    return scorer, steps, loss, agreements
 
 
 def check_output(output: Path, *, resume: bool) -> None:
@@ -208,8 +202,8 @@ def _train(
     arguments: Any,
     *,
     resume: bool,
-) -> tuple[dict[str, float] | None, int, list[dict[str, float]]]:
-    """Train, and load the weights that agree best with dev; return their agreement, the steps and the log."""
+) -> tuple[int, list[dict[str, float]]]:
+    """Train, and load the weights that agree best with dev; return the steps and the log."""
     from twmd_registry.train.trainer import MetricTrainer, last_checkpoint
 
     trainer = MetricTrainer(
@@ -222,12 +216,7 @@ def _train(
     )
     checkpoint = last_checkpoint(Path(arguments.output_dir)) if resume else None
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    log = trainer.state.log_history
-    best = None
-    if plan.dev:
-        line = max((line for line in log if "eval_pearson" in line), key=lambda line: line["eval_pearson"])
-        best = {"pearson": line["eval_pearson"], "kendall": line["eval_kendall"], "epoch": line["epoch"]}
-    return best, int(trainer.state.global_step), log
+    return int(trainer.state.global_step), trainer.state.log_history
 
 
 def _agreement(score: Callable[[Segments], Any], dev: Sequence[TrainingData], spec: MetricSpec) -> dict[str, float]:
@@ -261,12 +250,12 @@ def _save_metric(
 
 
 def _save_documents(
-    plan: FinetunePlan, done: FinetuneResult, scorer: Scorer, backend: TokenAlignmentBackend, output: Path, *, name: str
+    plan: FinetunePlan, scorer: Scorer, backend: TokenAlignmentBackend, output: Path, *, name: str, dev: str, **run: Any
 ) -> None:
     """Write preset, model card, signature, and the hashes of all data that the weights were trained on."""
     files, recipe = backend.files, plan.recipe
     applied = {"weights": "full" if recipe.full else "lora", **dataclasses.asdict(recipe)}
-    applied |= {"learning_rate": recipe.rate, "steps": done.steps, "minutes": f"{done.minutes:.1f}"}
+    applied |= {"learning_rate": recipe.rate, **run}
     unused = {"full", "save_steps", *(["rank"] if recipe.full else [])}
     written = ", ".join(f"{key} {value}" for key, value in applied.items() if key not in unused and value is not None)
     scales = [(source.label, *data.rating_scale(source)) for source in plan.train]
@@ -280,7 +269,7 @@ def _save_documents(
     ]
     made = "Distilled" if teachers else "Fine-tuned"
     origin = f"{made} by twmd-registry {__version__} from {files.name}@{files.fingerprint} on {train}"
-    dev, holdout = _describe_dev(plan, done), "No data were named as held out."
+    holdout = "No data were named as held out."
     if plan.holdout:
         names = ", ".join(source.label for source in plan.holdout)
         compared = "source" if plan.spec.against else "reference"
@@ -296,16 +285,11 @@ def _save_documents(
     write_hashes(hashes, output / TRAINING_DATA)
 
 
-def _describe_dev(plan: FinetunePlan, done: FinetuneResult) -> str:
+def _describe_dev(plan: FinetunePlan, agreements: Agreements) -> str:
     """Return how the epoch was chosen, in a sentence."""
-    if done.before is None or done.best is None:
+    if not agreements:
         return "There was no development data: the weights are those of the last epoch."
-    names = ", ".join(source.label for source in plan.dev)
-    best, before = (
-        f"{agreement['pearson']:.4f} (Kendall's tau {agreement['kendall']:.4f})"
-        for agreement in (done.best, done.before)
-    )
-    return (
-        f"The epoch ({done.best['epoch']:g}) was chosen by the mean Pearson correlation over the groups of {names}: "
-        f"{best}; untrained it was {before}."
-    )
+    names, chosen = ", ".join(source.label for source in plan.dev), agreements[1]["epoch"]
+    before, best = (f"{own['pearson']:.4f} (Kendall's tau {own['kendall']:.4f})" for own in agreements)
+    by = f"the mean Pearson correlation over the groups of {names}"
+    return f"The epoch ({chosen:g}) was chosen by {by}: {best}; untrained it was {before}."
