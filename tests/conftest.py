@@ -22,6 +22,7 @@ from twmd_registry.registry.names import MetricName
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # on a GPU, equal calls differ in the last digit, and forks fail
 
 _HOME = tempfile.TemporaryDirectory()
 os.environ["TWMD_HOME"] = _HOME.name

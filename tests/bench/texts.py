@@ -15,8 +15,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from tests.conftest import SHARED
-
+SHARED = Path(__file__).resolve().parents[3] / "shared"
 WORDS = (
     "the of to and in that for is on was with as by at from it be this have are not he she they we market city "
     "report water people company government minister system language evening mountain yesterday between several "
