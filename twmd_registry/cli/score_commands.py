@@ -51,7 +51,10 @@ SYSTEMS = (
     "One file per system (default: standard input); with --engine ray: files, patterns, folders or URLs of one data "
     "set."
 )
-METRICS = f"One or more of {', '.join(MetricName)}, a signature, or SacreBLEU's bleu, chrf, ter (default: twmd)."
+METRICS = (
+    f"Metrics: {', '.join(MetricName)}; 'METRIC;KEY=VALUE;...' with keys of their own; signatures; SacreBLEU's bleu, "
+    "chrf, ter (default: twmd)."
+)
 OWN_RESAMPLES = "Resamples of the intervals (default: 1000; --paired-bs uses its own resamples)."
 GPUS = "GPUs of each worker, 0.5 to share one (default: 1 where there are any)."
 FAIL_IF_WORSE = "No system is worse than in RECORD, an earlier --record: lower, with p < alpha by paired randomisation."
@@ -93,7 +96,7 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, e
 @declare.option("--junit", "FILE", "Write the checks as JUnit XML.", type=Path, **CHECKS)
 @sacrebleu_seed
 @declare.choice("--engine", ["local", "ray"], "local", "ray: files with columns on Ray Data (default: local).")
-@declare.option("--output", "DIR", "An empty folder, or URL of one, for the scores and the record.", type=str, **RAY)
+@declare.output("An empty folder, or URL of one, for the scores and the record.", type=str, **RAY)
 @declare.option("--part-rows", "N", "Rows that are scored and written together (default: 10000).", **RAY)
 @declare.option("--num-workers", "N", "Workers (default: as many as there are GPUs, or else CPUs).", **RAY)
 @declare.option("--num-gpus", "N", GPUS, type=declare.finite_number, **RAY)
