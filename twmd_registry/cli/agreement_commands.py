@@ -46,7 +46,10 @@ COMPARED = (
     "Metrics, 'METRIC;KEY=VALUE;...' with keys of their own, signatures, bleu, chrf, chrf++, rouge1, rouge2, "
     "rougeL; others are tested against the first."
 )
-RESAMPLES, TRIALS = "Of the bootstrap intervals; 0 for none", "Of a paired permutation test against the first metric"
+RESAMPLES, TRIALS = (
+    "Resamples of the bootstrap intervals; 0 for none",
+    "Trials of a paired permutation test against the first metric",
+)
 OFFICIAL = "Also compare the metrics whose scores the shared task has published beside the data (mte:FOLDER)."
 TASK = (
     "Average as the metrics shared task of wmt22, wmt23 or wmt24 ranked metrics, over the language pairs that there "
@@ -62,19 +65,24 @@ CORRELATIONS = f"{', '.join(STATISTICS)} (default: pearson; of demetr, accuracy)
     example="twmd correlate wmt:wmt17.jsonl -m twmd bertscore_centered --correlation pearson kendall --trials 1000",
 )
 @declare.argument("data", required=False, type=declare.DATA, metavar="[DATA]")
-@declare.option("--data named_data", "DATA", f"The same as DATA, as other commands have it. {declare.RATED}")
+@declare.option("--data named_data", "DATA", f"DATA, as an option as in other commands. {declare.RATED}")
 @compared
 @declare.settings
 @declare.option("--resamples", "N", f"{RESAMPLES} (default: 1000).", type=declare.COUNT, default=1000)
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.many("--correlation", "NAME", CORRELATIONS, type=declare.words(STATISTICS))
-@declare.choice("--by", ["none", "group", "item", "system"], "group", "What is averaged over (default: group).")
+@declare.choice(
+    "--by",
+    ["none", "group", "item", "system"],
+    "group",
+    "Average the correlations over groups, items or systems (default: group).",
+)
 @declare.choice("--level", ["segment", "system"], "segment", "system: means of systems, and their pairwise accuracy.")
 @declare.option("--trials", "N", f"{TRIALS} (default: 0).", type=declare.COUNT, default=0)
 @declare.flag("--official", OFFICIAL)
 @declare.option("--task", "YEAR", TASK, type=declare.words(["wmt22", "wmt23", "wmt24"]))
-@declare.seed("Of both")
-@declare.option("--threshold", "X", "Of darr: ratings that differ by less are not compared (default: 25).")
+@declare.seed("Seed of resamples and trials")
+@declare.option("--threshold", "X", "With darr, ratings that differ by less are not compared (default: 25).")
 @declare.output("Write the tables, pictures, everything as JSON, and every segment's scores (CSV).")
 @declare.run_options
 def correlate_command(arguments: Arguments) -> int:
@@ -189,7 +197,7 @@ WORDS = {True: "pass", False: "fail", None: UNDEFINED}
 @declare.argument("model", metavar="MODEL")
 @declare.option("--data", "DATA", TEXTS, type=declare.TEXTS, required=True)
 @declare.columns
-@declare.seed("Of the draw of word pairs")
+@declare.seed("Seed of the draw of word pairs")
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.output("Write the numbers (CSV) and the figure (PNG, SVG).")
 @declare.placement
@@ -286,17 +294,17 @@ def _write_diagnosis(diagnosis: Diagnosis, folder: Path, stem: str) -> None:
 
 
 SHOWN_TRIALS = 12
-TRIED = "What is tried of a key (temperature=0.1,0.2 ngram=1,2; default: at most 200 settings)."
+TRIED = "Values of a key to try (temperature=0.1,0.2 ngram=1,2; default: at most 200 settings)."
 
 
 @command("tune", example="twmd tune twmd --data wmt:wmt15.jsonl wmt:wmt16.jsonl")
 @declare.argument("metrics", nargs=-1, required=True, shell_complete=declare.offer(MetricName), metavar="METRIC...")
 @declare.many("--data", "DATA", declare.RATED, required=True)
-@declare.many("--set", "KEY=VALUE", "What stays fixed: model=MODEL (default: embedded), or any other key.")
+@declare.many("--set", "KEY=VALUE", "Set a key for all trials: model=MODEL (default: embedded), or any other key.")
 @declare.many("--layers", "K", "Hidden states to try (default: all from 1).", type=int)
 @declare.many("--try tried", "KEY=VALUE,..", TRIED)
 @declare.output("Write every trial (TSV), the surfaces (PNG, SVG), and preset.toml with hashes of the data.")
-@declare.option("--name", "NAME", "Of the preset (default: MODEL-tuned, with a number where that is taken).")
+@declare.option("--name", "NAME", "Name of the preset (default: MODEL-tuned, with a number if that name is taken).")
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.run_options
 def tune_command(arguments: Arguments) -> int:
@@ -420,7 +428,7 @@ def _data_dir(about: str, **settings: bool) -> declare.Declare:
 
 @command("study", example="twmd study stsscore --data-dir data/ -o out/")
 @declare.argument("paper", type=click.Choice(["stsscore"]))
-@_data_dir("Holds stsb/, mrpc/, qqp/, wmt22/, as far as you have them.")
+@_data_dir("Folder with stsb/, mrpc/, qqp/, wmt22/, as far as you have them.")
 @declare.flag("--hub", "Read from the Hugging Face Hub what DIR does not hold.")
 @declare.output("Tables (text, Markdown, LaTeX, TSV), figures (PNG, SVG, CSV).", required=True)
 @declare.output_format(*declare.RESULT_FORMATS)
@@ -468,8 +476,8 @@ def study_command(arguments: Arguments) -> int:
 
 @command("reproduce", example="twmd reproduce twmd-table2 --data-dir data/ -o out/")
 @declare.argument("table", metavar="TABLE")
-@_data_dir("Holds wmt/wmt17.jsonl, sts/STS12 and so on, as the table needs.", required=True)
-@declare.option("--model", "MODEL", f"Default: {EMBEDDED_MODEL}.", default=EMBEDDED_MODEL)
+@_data_dir("Folder with wmt/wmt17.jsonl, sts/STS12 and so on, as the table needs.", required=True)
+@declare.option("--model", "MODEL", f"A Hub id or a folder (default: {EMBEDDED_MODEL}).", default=EMBEDDED_MODEL)
 @declare.option(
     "--layer", "K", "Hidden state (default: the paper's for its models, else the preset's or by rule).", type=int
 )

@@ -89,7 +89,7 @@ def flag(names: str, about: str, **settings: Any) -> Declare:
     return click.option(*names.split(), is_flag=True, help=about, **settings)
 
 
-QUIET = "No warnings, notices and progress bars; results and errors stay."
+QUIET = "Print results and errors only, without warnings, notices and progress bars."
 quiet = click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_drop_stderr, help=QUIET)
 
 
@@ -233,7 +233,7 @@ def output(about: str, metavar: str = "DIR", **settings: Any) -> Declare:
 
 def output_format(*choices: str, about: str = "") -> Declare:
     """Declare ``--format``; the first choice is the default."""
-    return choice("--format", choices, choices[0], f"Of what is printed (default: {choices[0]}{about}).")
+    return choice("--format", choices, choices[0], f"Format of the output (default: {choices[0]}{about}).")
 
 
 def digits(about: str) -> Declare:
@@ -257,17 +257,19 @@ def all_of(*declarations: Declare) -> Declare:
     return declare
 
 
-CACHED = "Keep encoded texts for other runs, in at most this much room ('10GB'; see 'twmd cache ls')."
+CACHED = "Keep encoded texts on disk for later runs, SIZE at most ('10GB'; see 'twmd cache ls')."
 PREDICTIONS = "The column of the predictions, of JSON lines, CSV, TSV and Parquet (default: prediction)."
 REFERENCES = "The columns of the references (default: references or reference)."
-DOCS = "Scores of documents, too: a file with a line DOMAIN<TAB>DOCUMENT per segment (mt-metrics-eval's .docs)."
+DOCS = "Score documents, too: a file with a line DOMAIN<TAB>DOCUMENT per segment (mt-metrics-eval's .docs)."
 PART = (
     "Your copy of a part of a signature (model, adapter, background, stopwords, idf, baseline), whose content must be "
     "the one that was signed; beside a named metric, use --set."
 )
 
-device = option("--device", None, "auto, cpu, cuda, cuda:1, mps (default: auto).", default="auto")
-placement = all_of(device, option("--batch-tokens", "N", "Most padded tokens in the encoder at once."))
+device = option(
+    "--device", None, "Device of the encoder: auto, cpu, cuda, cuda:1, mps (default: auto).", default="auto"
+)
+placement = all_of(device, option("--batch-tokens", "N", "Maximum number of padded tokens per encoder batch."))
 """Declares where a command runs that does not score texts."""
 any_language = flag(
     "--any-language", "Take texts in scripts that the model does not read, with a warning in place of an error."
@@ -277,11 +279,13 @@ run_options = all_of(placement, option("--disk-cache", "SIZE", CACHED, default=0
 columns = all_of(option("--prediction-column", "NAME", PREDICTIONS), many("--reference-column", "NAME", REFERENCES))
 """Declares the columns of texts in tables."""
 documents = all_of(
-    option("--doc-column", "NAME", "The column of a table that names every segment's document."),
+    option("--doc-column", "NAME", "Score documents, too: the column of a table that names every segment's document."),
     option("--docs", "FILE", DOCS),
 )
 """Declares the documents of segments."""
-source = option("--src", "FILE", "Texts that were translated: one per line, or a table with a column source.")
+source = option(
+    "--src", "FILE", "The source texts, which were translated: one per line, or a table with a column source."
+)
 """Declares the sources of predictions."""
 
 

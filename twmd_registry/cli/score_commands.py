@@ -57,7 +57,9 @@ METRICS = (
 )
 OWN_RESAMPLES = "Resamples of the intervals (default: 1000; --paired-bs uses its own resamples)."
 GPUS = "GPUs of each worker, 0.5 to share one (default: 1 where there are any)."
-FAIL_IF_WORSE = "No system is worse than in RECORD, an earlier --record: lower, with p < alpha by paired randomisation."
+FAIL_IF_WORSE = (
+    "Check that no system is worse than in RECORD, an earlier --record: lower, p < alpha by paired randomisation."
+)
 PATH_OR_URL = declare.CheckedPath(lambda value: value if "://" in value else Path(value))
 """A URL stays text: a path would lose one of its slashes."""
 SEED = "Seed of the resampling (default: $SACREBLEU_SEED, else 12345)."
@@ -79,7 +81,7 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, e
 @declare.columns
 @declare.documents
 @declare.output_format(*declare.RESULT_FORMATS)
-@declare.flag("-b --score-only", "Print the numbers alone.")
+@declare.flag("-b --score-only", "Print only the scores.")
 @declare.flag("-sh --short", "Print short signatures.")
 @declare.flag("-sl --sentence-level", "Print one line per segment.")
 @declare.digits("4, and 2 for SacreBLEU's metrics, which run to 100")
@@ -90,9 +92,13 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, e
 @declare.option("--paired-ar-n", "N", "Randomisation trials (default: 10000).", default=10_000, **SAMPLES)
 @declare.flag("--confidence", "95% confidence intervals by bootstrap.", **TESTS)
 @declare.option("--confidence-n", "N", OWN_RESAMPLES, **SAMPLES)
-@declare.option("--fail-under", "X", "Every system has X or more by the first metric.", type=float, **CHECKS)
+@declare.option(
+    "--fail-under", "X", "Check that every system scores X or more by the first metric.", type=float, **CHECKS
+)
 @declare.option("--fail-if-worse", "RECORD", FAIL_IF_WORSE, type=declare.FILE, **CHECKS)
-@declare.option("--alpha", "P", f"Of --fail-if-worse (default: {DEFAULT_ALPHA}).", type=float, **CHECKS)
+@declare.option(
+    "--alpha", "P", f"Significance level of --fail-if-worse (default: {DEFAULT_ALPHA}).", type=float, **CHECKS
+)
 @declare.option("--junit", "FILE", "Write the checks as JUnit XML.", type=Path, **CHECKS)
 @sacrebleu_seed
 @declare.choice("--engine", ["local", "ray"], "local", "ray: files with columns on Ray Data (default: local).")
@@ -349,7 +355,7 @@ SPAN_COLUMNS = ("text", "from", "to", "severity", "badness")
 @declare.metric()
 @declare.argument("hypothesis", metavar="HYP")
 @declare.argument("reference", metavar="REF")
-@declare.output("Draw it: a .png, .svg, .pdf or .html file.", "FILE")
+@declare.output("Draw the alignment to a .png, .svg, .pdf or .html file.", "FILE")
 @declare.flag("--spans", "Show the error spans of both texts, too ('twmd spans' marks files).")
 @declare.output_format("text", "json")
 @declare.settings
@@ -405,7 +411,7 @@ PRUNE_CONFIDENCE = (
 @declare.metrics((), "A metric or a signature; of several, their mean (default: twmd).", default=[str(MetricName.TWMD)])
 @declare.option("--num-samples", "N", "Lines of text hold N candidates per segment, one after the other.")
 @declare.settings
-@declare.output("Write there, and print how it was made.", "FILE")
+@declare.output("Write the chosen candidates to FILE, and print the signature and the method.", "FILE")
 @declare.output_format("text", "json", about="; json: an object per line, with index, expected utility and signature")
 @declare.flag("--utilities", "With --format json: the utilities of all pairs, too.")
 @declare.flag("--mean-vectors", "Aggregate references to their mean token vectors (Vamvas & Sennrich 2024).", **PRUNING)
@@ -413,7 +419,7 @@ PRUNE_CONFIDENCE = (
 @declare.option(
     "--prune-coarse", "METRIC", "Keep the best by this metric (coarse-to-fine; Eikema & Aziz 2022).", **PRUNING
 )
-@declare.option("--prune-keep", "N", "How many it keeps (default: 16).", **PRUNING)
+@declare.option("--prune-keep", "N", "Number of candidates that --prune-coarse keeps (default: 16).", **PRUNING)
 @declare.parts
 @declare.run_options
 def mbr_command(arguments: Arguments) -> int:

@@ -139,7 +139,7 @@ def preset_command(arguments: Arguments) -> int:
 
 @command("cache", example="twmd cache clear --model embedded")
 @declare.argument("action", type=click.Choice(["ls", "clear"]))
-@declare.option("--model", "NAME", "Of this model only.")
+@declare.option("--model", "NAME", "List or remove the texts of this model only.")
 @declare.output_format(*declare.RESULT_FORMATS)
 def cache_command(arguments: Arguments) -> int:
     """List or remove the encoded texts that '--disk-cache SIZE' keeps."""
@@ -207,7 +207,7 @@ OPENED = "The metric that is chosen when the page opens (default: twmd)."
 
 @command("demo", example="twmd demo --metric moverscore --port 8000")
 @declare.option("--metric", "METRIC", OPENED, shell_complete=declare.offer(MetricName))
-@declare.option("--port", "N", "Default: the first free one from 7860.", type=click.IntRange(1, 65_535))
+@declare.option("--port", "N", "Port (default: the first free port from 7860).", type=click.IntRange(1, 65_535))
 def demo_command(arguments: Arguments) -> int:
     """Serve a page on this machine (127.0.0.1) to try scores: two texts, a file, a signature."""
     from twmd_registry.demo.page import serve
@@ -223,14 +223,14 @@ HTTP_ONLY = ("host", "port", "api_key_file")
 
 @command("serve", lexical=(), example="twmd serve -m twmd 'moverscore;layer=5' --port 8080")
 @declare.metrics((), "The metrics to serve, the default first (default: twmd).", default=["twmd"])
-@declare.option("--host", "ADDRESS", f"Default: {HOST}, this machine only; any other needs an API key.")
-@declare.option("--port", "N", f"Default: {PORT}; 0 for one that is free.", type=click.IntRange(0, 65_535))
-@declare.option("--api-key-file", "FILE", "Holds the API key, instead of the variable TWMD_API_KEY.")
+@declare.option("--host", "ADDRESS", f"Address (default: {HOST}, this machine only; any other needs an API key).")
+@declare.option("--port", "N", f"Port (default: {PORT}; 0 for any free port).", type=click.IntRange(0, 65_535))
+@declare.option("--api-key-file", "FILE", "File with the API key, instead of the variable TWMD_API_KEY.")
 @declare.flag("--mcp", "Serve tools by MCP on standard input and output, in place of HTTP.")
-@declare.option("--max-bytes", "N", "Most bytes of a request (default: 1000000).", default=1_000_000)
-@declare.option("--max-pairs", "N", "Most pairs of a request (default: 1000).", default=1_000)
-@declare.option("--max-letters", "N", "Most letters of a text (default: 20000).", default=20_000)
-@declare.option("--max-waiting", "N", "Most requests that wait; others get 429 (default: 256).", default=256)
+@declare.option("--max-bytes", "N", "Maximum bytes of a request (default: 1000000).", default=1_000_000)
+@declare.option("--max-pairs", "N", "Maximum pairs of a request (default: 1000).", default=1_000)
+@declare.option("--max-letters", "N", "Maximum letters of a text (default: 20000).", default=20_000)
+@declare.option("--max-waiting", "N", "Maximum requests in the queue; others get 429 (default: 256).", default=256)
 @declare.option("--timeout", "N", "Seconds until a request is given up (default: 60).", default=60)
 @declare.settings
 @declare.parts

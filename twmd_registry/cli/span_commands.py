@@ -79,7 +79,7 @@ def list_spans(segment: MarkedSegment) -> list[tuple[object, ...]]:
 @declare.metric(ALIGNING)
 @declare.many("--data", "FILE", "Google's MQM tables, with human translations.", type=declare.INPUT, required=True)
 @declare.many("--held-out", "DOC", HELD_OUT)
-@declare.output("Default: where 'twmd spans' looks for it.")
+@declare.output("Folder of the thresholds (default: where 'twmd spans' looks for them).")
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.settings
 @declare.run_options

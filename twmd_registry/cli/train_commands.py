@@ -32,8 +32,8 @@ model = declare.option(
 
 def _fitted_to_texts(*keys: str) -> declare.Declare:
     """Declare the files of texts, and the model with some keys."""
-    own = [declare.option(f"--{key}", "VALUE", "As the key of the specification.") for key in keys]
-    output = declare.output("Default: where background:HASH is looked for.")
+    own = [declare.option(f"--{key}", "VALUE", f"The key {key} of the specification.") for key in keys]
+    output = declare.output("Folder of the fit (default: where background:HASH is looked for).")
     return declare.all_of(files, declare.columns, model, *own, output, declare.placement)
 
 
@@ -91,9 +91,9 @@ def fit_idf_command(arguments: Arguments) -> int:
 @declare.metric(name for name in MetricName if name is not MetricName.ENSEMBLE)
 @files
 @declare.columns
-@declare.option("--pairs", "N", "How many pairs (default: 10000).", default=10_000)
-@declare.seed("Of the draw", 0)
-@declare.output("Default: where baseline=HASH is looked for.")
+@declare.option("--pairs", "N", "Number of pairs (default: 10000).", default=10_000)
+@declare.seed("Seed of the draw", 0)
+@declare.output("Folder of the fit (default: where baseline=HASH is looked for).")
 @declare.settings
 @declare.run_options
 def fit_baseline_command(arguments: Arguments) -> int:
@@ -117,7 +117,7 @@ def fit_baseline_command(arguments: Arguments) -> int:
 @command("fit-accuracy", lexical=(), example="twmd fit-accuracy twmd --data mte:wmt22/,pair=zh-en")
 @declare.metric()
 @declare.many("--data", "DATA", declare.RATED, required=True)
-@declare.output("Default: where 'twmd score' looks for it.")
+@declare.output("Folder of the fit (default: where 'twmd score' looks for it).")
 @declare.settings
 @declare.run_options
 def fit_accuracy_command(arguments: Arguments) -> int:
@@ -171,9 +171,11 @@ finetuning = declare.all_of(
     declare.choice("--loss", get_args(Loss), "mse", LOSS, **RECIPE),
     declare.flag("--bf16", BF16, **RECIPE),
     declare.option("--dropout", "P", DROPOUT, type=float, **RECIPE),
-    declare.option("--epochs", "N", "Default: 3.", default=3, **RECIPE),
+    declare.option("--epochs", "N", "Epochs (default: 3).", default=3, **RECIPE),
     declare.option("--batch", "N", "Segments per step (default: 16).", default=16, **RECIPE),
-    declare.option("--learning-rate", "X", "Default: 5e-4, and 5e-5 with --full.", type=float, **RECIPE),
+    declare.option(
+        "--learning-rate", "X", "Learning rate (default: 5e-4, and 5e-5 with --full).", type=float, **RECIPE
+    ),
     declare.seed("Seed of the batch order and of dropout"),
     declare.option(
         "--save-steps", "N", "Steps between two checkpoints, beside one per epoch (default: none).", **RECIPE
@@ -189,11 +191,11 @@ finetuning = declare.all_of(
 @declare.argument("task", type=click.Choice(["stsb"]))
 @declare.option("--data", "stsb:DIR", "A folder with train.csv and dev.csv.", type=declare.DATA, required=True)
 @model
-@declare.option("--epochs", "N", "Default: 3.", default=3)
+@declare.option("--epochs", "N", "Epochs (default: 3).", default=3)
 @declare.flag("--bf16", BF16)
 @adapter_dtype
 @declare.many("--pairs", "FILE", "Tables of pairs without ratings, to learn from, too.", type=declare.INPUT)
-@declare.option("--teacher", "METRIC", "What rates --pairs: a stsscore, in any form.")
+@declare.option("--teacher", "METRIC", "The metric that rates --pairs: stsscore, in any form.")
 @declare.output("Where the adapter is written.", required=True)
 @declare.columns
 @declare.run_options
@@ -251,7 +253,9 @@ def finetune_command(arguments: Arguments) -> int:
 @declare.many("--pairs", "FILE", PAIRS, type=declare.INPUT, required=True)
 @declare.many("--train", "DATA", f"Data that people rated, to learn from, too. {declare.RATED}")
 @declare.many("--edits", "KIND", EDITS_HELP, type=declare.words(["numbers", "units", "names", "negations"]))
-@declare.option("--margin", "X", "Of an edit, in standard deviations of the ratings (default: 1).", default=1.0)
+@declare.option(
+    "--margin", "X", "How much lower an edit is rated, in standard deviations of the ratings (default: 1).", default=1.0
+)
 @finetuning
 @declare.columns
 @declare.run_options
