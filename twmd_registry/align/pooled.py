@@ -18,5 +18,5 @@ def pooled(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) ->
 
 
 def pooled_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
-    """Everything to everything: ``pi_ij = a_i b_j``; shape (B, N, M)."""
+    """Return the plan of independent marginals, ``pi_ij = a_i b_j``; shape (B, N, M)."""
     return hyp.shares[:, :, None] * ref.shares[:, None, :]

@@ -62,7 +62,7 @@ def list_command(arguments: Arguments) -> int:
 
 
 def _availability(preset: Preset) -> str:
-    """Tell whether a preset's model is on this machine, without the network."""
+    """Return whether a preset's model is on this machine, without the network."""
     model = preset.model
     if preset.metric is MetricName.ENSEMBLE:
         models = {spec.model for _, spec in member_specs(apply_preset(preset, {}))}

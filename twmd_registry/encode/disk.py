@@ -62,7 +62,7 @@ class DiskCache:
 
     def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
         """Return the texts that are cached."""
-        found: dict[TextKey, CachedText] = {}
+        cached: dict[TextKey, CachedText] = {}
         sought, damaged = {self._name(key): key for key in keys}, 0
         with self._usable_folder():
             for path, _ in _shards(self._root) if self._usable else ():
@@ -70,7 +70,7 @@ class DiskCache:
                     if here := sought.keys() & _describe(path)[1].keys():
                         texts = _unpack(path, here)
                         os.utime(path, (now := time.time(), now))  # the kernel's own time may lag behind `_since`
-                        found |= {sought.pop(name): texts[name] for name in here}
+                        cached |= {sought.pop(name): texts[name] for name in here}
                 except FileNotFoundError:  # another process has removed it
                     continue
                 except DAMAGED:
@@ -78,7 +78,7 @@ class DiskCache:
                     damaged += 1
         if damaged:
             warn(f"disk cache: {damaged} damaged file(s) in {self._root} are removed; their texts are encoded again.")
-        return found
+        return cached
 
     def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
         """Write texts, as far as the bound allows."""
@@ -193,12 +193,12 @@ def _unpack(path: Path, names: Set[str]) -> dict[str, CachedText]:
     content, facts = path.read_bytes(), _describe(path)[1]
     if _hash(content) != path.stem:
         raise ValueError(f"{path} is damaged")
-    found: dict[str, CachedText] = {}
+    texts: dict[str, CachedText] = {}
     arrays, end = load(content), 0
     for name, (length, empty, truncated, unknown, missing) in facts.items():
         start, end = end, end + length
         if name in names:  # copies, so that a text does not keep the others in memory
             special, ids, codes = arrays["ids"][:, start:end].copy()
             tokens = TextTokens(special.astype(np.uint8), ids, codes, empty, truncated, unknown, tuple(missing))
-            found[name] = arrays["vectors"][:, start:end].copy(), tokens
-    return found
+            texts[name] = arrays["vectors"][:, start:end].copy(), tokens
+    return texts

@@ -204,7 +204,7 @@ def tokenise(
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
-    found: list[TextTokens] = []
+    tokenised: list[TextTokens] = []
     odd: list[int] = []
     for text, encoding in zip(texts, backend.encode_batch_fast(list(texts)), strict=True):
         ids = np.array(encoding.ids, dtype=np.int64)
@@ -217,11 +217,11 @@ def tokenise(
         if limit is not None and len(ids) > limit:
             tokens = tokens.cut(limit)
         if ((tokens.special == 0) & (tokens.ids == tokenizer.unk_token_id)).any():
-            odd.append(len(found))
-        found.append(tokens)
+            odd.append(len(tokenised))
+        tokenised.append(tokens)
     # Only the slower call gives the character offsets of a token.
     for i, encoding in zip(odd, backend.encode_batch([texts[i] for i in odd]), strict=True):
-        special, ids, codes = found[i].special, found[i].ids, found[i].codes
+        special, ids, codes = tokenised[i].special, tokenised[i].ids, tokenised[i].codes
         places = np.flatnonzero((special == 0) & (ids == tokenizer.unk_token_id))
         spans = encoding.offsets  # made anew at every access
         words = tuple(texts[i][slice(*spans[place])] for place in places)
@@ -232,8 +232,8 @@ def tokenise(
             hashes = [hashlib.blake2b(word.strip().encode(), digest_size=8).digest() for word in alike]
             codes[places] = [int.from_bytes(digest, signed=True) | 1 for digest in hashes]
         unknown = not drop_unknown and len(places) > UNKNOWN_SHARE * int((special == 0).sum())
-        found[i] = found[i]._replace(unknown=unknown, missing=words)
-    return found
+        tokenised[i] = tokenised[i]._replace(unknown=unknown, missing=words)
+    return tokenised
 
 
 def split_into_windows(text: TextTokens, size: int, stride: int) -> list[np.ndarray]:

@@ -74,12 +74,12 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: 
     times = Counter(texts)
     if not any(text.strip() for text in times):
         raise InputError("there is nothing to count: every text is empty.")
-    found = count_documents(encoder, list(times), np.array(list(times.values())), spec, progress)
-    counts = {str(i): int(found[i]) for i in np.flatnonzero(found[:-1])}
+    frequencies = count_documents(encoder, list(times), np.array(list(times.values())), spec, progress)
+    counts = {str(i): int(frequencies[i]) for i in np.flatnonzero(frequencies[:-1])}
     about = {
         "tokenizer": vocabulary_hash(encoder.tokenizer),
         "model": encoder.files.name,
-        "documents": int(found[-1]),
+        "documents": int(frequencies[-1]),
         "counts": counts,
     }
     return (json.dumps(about, sort_keys=True, indent=0) + "\n").encode()
@@ -90,14 +90,14 @@ def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[np.n
     one of another vocabulary than the tokenizer's.
     """
     path = locate(FREQUENCIES, wanted)
-    found = read_idf(path, vocabulary_size(tokenizer))
+    part = read_idf(path, vocabulary_size(tokenizer))
     own = vocabulary_hash(tokenizer)
-    if (other := found.about["tokenizer"]) != own:
+    if (other := part.about["tokenizer"]) != own:
         raise ModelError(
             f"{path.name} holds document frequencies of another tokenizer (vocabulary {other}, this model's is {own}): "
             "fit them with 'twmd fit-idf' and this model."
         )
-    return found
+    return part
 
 
 def read_idf(path: Path, size: int) -> FittedPart[np.ndarray]:
@@ -107,9 +107,9 @@ def read_idf(path: Path, size: int) -> FittedPart[np.ndarray]:
     try:
         content = path.read_bytes()
         about = json.loads(content)
-        found = {int(token): count for token, count in about["counts"].items() if 0 <= int(token) < size}
+        frequencies = {int(token): count for token, count in about["counts"].items() if 0 <= int(token) < size}
         counts = np.zeros(size + 1, dtype=np.int64)
-        counts[[*found, size]] = [*found.values(), about["documents"]]
+        counts[[*frequencies, size]] = [*frequencies.values(), about["documents"]]
         tokenizer = re.fullmatch(r"[0-9a-f]{12}", about["tokenizer"])[0]  # type: ignore[index]
         fitted = FittedPart(counts, hash_of(content), {"tokenizer": tokenizer})
     except (OSError, KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:

@@ -101,22 +101,22 @@ def find_background(wanted: str | None, fingerprint: str, adapter: str | None) -
     """
     if wanted is None:
         for path in sorted(MEAN_VECTOR.packaged.glob("mean-*.safetensors")):
-            found = read_background(path)
-            if _owner(found) == (fingerprint, adapter):
-                return found
+            means = read_background(path)
+            if _owner(means) == (fingerprint, adapter):
+                return means
         raise ModelError(
             "no mean vector comes with this package for this model: fit one with 'twmd fit-mean FILE... --model "
             "MODEL', "
             "then set centering=background:HASH."
         )
-    found = read_background(locate(MEAN_VECTOR, wanted))
-    if _owner(found) != (fingerprint, adapter):
+    means = read_background(locate(MEAN_VECTOR, wanted))
+    if _owner(means) != (fingerprint, adapter):
         raise ModelError(
-            f"mean vector {found.hash} was fitted on {found.about['model']}@{found.about['fingerprint']}, "
-            f"adapter {found.about['adapter']}, not on this model (@{fingerprint}, adapter {adapter}): fit "
+            f"mean vector {means.hash} was fitted on {means.about['model']}@{means.about['fingerprint']}, "
+            f"adapter {means.about['adapter']}, not on this model (@{fingerprint}, adapter {adapter}): fit "
             "another with 'twmd fit-mean'."
         )
-    return found
+    return means
 
 
 def _owner(background: MeanVectors) -> tuple[object, object]:

@@ -67,9 +67,9 @@ class Vocabulary(NamedTuple):
         """Return which tokens do not continue a word: marked ones, the first of a text, those after a word's end; shape
         (T,), bool.
         """
-        found = ~own | self.opens[ids] | _after(~own | self.closes[ids])
-        found[starts] = True
-        return np.asarray(found)
+        begins = ~own | self.opens[ids] | _after(~own | self.closes[ids])
+        begins[starts] = True
+        return np.asarray(begins)
 
 
 def _after(flags: np.ndarray) -> np.ndarray:
@@ -82,10 +82,10 @@ def pieces_of(tokenizer: PreTrainedTokenizerFast) -> Vocabulary:
     describe = _description(json.loads(tokenizer.backend_tokenizer.to_str()), type(tokenizer).__name__)
     vocabulary = tokenizer.get_vocab()
     size = max(vocabulary.values()) + 1
-    found: list[Piece] = [(True, True, "", b"")] * size
+    described: list[Piece] = [(True, True, "", b"")] * size
     for piece, number in vocabulary.items():
-        found[number] = describe(piece)
-    opens, closes, texts, raw = zip(*found, strict=True)
+        described[number] = describe(piece)
+    opens, closes, texts, raw = zip(*described, strict=True)
     return Vocabulary(
         opens=np.array(opens),
         closes=np.array(closes),

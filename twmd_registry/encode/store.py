@@ -104,12 +104,12 @@ class TextStore:
 
     def _find_cached(self, texts: np.ndarray) -> dict[int, CachedText]:
         """Return cached texts by their numbers."""
-        found: dict[int, CachedText] = {}
+        cached: dict[int, CachedText] = {}
         for cache, own in self.caches:
-            sought = {self._key(i): i for i in texts[own[texts]].tolist() if i not in found}
-            found |= {sought[key]: text for key, text in cache.find(list(sought)).items()}
+            sought = {self._key(i): i for i in texts[own[texts]].tolist() if i not in cached}
+            cached |= {sought[key]: text for key, text in cache.find(list(sought)).items()}
         # In the order in which texts are encoded: it decides the blocks of pairs, and so the last bits of scores.
-        return dict(sorted(found.items()))
+        return dict(sorted(cached.items()))
 
     def _key(self, text: int) -> TextKey:
         return self.encoder.identity, tuple(self.layers), self.limit, self.stride, self.texts[text]
@@ -169,13 +169,13 @@ class TextCache:
 
     def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
         """Return those of some texts that are held."""
-        found = {}
+        cached = {}
         for key in keys:
             if key in self._entries:
-                found[key], size, _ = self._entries[key]
-                self._entries[key] = found[key], size, self._turn
+                cached[key], size, _ = self._entries[key]
+                self._entries[key] = cached[key], size, self._turn
                 self._entries.move_to_end(key)
-        return found
+        return cached
 
     def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
         """Keep texts that are not held, as far as there is room or older ones make it."""

@@ -65,19 +65,19 @@ def as_tokenized(words: frozenset[str], tokenizer: PreTrainedTokenizerFast, piec
     An apostrophe stands for either form, ``'`` and ``\u2019``. A word with a character that the vocabulary does not
     hold is dropped: no text contains its tokens.
     """
-    found = set[Phrase]()
+    phrases = set[Phrase]()
     tokens = tokenise(
         tokenizer, sorted({form for word in words for form in (word, word.replace("'", "\u2019"))}), limit=None
     )
     for text in tokens:
         ids = text.ids[text.special == 0]
         if len(ids) and tokenizer.unk_token_id not in ids:
-            found.add(
+            phrases.add(
                 tuple(
                     _texts(pieces, ids, pieces.words(ids, np.ones(len(ids), dtype=bool), np.zeros(1, dtype=np.int64)))
                 )
             )
-    return frozenset(found)
+    return frozenset(phrases)
 
 
 def left_out(

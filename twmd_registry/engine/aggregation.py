@@ -41,19 +41,19 @@ def _routing(layers: Tensor, rest: str) -> Tensor:
     does not depend on other tokens. A token that no layer's vector is near (Epanechnikov) keeps the vector it has.
     """
     kernel = KERNELS[rest]
-    found = layers.mean(1)  # (T, D)
+    means = layers.mean(1)  # (T, D)
     gamma = torch.zeros_like(layers[:, :, 0])  # (T, L)
     loss = torch.full_like(gamma[:, 0], float("inf"))
     moving = torch.arange(len(layers), device=layers.device)
     for _ in range(MOST_ROUNDS):
         gamma = gamma.softmax(1)
-        z, v = layers[moving], found[moving]
+        z, v = layers[moving], means[moving]
         slope = kernel((z - v[:, None]).square().sum(2))[1]  # (T, L)
         total = slope.sum(1, keepdim=True)
         v = torch.where(
             total > 0, (gamma * slope)[:, None].bmm(z)[:, 0] / total.clamp(min=torch.finfo(z.dtype).tiny), v
         )
-        found = found.index_copy(0, moving, v)
+        means = means.index_copy(0, moving, v)
         near = kernel((z - v[:, None]).square().sum(2))[0]  # (T, L)
         gamma = gamma + STEP * near
         previous, loss = loss, (gamma * near).sum(1).log()
@@ -61,17 +61,17 @@ def _routing(layers: Tensor, rest: str) -> Tensor:
         if not bool(still.any()):
             break
         moving, gamma, loss = moving[still], gamma[still], loss[still]
-    return found
+    return means
 
 
 def _gaussian(x: Tensor) -> tuple[Tensor, Tensor]:
-    """k(x) = exp(-x / 2), and -k'(x) but for a constant."""
+    """Return the kernel k(x) = exp(-x / 2), and -k'(x) up to a constant factor; of the shape of `x`."""
     value = torch.exp(-x / 2)
     return value, value
 
 
 def _epanechnikov(x: Tensor) -> tuple[Tensor, Tensor]:
-    """k(x) = max(0, 1 - x), and -k'(x)."""
+    """Return the kernel k(x) = max(0, 1 - x), and -k'(x); of the shape of `x`."""
     return (1 - x).clamp(min=0), (x < 1).to(x.dtype)
 
 

@@ -56,9 +56,9 @@ class Backend:
     def files(self) -> ModelFiles:
         """The model's files; a `ModelError` if it is not on this machine, or its content is not the signed one."""
         name, wanted = str(self.requested.model), self.requested.fingerprint
-        found = self._find_files("model", partial(find_model, name, self.requested.revision), find_model, wanted)
+        files = self._find_files("model", partial(find_model, name, self.requested.revision), find_model, wanted)
         # If one content has two names, the published name is kept.
-        return found._replace(name=name) if wanted and self.parts else found
+        return files._replace(name=name) if wanted and self.parts else files
 
     @cached_property
     def adapter(self) -> ModelFiles | None:
@@ -66,8 +66,8 @@ class Backend:
         if (asked := self.requested.adapter) is None:
             return None
         wanted = asked.rpartition("@")[2] if self.parts and "@" in asked else None
-        found = self._find_files("adapter", partial(find_adapter, asked), find_adapter, wanted)
-        return found._replace(name=asked) if wanted else found
+        files = self._find_files("adapter", partial(find_adapter, asked), find_adapter, wanted)
+        return files._replace(name=asked) if wanted else files
 
     def _find_files(
         self, kind: str, by_name: Callable[..., ModelFiles], at: Callable[[str], ModelFiles], wanted: str | None
@@ -77,14 +77,14 @@ class Backend:
         """
         given = getattr(self.parts, kind) if self.parts else None
         with reread() if given else nullcontext():  # a signed part: no remembered hash stands in for its content
-            found = at(given) if given else by_name(paths=self.parts is None)
-        if given and self.parts and found.fingerprint in self.parts.signed - {wanted}:
-            found = by_name(paths=False)  # the place holds a part of another specification of the same record
-        if wanted and wanted != found.fingerprint:
+            files = at(given) if given else by_name(paths=self.parts is None)
+        if given and self.parts and files.fingerprint in self.parts.signed - {wanted}:
+            files = by_name(paths=False)  # the place holds a part of another specification of the same record
+        if wanted and wanted != files.fingerprint:
             raise ModelError(
-                f"{kind} {found.label} has the content @{found.fingerprint} here, not @{wanted} as asked for."
+                f"{kind} {files.label} has the content @{files.fingerprint} here, not @{wanted} as asked for."
             )
-        return found
+        return files
 
     @cached_property
     def model_key(self) -> Hashable:
@@ -185,8 +185,8 @@ class TokenAlignmentBackend(Backend):
         if self.requested.background is None:
             return (find(None),)
         asked = (self.requested.background, self.requested.source_background)
-        found = (find_signed(find, name, self.parts, MEAN_VECTOR) for name in asked)
-        return tuple(means for means in found if means)
+        vectors = (find_signed(find, name, self.parts, MEAN_VECTOR) for name in asked)
+        return tuple(means for means in vectors if means)
 
     @cached_property
     def stop_words(self) -> FittedPart[frozenset[str]] | None:
@@ -368,14 +368,14 @@ class RegressionBackend(Backend):
                     progress=progress,
                 )
                 flags["truncated"][sides[truncated]] = True
-        found = []
+        scored = []
         for backend in group:
             scores = (empty[hyp] & empty[ref]).astype(np.float64)  # 1 for two empty texts, 0 for one, as `align_pairs`
             if raw:
                 mean = np.mean([raw[first] for first in backend.orders], axis=0)
                 scores[full] = mean / cast("float", backend.spec.scale)
-            found.append((np.clip(scores, 0.0, 1.0) if backend.spec.clip else scores)[None, inverse])
-        return found, flags
+            scored.append((np.clip(scores, 0.0, 1.0) if backend.spec.clip else scores)[None, inverse])
+        return scored, flags
 
     @property
     def orders(self) -> tuple[First, ...]:

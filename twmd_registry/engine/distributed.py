@@ -149,11 +149,11 @@ def score_over_ranks(
         check_scorers(scorers)
         segments = check_segments(predictions, references, sources)
         ranks.agree(scorers, segments)
-        found = score_segments(scorers, segments, progress=progress, score_group=ranks.score_group)
-        return found, ranks.exchange(held)
+        sets = score_segments(scorers, segments, progress=progress, score_group=ranks.score_group)
+        return sets, ranks.exchange(held)
 
     with collect_warnings() as held:
-        found, messages = ranks.together(work)
+        sets, messages = ranks.together(work)
     for message in dict.fromkeys(chain.from_iterable(messages)) if ranks.rank == 0 else ():
         warn(message)
-    return found
+    return sets

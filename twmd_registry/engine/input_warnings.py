@@ -310,6 +310,6 @@ def repeats_itself(text: str) -> bool:
     if different > 0.625 * len(text) + 4:  # a text that repeats itself has fewer: half of it, and a period
         return False
     return any(
-        len(found[0].strip()) >= max(SHORTEST_REPEATED, len(text) // 2 + 1) and any(map(str.isalpha, found[1]))
-        for found in REPEATED.finditer(text)
+        len(match[0].strip()) >= max(SHORTEST_REPEATED, len(text) // 2 + 1) and any(map(str.isalpha, match[1]))
+        for match in REPEATED.finditer(text)
     )

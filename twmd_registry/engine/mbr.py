@@ -205,11 +205,11 @@ def _score_pairs(made: Scorer, part: dict[int, list[str]], how: _Method, progres
             segments.references.extend([*shared, texts[i]] if how.prunes else shared for i in own)
             numbers += [number] * len(own)
         originals = how.sources and [how.sources[number] for number in numbers]
-        found = score_segments(by.members, segments._replace(sources=originals), rows=numbers, progress=progress)
+        sets = score_segments(by.members, segments._replace(sources=originals), rows=numbers, progress=progress)
         counts = [len(references) for references in segments.references]
         each = [  # a candidate has a single score with its source, whatever the reference
             np.repeat(own.scores, counts) if own.signature.spec.against == "source" else np.asarray(own.by_reference)
-            for own in found
+            for own in sets
         ]
         left = np.average(each, axis=0, weights=by.weights)
         for table, own, others in zip(tables, rows, columns, strict=True):
@@ -263,11 +263,11 @@ def _score_with_means(
             raise SpecError("stsscore and align=sentences have no token vectors of a text: leave out mean_vectors.")
         with stage(len(pairs.texts) * STEPS_PER_TEXT) as moved, backends[0].run(backends, pairs, moved) as run:
             vectors, flags = run.average_hypotheses(), run.flags
-        found = []
+        scored = []
         for backend in backends:
             scores = np.concatenate([own @ own.mean(0) for own in np.split(vectors[backend.spec], ends)])
-            found.append(np.tile(scores, (1 if backend.spec.metric in SYMMETRIC else 3, 1)))
-        return found, flags
+            scored.append(np.tile(scores, (1 if backend.spec.metric in SYMMETRIC else 3, 1)))
+        return scored, flags
 
     texts = [(number, text) for number, own in part.items() for text in own]
     segments = Segments([text for _, text in texts], [[text] for _, text in texts])

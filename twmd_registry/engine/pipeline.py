@@ -216,7 +216,7 @@ class PipelineRun:
         tokens, units = make_units(view, encoded, layers, items, self.sum_corpus().get(view), weightless=weightless)
         starts = (torch.cumsum(encoded.lengths, 0) - encoded.lengths).tolist()
         names = ("precision", "recall") if spec.output else ("score",)
-        found = []
+        alignments = []
         for pair in wanted:
             both = [int(side[pair - chunk.start]) for side in (items.hyp, items.ref)]
             texts_of_pair = [self._pairs.texts[side[pair]] for side in (self._pairs.hyp, self._pairs.ref)]
@@ -228,7 +228,7 @@ class PipelineRun:
                 offsets = self._encoder.offsets(text, spec.limit, spec.stride)
                 at = [place - starts[items.row[item]] for own in places for place in own.tolist()]
                 words.append(word_costs(text, offsets[at], np.repeat(loss, list(map(len, places)))))
-            found.append(
+            alignments.append(
                 {
                     "hypothesis": read[0],
                     "reference": read[1],
@@ -240,7 +240,7 @@ class PipelineRun:
                     "words": tuple(words),
                 }
             )
-        return found
+        return alignments
 
     def _encode(self, chunks: Sequence[slice]) -> Generator[tuple[slice, np.ndarray, np.ndarray, EncodedTexts]]:
         """Yield every chunk with the numbers of its texts, their rows in the encoded texts, and the encoded texts."""

@@ -77,11 +77,11 @@ class Alignment:
     def links(self, side: str | None = None) -> list[Link]:
         """Return all cells of the plan of a side (the first of `sides` by default) with mass, the largest first."""
         plan = self.plans[side or self.sides[0]]
-        found = [
+        links = [
             Link(int(i), int(j), float(plan[i, j]), float(self.similarities[i, j]))
             for i, j in zip(*np.nonzero(plan), strict=True)
         ]
-        return sorted(found, key=lambda link: (-link.amount, link.hypothesis, link.reference))
+        return sorted(links, key=lambda link: (-link.amount, link.hypothesis, link.reference))
 
     def error_spans(self, part: FittedPart[SpanSettings] | None = None) -> tuple[ErrorSpans, ErrorSpans]:
         """Return where an error is: spans of the hypothesis, and spans of the reference that it does not say; by the
@@ -107,15 +107,15 @@ class Alignment:
             ]
             for side in self.sides
         }
-        found: dict[str, Any] = {"signature": str(self.signature), "score": self.score, "sides": sides}
+        shown: dict[str, Any] = {"signature": str(self.signature), "score": self.score, "sides": sides}
         if spans:
             part = require_span_settings(self.signature.spec)
             own = zip(("hypothesis", "reference"), self.texts, self.words, self.error_spans(part), strict=True)
-            found["spans_settings"] = part.hash
+            shown["spans_settings"] = part.hash
             for side, text, words, errors in own:
                 listed = [{"text": text[each.start : each.end], **each._asdict()} for each in errors]
-                found[side] = {"text": text, "spans": listed, "words": [word._asdict() for word in words]}
-        return found
+                shown[side] = {"text": text, "spans": listed, "words": [word._asdict() for word in words]}
+        return shown
 
 
 SIDE: dict[str | None, int] = {None: 0} | {output: row for row, output in enumerate(OUTPUTS)}

@@ -52,13 +52,13 @@ def split_documents(pairs: Pairs) -> tuple[Pairs, list[list[int]]]:
 
 def flags_of_documents(flags: np.ndarray, sentences: list[list[int]]) -> np.ndarray:
     """Return the flags of documents: those of any of their sentences, but empty only where all are."""
-    found = np.zeros(len(sentences), TEXT_FLAGS)
+    by_document = np.zeros(len(sentences), TEXT_FLAGS)
     for document, own in enumerate(sentences):
         for name in FLAGS:
-            found[name][document] = flags[name][own].any()
-        found["empty"][document] = flags["empty"][own].all()
-        found["missing"][document] = tuple(chain.from_iterable(words for words in flags["missing"][own] if words))
-    return found
+            by_document[name][document] = flags[name][own].any()
+        by_document["empty"][document] = flags["empty"][own].all()
+        by_document["missing"][document] = tuple(chain.from_iterable(words for words in flags["missing"][own] if words))
+    return by_document
 
 
 def match_sentences(hyp: np.ndarray, ref: np.ndarray) -> list[SentenceLink]:

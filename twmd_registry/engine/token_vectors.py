@@ -149,10 +149,10 @@ def _weigh(
     """Return the weight of every token (T,), and which items have no positive weight (I,): those get equal weights."""
     owner = torch.repeat_interleave(tokens.lengths)  # (T,)
     side = torch.from_numpy(items.side).to(ids.device)[owner]  # (T,)
-    found = torch.stack(weights).to(ids.device)[side, ids]  # (T,)
-    positive = found > 0 if tokens.counted is None else (found > 0) & tokens.counted
+    weight = torch.stack(weights).to(ids.device)[side, ids]  # (T,)
+    positive = weight > 0 if tokens.counted is None else (weight > 0) & tokens.counted
     weightless = (torch.bincount(owner[positive], minlength=len(tokens.lengths)) == 0) & (tokens.lengths > 0)
-    return torch.where(weightless[owner], 1.0, found), weightless
+    return torch.where(weightless[owner], 1.0, weight), weightless
 
 
 def sum_groups(tokens: TokenVectors, group: Tensor, occurrences: Tensor, groups: int) -> Tensor:
@@ -208,13 +208,13 @@ def center(
     # NaN is no absence.
     keep = ~torch.stack([norms <= ZERO_TOLERANCE * errors for _, _, norms, errors in parts]).any(0)  # (T,)
     whole = bool(keep.all())
-    found = []
+    centered_layers = []
     for tokens, centered, norms, errors in parts:
         # A dropped token is divided by 1: a division by 0 would give NaN, here or in the gradients.
         divisor = torch.ones_like(norms) if vectors == "raw" else torch.where(keep, norms, 1.0)
         scaled = tokens._replace(vectors=centered / divisor[:, None], rounding=errors / divisor.detach())
-        found.append(scaled if whole else scaled.select(keep))
-    return found
+        centered_layers.append(scaled if whole else scaled.select(keep))
+    return centered_layers
 
 
 def sum_items(tokens: TokenVectors, items: TokenItems) -> Tensor:

@@ -47,7 +47,7 @@ def read_mqm(path: Path) -> list[MarkedSegment]:
     header, *lines = read_csv(path, delimiter="\t", quoting=csv.QUOTE_NONE) or [[]]
     if missing := [name for name in MQM_COLUMNS if name not in header]:
         raise FileError(f"{path}, line 1: {no_column(missing[:1], header)}.")
-    found: dict[tuple[str, ...], MarkedSegment] = {}
+    by_rater: dict[tuple[str, ...], MarkedSegment] = {}
     for number, line in enumerate(lines, 2):
         row = dict(zip(header, line, strict=False))
         if len(line) < len(MQM_COLUMNS):
@@ -59,14 +59,14 @@ def read_mqm(path: Path) -> list[MarkedSegment]:
         before, marked, after = map(_unescape, (before, marked, after))
         text, source = before + marked + after, _unescape(row["source"].replace(OPEN, "").replace(CLOSE, ""))
         key = row["system"], row["doc"], row["seg_id"], row["rater"]
-        segment = found.setdefault(key, MarkedSegment(*key[:3], source, text, "", (), rater=key[3]))
+        segment = by_rater.setdefault(key, MarkedSegment(*key[:3], source, text, "", (), rater=key[3]))
         severity = SEVERITIES.get(row["severity"].lower())
         if marked and severity and text == segment.prediction:
             span = ErrorSpan(len(before), len(before) + len(marked), severity)
-            found[key] = segment._replace(spans=(*segment.spans, span))
-    human = {segment[:3]: segment.prediction for segment in found.values() if segment.system in REFERENCE_SYSTEMS}
+            by_rater[key] = segment._replace(spans=(*segment.spans, span))
+    human = {segment[:3]: segment.prediction for segment in by_rater.values() if segment.system in REFERENCE_SYSTEMS}
     segments = []
-    for segment in found.values():
+    for segment in by_rater.values():
         texts = [human.get((name, segment.document, segment.number)) for name in REFERENCE_SYSTEMS]
         reference = next((text for text in texts if text is not None), None)
         if reference is not None and segment.system not in REFERENCE_SYSTEMS:

@@ -83,8 +83,8 @@ def fit_spread(comparisons: np.ndarray, weights: np.ndarray) -> tuple[float, flo
         likelihood = np.where(comparisons["agreed"], p, 1 - p)
         return -float(weights @ np.log(np.maximum(likelihood, 1e-12)))
 
-    found = minimize(loss, np.array([0.0, 2.0]), method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-6})
-    s, t = scale * np.exp(found.x)
+    fit = minimize(loss, np.array([0.0, 2.0]), method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-6})
+    s, t = scale * np.exp(fit.x)
     return float(s), float(t)
 
 

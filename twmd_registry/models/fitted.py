@@ -111,10 +111,10 @@ def find_signed(
     if parts is None or asked is None or given is None:
         return None if asked is None else find(asked)
     try:
-        found = find(given)
-        if found.hash == asked:
-            return found
-        content = found.hash
+        part = find(given)
+        if part.hash == asked:
+            return part
+        content = part.hash
         problem = ModelError(f"{given} holds the {kind.what} {content}, not {asked} as asked for.")
     except ModelError as error:  # it may belong to another specification, with another model
         content, problem = hash_of(Path(given).read_bytes()) if Path(given).is_file() else "", error

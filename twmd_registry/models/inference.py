@@ -43,7 +43,7 @@ _UNDO: list[partial[Any]] = []
 
 
 def _after_fork() -> None:
-    """In a forked process, renew the locks, drop models that other threads were using, and compute by one thread."""
+    """Renew the locks in a forked process, drop models that other threads were using, and compute by one thread."""
     global _LOCK, _LOADING
     _LOCK, _LOADING = threading.RLock(), threading.RLock()
     _HOLDERS.clear()
@@ -139,7 +139,7 @@ class OneDnnLinear(nn.Linear):
         """Draw no random numbers: weights are always loaded."""
 
     def forward(self, input: Tensor, *, gelu: bool = False) -> Tensor:  # noqa: A002 (torch's own signature)
-        """Products of vectors and weights, maybe with GELU after them; shape (..., D) to (..., E)."""
+        """Return the layer's output, with `gelu` after GELU; `input` has shape (..., D), the output (..., E)."""
         if (
             torch.is_grad_enabled()
             or not torch.backends.mkldnn.enabled
@@ -154,8 +154,8 @@ class OneDnnLinear(nn.Linear):
         weights = self.weight if self.kept is None else self.kept
         # oneDNN's own GELU saves a pass over memory, and in bfloat16 a rounding.
         after = ("gelu", "none") if gelu else ("none", "")
-        found: Tensor = torch.ops.mkldnn._linear_pointwise(input, weights, self.bias, after[0], [], after[1])
-        return found
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(input, weights, self.bias, after[0], [], after[1])
+        return result
 
 
 @cache

@@ -205,7 +205,7 @@ class UnigramTokenizer(PackagedTokenizer):
         )
 
     def hold(self, texts: Sequence[str]) -> None:
-        """Let `backend_tokenizer` have the pieces that occur in texts."""
+        """Add the pieces that occur in texts to `backend_tokenizer`."""
         normalise, split = (
             self.backend_tokenizer.normalizer.normalize_str,
             self.backend_tokenizer.pre_tokenizer.pre_tokenize_str,
@@ -225,9 +225,9 @@ class UnigramTokenizer(PackagedTokenizer):
         wanted = np.unique(np.fromiter(parts, dtype=np.int64))
         places = np.searchsorted(self._hashes, wanted).clip(max=len(self._hashes) - 1)
         # If two strings have one hash, a piece too many is held, which changes nothing.
-        found = set(self._by_hash[places[self._hashes[places] == wanted]].tolist())
-        if not found <= self._held:
-            self._make(found | self._always)
+        ids = set(self._by_hash[places[self._hashes[places] == wanted]].tolist())
+        if not ids <= self._held:
+            self._make(ids | self._always)
 
     def get_vocab(self) -> dict[str, int]:
         """Return token ids by token, in the whole vocabulary."""

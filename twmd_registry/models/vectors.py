@@ -97,7 +97,7 @@ def unknown_token(model: dict[str, Any]) -> str | None:
 
 
 def _read_folder(folder: Path, label: str) -> tuple[Tokenizer, torch.Tensor]:
-    """Tokenizer and rows by token id of a ``StaticEmbedding`` or model2vec folder."""
+    """Return the tokenizer and the rows by token id of a ``StaticEmbedding`` or model2vec folder."""
     import torch
     from safetensors.torch import load_file
     from tokenizers import Tokenizer

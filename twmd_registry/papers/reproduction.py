@@ -93,7 +93,7 @@ class Reproduction:
         return result
 
     def table(self) -> TextTable:
-        """Lay out our rows, each followed by the paper's and the difference; of what is varied, a column per value."""
+        """Arrange our rows, each followed by the paper's and the difference; of what is varied, a column per value."""
         return self._by_axis() if self.experiment.vary else self._beside()
 
     def text(self, form: str) -> str:

@@ -35,13 +35,13 @@ def check(
     for name, published in golden["metrics"].items():
         worst, problem = float("inf"), None
         try:
-            (found,) = _score(golden["pairs"], [name], options)
+            (scores,) = _score(golden["pairs"], [name], options)
         except TwmdError as error:
             problem = str(error)
         else:
-            worst = float(np.max(np.abs(np.array(found.scores) - np.array(published["scores"]))))
-            if str(found.signature) != published["signature"]:
-                problem = f"another signature: {found.signature} instead of {published['signature']}"
+            worst = float(np.max(np.abs(np.array(scores.scores) - np.array(published["scores"]))))
+            if str(scores.signature) != published["signature"]:
+                problem = f"another signature: {scores.signature} instead of {published['signature']}"
             elif worst > TOLERANCE:
                 problem = f"off by more than {TOLERANCE:g}"
         results.append((MetricName(name), worst, problem))
@@ -53,10 +53,10 @@ def check(
 def add_missing_scores(golden: dict[str, Any]) -> dict[str, Any]:
     """Return the content of the golden file with scores of the metrics that had none, in the catalogue's order."""
     new = [str(metric) for metric in MetricName if metric not in golden["metrics"]]
-    found = zip(new, _score(golden["pairs"], new, None) if new else [], strict=True)
+    scored = zip(new, _score(golden["pairs"], new, None) if new else [], strict=True)
     known = golden["metrics"] | {
         metric: {"signature": str(scores.signature), "scores": [round(x, 7) for x in scores.scores]}
-        for metric, scores in found
+        for metric, scores in scored
     }
     return golden | {"metrics": {str(metric): known[metric] for metric in MetricName}}
 

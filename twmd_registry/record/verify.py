@@ -172,11 +172,11 @@ def _differences(
 
 def _readable(record: Record) -> list[tuple[SystemScore, Signature]]:
     """Return our results whose signature can be read; what its version means is reported, not warned of."""
-    found = []
+    readable = []
     for result in (result for system in record.systems for result in system.results if not result.is_lexical):
         with collect_warnings(), contextlib.suppress(SignatureError):
-            found.append((result, parse_signature(result.signature)))
-    return found
+            readable.append((result, parse_signature(result.signature)))
+    return readable
 
 
 def _tolerance(signature: Signature, scores: Sequence[float]) -> float:
@@ -290,9 +290,9 @@ def _check_entry(
         {"number": i + 1, "recorded": result.scores[i], "found": segments[i], "prediction": texts.predictions[i]}
         for i in np.argsort(-distances, kind="stable")[: min(WORST, off)].tolist()
     ]
-    found = None if now is None else now.score
+    score = None if now is None else now.score
     return VerifiedEntry(
-        system, result.signature, limit, result.score, found, off, tuple(worst), tuple(problems), result.tested
+        system, result.signature, limit, result.score, score, off, tuple(worst), tuple(problems), result.tested
     )
 
 
@@ -370,9 +370,9 @@ def _contradictions(result: SystemScore, signature: Signature) -> list[str]:
 def _score_problems(then: SystemScore, now: SystemScore, segments: int | None, tolerance: float) -> list[str]:
     """Name what differs beside the segments' scores; their number is None for other texts."""
     problems, counts = [], now.counts or {"segments": segments or 0}
-    recorded, found = ({"score": own.score} | own.sides for own in (then, now))
-    for side in found | recorded:
-        before, value = recorded.get(side), found.get(side)
+    recorded, computed = ({"score": own.score} | own.sides for own in (then, now))
+    for side in computed | recorded:
+        before, value = recorded.get(side), computed.get(side)
         if before is None or value is None or abs(before - value) > tolerance:
             shown_before, shown = ("nothing" if own is None else f"{own:.6f}" for own in (before, value))
             problems.append(f"scores: the corpus {side} is {shown}, recorded as {shown_before}")

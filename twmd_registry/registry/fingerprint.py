@@ -48,11 +48,11 @@ def sha256_of(path: Path) -> str:
         if stamp == [status.st_size, status.st_mtime_ns]:
             return known
         with real.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise ModelError(f"cannot read {path.name}: {error.strerror}.") from error
-    _remembered[str(real)] = (status.st_size, status.st_mtime_ns, found)
-    return found
+    _remembered[str(real)] = (status.st_size, status.st_mtime_ns, digest)
+    return digest
 
 
 @contextlib.contextmanager

@@ -55,11 +55,11 @@ class RunOptions:
 
 def _bytes(name: str, given: object) -> int:
     """Read a number of bytes; raises SpecError."""
-    found = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", str(given)) if type(given) in {int, str} else None
-    if found is None:
+    match = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", str(given)) if type(given) in {int, str} else None
+    if match is None:
         expected = 'a number of bytes from 0, or one with kB, MB or GB ("256MB")'
         raise SpecError(f"{name}={given!r} is not possible: expected {expected}.")
-    return int(float(found[1]) * _UNITS[found[2]])
+    return int(float(match[1]) * _UNITS[match[2]])
 
 
 OPTION_NAMES = tuple(field.name for field in fields(RunOptions))

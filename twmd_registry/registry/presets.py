@@ -83,14 +83,14 @@ def read_presets(text: str, source: str) -> list[Preset]:
     if not tables:
         expected = "a table [NAME] with provenance, and a table [NAME.metrics.METRIC]"
         raise SpecError(f"{source} holds no preset: expected {expected}.")
-    found: list[Preset] = []
+    read: list[Preset] = []
     for name, table in tables.items():
         like = table.get("like") if isinstance(table, dict) else None
         if like is not None and not isinstance(tables.get(str(like)), dict):
             raise SpecError(f"{source}: [{name}]: like={like!r}: expected the name of another preset of the file.")
         about = {field: tables[like][field] for field in _READS if field in tables[like]} if like else {}
-        found += _read_table(name, about | table if like else table, source)
-    return found
+        read += _read_table(name, about | table if like else table, source)
+    return read
 
 
 def write_presets(name: str, provenance: str, presets: Sequence[Preset]) -> str:
@@ -187,7 +187,7 @@ def presets() -> dict[tuple[MetricName, str], Preset]:
     Warns where one of another package or of the user cannot be read, or has a name that is taken.
     """
     packaged = read_presets(_text(PACKAGED, _OWN), PACKAGED)
-    found = {(preset.metric, preset.name): preset for preset in packaged}
+    known = {(preset.metric, preset.name): preset for preset in packaged}
     taken = {preset.name for preset in packaged}
     for source, text in _more_presets():
         try:
@@ -199,9 +199,9 @@ def presets() -> dict[tuple[MetricName, str], Preset]:
             warn(f"presets left out: {source}: the name {', '.join(twice)} is taken already.")
             continue
         taken |= {preset.name for preset in more}
-        found |= {(preset.metric, preset.name): preset for preset in more}
+        known |= {(preset.metric, preset.name): preset for preset in more}
     order = list(CATALOGUE)
-    return dict(sorted(found.items(), key=lambda item: order.index(item[0][0])))
+    return dict(sorted(known.items(), key=lambda item: order.index(item[0][0])))
 
 
 def _more_presets() -> Iterator[tuple[str, str]]:

@@ -86,9 +86,9 @@ def keys_to_set(spec: MetricSpec) -> dict[str, str]:
     own, usual = spec.texts(), make_spec(spec.metric, model=spec.model).texts()
     if spec.model != EMBEDDED_MODEL:
         del usual["model"]
-    found = {name: text for name, text in own.items() if usual.get(name) != text}
+    changed = {name: text for name, text in own.items() if usual.get(name) != text}
     undone = {name: KEYS[name].neutral for name in usual if name not in own}
-    return found | {name: KEYS[name].format(value) for name, value in undone.items() if value is not None}
+    return changed | {name: KEYS[name].format(value) for name, value in undone.items() if value is not None}
 
 
 def _expand(members: str, usual: str | None) -> str:

@@ -63,7 +63,7 @@ def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str
 
 
 def _table(statistic: str, labels: Sequence[str], agreements: Sequence[Agreement]) -> TextTable:
-    """Lay out a row per metric, or a column and below its mean all groups: many columns fit no paper."""
+    """Return a table with a row per metric; of several groups, with a row per group, as many columns fit no paper."""
     groups = sorted({name for own in agreements for name in own.groups})
     if len(groups) < 2:
         return (statistic, ("metric", "value"), list(zip(labels, map(_cell, agreements), strict=True)))

@@ -95,18 +95,18 @@ def _check_independent(scorers: Sequence[Scorer], where: str) -> None:
 def _find_texts(there: Sequence[str], scorers: Sequence[Scorer], texts: tuple[str, str | None]) -> tuple[str, str]:
     """Return the columns of predictions and references; refuse columns that the scores would replace."""
     prediction, reference = texts
-    found = []
+    columns = []
     for names in ((prediction,), USUAL_REFERENCES if reference is None else (reference,)):
         here = [name for name in names if name in there]
         if not here:
             raise InputError(f"{no_column(names, there)}.")
         if len(here) > 1:
             raise InputError(f"the data set has columns {' and '.join(map(repr, here))}: choose by reference=NAME.")
-        found += here
+        columns += here
     for name in columns_of(scorers, []):
         if name in there:
             raise InputError(f"the data set has a column {name!r} already: rename it.")
-    return found[0], found[1]
+    return columns[0], columns[1]
 
 
 class _BatchScorer:
@@ -117,10 +117,10 @@ class _BatchScorer:
 
     def score(self, batch: Any) -> dict[str, list[float]]:
         """Return the columns of a batch; refuse another model than that of the process that made this object."""
-        found = score_all(self._scorers, *(batch[name] for name in self._texts))
+        scores = score_all(self._scorers, *(batch[name] for name in self._texts))
         for given, wanted in zip(self._scorers, self._signatures, strict=True):
             check_signature(given, wanted)
-        return columns_of(self._scorers, found)
+        return columns_of(self._scorers, scores)
 
     def __call__(self, batch: Any) -> Any:
         """Add columns to a batch of Ray Data's, a `pyarrow.Table`."""
@@ -159,8 +159,8 @@ def _score_apart(dataset: Any, batch: _BatchScorer, processes: int) -> dict[str,
     ranges = [range(first, min(first + _BATCH, len(dataset))) for first in range(0, len(dataset), _BATCH)]
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=spawn, initializer=_begin, initargs=(dataset, batch)) as pool:
-        found = list(pool.map(_score_range, ranges))
-    return {name: [value for columns in found for value in columns[name]] for name in found[0]}
+        parts = list(pool.map(_score_range, ranges))
+    return {name: [value for columns in parts for value in columns[name]] for name in parts[0]}
 
 
 def _begin(dataset: Any, batch: _BatchScorer) -> None:

@@ -109,8 +109,8 @@ class OutputFolder:
         with _file_errors(f"cannot read {self.url}"):
             if not self._fs.exists(self._path):
                 return set()
-            found = self._fs.ls(self._path, detail=False, refresh=True)
-        return {str(name).rstrip("/").rpartition("/")[2] for name in found} - {LOCK, ""}
+            paths = self._fs.ls(self._path, detail=False, refresh=True)
+        return {str(name).rstrip("/").rpartition("/")[2] for name in paths} - {LOCK, ""}
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""

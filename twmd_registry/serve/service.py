@@ -289,7 +289,7 @@ async def prometheus(request: Request) -> PlainTextResponse:
 
 @without_key.get("/health")
 async def health() -> JSONResponse:
-    """Tell that requests are taken; needs no API key."""
+    """Report that requests are accepted; needs no API key."""
     return JSONResponse({"status": "ok", "version": __version__})
 
 

@@ -141,12 +141,12 @@ def _fold(text: str) -> str:
 
 def _folded_texts(data: Iterable[TrainingData], *, predictions: bool = False) -> set[str]:
     """Return all references, and with `predictions` all predictions, folded."""
-    found = set[str]()
+    texts = set[str]()
     for source in data:
         segments = segments_of(source)
-        found.update(_fold(text) for own in segments.references for text in own)
-        found.update(map(_fold, segments.predictions if predictions else []))
-    return found
+        texts.update(_fold(text) for own in segments.references for text in own)
+        texts.update(map(_fold, segments.predictions if predictions else []))
+    return texts
 
 
 def hashes_of(data: Iterable[TrainingData]) -> Hashes:

@@ -47,9 +47,9 @@ NEGATIVE = regex.compile(
 def _replace(pattern: regex.Pattern[str], text: str, reference: str, other: Callable[[str], str | None]) -> str | None:
     """Replace the first match that is in the reference, too, and that `other` has another text for."""
     own = set(pattern.findall(reference))
-    for found in pattern.finditer(text):
-        if found[0] in own and (new := other(found[0])) is not None:
-            return text[: found.start()] + new + text[found.end() :]
+    for match in pattern.finditer(text):
+        if match[0] in own and (new := other(match[0])) is not None:
+            return text[: match.start()] + new + text[match.end() :]
     return None
 
 

@@ -221,18 +221,18 @@ def _train(
 
 def _agreement(score: Callable[[Segments], Any], dev: Sequence[TrainingData], spec: MetricSpec) -> dict[str, float]:
     """Score and correlate every group separately; return means over the groups of all data sets."""
-    found: dict[str, list[float]] = {"pearson": [], "kendall": []}
+    values_by_statistic: dict[str, list[float]] = {"pearson": [], "kendall": []}
     for source in dev:
         groups = np.asarray(source.rated.group)
         for name in np.unique(groups).tolist():
             own = source._replace(rated=select(source.rated, np.flatnonzero(groups == name)))
             scores = score(data.segments_of(data.with_sources(own, spec)))
             try:
-                for statistic, values in found.items():
+                for statistic, values in values_by_statistic.items():
                     values.append(correlate(statistic, scores, own.rated.ratings))
             except InputError as error:
                 raise InputError(f"{source.name}, group {name}: {error}") from error
-    return {statistic: float(np.mean(values)) for statistic, values in found.items()}
+    return {statistic: float(np.mean(values)) for statistic, values in values_by_statistic.items()}
 
 
 def _save_metric(

@@ -90,12 +90,13 @@ class TrainedMetric(nn.Module):
 
     def forward(self, predictions: list[str], references: list[list[str]], targets: Tensor) -> dict[str, Tensor]:
         """Return the loss of a batch; `targets` has the shape (B,)."""
-        found = self.similarities(Segments(predictions, references))  # (B,)
-        wanted = targets.to(found.dtype)
-        mse = mse_loss(self.log_scale.exp() * found + self.offset, wanted)
+        similarities = self.similarities(Segments(predictions, references))  # (B,)
+        wanted = targets.to(similarities.dtype)
+        mse = mse_loss(self.log_scale.exp() * similarities + self.offset, wanted)
         if self._recipe.loss == "mse":
             return {"loss": mse}
-        r = cosine_similarity(found - found.mean(), wanted - wanted.mean(), dim=0)  # 0 where either does not vary
+        deviations = similarities - similarities.mean(), wanted - wanted.mean()
+        r = cosine_similarity(*deviations, dim=0)  # 0 where either does not vary
         return {"loss": MSE_SHARE * mse - r}
 
     def start_line(self, similarities: np.ndarray, targets: np.ndarray) -> None:
@@ -129,10 +130,10 @@ class TrainedMetric(nn.Module):
     ) -> Any:
         """Load trained weights; the encoder's own, which no checkpoint holds, are not missing."""
         del strict
-        found = super().load_state_dict(state_dict, strict=False, assign=assign)
+        result = super().load_state_dict(state_dict, strict=False, assign=assign)
         trained = {name for name, _ in self.trained()}
-        found.missing_keys[:] = [name for name in found.missing_keys if name in trained]
-        return found
+        result.missing_keys[:] = [name for name in result.missing_keys if name in trained]
+        return result
 
 
 def require_training() -> None:
@@ -188,11 +189,11 @@ def lora_modules(encoder: Encoder, layer: int) -> list[str]:
 
     unused = {id(module) for module in _never_run(encoder, layer)}
     named = encoder.network.named_modules()
-    found = [name for name, module in named if isinstance(module, (nn.Linear, Conv1D)) and id(module) not in unused]
-    if not found:
+    names = [name for name, module in named if isinstance(module, (nn.Linear, Conv1D)) and id(module) not in unused]
+    if not names:
         hint = "there is nothing an adapter could change"
         raise SpecError(f"layer={layer} of {encoder.files.name} stands on no linear layer: {hint}.")
-    return found
+    return names
 
 
 def unfreeze(encoder: Encoder, layer: int) -> None:

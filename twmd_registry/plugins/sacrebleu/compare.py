@@ -219,10 +219,10 @@ def _add_documents(
 
     if isinstance(metric, str):
         statistics = [np.array(scorer._extract_corpus_statistics(own, None)) for _, own in systems]  # noqa: SLF001
-        found = [score_documents(own, documents, corpus_scores, resamples, resampling.seed) for own in statistics]
+        by_document = [score_documents(own, documents, corpus_scores, resamples, resampling.seed) for own in statistics]
     else:
-        found = [scores.by_document(documents, resamples, resampling.seed) for scores in metric[1]]
-    return tuple(replace(cell, documents=own) for cell, own in zip(cells, found, strict=True))
+        by_document = [scores.by_document(documents, resamples, resampling.seed) for scores in metric[1]]
+    return tuple(replace(cell, documents=own) for cell, own in zip(cells, by_document, strict=True))
 
 
 @contextlib.contextmanager

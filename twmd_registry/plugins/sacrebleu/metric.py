@@ -157,8 +157,8 @@ class SacreBLEUMetric(Metric):
         lengths = [len(stream) for stream in references]
         if len(set(lengths)) > 1:
             raise InputError(f"reference streams of different length ({', '.join(map(str, lengths))}). {STREAMS}")
-        found: list[Any] = super()._cache_references(references)  # type: ignore[arg-type]
-        return found
+        cached: list[Any] = super()._cache_references(references)  # type: ignore[arg-type]
+        return cached
 
     def _extract_corpus_statistics(
         self, hypotheses: Sequence[str], references: Sequence[Sequence[str | None]] | None

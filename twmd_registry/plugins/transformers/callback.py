@@ -216,14 +216,14 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
                 texts_of(self._dataset, what, given, labels[:number], self._labels_of)
                 for what, given in self._given.items()
             )
-            found = score_evaluation(self.panel, predictions[:number], references, sources)
+            evaluation = score_evaluation(self.panel, predictions[:number], references, sources)
         finally:
             if self._offload is not None:
                 for scorer in self._scorers:
                     self._offload(scorer)
-        values = {f"{self.prefix}{key}": value for key, value in found.values.items()}
-        signatures = {f"{self.prefix}{key}": value for key, value in found.signatures.items()}
-        self._latest = found._replace(values=values, signatures=signatures)
+        values = {f"{self.prefix}{key}": value for key, value in evaluation.values.items()}
+        signatures = {f"{self.prefix}{key}": value for key, value in evaluation.signatures.items()}
+        self._latest = evaluation._replace(values=values, signatures=signatures)
         return dict(values)
 
     def _forget_rows(self) -> None:
@@ -256,7 +256,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             return
         step = self._step = state.global_step if self._restored is None else self._restored
         split, info = (getattr(self._dataset, name, None) for name in ("split", "info"))
-        found = self._latest._replace(
+        latest = self._latest._replace(
             name=next((key.removesuffix(TIMED) for key in metrics or {} if key.endswith(TIMED)), "eval"),
             split=None if split is None else str(split),
             dataset=getattr(info, "dataset_name", None),
@@ -267,17 +267,21 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
                 key: evaluation._replace(score_sets=(), segments=None)
                 for key, evaluation in self._evaluations[old].items()
             }
-        self._evaluations.setdefault(step, {})[found.name] = found
-        self._sign(Path(args.output_dir), state, found)
+        self._evaluations.setdefault(step, {})[latest.name] = latest
+        self._sign(Path(args.output_dir), state, latest)
 
     on_predict = on_evaluate
 
-    def _sign(self, folder: Path, state: Any, found: Evaluation) -> None:
+    def _sign(self, folder: Path, state: Any, evaluation: Evaluation) -> None:
         """Write the signatures where they are new: into a file, and once into Trainer's log, which checkpoints hold."""
-        if self._signatures.get(found.name) == found.signatures:
+        if self._signatures.get(evaluation.name) == evaluation.signatures:
             return
-        self._signatures[found.name] = found.signatures
-        logged = {"metric_signatures": {found.name: found.signatures}, "step": state.global_step, "epoch": state.epoch}
+        self._signatures[evaluation.name] = evaluation.signatures
+        logged = {
+            "metric_signatures": {evaluation.name: evaluation.signatures},
+            "step": state.global_step,
+            "epoch": state.epoch,
+        }
         state.log_history.append(logged)
         with _training_goes_on("metric signatures are not written"):
             signatures = json.dumps(self._signatures, indent=1, ensure_ascii=False)
@@ -289,9 +293,9 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         if not state.is_world_process_zero or not folder.is_dir():
             return
-        for found in self._evaluations.get(state.global_step, {}).values():
-            with _training_goes_on(f"the record of {found.name} is not written"):
-                write_evidence(folder, found, next((our.options.device for our in self._scorers), "auto"))
+        for evaluation in self._evaluations.get(state.global_step, {}).values():
+            with _training_goes_on(f"the record of {evaluation.name} is not written"):
+                write_evidence(folder, evaluation, next((our.options.device for our in self._scorers), "auto"))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Write the results of the final weights, maybe of the best checkpoint, into the model card."""
@@ -317,8 +321,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             FileError: The card cannot be written.
             YAMLError: Its metadata cannot be read.
         """
-        if found := self._evaluations.get(self._step):
-            write_results(Path(folder), found.values())
+        if evaluations := self._evaluations.get(self._step):
+            write_results(Path(folder), evaluations.values())
 
     def follow(self, trainer: Any) -> None:
         """Add the results to every card that the trainer of this callback writes from now on, as `push_to_hub` does."""

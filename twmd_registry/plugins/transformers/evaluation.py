@@ -146,8 +146,8 @@ def _open(metric: Any, keep_references: int | str) -> tuple[str | None, Any]:
 
 def _of_module(name: str, module: Any, segments: Segments) -> Iterator[tuple[str, float]]:
     """Return every single number that a module gives."""
-    found = module.compute(predictions=list(segments.predictions), references=_references_for(module, segments))
-    for key, value in found.items():
+    values = module.compute(predictions=list(segments.predictions), references=_references_for(module, segments))
+    for key, value in values.items():
         number = value.item() if hasattr(value, "item") and np.ndim(value) == 0 else value
         if isinstance(number, Real) and not isinstance(number, bool):
             yield (name if key == name else f"{name}_{key}"), float(number)
@@ -163,10 +163,10 @@ def _references_for(module: Any, segments: Segments) -> list[Any]:
     return segments.references
 
 
-def _finite(found: Iterable[tuple[str, float]]) -> dict[str, float]:
+def _finite(named: Iterable[tuple[str, float]]) -> dict[str, float]:
     """Return scores by key without those that are not finite."""
     values: dict[str, float] = {}
-    for key, value in found:
+    for key, value in named:
         if key in values:
             raise SpecError(f"two scores would be called {key!r}: give a dict {{name: metric}} with other names.")
         if math.isfinite(value):

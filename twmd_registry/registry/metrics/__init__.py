@@ -52,7 +52,7 @@ class Metric:
 
     @property
     def span(self) -> str:
-        """Its range in words: ``-1 to 1``, or that it has no fixed bounds."""
+        """The range of scores in words: ``-1 to 1``, or ``no fixed bounds``."""
         return (
             "no fixed bounds" if self.lowest is None or self.highest is None else f"{self.lowest:g} to {self.highest:g}"
         )
