@@ -21,11 +21,12 @@ def some_pairs() -> Pairs:
     return make_pairs(check_segments(["it ran", "we saw the cat", "it ran"] * 3, references))
 
 
-def open_store(encoder: Encoder, pairs: Pairs) -> tuple[TextStore, list[slice]]:
+def open_store(encoder: Encoder, pairs: Pairs, most_tokens: int) -> tuple[TextStore, list[slice]]:
     """Return a store of the texts of some pairs, and their chunks."""
     chunks, uses = plan_chunks(pairs, None, 1, 1)
     flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
-    return TextStore(encoder, pairs.texts, [2], uses, flags=flags), list(chunks)
+    both = np.stack([pairs.hyp, pairs.ref])
+    return TextStore(encoder, pairs.texts, both, [2], uses, flags=flags, most_tokens=most_tokens), list(chunks)
 
 
 def test_copies_of_repeated_texts_are_bounded() -> None:
@@ -39,18 +40,17 @@ def test_copies_of_repeated_texts_are_bounded() -> None:
 
 def test_every_text_is_encoded_once_and_held_while_it_is_needed(encoder: Encoder) -> None:
     pairs = some_pairs()
-    store, pieces = open_store(encoder, pairs)
+    store, pieces = open_store(encoder, pairs, 10**6)
     before = encoder.texts_encoded
     with torch.inference_mode():
         alone = {text: encoder.encode(encoder.tokenise([text]), [2]).layers[2] for text in pairs.texts}
         for p, piece in enumerate(pieces):
-            ids = np.union1d(pairs.hyp[piece], pairs.ref[piece])
-            held, rows = store.fetch(ids, batch_tokens=None, progress=None)
+            held, texts = store.fetch(piece, p)
+            assert set(pairs.hyp[piece]) | set(pairs.ref[piece]) <= set(texts)
             starts = np.cumsum(held.lengths.numpy()) - held.lengths.numpy()
-            for text, row in zip(ids, rows, strict=True):
+            for row, text in enumerate(texts):
                 mine = held.layers[2][starts[row] : starts[row] + int(held.lengths[row])]
                 torch.testing.assert_close(mine, alone[pairs.texts[text]], atol=2e-6, rtol=0)
-            store.forget(p, 10**6)
     assert len(pieces) == len(pairs.counts)
     assert encoder.texts_encoded - before == 2 * len(pairs.texts)
     assert len(store.held_texts) == 0
@@ -58,10 +58,9 @@ def test_every_text_is_encoded_once_and_held_while_it_is_needed(encoder: Encoder
 
 def test_text_that_does_not_fit_is_encoded_again(encoder: Encoder) -> None:
     pairs = some_pairs()
-    store, pieces = open_store(encoder, pairs)
+    store, pieces = open_store(encoder, pairs, 0)
     before = encoder.texts_encoded
     with torch.inference_mode():
         for p, piece in enumerate(pieces):
-            store.fetch(np.union1d(pairs.hyp[piece], pairs.ref[piece]), batch_tokens=None, progress=None)
-            store.forget(p, 0)
+            store.fetch(piece, p)
     assert encoder.texts_encoded - before > len(pairs.texts)

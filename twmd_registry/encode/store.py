@@ -7,7 +7,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -37,6 +37,7 @@ class TextStore:
 
     encoder: Encoder
     texts: Sequence[str]
+    pairs: np.ndarray  # The numbers of both texts of every pair; shape (2, pairs)
     layers: Sequence[int]  # The hidden states to read, ascending
     uses: dict[int, list[int]]  # The chunks of every text that several chunks need
     flags: np.ndarray  # Facts about texts, set when they are read
@@ -44,20 +45,23 @@ class TextStore:
     stride: int | None = None
     # The fastest first, each with the texts that it may keep; shape (texts,), bool
     caches: Sequence[tuple[TextCache | DiskCache, np.ndarray]] = ()
+    batch_tokens: int | None = None  # As `progress`, for `Encoder.encode`
+    progress: Callable[[int], None] | None = None
+    most_tokens: int | None = None  # Tokens that are held for later chunks; None for all
     held: EncodedTexts | None = None  # Texts that are in memory
     held_texts: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # Their numbers
 
-    def fetch(
-        self, texts: np.ndarray, *, batch_tokens: int | None, progress: Callable[[int], None] | None
-    ) -> tuple[EncodedTexts, np.ndarray]:
-        """Return all held texts, and for each of `texts` (numbers of the texts of a chunk) its row in them; encode only
-        those that are neither held nor cached. A text without a token of its own has length 0.
+    def fetch(self, chunk: slice, number: int = 0) -> tuple[EncodedTexts, np.ndarray]:
+        """Return the encoded texts of a chunk of pairs, and others that are held, with the numbers of all; encode only
+        those that are neither held nor cached. A text without a token of its own has length 0. Afterwards hold only
+        what chunks after this one, by its `number`, need.
         """
         device, how = self.encoder.device, (self.limit, self.stride)
         none = torch.zeros(0, dtype=torch.int64, device=device)
         no_vectors = torch.zeros(0, self.encoder.width, dtype=torch.float32, device=device)
         nothing = EncodedTexts(dict.fromkeys(self.layers, no_vectors), none, none.to(torch.uint8), none, none)
-        new, parts, numbers = np.setdiff1d(texts, self.held_texts), [self.held or nothing], self.held_texts
+        new, parts = np.setdiff1d(self.pairs[:, chunk], self.held_texts), [self.held or nothing]
+        numbers = self.held_texts
         if self.caches and (cached := self._find_cached(new)):
             parts.append(self._to_device(cached))
             numbers = np.r_[numbers, list(cached)]
@@ -67,7 +71,8 @@ class TextStore:
             self.flags[OF_TOKENS][new] = [text[3:] for text in tokens]
             full, encoded = [text for text in tokens if not text.empty], nothing
             if full:
-                encoded = self.encoder.encode(full, self.layers, *how, batch_tokens=batch_tokens, progress=progress)
+                settings: Any = {"batch_tokens": self.batch_tokens, "progress": self.progress}
+                encoded = self.encoder.encode(full, self.layers, *how, **settings)
             lengths = torch.tensor([0 if text.empty else len(text.ids) for text in tokens])
             parts.append(encoded._replace(lengths=lengths.to(device)))
             numbers = np.r_[numbers, new]
@@ -81,10 +86,11 @@ class TextStore:
             _, *arrays = zip(held, *others, strict=True)
             held = EncodedTexts(layers, *map(torch.cat, arrays))
         self.held, self.held_texts = held, numbers
-        order = np.argsort(numbers)
-        return held, order[np.searchsorted(numbers, texts, sorter=order)]
+        if self.most_tokens is not None:
+            self._forget(number, self.most_tokens)
+        return held, numbers
 
-    def forget(self, chunk: int, most_tokens: int) -> None:
+    def _forget(self, chunk: int, most_tokens: int) -> None:
         """Hold only texts that a chunk after `chunk` needs, the soonest needed first, up to a number of tokens."""
         held = cast("EncodedTexts", self.held)
         _, all_lengths, special, ids, codes = held

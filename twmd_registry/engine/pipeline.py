@@ -37,7 +37,6 @@ from twmd_registry.tensors import (
     EPSILON,
     TEXT_FLAGS,
     ZERO_TOLERANCE,
-    EncodedTexts,
     PaddedTokens,
     TokenVectors,
     pad,
@@ -95,7 +94,7 @@ class PipelineRun:
         pair of a specification.
         """
         self._encoder, self._pairs, self._documents = encoder, pairs, documents
-        self._batch_tokens, self._progress, self._total = batch_tokens, progress, total
+        self._progress, self._total = progress, total
         self._spec = next(iter(views))  # for limit and stride, which all share
         self._views: dict[TokenView, list[MetricSpec]] = {}
         for spec, view in views.items():
@@ -107,10 +106,10 @@ class PipelineRun:
         }
         self._summed = [view for view in self._views if view.centering_kind == "corpus"]
         layers = sorted({k for view in self._views for k in view.layers})
-        self._most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_FACTOR) // len(layers)
+        most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_FACTOR) // len(layers)
         limit = None if self._spec.stride else self._spec.limit
         step = math.lcm(*(spec.centering_size or 1 for spec in views))
-        self._chunks, uses = plan_chunks(pairs, limit, self._most_tokens, step)
+        self._chunks, uses = plan_chunks(pairs, limit, most_tokens, step)
         self.flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
         caches: list[tuple[TextCache | DiskCache, np.ndarray]] = []
         if keep:  # references only: predictions do not come again, and would push references out
@@ -121,12 +120,16 @@ class PipelineRun:
         self._store = TextStore(
             encoder,
             pairs.texts,
+            np.stack([pairs.hyp, pairs.ref]),
             layers,
             uses,
             limit=self._spec.limit,
             stride=self._spec.stride,
             flags=self.flags,
             caches=caches,
+            batch_tokens=batch_tokens,
+            progress=progress and (lambda texts: progress(texts * STEPS_PER_TEXT)),
+            most_tokens=most_tokens if len(self._chunks) > 1 else None,
         )
 
     def score(self) -> dict[MetricSpec, np.ndarray]:
@@ -151,14 +154,15 @@ class PipelineRun:
         # First, even without a pair: other processes wait for this one's share.
         sums = self.sum_corpus() if self._summed else {}
         *_, last = self._views
-        for chunk, texts, rows, encoded in self._encode(self._chunks):  # 1. Encode, below
+        for number, chunk in enumerate(self._chunks):
+            encoded, texts = self._store.fetch(chunk, number)  # 1. Encode
             empty = (encoded.lengths == 0).cpu().numpy()
             for view, specs in self._views.items():
                 # 2. Center: the tokens that take part, less a mean; then tokens or n-grams, scaled to norm 1.
-                items = make_items(view, self._pairs, chunk, texts, rows)
+                items = make_items(view, self._pairs, chunk, texts)
                 layers, weightless, wordless = select(view, encoded, items, self._encoder)
                 if view is last:  # `layers` holds copies, so the encoded vectors can be freed
-                    encoded = encoded._replace(layers={})  # noqa: PLW2901
+                    encoded = encoded._replace(layers={})
                 units = make_units(view, encoded, layers, items, sums.get(view), weightless=weightless)[1]
                 del layers
                 # 3. Align, and 4. reduce both sides of every pair to its scores.
@@ -171,7 +175,7 @@ class PipelineRun:
                     (self.flags["wordless"], wordless),
                     (self.flags["weightless"], [] if weightless is None else items.row[weightless.cpu().numpy()]),
                 ):
-                    flag[texts[np.isin(rows, gone)]] = True
+                    flag[texts[gone]] = True
                 if self._progress is not None:
                     self._progress(len(items.hyp) * len(specs))
                 if average is not None:
@@ -186,9 +190,10 @@ class PipelineRun:
         idf is of these texts.
         """
         parts: dict[MetricSpec, list[Tensor]] = {spec: [] for specs in self._views.values() for spec in specs}
-        for chunk, texts, rows, encoded in self._encode(self._chunks):
+        for number, chunk in enumerate(self._chunks):
+            encoded, texts = self._store.fetch(chunk, number)
             for view, specs in self._views.items():
-                items = make_items(view, self._pairs, chunk, texts, rows)
+                items = make_items(view, self._pairs, chunk, texts)
                 layers, weightless, _ = select(view, encoded, items, self._encoder)
                 _, units = make_units(view, encoded, layers, items, None, weightless=weightless)
                 weights = torch.ones_like(units.vectors[:, 0]) if units.weights is None else units.weights
@@ -210,8 +215,9 @@ class PipelineRun:
         if view.centering_kind == "batch":
             batch = self._pairs.segment // cast("int", view.centering_size)
             chosen = np.flatnonzero((batch >= batch[chosen[0]]) & (batch <= batch[chosen[-1]]))
-        ((chunk, texts, rows, encoded),) = self._encode([slice(int(chosen[0]), int(chosen[-1]) + 1)])
-        items = make_items(view, self._pairs, chunk, texts, rows)
+        chunk = slice(int(chosen[0]), int(chosen[-1]) + 1)
+        encoded, texts = self._store.fetch(chunk)
+        items = make_items(view, self._pairs, chunk, texts)
         layers, weightless, _ = select(view, encoded, items, self._encoder)
         tokens, units = make_units(view, encoded, layers, items, self.sum_corpus().get(view), weightless=weightless)
         starts = (torch.cumsum(encoded.lengths, 0) - encoded.lengths).tolist()
@@ -242,19 +248,6 @@ class PipelineRun:
             )
         return alignments
 
-    def _encode(self, chunks: Sequence[slice]) -> Generator[tuple[slice, np.ndarray, np.ndarray, EncodedTexts]]:
-        """Yield every chunk with the numbers of its texts, their rows in the encoded texts, and the encoded texts."""
-        progress = self._progress
-        report = progress and (lambda texts: progress(texts * STEPS_PER_TEXT))
-        for number, chunk in enumerate(chunks):
-            texts = np.union1d(self._pairs.hyp[chunk], self._pairs.ref[chunk])
-            encoded, rows = self._store.fetch(texts, batch_tokens=self._batch_tokens, progress=report)
-            if len(chunks) > 1:
-                self._store.forget(number, self._most_tokens)
-            results = [(chunk, texts, rows, encoded)]
-            del encoded
-            yield results.pop()  # so that the caller can free the vectors
-
     def sum_corpus(self) -> dict[TokenView, list[Tensor]]:
         """Return, by view with corpus centering, the sums over the whole corpus in each layer, as `sum_groups`: those
         of these pairs, by `total`. In this pass idf weights may be those of a share: sums do not depend on them.
@@ -273,9 +266,10 @@ class PipelineRun:
             view: torch.zeros(view.groups_per_batch, columns, dtype=torch.float64).to(device) for view in self._summed
         }
         sums = {view: [none[view]] * len(view.layers) for view in self._summed}
-        for chunk, texts, rows, encoded in self._encode(self._chunks):
+        for number, chunk in enumerate(self._chunks):
+            encoded, texts = self._store.fetch(chunk, number)
             for view in self._summed:
-                items = make_items(view, self._pairs, chunk, texts, rows)
+                items = make_items(view, self._pairs, chunk, texts)
                 layers, _, _ = select(view, encoded, items, self._encoder)
                 here = [sum_items(tokens, items) for tokens in layers]
                 sums[view] = [total + part for total, part in zip(sums[view], here, strict=True)]

@@ -69,9 +69,9 @@ def make_view(spec: MetricSpec) -> TokenView:
     return TokenView(metric=MetricName.TWMD, vectors="raw" if spec.vectors == "raw" else None, **keys)
 
 
-def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray, rows: np.ndarray) -> TokenItems:
+def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray) -> TokenItems:
     """List the (text, group, side) combinations of a chunk and how often each occurs. `texts` are the numbers of the
-    chunk's texts, ascending, and `rows` their rows in the encoded texts.
+    encoded texts.
     """
     segment = pairs.segment[chunk]
     batch = np.zeros_like(segment)
@@ -81,11 +81,12 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray, r
     per_batch = view.groups_per_batch
     groups = (int(batch[-1]) + 1) * per_batch
     # An item as one number: ((row * groups + group) * 2 + side) * partners + partner + 1.
-    ref_row = rows[np.searchsorted(texts, pairs.ref[chunk])]
-    hyp_key = rows[np.searchsorted(texts, pairs.hyp[chunk])] * groups + batch * per_batch
+    order = np.argsort(texts)
+    hyp_row, ref_row = (order[np.searchsorted(texts, side[chunk], sorter=order)] for side in (pairs.hyp, pairs.ref))
+    hyp_key = hyp_row * groups + batch * per_batch
     ref_key = ref_row * groups + batch * per_batch + (per_batch - 1)
     weighed_apart = int(view.idf == "corpus")  # a text has other weights as a hypothesis than as a reference
-    partner, partners = (ref_row + 1, int(rows.max()) + 2) if view.against == "source" else (0, 1)
+    partner, partners = (ref_row + 1, len(texts) + 1) if view.against == "source" else (0, 1)
     both = np.r_[hyp_key * 2 * partners + partner, (ref_key * 2 + weighed_apart) * partners]
     keys, inverse = np.unique(both, return_inverse=True)
     keys, partner_of = keys // partners, keys % partners - 1
