@@ -19,7 +19,7 @@ from tests import tiny
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.models.inference import _LOADED
+from twmd_registry.models.inference import LOADED
 from twmd_registry.registry.names import CENTERINGS, MetricName
 from twmd_registry.registry.signature import Signature
 
@@ -286,11 +286,11 @@ def test_one_line_scores_as_a_scorer_does_and_keeps_the_model() -> None:
     )
     assert twmd_registry.score(["a cat"], ["the cat"], metric=expected.signature) == expected
     twmd_registry.score(["a cat"], ["the cat"], "twmd", dtype="bfloat16")
-    before = tuple(_LOADED)
+    before = tuple(LOADED)
     twmd_registry.score(["a dog"], ["the dog"], "trwmd", dtype="bfloat16")
-    assert tuple(_LOADED) == before
+    assert tuple(LOADED) == before
     twmd_registry.score(["a dog"], ["the dog"])
-    assert len(tuple(_LOADED)) == len(before) - 1
+    assert len(tuple(LOADED)) == len(before) - 1
     with pytest.raises(SpecError, match="did you mean 'temperature'"):
         twmd_registry.score(["a"], ["b"], temprature=1)
 

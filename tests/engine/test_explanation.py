@@ -10,7 +10,7 @@ import pytest
 
 import twmd_registry
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.models.inference import _LOADED
+from twmd_registry.models.inference import LOADED
 
 PREDICTIONS = ["the cats sat quietly on the mat", "it rained", "a dog barked at night", "nobody answered"]
 REFERENCES = [
@@ -88,11 +88,11 @@ def test_text_without_tokens_has_nothing_to_show() -> None:
 def test_explaining_keeps_no_model_and_survives_pickling() -> None:
     with twmd_registry.scorer("twmd", layer=2) as made:
         found = made.score(PREDICTIONS, REFERENCES)
-    before = tuple(_LOADED)
+    before = tuple(LOADED)
     again = pickle.loads(pickle.dumps(found))
     assert again == found
     assert again.explain(1).score == found.scores[1]
-    assert tuple(_LOADED) == before
+    assert tuple(LOADED) == before
 
 
 @pytest.mark.parametrize(

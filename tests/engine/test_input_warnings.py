@@ -225,7 +225,7 @@ def test_german_given_to_the_english_model_causes_a_warning_from_30_texts_on(mon
     assert len(english) == len(german) == 32
     with pytest.warns(TwmdWarning, match=r"\d\d% of the tokens are unknown or continue a word .*\(en\)"):
         twmd_registry.score(german, german)
-    monkeypatch.setattr(inference, "_LOADED", WeakValueDictionary[Hashable, Any]())
+    monkeypatch.setattr(inference, "LOADED", WeakValueDictionary[Hashable, Any]())
     with warnings.catch_warnings(), twmd_registry.scorer("twmd") as fresh:  # its tokenizer has encoded nothing
         warnings.simplefilter("error", TwmdWarning)
         for texts in (english, german[:29]):

@@ -145,7 +145,7 @@ def test_threads_share_models_and_scorers_and_get_the_scores_of_one_thread() -> 
 def test_scorer_that_another_thread_closes_while_it_waits_uses_the_model_that_it_waited_for(
     metric: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inference, "_LOADED", WeakValueDictionary[Hashable, Any]())  # other tests keep models
+    monkeypatch.setattr(inference, "LOADED", WeakValueDictionary[Hashable, Any]())  # other tests keep models
     scorer = twmd_registry.scorer(metric)
     alone = scorer.score(PREDICTIONS, REFERENCES)
 

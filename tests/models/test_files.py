@@ -14,7 +14,7 @@ from tests import tiny
 from twmd_registry.errors import MissingExtraError, ModelError, SpecError
 from twmd_registry.models import files as files_module
 from twmd_registry.models.files import find_adapter, find_model
-from twmd_registry.models.inference import _LOADED
+from twmd_registry.models.inference import LOADED
 from twmd_registry.models.load import pick_device
 from twmd_registry.registry.names import EMBEDDED_MODEL
 
@@ -93,7 +93,7 @@ def test_scorers_share_one_model_and_the_last_one_frees_it(tmp_path: Path) -> No
     folder = str(tiny.save_encoder("bert", tmp_path / "bert"))
 
     def models() -> int:
-        return sum(folder in str(key) for key in tuple(_LOADED))
+        return sum(folder in str(key) for key in tuple(LOADED))
 
     with twmd_registry.scorer("sbert", model=folder, layer=1, centering="none") as first:
         assert models() == 0

@@ -21,9 +21,10 @@ from twmd_registry.engine.pipeline import STEPS_PER_TEXT, AllReduce, PipelineRun
 from twmd_registry.engine.sentences import flags_of_documents, split_documents
 from twmd_registry.engine.token_vectors import TokenView, make_view
 from twmd_registry.errors import ModelError, SpecError, warn
+from twmd_registry.models import inference
 from twmd_registry.models.files import ModelFiles, find_adapter, find_model
 from twmd_registry.models.fitted import FittedPart, find_signed
-from twmd_registry.models.inference import exact_arithmetic, free_memory, share_model
+from twmd_registry.models.inference import exact_arithmetic, free_memory
 from twmd_registry.models.load import pick_device
 from twmd_registry.models.regressor import Regressor
 from twmd_registry.progress import Progress, Stage
@@ -94,10 +95,18 @@ class Backend:
 
     @property
     def model(self) -> Any:
-        """The loaded model, shared."""
-        what = self.files, self.adapter, str(self.requested.dtype)
-        self.loaded = share_model(self.model_key, lambda: self.kind(*what, pick_device(self.options.device)))
-        return self.loaded
+        """The model, shared with all backends of the process that have the same key; loaded now if none has it."""
+        key = self.model_key
+        with inference.LOADING:
+            self.loaded = inference.LOADED.get(key)
+            if self.loaded is None:
+                # Adapters are merged here, so a training loop's number formats are overridden; transformers draws
+                # random weights before it reads the file.
+                with exact_arithmetic(), torch.random.fork_rng(devices=[]):
+                    device = pick_device(self.options.device)
+                    self.loaded = self.kind(self.files, self.adapter, str(self.requested.dtype), device)
+                inference.LOADED[key] = self.loaded
+            return self.loaded
 
     @cached_property
     def spec(self) -> MetricSpec:

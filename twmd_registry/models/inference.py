@@ -28,10 +28,10 @@ MANY_BATCHES = 32
 X86 = ("x86_64", "amd64")
 OPERATORS = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
 
-_LOCK, _LOADING = threading.RLock(), threading.RLock()
+_LOCK, LOADING = threading.RLock(), threading.RLock()
 """Held while settings of the process are changed, and while a model is loaded."""
-_LOADED = weakref.WeakValueDictionary[Hashable, Any]()
-"""Loaded models: one per process and setting, shared by all scorers that use it."""
+LOADED = weakref.WeakValueDictionary[Hashable, Any]()
+"""Loaded models: one per process and `Backend.model_key`, as long as a backend refers to it."""
 
 
 _OPERATORS = (("cuda", "matmul"), ("mkldnn", "matmul")) if hasattr(torch.backends, "fp32_precision") else ()
@@ -44,18 +44,18 @@ _UNDO: list[partial[Any]] = []
 
 def _after_fork() -> None:
     """Renew the locks in a forked process, drop models that other threads were using, and compute by one thread."""
-    global _LOCK, _LOADING
-    _LOCK, _LOADING = threading.RLock(), threading.RLock()
+    global _LOCK, LOADING
+    _LOCK, LOADING = threading.RLock(), threading.RLock()
     _HOLDERS.clear()
     while _UNDO:
         _UNDO.pop(0)()
-    if _LOADED:
+    if LOADED:
         torch.set_num_threads(1)  # OpenMP's threads are gone, and the first parallel operator would wait for them
-    for key, model in list(_LOADED.items()):
+    for key, model in list(LOADED.items()):
         if model.lock.acquire(blocking=False):
             model.lock.release()
         else:
-            del _LOADED[key]  # its backend may have been in the middle of a layer, and loads it again
+            del LOADED[key]  # its backend may have been in the middle of a layer, and loads it again
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -97,20 +97,6 @@ def exact_arithmetic() -> Iterator[None]:
             _HOLDERS.discard(block)
             while _UNDO and not _HOLDERS:
                 _UNDO.pop(0)()
-
-
-def share_model(key: Hashable, load: Callable[[], Any]) -> Any:
-    """Return a shared model, loaded now if it is not in memory yet; it stays there as long as a backend refers to it.
-
-    Adapters are merged here, so a training loop's number formats are overridden; transformers draws random weights
-    before it reads the file. The key identifies the model, device and dtype included.
-    """
-    with _LOADING:
-        model = _LOADED.get(key)
-        if model is None:
-            with exact_arithmetic(), torch.random.fork_rng(devices=[]):
-                model = _LOADED[key] = load()
-        return model
 
 
 def free_memory() -> None:
