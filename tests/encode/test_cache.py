@@ -139,6 +139,8 @@ def test_reference_cache_with_a_byte_limit_does_not_exceed_it(model: str, most: 
         for predictions in (PREDICTIONS, OTHERS):
             found, number = score_and_count(scorer, predictions)
             cache = scorer.backend.model.reference_cache
+            assert (cache is None) is (most == 0)
+            cache = TextCache() if cache is None else cache
             assert cache.held_bytes == sum(size for _, size, _ in cache._entries.values()) <= most
         # In the second pass, cached references are found and the others are encoded again.
         assert number == len(OTHERS) + DIFFERENT_REFERENCES - len(cache)

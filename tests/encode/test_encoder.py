@@ -18,7 +18,7 @@ from transformers import CONFIG_MAPPING, AutoModel, BertConfig, BertForSequenceC
 import twmd_registry
 from tests import tiny
 from twmd_registry.encode import encoder as encoder_module
-from twmd_registry.encode.encoder import Encoder, hidden_states, rule_layer, split_into_windows
+from twmd_registry.encode.encoder import Encoder, hidden_states, rule_layer, split_into_windows, tokenise
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.files import find_model
 from twmd_registry.tensors import EncodedTexts, TextTokens
@@ -33,7 +33,7 @@ def load(folder: Path | str) -> Encoder:
 
 def encode(encoder: Encoder, texts: list[str], layers: list[int], batch_tokens: int = 1000) -> EncodedTexts:
     with torch.inference_mode():
-        return encoder.encode(encoder.tokenise(texts), layers, batch_tokens=batch_tokens)
+        return encoder.encode(tokenise(encoder.tokenizer, texts, encoder.limit), layers, batch_tokens=batch_tokens)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_length_limit_is_the_networks_where_the_tokenizer_has_none(family: str, 
     encoder = load(tiny_encoder(family))
     assert encoder.limit == tiny.POSITIONS
     long = " ".join(["cat"] * 100)
-    tokens = encoder.tokenise([long, "cat"])
+    tokens = tokenise(encoder.tokenizer, [long, "cat"], encoder.limit)
     assert [text.truncated for text in tokens] == [True, False]
     assert (len(tokens[0].ids), tokens[0].ids[0], tokens[0].ids[-1]) == (tiny.POSITIONS, 0, 2)
     assert encode(encoder, [long], [1]).lengths.tolist() == [tiny.POSITIONS]
@@ -116,7 +116,7 @@ def test_every_hidden_state_is_the_librarys_own_padded_or_alone(family: str, tin
     together = encode(encoder, SENTENCES, layers)
     assert encoder.depth == tiny.DEPTH
     start = 0
-    for text, tokens in zip(SENTENCES, encoder.tokenise(SENTENCES), strict=True):
+    for text, tokens in zip(SENTENCES, tokenise(encoder.tokenizer, SENTENCES, None), strict=True):
         alone = encode(encoder, [text], layers)
         with torch.inference_mode():
             expected = reference(input_ids=torch.from_numpy(tokens.ids)[None], output_hidden_states=True).hidden_states
@@ -136,7 +136,7 @@ def test_classifiers_checkpoint_gives_the_encoder_inside(tmp_path: Path) -> None
     assert isinstance(encoder.network, BertModel)
     found = encode(encoder, SENTENCES[:1], [tiny.DEPTH]).layers[tiny.DEPTH]
     with torch.inference_mode():
-        ids = torch.from_numpy(encoder.tokenise(SENTENCES[:1])[0].ids)[None]
+        ids = torch.from_numpy(tokenise(encoder.tokenizer, SENTENCES[:1], None)[0].ids)[None]
         expected = classifier.bert(input_ids=ids).last_hidden_state[0]
     torch.testing.assert_close(found, expected, atol=2e-6, rtol=0)
 

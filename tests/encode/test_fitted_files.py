@@ -14,6 +14,7 @@ import twmd_registry
 from tests import tiny
 from tests.encode import vocabularies
 from tests.oracles import movers
+from twmd_registry.encode.encoder import tokenise
 from twmd_registry.encode.idf import FREQUENCIES, find_idf, idf_weights, read_idf, vocabulary_hash, vocabulary_size
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, find_background, read_background
 from twmd_registry.encode.words import STOP_WORDS, find_stop_words
@@ -107,7 +108,9 @@ def test_mean_vector_of_repeated_texts_averages_all_token_occurrences(
 ) -> None:
     found = read_background(save(MEAN_VECTOR, backend.fit_background(SENTENCES), tmp_path))
     with torch.inference_mode():
-        rows = [backend.model.encode(backend.model.tokenise([text]), [2]).layers[2].numpy() for text in SENTENCES[:3]]
+        encoder = backend.model
+        tokens = tokenise(encoder.tokenizer, SENTENCES[:3], None)
+        rows = [encoder.encode([text], [2]).layers[2].numpy() for text in tokens]
     expected = {
         "all": np.concatenate(rows).mean(0),
         "cls": np.concatenate([row[:-1] for row in rows]).mean(0),

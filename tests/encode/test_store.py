@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.encode.store import TextStore
 from twmd_registry.engine.pairs import BYTES_PER_TOKEN, COPIES_FACTOR, Pairs, check_segments, make_pairs, plan_chunks
 from twmd_registry.models.files import find_model
@@ -43,7 +43,7 @@ def test_every_text_is_encoded_once_and_held_while_it_is_needed(encoder: Encoder
     store, pieces = open_store(encoder, pairs, 10**6)
     before = encoder.texts_encoded
     with torch.inference_mode():
-        alone = {text: encoder.encode(encoder.tokenise([text]), [2]).layers[2] for text in pairs.texts}
+        alone = {text: encoder.encode(tokenise(encoder.tokenizer, [text], None), [2]).layers[2] for text in pairs.texts}
         for p, piece in enumerate(pieces):
             held, texts = store.fetch(piece, p)
             assert set(pairs.hyp[piece]) | set(pairs.ref[piece]) <= set(texts)

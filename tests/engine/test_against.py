@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from twmd_registry import mbr, score, scorer
+from twmd_registry.encode.encoder import tokenise
 from twmd_registry.encode.words import copied_tokens
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import score_all
@@ -63,7 +64,7 @@ def test_copy_of_the_source_scores_below_a_paraphrase() -> None:
 )
 def test_copied_words_are_marked_and_names_and_numbers_only_in_a_copy(prediction: str, marked: str) -> None:
     encoder = scorer("twmd").backend.model
-    encoded = encoder.encode(encoder.tokenise([prediction, "in 1934 visited her!"]), [0])
+    encoded = encoder.encode(tokenise(encoder.tokenizer, [prediction, "in 1934 visited her!"], None), [0])
     length = int(encoded.lengths[0])
     owners = np.zeros(length, dtype=np.int64)
     copied = copied_tokens(encoder.pieces, encoded, np.arange(length), owners, np.array([1]))

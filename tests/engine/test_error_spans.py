@@ -66,7 +66,7 @@ def test_every_token_of_a_random_text_is_in_the_words_of_its_offsets(preset: str
         # A tokenizer drops control characters: a mark after one is joined with whatever came before.
         texts = [regex.sub(r"(?<=[\x00-\x1f])[\p{M}\p{Cf}]+", "", text) for text in random_texts(2_000)]
         mismatches, tokens = [], 0
-        encoded, tokenizer = encoder.tokenise(texts), encoder.tokenizer
+        encoded, tokenizer = tokenise(encoder.tokenizer, texts, encoder.limit), encoder.tokenizer
         normalise = tokenizer.backend_tokenizer.normalizer.normalize_str
         marks = "▁" if isinstance(tokenizer, UnigramTokenizer) else "##"
         for text, own in zip(texts, encoded, strict=True):
@@ -92,7 +92,7 @@ def test_every_token_of_a_random_text_is_in_the_words_of_its_offsets(preset: str
 def test_offsets_of_every_build_of_tokenizers_cover_the_letters_and_hold_the_tokens_bytes(build: str) -> None:
     tokenizer = vocabularies.ALL.get(build, vocabularies.byte_fallback)()
     read = partial(tokenise, tokenizer, limit=None)
-    encoder = SimpleNamespace(tokenizer=tokenizer, tokenise=lambda texts, *_: read(texts))
+    encoder = SimpleNamespace(tokenizer=tokenizer, limit=None)
     raw = pieces_of(tokenizer).raw
     for text in random_texts(300):
         offsets, (tokens,) = Encoder.offsets(encoder, text), read([text])  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from tests import tiny
 from tests.cli.parsing import rows_of
 from tests.conftest import Run
 from tests.papers.rated_files import write_rows
-from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.encode.mean_vectors import find_background
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.metaeval import diagnosis
@@ -58,7 +58,7 @@ class Oracle:
         self.vectors: list[list[np.ndarray]] = [[] for _ in range(self.depth + 1)]  # by layer, by text
         with torch.inference_mode():
             for text in texts:
-                tokens = encoder.tokenise([text])
+                tokens = tokenise(encoder.tokenizer, [text], encoder.limit)
                 own = tokens[0].special == 0
                 self.ids.append(tokens[0].ids[own].tolist())
                 for k, vectors in encoder.encode(tokens, range(self.depth + 1)).layers.items():

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.models import inference
 from twmd_registry.models.files import find_model
 from twmd_registry.models.inference import LoadedModel, OneDnnLinear, quicken
@@ -185,6 +185,6 @@ def test_torch_without_onednn_is_left_alone(without: str, monkeypatch: pytest.Mo
 def test_encoders_multiply_by_it(bert: str, products: list[int], layouts: list[int]) -> None:
     encoder = Encoder(find_model(bert), None, "float32", torch.device("cpu"))
     with torch.inference_mode():
-        encoder.encode(encoder.tokenise(["some text", "text"]), [1], batch_tokens=1)
+        encoder.encode(tokenise(encoder.tokenizer, ["some text", "text"], None), [1], batch_tokens=1)
     assert len(products) == 2 * len(layouts) > 0
     assert all(layer.kept is None for layer in encoder.network.modules() if isinstance(layer, OneDnnLinear))

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from twmd_registry.encode.pieces import Vocabulary, pieces_of
-from twmd_registry.encode.store import TextCache
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.files import ModelFiles, merge
 from twmd_registry.models.inference import LoadedModel
@@ -33,6 +32,8 @@ from twmd_registry.tensors import LEFT_OUT, EncodedTexts, TextTokens
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
+    from twmd_registry.encode.store import TextCache
+
 
 class Encoder(LoadedModel):
     """An encoder on a device.
@@ -42,11 +43,12 @@ class Encoder(LoadedModel):
         width: Dimensions of a token vector.
         adapter: Name of its adapter; None without one.
         identity: Content of model and adapter, and number format: equal identities give equal vectors.
-        reference_cache: Encoded references for later calls; empty unless a scorer asks for it.
+        reference_cache: Encoded references for later calls; None until a scorer asks for it.
         texts_encoded: Number of texts encoded so far.
     """
 
     shortest = 3  # a token of the text, and two special tokens
+    reference_cache: TextCache | None = None
 
     tokenizer: PreTrainedTokenizerFast | PackagedTokenizer
 
@@ -85,7 +87,6 @@ class Encoder(LoadedModel):
         self.lock = RLock()  # hidden states are read by hooks, which threads would share
         self.adapter = adapter.name if adapter else None
         self.identity = f"{files.fingerprint}|{self.adapter}|{dtype}"
-        self.reference_cache = TextCache()
         self.texts_encoded = 0
 
     def decode_tokens(self, ids: Sequence[int]) -> list[str]:
@@ -102,18 +103,11 @@ class Encoder(LoadedModel):
             for token, text in zip(tokens, texts, strict=True)
         ]
 
-    def tokenise(self, texts: Sequence[str], limit: int | None = None, stride: int | None = None) -> list[TextTokens]:
-        """Return the tokens of texts, cut at `limit` or the model's own limit; with a stride, whole.
-
-        A text that is too long loses tokens at its end, before the special tokens that close it.
-        """
-        return tokenise(self.tokenizer, texts, None if stride else limit or self.limit, drop_unknown=self.static)
-
     def offsets(self, text: str, limit: int | None = None, stride: int | None = None) -> np.ndarray:
         """Return where the tokens that `tokenise` gives begin and end in a text's characters; shape (t, 2); special
         tokens are empty.
         """
-        (tokens,) = self.tokenise([text], limit, stride)
+        (tokens,) = tokenise(self.tokenizer, [text], None if stride else limit or self.limit)
         (encoding,) = self.tokenizer.backend_tokenizer.encode_batch([text])
         every, special = np.array(encoding.offsets).reshape(-1, 2), np.array(encoding.special_tokens_mask)
         every[special == 1] = 0
@@ -194,8 +188,9 @@ def tokenise(
     *,
     drop_unknown: bool = False,
 ) -> list[TextTokens]:
-    """Return the tokens of texts, as `Encoder.tokenise`; words that the vocabulary does not hold may be left out.
-    Unknown tokens whose strings the tokenizer normalises alike have the same code.
+    """Return the tokens of texts. One of more than `limit` tokens (None: of any number) loses those at its end, before
+    the special tokens that close it. Words that the vocabulary does not hold may be left out; else unknown tokens whose
+    strings the tokenizer normalises alike have the same code.
 
     The tokenizer's own truncation and padding (some published ``tokenizer.json`` files carry both) are switched off.
     """

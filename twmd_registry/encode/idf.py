@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
 from twmd_registry.progress import Progress, expect
@@ -48,7 +48,7 @@ def count_documents(
     counts = np.zeros(vocabulary_size(encoder.tokenizer) + 1, dtype=np.int64)
     counts[-1] = times.sum()
     for start in range(0, len(texts), _AT_ONCE):
-        rows = encoder.tokenise(texts[start : start + _AT_ONCE], spec.limit, spec.stride)
+        rows = tokenise(encoder.tokenizer, texts[start : start + _AT_ONCE], None if spec.stride else spec.limit)
         for text, often in zip(rows, times[start : start + _AT_ONCE].tolist(), strict=True):
             counts[np.unique(text.ids)] += often
         if progress is not None:

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
 from twmd_registry.progress import Progress, expect, split_progress
@@ -54,7 +54,8 @@ def fit_background(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, pro
     expect(progress, len(distinct))
     for start in range(0, len(distinct), _FIT_TEXTS):
         part = distinct[start : start + _FIT_TEXTS]
-        tokens = encoder.tokenise(part, spec.limit, spec.stride)
+        cut = None if spec.stride else spec.limit
+        tokens = tokenise(encoder.tokenizer, part, cut, drop_unknown=encoder.static)
         # The encoder reports windows, of which a text may have several.
         with split_progress(progress, len(part), stages=1)(len(part)) as report:
             encoded = encoder.encode(tokens, layers, spec.limit, spec.stride, progress=report)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import torch
 
+from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.tensors import OF_TOKENS, EncodedTexts, TextTokens, span_indices
 
 if TYPE_CHECKING:
     from twmd_registry.encode.disk import DiskCache
-    from twmd_registry.encode.encoder import Encoder
 
 
 TextKey = tuple[str, tuple[int, ...], int | None, int | None, str]
@@ -67,7 +67,8 @@ class TextStore:
             numbers = np.r_[numbers, list(cached)]
             new = np.setdiff1d(new, list(cached))
         if len(new):
-            tokens = self.encoder.tokenise([self.texts[i] for i in new], *how)
+            cut, static = None if self.stride else self.limit, self.encoder.static
+            tokens = tokenise(self.encoder.tokenizer, [self.texts[i] for i in new], cut, drop_unknown=static)
             self.flags[OF_TOKENS][new] = [text[3:] for text in tokens]
             full, encoded = [text for text in tokens if not text.empty], nothing
             if full:

@@ -90,8 +90,7 @@ class PipelineRun:
         All specifications have the same limit and stride; their views hold what was fitted. With `documents`, the pairs
         are the sentences that `split_documents` gives, and the scores are those of pairs of documents. `keep` and
         `disk` are the most bytes of encoded references in main memory, and of encoded texts in files. `progress` is
-        called with `STEPS_PER_TEXT` for every encoded text, and with 1 for every aligned
-        pair of a specification.
+        called with `STEPS_PER_TEXT` for every encoded text, and with 1 for every aligned pair of a specification.
         """
         self._encoder, self._pairs, self._documents = encoder, pairs, documents
         self._progress, self._total = progress, total
@@ -113,6 +112,8 @@ class PipelineRun:
         self.flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
         caches: list[tuple[TextCache | DiskCache, np.ndarray]] = []
         if keep:  # references only: predictions do not come again, and would push references out
+            if encoder.reference_cache is None:
+                encoder.reference_cache = TextCache()
             encoder.reference_cache.begin(keep)
             caches.append((encoder.reference_cache, np.isin(np.arange(len(pairs.texts)), pairs.ref)))
         if disk:

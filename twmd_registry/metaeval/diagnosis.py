@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from scipy import stats
 
-from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.input_warnings import warn_about_small_samples
@@ -144,7 +144,8 @@ def diagnose(
 
 def _tokenise(encoder: Encoder, texts: Sequence[str]) -> list[TextTokens]:
     """Return the tokens of the texts that have a word."""
-    tokens = [text for text in encoder.tokenise(texts) if (text.special == 0).any()]
+    every = tokenise(encoder.tokenizer, texts, encoder.limit, drop_unknown=encoder.static)
+    tokens = [text for text in every if (text.special == 0).any()]
     if len(tokens) < 2:
         hint = "give 2 texts or more, in a language that the model knows: words of different texts are compared"
         raise InputError(f"texts with a word: {len(tokens)} of {len(texts)}; {hint}.")
