@@ -11,6 +11,7 @@ from typing import Any, cast, get_args
 import numpy as np
 import torch
 
+from twmd_registry.align import SYMMETRIC
 from twmd_registry.encode import idf
 from twmd_registry.encode.encoder import Encoder, last_layers, rule_layer, tokenise
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, find_background, fit_background
@@ -18,7 +19,7 @@ from twmd_registry.encode.words import STOP_WORDS, as_tokenized, find_stop_words
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.pipeline import STEPS_PER_TEXT, AllReduce, PipelineRun, single_process
-from twmd_registry.engine.sentences import flags_of_documents, split_documents
+from twmd_registry.engine.sentences import SENTENCE_COUNTS, flags_of_documents, split_documents
 from twmd_registry.engine.token_vectors import TokenView, make_view
 from twmd_registry.errors import ModelError, SpecError, warn
 from twmd_registry.models import inference
@@ -322,8 +323,13 @@ class TokenAlignmentBackend(Backend):
             pairs, sentences = split_documents(pairs)
         passes = 2 if any(backend.spec.centering_kind == "corpus" for backend in group) else 1
         work = len(pairs.texts) * passes * STEPS_PER_TEXT + len(pairs.hyp) * len(group)
+        more, columns = (len(SENTENCE_COUNTS), len(pairs.starts)) if self.spec.align else (0, len(pairs.hyp))
+        rows = {backend.spec: (1 if backend.spec.metric in SYMMETRIC else 3) + more for backend in group}
+        scores = {spec: np.full((number, columns), np.nan) for spec, number in rows.items()}
         with stage(work) as progress, self.run(group, pairs, progress, total) as run:
-            scores = run.score()
+            for chunk, by_spec in run.score_chunks():
+                for spec, sides in by_spec.items():
+                    scores[spec][:, chunk] = sides[: rows[spec]].to("cpu", torch.float64).numpy()
             flags = flags_of_documents(run.flags, sentences) if sentences else run.flags
             return [scores[backend.spec] for backend in group], flags
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from twmd_registry.errors import InputError
 from twmd_registry.registry.metrics import CATALOGUE
-from twmd_registry.registry.names import Multiref
 from twmd_registry.registry.spec import MetricSpec
 
 BYTES_PER_TOKEN = 3
@@ -144,19 +143,6 @@ class Pairs(NamedTuple):
     counts: np.ndarray  # References of every segment; shape (segments,)
     starts: np.ndarray  # The first pair of every segment; shape (segments,)
     second: str = "references"  # What the second texts of the pairs are: ``references``, or ``sources``
-
-    def over_references(self, scores: np.ndarray, multiref: Multiref) -> np.ndarray:
-        """Return one score per segment, the best or the mean over its references, from scores (.., pairs).
-
-        The best precision, recall and F1 may be those of different references.
-
-        >>> pairs = make_pairs(Segments(["a", "b"], [["c", "d"], ["e"]]))
-        >>> pairs.over_references(np.array([0.2, 0.6, 0.5]), "max").tolist()
-        [0.6, 0.5]
-        """
-        if multiref == "max":
-            return np.asarray(np.maximum.reduceat(scores, self.starts, axis=-1))
-        return np.asarray(np.add.reduceat(scores, self.starts, axis=-1) / self.counts)
 
 
 def make_pairs(segments: Segments, spec: MetricSpec | None = None) -> Pairs:

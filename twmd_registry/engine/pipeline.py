@@ -21,7 +21,7 @@ from twmd_registry.encode.idf import count_documents, idf_weights
 from twmd_registry.encode.store import TextCache, TextStore
 from twmd_registry.engine.error_spans import word_costs
 from twmd_registry.engine.pairs import Pairs, plan_chunks
-from twmd_registry.engine.sentences import SENTENCE_COUNTS, match_documents
+from twmd_registry.engine.sentences import match_documents
 from twmd_registry.engine.token_vectors import (
     TokenItems,
     TokenView,
@@ -133,24 +133,11 @@ class PipelineRun:
             most_tokens=most_tokens if len(self._chunks) > 1 else None,
         )
 
-    def score(self) -> dict[MetricSpec, np.ndarray]:
-        """Return the scores of every pair by specification: precision, recall and F1 of a two-sided metric, shape (3,
-        pairs); shape (1, pairs) of another. `SENTENCE_COUNTS` follow for pairs of documents.
-        """
-        more, columns = (
-            (len(SENTENCE_COUNTS), len(self._pairs.starts)) if self._documents else (0, len(self._pairs.hyp))
-        )
-        rows = {spec: (1 if spec.metric in SYMMETRIC else 3) + more for own in self._views.values() for spec in own}
-        scores = {spec: np.full((number, columns), np.nan) for spec, number in rows.items()}
-        for chunk, by_spec in self.score_chunks():
-            for spec, sides in by_spec.items():
-                scores[spec][:, chunk] = sides[: rows[spec]].to("cpu", torch.float64).numpy()
-        return scores
-
     def score_chunks(self) -> Generator[tuple[slice, dict[MetricSpec, Tensor]]]:
         """Encode, center, align and reduce all pairs, chunk by chunk; differentiable in the weights of the encoder.
         Yields, for every chunk and view, the slice of P pairs, and by specification their precision, recall and F1,
-        shape (3, P).
+        shape (3, P), which are equal for a metric of one side; of documents, a metric of one side has one row, and
+        `SENTENCE_COUNTS` follow.
         """
         # First, even without a pair: other processes wait for this one's share.
         sums = self.sum_corpus() if self._summed else {}

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from twmd_registry.errors import InputError, ModelError, SpecError, collect_warn
 from twmd_registry.progress import Progress, Stage, split_progress
 from twmd_registry.registry.members import merge_members, write_members
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import OUTPUTS, MetricName, Multiref
+from twmd_registry.registry.names import OUTPUTS, MetricName
 from twmd_registry.registry.options import PART_NAMES, Parts, RunOptions, check_parts, split_options
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, make_spec, member_specs
@@ -403,7 +403,11 @@ def _make_score_set(
         scores, of_sentences = np.split(scores, [-len(SENTENCE_COUNTS)])
         numbers = dict(zip(SENTENCE_COUNTS, map(int, of_sentences.sum(axis=1)), strict=True))
     scores = rescale(scores, baseline) if baseline else scores
-    by_side = pairs.over_references(scores, cast("Multiref", spec.multiref))  # (sides, segments)
+    # The best precision, recall and F1 may be those of different references.
+    if spec.multiref == "max":
+        by_side = np.maximum.reduceat(scores, pairs.starts, axis=1)  # (sides, segments)
+    else:
+        by_side = np.add.reduceat(scores, pairs.starts, axis=1) / pairs.counts
     sides = [tuple(side.tolist()) for side in by_side]
     precision, recall, f1 = sides if len(sides) > 1 else (None, None, None)
     letters, scripts = counted["letters"], scorer.backend.scripts

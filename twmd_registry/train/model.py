@@ -85,8 +85,9 @@ class TrainedMetric(nn.Module):
         self.eval()
         pairs, spec = make_pairs(segments), self._spec
         with torch.inference_mode(), exact_arithmetic():
-            scores = self._run(pairs, spec).score()[spec]
-        return pairs.over_references(scores[SIDE[spec.output]], self._multiref)
+            sides = [by_spec[spec] for _, by_spec in self._run(pairs, spec).score_chunks()]
+        scores = torch.cat(sides, dim=1)[SIDE[spec.output]].to("cpu", torch.float64)  # (pairs,)
+        return torch.segment_reduce(scores, self._multiref, lengths=torch.from_numpy(pairs.counts)).numpy()
 
     def forward(self, predictions: list[str], references: list[list[str]], targets: Tensor) -> dict[str, Tensor]:
         """Return the loss of a batch; `targets` has the shape (B,)."""
