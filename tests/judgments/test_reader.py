@@ -104,17 +104,19 @@ def test_damaged_file_has_the_same_rows_from_anywhere(form: str, content: list[s
 def test_json_lines_may_have_a_mark_empty_lines_and_other_line_ends() -> None:
     content = (
         '\ufeff{"prediction": "a\u2028b"}\r\n\n   \n{"prediction": "c"}\nno json\n[1]\n{"prediction": "d"}'.encode()
+        + b'\n{"prediction": "e", "prediction": "f"}'
         + b"\n\xff\n"
     )
     table = opened(content, ".jsonl")
     offsets = list(table.offsets())
-    result = table.read(0, 6, offsets[0], [])
+    result = table.read(0, 7, offsets[0], [])
     assert [values for _, values in result] == [
         {"prediction": "a\u2028b"},
         {"prediction": "c"},
         "expected a JSON object (Expecting value at character 1)",
         "expected a JSON object, not [1]",
         {"prediction": "d"},
+        "expected a JSON object ('prediction' occurs twice)",
         "not UTF-8: byte 0xff",
     ]
     assert [values for _, values in table.read(4, 1, offsets[4], [])] == [{"prediction": "d"}]

@@ -12,7 +12,7 @@ import lzma
 import math
 import re
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -382,15 +382,28 @@ def _read_parquet(file: Any, first: int, stop: int, columns: list[str]) -> Itera
 def _parse_json(raw: bytes) -> Values | None:
     try:
         text = raw.decode("utf-8")
-        values = json.loads(text) if text.strip() else None
+        values = json.loads(text, object_pairs_hook=_members) if text.strip() else None
     except UnicodeDecodeError as error:
         return _not_utf8(error)
     except json.JSONDecodeError as error:
         return f"expected a JSON object ({error.msg} at character {error.pos + 1})"
+    except ValueError as error:
+        return f"expected a JSON object ({error})"
     except RecursionError:
         return "expected a JSON object (nested too deeply)"
     is_object = isinstance(values, dict) or not text.strip()
     return values if is_object else f"expected a JSON object, not {_shorten(values)}"
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of a JSON object; raise a `ValueError` for a name that occurs twice, of which json takes the
+    last.
+    """
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"{_shorten(twice)} occurs twice")
+    return members
 
 
 def _not_utf8(error: UnicodeDecodeError) -> str:
