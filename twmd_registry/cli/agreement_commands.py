@@ -148,7 +148,7 @@ def _write_study(result: StudyResult | TaskResult, rated: RatedSegments, folder:
     blank = [""] * len(rated.group)
     ratings = rated.group, rated.item or blank, rated.system or blank, rated.ratings.tolist()
     header = ["group", "item", "system", "rating", *(metric.label for metric in result.scored)]
-    rows = zip(*ratings, *(own.scores for own in result.scored), strict=True)
+    rows = zip(*ratings, *(metric.scores for metric in result.scored), strict=True)
     write_file(folder / "segments.csv", as_csv(header, rows))
 
 
@@ -212,7 +212,7 @@ def diagnose_command(arguments: Arguments) -> int:
         texts = read_texts([arguments.data], columns_of(arguments))
     else:
         rated = read_rated(arguments.data)
-        references = [text for own in rated.references for text in ([own] if isinstance(own, str) else own)]
+        references = [text for texts in rated.references for text in ([texts] if isinstance(texts, str) else texts)]
         texts = list(dict.fromkeys([*rated.predictions, *references]))
     from twmd_registry.metaeval.diagnosis import diagnose
     from twmd_registry.report.figures import require_matplotlib
@@ -247,7 +247,7 @@ def _report_diagnosis(
         for verdict in verdicts:
             verdict["paper"] = printed_words.get(verdict["centering"], {}).get(verdict["property"])
     rows = [
-        (centering, str(layer), *(_format_mean(own["mean"], own["error"]) for own in estimates.values()))
+        (centering, str(layer), *(_format_mean(estimate["mean"], estimate["error"]) for estimate in estimates.values()))
         for centering, layer, estimates in diagnosis.rows
     ]
     title = f"{about}{model}, {diagnosis.texts} texts, {diagnosis.words} words"
@@ -278,16 +278,17 @@ def _write_diagnosis(diagnosis: Diagnosis, folder: Path, stem: str) -> None:
 
     numbers = [f"{name}{field}" for name in get_args(Similarity) for field in ("", "_error", "_pairs", "_left_out")]
     rows = (
-        [centering, layer, *(number for own in estimates.values() for number in own.values())]
+        [centering, layer, *(number for estimate in estimates.values() for number in estimate.values())]
         for centering, layer, estimates in diagnosis.rows
     )
     write_file(folder / f"{stem}.csv", as_csv(["centering", "layer", *numbers], rows))
     layers = np.arange(diagnosis.estimates.shape[1])
     panels = {
         str(centering): {
-            str(name): (layers, own[:, s]["mean"], own[:, s]["error"]) for s, name in enumerate(get_args(Similarity))
+            str(name): (layers, estimates[:, s]["mean"], estimates[:, s]["error"])
+            for s, name in enumerate(get_args(Similarity))
         }
-        for centering, own in zip(diagnosis.centerings, diagnosis.estimates, strict=True)
+        for centering, estimates in zip(diagnosis.centerings, diagnosis.estimates, strict=True)
     }
     for suffix in SUFFIXES:
         write_file(folder / f"{stem}{suffix}", curves(panels, ("layer", "cosine"), diagnosis.model, suffix))
@@ -349,8 +350,8 @@ def tune_command(arguments: Arguments) -> int:
 
         trials = tune(specs, list(data.values()), options, progress, announce)
     by_metric = {metric: [trial for trial in trials if trial[0].metric == metric] for metric in metrics}
-    best = {metric: _rows(own)[:SHOWN_TRIALS] for metric, own in by_metric.items()}
-    heads = {metric: f"{metric}: {len(own)} settings on {segments} segments" for metric, own in by_metric.items()}
+    best = {metric: _rows(trials)[:SHOWN_TRIALS] for metric, trials in by_metric.items()}
+    heads = {metric: f"{metric}: {len(trials)} settings on {segments} segments" for metric, trials in by_metric.items()}
     tables = [f"{heads[metric]}\n{_table(rows, arguments.format)}\n" for metric, rows in best.items()]
     with printed(as_json(best) if arguments.format == "json" else "\n".join(tables)):
         if arguments.output:
@@ -404,10 +405,10 @@ def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dic
     from twmd_registry.report.figures import SUFFIXES, surface
     from twmd_registry.train.data import TrainingData, hashes_of
 
-    for metric, own in by_metric.items():
-        write_file(folder / f"{metric}.tsv", f"{_table(_rows(own, 6), 'tsv')}\n".encode())
-        if all(isinstance(spec.layer, int) for spec, _ in own):
-            points = [(str(spec.centering), int(str(spec.layer)), spec.temperature, pearson) for spec, pearson in own]
+    for metric, tried in by_metric.items():
+        write_file(folder / f"{metric}.tsv", f"{_table(_rows(tried, 6), 'tsv')}\n".encode())
+        if all(isinstance(spec.layer, int) for spec, _ in tried):
+            points = [(str(spec.centering), int(str(spec.layer)), spec.temperature, pearson) for spec, pearson in tried]
             for suffix in SUFFIXES:
                 write_file(folder / f"{metric}{suffix}", surface(points, f"{metric}: best mean Pearson", suffix))
     hashes = hashes_of(TrainingData(title_of(source), rated) for source, rated in data.items())
@@ -455,7 +456,7 @@ def study_command(arguments: Arguments) -> int:
         computed = reproduce(experiments, arguments.data_dir, hub=arguments.hub, options=options, progress=progress)
     tables = dict(zip(STUDIED, computed, strict=True))
     rated = {name: next(iter(groups.values())) for name, groups in tables["table1"].rated.items()}
-    sizes = "".join(f"{name}\t{len(own.ratings)}\n" for name, own in rated.items())
+    sizes = "".join(f"{name}\t{len(segments.ratings)}\n" for name, segments in rated.items())
     rows: dict[str, str] = {}
     for name, table in tables.items():
         write_forms(folder, name, table.text)

@@ -75,10 +75,10 @@ def columns_of(arguments: Arguments) -> Columns:
 def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[str] = ()) -> list[RequestedMetric]:
     """Read metrics; those with keys of their own and signatures get neither ``--preset`` nor ``--set``."""
     parts = parts_of(arguments)
-    own = [name for name in names if name not in lexical]
-    signed = [name for name in own if "|" in name]
-    unchanged = [name for name in own if "|" in name or _has_keys(name)]
-    named = [split_name(name)[0] for name in own if name not in unchanged]
+    ours = [name for name in names if name not in lexical]
+    signed = [name for name in ours if "|" in name]
+    unchanged = [name for name in ours if "|" in name or _has_keys(name)]
+    named = [split_name(name)[0] for name in ours if name not in unchanged]
     for name in named:
         if name not in {*MetricName, *lexical}:
             hint = " -m takes every word after it, so name files before -m." if _is_path(name) else ""
@@ -89,7 +89,7 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
     parts = check_parts(parts, [parse_signature(name).spec for name in signed])
     asked = dict[MetricSpec | str, RequestedMetric]()
     for name in names:
-        metric = _request(name, given, arguments.preset, parts) if name in own else RequestedMetric(name)
+        metric = _request(name, given, arguments.preset, parts) if name in ours else RequestedMetric(name)
         other = asked.setdefault(metric.spec or name, metric)
         if other is not metric:
             raise SpecError(f"{name} and {other.name} are the same metric with the same settings: name it once.")
@@ -143,8 +143,8 @@ def _request(name: str, given: dict[str, str], preset: str | None, parts: Parts)
     if _has_keys(name):
         return RequestedMetric(name, spec_with_keys(name))
     allowed = entry(split_name(name)[0]).keys
-    metric, own = merge_members(name, {key: value for key, value in given.items() if key in allowed})
-    return RequestedMetric(name, make_spec(metric, preset, **own))
+    metric, keys = merge_members(name, {key: value for key, value in given.items() if key in allowed})
+    return RequestedMetric(name, make_spec(metric, preset, **keys))
 
 
 def average_metrics(asked: Sequence[RequestedMetric]) -> RequestedMetric:
@@ -191,10 +191,10 @@ class TextFile(NamedTuple):
         groups = dict[str, list[list[str]]]()
         for document, texts in zip(self.documents, rows, strict=True):
             groups.setdefault(document, []).append(texts)
-        for document, own in groups.items():
-            if len(set(map(len, own))) > 1:
+        for document, document_rows in groups.items():
+            if len(set(map(len, document_rows))) > 1:
                 raise FileError(f"{self.name}: the rows of document {document} have different numbers of references.")
-        return [["\n".join(texts) for texts in zip(*own, strict=True)] for own in groups.values()]
+        return [["\n".join(texts) for texts in zip(*rows, strict=True)] for rows in groups.values()]
 
     def texts(self, rows: Iterable[str]) -> list[str]:
         """Return the text of every segment from that of every row."""
@@ -324,15 +324,15 @@ def read_tasks(arguments: Arguments, *, join: bool = False) -> list[ScoringTask]
     read = [read_system(file, columns) for file in systems]
     _check_columns(columns, [*systems, *sources])
     tasks = []
-    for file, (predictions, own) in zip(systems, read, strict=True):
-        if sources and own is not None:
+    for file, (predictions, file_references) in zip(systems, read, strict=True):
+        if sources and file_references is not None:
             again = f"leave {arguments.references[0]} out, or take them out of it"
             raise SpecError(f"{file.name} holds references already: {again}.")
         own_originals = originals or file.originals()
-        if not sources and own is None and own_originals is None:
+        if not sources and file_references is None and own_originals is None:
             hint = "name a reference file before -i, or give a table with a column reference or references"
             raise SpecError(f"no references for {file.name}: {hint} (for against=source, --src or a column source).")
-        references = shared if sources else own or [[] for _ in predictions]
+        references = shared if sources else file_references or [[] for _ in predictions]
         if len(references) != len(predictions):
             lengths = f"{file.name} has {len(predictions)} segments but {sources[0].name} has {len(references)}"
             raise FileError(f"{lengths}: they must match line by line.")
@@ -363,7 +363,7 @@ def _read_with_documents(path: Path, columns: Columns, arguments: Arguments, *, 
 def _same_documents(arguments: Arguments, files: Sequence[TextFile]) -> tuple[str, ...]:
     """Return the documents of a system's segments; raise FileError where its files name others."""
     column, named = vars(arguments).get("doc_column"), [file.documents for file in files if file.documents]
-    named = [tuple(dict.fromkeys(own)) if files[0].join else own for own in named]
+    named = [tuple(dict.fromkeys(documents)) if files[0].join else documents for documents in named]
     if column and not named:
         for row in next((file.rows for file in files if file.rows), []):
             row.take(column)  # names the columns that are there

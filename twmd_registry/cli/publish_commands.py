@@ -70,7 +70,7 @@ def verify_command(arguments: Arguments) -> int:
         arguments.references, arguments.input, sources = _find_inputs(record, Path(arguments.what))
         arguments.src = arguments.src or next(iter(sources), None)
     keys = (result.keys for result in record.systems[0].results)
-    join = any("align=sentences" in f"align={own.get('align')} {own.get('members')}" for own in keys)
+    join = any("align=sentences" in f"align={values.get('align')} {values.get('members')}" for values in keys)
     if join and record.documents and not (arguments.docs or arguments.doc_column):
         hint = "name the documents as they were named then, by --doc-column NAME or --docs FILE"
         raise SpecError(f"{arguments.what}: with align=sentences, rows of a document were scored as one text: {hint}.")
@@ -134,7 +134,7 @@ def submit_command(arguments: Arguments) -> int:
     year = arguments.test_set or arguments.folder.resolve().name
     if not SUBMITTED.fullmatch(year):
         raise SpecError(f"the test set {year!r}: expected letters, digits, - and _; name it by --test-set.")
-    against = {own.against for own in members_or_self(asked.spec)}
+    against = {member.against for member in members_or_self(asked.spec)}
     outputs = read_outputs(arguments.folder, {None, "source"} if "both" in against else against)
     for stem in {name, *(f"metric-scores/{pair.name}/{name}-{reference}" for pair, reference, *_ in outputs)}:
         if any(arguments.output.glob(f"{stem}.*")):
@@ -145,10 +145,12 @@ def submit_command(arguments: Arguments) -> int:
         from twmd_registry.engine.scorer import score_all
 
         texts = [(predictions, references, sources) for *_, predictions, references, sources in outputs]
-        scored = [score_all([scorer], *own, progress=progress)[0] for own in texts]
-    for path, text in submission_files(name, year, outputs, [(own.score, own.scores) for own in scored]).items():
+        scored = [score_all([scorer], *segments, progress=progress)[0] for segments in texts]
+    for path, text in submission_files(
+        name, year, outputs, [(result.score, result.scores) for result in scored]
+    ).items():
         write_file(arguments.output / path, text.encode())
-    lines = "\n".join(sorted({str(own.signature) for own in scored}))
+    lines = "\n".join(sorted({str(result.signature) for result in scored}))
     write_file(arguments.output / f"{name}.signature.txt", f"{lines}\n".encode())
     pairs = len({pair.name for pair, *_ in outputs})
     print(f"{len(scored)} outputs of {pairs} language pairs, {segments} segments: {arguments.output}\n{lines}")
@@ -161,7 +163,7 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
         raise SpecError(f"with a signature, give the number exactly as published, then the reference files: {line}.")
     arguments.references = [*arguments.references, *arguments.refs]
     spec = parse_signature(arguments.what).spec
-    tasks = read_tasks(arguments, join=any(own.align for own in members_or_self(spec)))
+    tasks = read_tasks(arguments, join=any(member.align for member in members_or_self(spec)))
     if len(tasks) != 1:
         raise SpecError(f"a number can be verified for one system only, but {len(tasks)} were given.")
     from twmd_registry.engine.pairs import Segments

@@ -123,7 +123,7 @@ def score_command(arguments: Arguments) -> int:
     for path in filter(None, (arguments.record, arguments.junit)):
         _check_output(path, arguments)
     baseline = read_record(arguments.fail_if_worse) if arguments.fail_if_worse else None
-    specs = [own for metric in arguments.asked if metric.spec for own in members_or_self(metric.spec)]
+    specs = [member for metric in arguments.asked if metric.spec for member in members_or_self(metric.spec)]
     tasks = read_tasks(arguments, join=any(spec.align for spec in specs))
     display = {"short": arguments.short, "segments": arguments.sentence_level}
     comparison, record, *_ = _score_and_compare(tasks, arguments, _resampling(arguments), **display)
@@ -224,8 +224,8 @@ def _score_and_compare(
             scores, systems_of = [], dict[str, list[str]]()
             for task in tasks:
                 with collect_warnings() as messages:
-                    own = score_all(scorers, task.predictions, compared, sources=task.originals, progress=progress)
-                scores.append(own)
+                    results = score_all(scorers, task.predictions, compared, sources=task.originals, progress=progress)
+                scores.append(results)
                 for message in messages:
                     systems_of.setdefault(message, []).append(task.name)
             for message, names in systems_of.items():
@@ -250,7 +250,7 @@ def _score_and_compare(
 
         table = add_delta_accuracies(table, references)
     files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
-    sets = [(task.name, own) for task, own in zip(tasks, scores, strict=True)]
+    sets = [(task.name, results) for task, results in zip(tasks, scores, strict=True)]
     record = partial(
         make_record,
         sets,
@@ -390,7 +390,7 @@ def align_command(arguments: Arguments) -> int:
             if len(rows) > SHOWN_LINKS:
                 print(f"... and {len(rows) - SHOWN_LINKS} more")
         for name in ("hypothesis", "reference") if arguments.spans else ():
-            spans = [(*own, f"{badness:.3f}") for *own, badness in (s.values() for s in shown[name]["spans"])]
+            spans = [(*fields, f"{badness:.3f}") for *fields, badness in (s.values() for s in shown[name]["spans"])]
             print(f"\nerror spans of the {name}:\n{format_table(SPAN_COLUMNS, spans, 'text')}")
     if arguments.output is not None:
         draw(alignment, arguments.output)
@@ -449,7 +449,9 @@ def mbr_command(arguments: Arguments) -> int:
     how = {"signature": str(result.signature), "method": result.method}
     lines = [choice.candidate for choice in result.choices]
     if arguments.format == "json":
-        shown = [{name: value for name, value in vars(own).items() if value is not None} for own in result.choices]
+        shown = [
+            {name: value for name, value in vars(chosen).items() if value is not None} for chosen in result.choices
+        ]
         lines = [as_json(fields | how, indent=None) for fields in shown]
     if arguments.output:
         write_file(arguments.output, "".join(f"{line}\n" for line in lines).encode())

@@ -49,12 +49,12 @@ def list_command(arguments: Arguments) -> int:
         for metric in CATALOGUE
     }
     if form != "text":
-        flat = [[str(metric), CATALOGUE[metric].title, *row] for metric, own in rows.items() for row in own]
+        flat = [[str(metric), CATALOGUE[metric].title, *row] for metric, lines in rows.items() for row in lines]
         print(format_table(("metric", "what", *PRESETS), flat, form))
         return 0
-    for metric, own in rows.items():
+    for metric, presets_of_metric in rows.items():
         print(f"{metric}: {CATALOGUE[metric].title}")
-        say(format_table(PRESETS, own, form) + "\n")
+        say(format_table(PRESETS, presets_of_metric, form) + "\n")
     is_installed = hook.is_installed()
     state = f"on ({hook.metrics_cache()})" if is_installed else "off ('twmd install' switches it on)"
     print(f"evaluate.load('twmd') without importing twmd_registry: {state}")

@@ -51,8 +51,10 @@ def spans_command(arguments: Arguments) -> int:
             scores = scorer.score(task.predictions, task.references, task.originals)
             alignments = zip(task.originals or repeat(""), scores.explain_all(progress), strict=False)
             segments += [
-                MarkedSegment(task.name, "", str(i), source, *own.texts, *own.error_spans(part), own.score)
-                for i, (source, own) in enumerate(alignments, 1)
+                MarkedSegment(
+                    task.name, "", str(i), source, *alignment.texts, *alignment.error_spans(part), alignment.score
+                )
+                for i, (source, alignment) in enumerate(alignments, 1)
             ]
     rater = f"{scores.signature} spans:{part.hash}"
     if arguments.format in WRITERS:
@@ -94,7 +96,7 @@ def fit_spans_command(arguments: Arguments) -> int:
     if same := next((stem for stem in stems if stems.count(stem) > 1), None):
         raise SpecError(f"--data: two files are called {same}: name a file once, and rename another.")
     data = [(path.stem, segment) for path in arguments.data for segment in read_mqm(path)]
-    documents, segments = [f"{stem}:{own.document}" for stem, own in data], [own for _, own in data]
+    documents, segments = [f"{stem}:{segment.document}" for stem, segment in data], [segment for _, segment in data]
     if unknown := set(arguments.held_out) - set(documents):
         raise SpecError(f"--held-out: no document {min(unknown)!r}; {menu(min(unknown), sorted(set(documents)))}.")
     if set(documents) <= set(arguments.held_out):
@@ -112,10 +114,10 @@ def fit_spans_command(arguments: Arguments) -> int:
     settings, rows = read_span_settings(path).content, list[tuple[object, ...]]()
     for about, group in (("fitted on", used), ("held out", sorted({*range(len(data))} - {*used}))):
         for stem in dict.fromkeys(data[i][0] for i in group):
-            own = [i for i in group if data[i][0] == stem]
-            rated = [segments[i] for i in own]
+            chosen = [i for i in group if data[i][0] == stem]
+            rated = [segments[i] for i in chosen]
             for name, pairs in (
-                (str(scorer.spec.metric), [(segments[i], find_error_spans(words[i], settings)) for i in own]),
+                (str(scorer.spec.metric), [(segments[i], find_error_spans(words[i], settings)) for i in chosen]),
                 ("word diff", [(each, differing_words(each.prediction, each.reference)) for each in rated]),
                 ("another person", second_raters(rated)),
             ):

@@ -32,9 +32,9 @@ model = declare.option(
 
 def _fitted_to_texts(*keys: str) -> declare.Declare:
     """Declare the files of texts, and the model with some keys."""
-    own = [declare.option(f"--{key}", "VALUE", f"The key {key} of the specification.") for key in keys]
+    options = [declare.option(f"--{key}", "VALUE", f"The key {key} of the specification.") for key in keys]
     output = declare.output("Folder of the fit (default: where background:HASH is looked for).")
-    return declare.all_of(files, declare.columns, model, *own, output, declare.placement)
+    return declare.all_of(files, declare.columns, model, *options, output, declare.placement)
 
 
 def _print_fitted(key: str, path: Path, arguments: Arguments) -> None:
@@ -134,8 +134,9 @@ def fit_accuracy_command(arguments: Arguments) -> int:
         (scorer,) = make_scorers(arguments.asked, options_of(arguments))
         scored = {}
         for name, rated in data.items():
-            (own,) = score_all([scorer], rated.predictions, rated.references, sources=rated.source, progress=progress)
-            scored[f"{title_of(name)}@{content_of(rated)}"] = own.scores, rated
+            texts = rated.predictions, rated.references
+            (scores,) = score_all([scorer], *texts, sources=rated.source, progress=progress)
+            scored[f"{title_of(name)}@{content_of(rated)}"] = scores.scores, rated
         content = fit_delta_accuracy(scorer.spec, scored)
     print(save(DELTA_ACCURACY, content, arguments.output or DELTA_ACCURACY.home))
     return 0
@@ -278,7 +279,7 @@ def _make_distillation(arguments: Arguments) -> Distillation:
     options = replace(options_of(arguments), any_language=True)
     (teacher,) = make_scorers(parse_metrics([arguments.teacher], Arguments(set=(), preset=None)), options)
     pairs = tuple(TrainingData(path.name, read_pairs(path, columns_of(arguments))) for path in arguments.pairs)
-    bar = partial(progress_bar, "pairs", sum(len(own.rated.predictions) for own in pairs))
+    bar = partial(progress_bar, "pairs", sum(len(data.rated.predictions) for data in pairs))
     edits = {name: value for name, value in vars(arguments).items() if name in {"edits", "margin"}}
     return Distillation(teacher, pairs, bar=bar, **edits)
 
@@ -307,9 +308,9 @@ def _finetune(arguments: Arguments) -> int:
     )
     scale = "of standardised ratings, whose variance is 1"
     print(f"{steps} steps; mean squared error on training segments {loss:.4f} ({scale})")
-    for own in agreements:
-        checkpoint = f"epoch {own['epoch']:g}" if own["epoch"] else "untrained"
-        print(f"dev, {checkpoint}: Pearson {own['pearson']:.4f}, Kendall {own['kendall']:.4f}")
+    for agreement in agreements:
+        checkpoint = f"epoch {agreement['epoch']:g}" if agreement["epoch"] else "untrained"
+        print(f"dev, {checkpoint}: Pearson {agreement['pearson']:.4f}, Kendall {agreement['kendall']:.4f}")
     _print_usage(trained)
     return 0
 
@@ -328,8 +329,8 @@ def average_command(arguments: Arguments) -> int:
     from twmd_registry.train.average import average
 
     name = name_preset(arguments.name, str(arguments.output.resolve()))
-    own = {"dtype": arguments.dtype, "rank": arguments.rank, "options": options_of(arguments), "name": name}
-    scorer, rank = average(arguments.adapters, arguments.output, **own)
+    settings = {"dtype": arguments.dtype, "rank": arguments.rank, "options": options_of(arguments), "name": name}
+    scorer, rank = average(arguments.adapters, arguments.output, **settings)
     number = len(arguments.adapters)
     print(f"averaged {number} adapters into one of rank {rank}" if number > 1 else f"copied the adapter: rank {rank}")
     _print_usage(scorer)

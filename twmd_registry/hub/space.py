@@ -43,11 +43,11 @@ def card_text(metric: str) -> dict[str, Any]:
     """
     if metric not in metrics_with_card():
         raise SpecError(f"there is no card for {metric!r}; {menu(metric, metrics_with_card())}.")
-    own, shared = (
+    card, shared = (
         tomllib.loads(_PACKAGE.joinpath(f"data/cards/{name}.toml").read_text(encoding="utf-8"))
         for name in (metric, "shared")
     )
-    return own | {"example": shared["example"], "limitations": own["limitations"] + shared["limitations"]}
+    return card | {"example": shared["example"], "limitations": card["limitations"] + shared["limitations"]}
 
 
 def write_card(metric: str) -> str:
@@ -113,11 +113,11 @@ def paper_correlations(table: str, row: str) -> list[tuple[str, str, dict[str, s
 
 def _values(metric: MetricName, papers: list[dict[str, str]]) -> list[list[str]]:
     """Return the table of correlations, ours and the papers', with its two head rows."""
-    own: dict[str, dict[str, str]] = {}
+    measured: dict[str, dict[str, str]] = {}
     for data, name, correlation, group, value, half_width in measured_correlations():
         if name == metric and group == "mean":
-            own.setdefault(data, {})[correlation] = f"**{value} ±{half_width}**"
-    ours = [(about, "**embedded preset**", own[data]) for data, about in DATA.items() if data in own]
+            measured.setdefault(data, {})[correlation] = f"**{value} ±{half_width}**"
+    ours = [(about, "**embedded preset**", measured[data]) for data, about in DATA.items() if data in measured]
     entries = [*ours, *(entry for row in papers for entry in paper_correlations(**row))]
     used = [name for name in CORRELATIONS if any(name in values for *_, values in entries)]
     head = ["data", "whose", *(f"{CORRELATIONS[name]} x 100" for name in used)]

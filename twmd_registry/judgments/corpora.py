@@ -92,8 +92,8 @@ def place_edit(text: str, edited: str) -> str:
     """
     words, others = text.split(), edited.split()
     start, kept = (
-        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(own, theirs, strict=False)))
-        for own, theirs in ((words, others), (words[::-1], others[::-1]))
+        sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, theirs, strict=False)))
+        for first, theirs in ((words, others), (words[::-1], others[::-1]))
     )
     end = len(words) - min(kept, len(words) - start, len(others) - start)
     if 3 * (end - start) >= 2 * len(words):
@@ -184,8 +184,8 @@ def _read_classes(path: Path, name: str, header: list[str], column: int, lines: 
         is_whole = len(fields) == len(header) and fields[3].strip() and fields[4].strip()
         if is_whole and fields[column] not in CLASSES:
             raise FileError(f"{path}, row {number}: {header[column]} is 0 or 1, not {fields[column]!r}.")
-        own = RatedRow(name, fields[3], fields[4], CLASSES[fields[column]]) if is_whole else RatedRow()
-        rows.append(own._replace(place=f"row {number}"))
+        rated = RatedRow(name, fields[3], fields[4], CLASSES[fields[column]]) if is_whole else RatedRow()
+        rows.append(rated._replace(place=f"row {number}"))
     return gather(rows, path)
 
 
@@ -253,11 +253,11 @@ def read_tac(path: Path, rating: str = TAC_RATINGS[0]) -> RatedSegments:
         topics = json.loads(decode(path, read_content(path)))
     except (json.JSONDecodeError, RecursionError) as error:
         raise FileError(f"{path}: expected a JSON object of topics ({error}): was it cut off?") from error
-    if not isinstance(topics, dict) or not all(isinstance(own, dict) for own in topics.values()):
+    if not isinstance(topics, dict) or not all(isinstance(topic, dict) for topic in topics.values()):
         raise FileError(f"{path}: expected a JSON object of topics with references and annotations of each.")
     rows = list[RatedRow]()
-    for name, own in topics.items():
-        topic = TableRow(f"{path}, {name}", own)
+    for name, content in topics.items():
+        topic = TableRow(f"{path}, {name}", content)
         references = [" ".join(_read_sentences(row)) for row in topic.objects("references", "reference")]
         for row in topic.objects("annotations", "annotation"):
             sentences, place = _read_sentences(row), row.where.removeprefix(f"{path}, ")
@@ -269,7 +269,7 @@ def read_tac(path: Path, rating: str = TAC_RATINGS[0]) -> RatedSegments:
 
 def _read_sentences(row: TableRow) -> list[str]:
     sentences = row.take("text")
-    if not isinstance(sentences, list) or not all(isinstance(own, str) for own in sentences):
+    if not isinstance(sentences, list) or not all(isinstance(sentence, str) for sentence in sentences):
         raise FileError(f"{row.where}: expected a list of sentences as text.")
     return sentences
 

@@ -101,7 +101,7 @@ class LanguagePair:
             documents = dict.fromkeys(name for _, name in self.documents) if level == "doc" else {}
             groups = [f"{self.name} {document}" for document in documents] or [self.name]
             rows = read_scores(path, len(groups), unit="document" if documents else "system")
-            by_name = {(group, system): own[k] for system, own in rows.items() for k, group in enumerate(groups)}
+            by_name = {(group, system): values[k] for system, values in rows.items() for k, group in enumerate(groups)}
         return {place: score for place, score in by_name.items() if score is not None}
 
 
@@ -128,9 +128,9 @@ def read_scores(path: Path, segments: int, *, unit: str = "segment") -> dict[str
             raise FileError(f"{path}, row {number}: expected {expected}, got {line!r}.")
         value = None if fields[-1] == UNRATED else read_rating(fields[-1], f"{path}, row {number}")
         scores.setdefault(" ".join(fields[:-1]), []).append(value)
-    for system, own in scores.items():
-        if len(own) != segments:
-            raise FileError(f"{path} has {len(own)} scores of {system}; expected {segments}, one per {unit}.")
+    for system, values in scores.items():
+        if len(values) != segments:
+            raise FileError(f"{path} has {len(values)} scores of {system}; expected {segments}, one per {unit}.")
     return scores
 
 
@@ -245,7 +245,7 @@ def _read_pair(
     ):
         if systems := ", ".join(sorted(scores.keys() & rule)):
             warn(f"{path}: {what}, left out: {systems}{remedy}.")
-    scores = {system: own for system, own in scores.items() if system not in left}
+    scores = {system: values for system, values in scores.items() if system not in left}
     folder = pair.folder / "system-outputs" / pair.name
     if not pair.outputs:
         raise FileError(f"{folder} holds no SYSTEM.txt: expected a file per rated system.")
@@ -256,9 +256,9 @@ def _read_pair(
     rows: list[RatedRow] = []
     for system in (system for system in scores if system in pair.outputs):
         texts = pair.read_texts(pair.outputs[system])
-        for number, (score, text, own) in enumerate(zip(scores[system], texts, references, strict=True), 1):
+        for number, (score, text, refs) in enumerate(zip(scores[system], texts, references, strict=True), 1):
             item, place = f"{pair.name}:{number}", f"segment {number} of {system}"
-            rows.append(RatedRow(pair.name, text, own, score if own else None, item, system, place))
+            rows.append(RatedRow(pair.name, text, refs, score if refs else None, item, system, place))
     return rows
 
 
@@ -315,14 +315,14 @@ def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
     files: dict[str, dict[str, Path]] = {}
     unread = list[str]()
     for pair in pairs.values():
-        sides, own = {reference, SOURCE, ".".join(pair.reference_names(reference))}, set[Path]()
+        sides, paths = {reference, SOURCE, ".".join(pair.reference_names(reference))}, set[Path]()
         every = sorted((folder / "metric-scores" / pair.name).glob("*.score"))
         for path in every:
             name, _, side = path.name.removesuffix(".seg.score").rpartition("-")
             if side in sides:  # no side has the ending of another level
                 files.setdefault(name, {})[pair.name] = path
-                own |= {path, *_levels_of(path)}
-        unread += [f"{pair.name}/{path.name}" for path in every if path not in own]
+                paths |= {path, *_levels_of(path)}
+        unread += [f"{pair.name}/{path.name}" for path in every if path not in paths]
     if unread:
         form = f"NAME-{reference}.LEVEL.score or NAME-{SOURCE}.LEVEL.score, with a .seg.score each"
         warn(f"{folder}/metric-scores: expected {form}; passed over: {', '.join(unread)}.")
@@ -337,11 +337,13 @@ def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
             lacking.append(f"{name} ({', '.join(f'{number} of {pair}' for pair, number in missing.items())})")
             continue
         levels = [(pair, file) for pair, path in by_pair.items() for file in _levels_of(path)]
-        systems = {place: own for pair, file in levels for place, own in pairs[pair].read_system_scores(file).items()}
+        systems = {
+            place: score for pair, file in levels for place, score in pairs[pair].read_system_scores(file).items()
+        }
         contents = (file.read_bytes() for path in by_pair.values() for file in (path, *_levels_of(path)))
         digest = hashlib.sha256(b"".join(contents)).hexdigest()[:12]
         known = tuple(score for score in scores if score is not None)
-        of_systems = frozenset((*place, own) for place, own in systems.items())
+        of_systems = frozenset((*place, score) for place, score in systems.items())
         result.append(LabelledScores(f"{name}*", f"official:{name}@{digest}", known, of_systems))
     if lacking:
         left_out = f"metrics left out, with the number of rated segments that they lack: {', '.join(lacking)}"
@@ -398,10 +400,10 @@ def read_outputs(folder: Path, compared: Collection[str | None] = (None,)) -> li
         for name in (pair.name, *references, *outputs):
             if not name.isprintable() or len(name.split()) != 1:
                 raise FileError(f"{folder}: {name!r} of {pair.name}: names in score files have no white space.")
-        own = [(name, system) for name in references for system in outputs if system != name]
-        if not own:
+        named = [(name, system) for name in references for system in outputs if system != name]
+        if not named:
             raise FileError(f"system-outputs/{pair.name} holds no SYSTEM.txt to be scored.")
-        result += [(pair, name, system, outputs[system], references[name], sources) for name, system in own]
+        result += [(pair, name, system, outputs[system], references[name], sources) for name, system in named]
     return result
 
 
@@ -420,7 +422,7 @@ def submission_files(
         folder, by_domain = f"metric-scores/{pair.name}/{name}-{reference}", dict[str, list[float]]()
         for (domain, _), segment in zip(documents, segments, strict=True):
             by_domain.setdefault(domain, []).append(segment)
-        means = {domain: sum(own) / len(own) for domain, own in by_domain.items()}
+        means = {domain: sum(values) / len(values) for domain, values in by_domain.items()}
         start = name, pair.name, year
         files[f"{name}.sys.score"] += [
             (*start, domain, reference, system, mean) for domain, mean in (means | {ALL: score}).items()

@@ -82,9 +82,9 @@ def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) 
         name = where.name if isinstance(where, Path) else where
         warn(f"{name}: {unread}, left out: {len(left)} ({places}{more}){nothing}.")
     group, predictions, references, ratings, item, system, _, source = map(list, zip(*rows, strict=True))
-    references = [[own] if isinstance(own, str) else own for own in references]
+    references = [[texts] if isinstance(texts, str) else texts for texts in references]
     if max(map(len, references)) == 1:
-        references = [own[0] for own in references]
+        references = [texts[0] for texts in references]
     scores = np.array(ratings, dtype=np.float64)
     items, systems, sources = (None if None in names else names for names in (item, system, source))
     return RatedSegments(group, predictions, references, scores, len(left), items, systems, sources)
@@ -181,9 +181,9 @@ def _qualify_items(rated: RatedSegments, path: Path) -> RatedSegments:
         return rated
     first: dict[str, tuple[str, Any]] = {}
     for name, group, reference in zip(rated.item, rated.group, rated.references, strict=True):
-        own = first.setdefault(name, (group, reference))
-        if own[0] != group and own[1] != reference:
-            which = f"item {name} of {own[0]} and of {group} have different references"
+        before = first.setdefault(name, (group, reference))
+        if before[0] != group and before[1] != reference:
+            which = f"item {name} of {before[0]} and of {group} have different references"
             warn(f"{path.name}: {which}: items of different groups are different items.")
             return rated._replace(item=[f"{of}:{item}" for of, item in zip(rated.group, rated.item, strict=True)])
     return rated

@@ -232,9 +232,9 @@ class TableRow(NamedTuple):
     def objects(self, name: str, what: str) -> list[TableRow]:
         """Return the objects of a list as rows, which errors call `what` and their number."""
         value = self.take(name)
-        if not isinstance(value, list) or not all(isinstance(own, dict) for own in value):
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             raise FileError(f"{self.where}: expected a list of objects as {name}, not {_shorten(value)}.")
-        return [TableRow(f"{self.where}, {what} {number}", own, number) for number, own in enumerate(value, 1)]
+        return [TableRow(f"{self.where}, {what} {number}", item, number) for number, item in enumerate(value, 1)]
 
     def label(self, name: str) -> str:
         """Return the name of a group, an item or a system: a text, or a number as text."""

@@ -91,7 +91,7 @@ def content_of(rated: RatedSegments) -> str:
 
     A text and a list that holds only this text are equal references; dropped rows do not count.
     """
-    references = [[own] if isinstance(own, str) else list(own) for own in rated.references]
+    references = [[texts] if isinstance(texts, str) else list(texts) for texts in rated.references]
     ratings = [float(rating) + 0.0 for rating in rated.ratings]  # -0.0 + 0.0 is 0.0: the same rating
     content = [rated.group, rated.predictions, references, ratings, rated.item, rated.system]
     content += [sorted(rated.system_ratings.items())] if rated.system_ratings else []
@@ -177,14 +177,14 @@ def _read_set(
         for row in filter(keep, _load(name, repo, config, split)):
             texts, ratings = (row[column] if several else [row[column]] for column in (prediction, rating))
             for text, value in zip(texts, ratings, strict=True):
-                own = RatedRow(place=f"rated text {len(read) + 1}")
+                rated = RatedRow(place=f"rated text {len(read) + 1}")
                 # A row is left out where a text or the rating is missing.
                 if text and row[reference] and value is not None and math.isfinite(value) and value >= lowest:
                     group, item, system = (str(row[labels[role]]) if role in labels else None for role in _ROLES)
                     if group and item:
                         item = f"{group}:{item}"  # the same sentence may be a source in two language pairs
-                    own = RatedRow(group or name, text, row[reference], float(value), item, system)
-                read.append(own)
+                    rated = RatedRow(group or name, text, row[reference], float(value), item, system)
+                read.append(rated)
     except KeyError as error:
         raise FileError(f"{name} on the Hub has no column {error}; its form has changed.") from error
     return gather(read, f"{name}, split {split}")

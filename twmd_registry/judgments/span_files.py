@@ -135,8 +135,8 @@ def write_issues(segments: Iterable[MarkedSegment], rater: str) -> str:
                 about = {"category": category, "severity": span.severity.capitalize(), "side": side}
                 place = {"start": span.start, "end": span.end, "text": text[span.start : span.end]}
                 issues.append({**about, **place, "badness": span.badness})
-        own = segment._asdict()
-        kept = {name: own[name] for name in ("system", "document", "source", "reference", "score")}
+        fields = segment._asdict()
+        kept = {name: fields[name] for name in ("system", "document", "source", "reference", "score")}
         listed.append({"id": segment.number, "target": segment.prediction, **kept, "issues": issues})
     return json.dumps({"reviewer": rater, "segments": listed}, ensure_ascii=False)
 

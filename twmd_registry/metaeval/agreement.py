@@ -74,7 +74,9 @@ class Agreement:
     def as_dict(self) -> dict[str, Any]:
         """Return every number, ready for JSON."""
         keys = ("value", "low", "high", "n", "epsilon")
-        groups = [{"name": name} | {key: getattr(own, key) for key in keys} for name, own in self.groups.items()]
+        groups = [
+            {"name": name} | {key: getattr(agreement, key) for key in keys} for name, agreement in self.groups.items()
+        ]
         undefined = [dict(zip(("name", "n", "reason"), part, strict=True)) for part in self.undefined]
         return {key: getattr(self, key) for key in keys[:-1]} | {"groups": groups, "undefined": undefined}
 
@@ -115,10 +117,10 @@ def agreement(
         units = {name: estimate.units for name, estimate in estimates.items()}
     warn_about_small_samples(units if resamples else {})
     groups = {
-        name: Agreement(estimate.value, *interval(own), estimate.n, estimate.epsilon)
-        for (name, estimate), own in zip(estimates.items(), resampled, strict=True)
+        name: Agreement(estimate.value, *interval(values_drawn), estimate.n, estimate.epsilon)
+        for (name, estimate), values_drawn in zip(estimates.items(), resampled, strict=True)
     }
-    segments = sum(own.n for own in groups.values())
+    segments = sum(group.n for group in groups.values())
     return Agreement(float(values.mean()), *interval(means), segments, groups=groups, undefined=undefined)
 
 
@@ -228,15 +230,15 @@ def mean_systems(
     for name, rows, _ in split_parts(rated, "pearson", averaging):
         systems_here, code = np.unique(np.asarray(rated.system)[rows], return_inverse=True)
         counts = np.bincount(code)
-        if fewer := [f"{own} ({n})" for own, n in zip(systems_here, counts, strict=True) if n < counts.max()]:
+        if fewer := [f"{system} ({n})" for system, n in zip(systems_here, counts, strict=True) if n < counts.max()]:
             which = f"{len(fewer)} of {len(systems_here)} systems have fewer than {counts.max()} segments"
             warn(f"{name}: {which}, so means of different segments are compared: {', '.join(fewer)}.")
-        own = [rows[code == system] for system in range(len(systems_here))]
+        rows_by_system = [rows[code == system] for system in range(len(systems_here))]
         groups += [name] * len(systems_here)
-        for system, each in zip(systems_here, own, strict=True):
+        for system, each in zip(systems_here, rows_by_system, strict=True):
             place, both = (rated.group[each[0]], str(system)), (scores, rated.ratings)
             published = systems or {}, rated.system_ratings or {}
-            score, rating = (own.get(place, float(v[each].mean())) for own, v in zip(published, both, strict=True))
+            score, rating = (mean.get(place, float(v[each].mean())) for mean, v in zip(published, both, strict=True))
             means.append((score, rating))
     own_means, ratings = np.array(means).T
     return own_means, RatedSegments(groups, [], [], ratings, 0)
@@ -256,8 +258,8 @@ def _system_accuracy(scores: np.ndarray, rated: RatedSegments, averaging: str, r
     """Count the pairs of systems that scores and ratings order alike."""
     counts, drawn = np.zeros(2, dtype=int), np.zeros((2, resamples))  # alike, pairs
     for k, (_, rows, _) in enumerate(split_parts(rated, "pearson", averaging)):
-        own, people = (np.sign(np.subtract.outer(each[rows], each[rows])) for each in (scores, rated.ratings))
-        alike = ((own == people) & (own != 0)).astype(np.float64)  # (systems, systems); every pair is there twice
+        metric, people = (np.sign(np.subtract.outer(each[rows], each[rows])) for each in (scores, rated.ratings))
+        alike = ((metric == people) & (metric != 0)).astype(np.float64)  # (systems, systems); every pair is there twice
         pairs = 1.0 - np.eye(len(rows))
         counts += [int(which.sum()) // 2 for which in (alike, pairs)]
         weights = draw(len(rows), resamples, np.random.default_rng([seed, k])).astype(np.float64)
@@ -402,8 +404,8 @@ def _permute_pairs(both: np.ndarray, estimator: Estimator, swaps: np.ndarray, se
     """Return the difference of ``acc_eq`` by column of swaps, where results of pairs are swapped: those of an item
     together, or, with a seed, each alone, in all columns but the first.
     """
-    (own, first), (other, _) = (estimator(scores).pairs for scores in both)
-    difference = own - other  # (P,)
+    (pairs, first), (other, _) = (estimator(scores).pairs for scores in both)
+    difference = pairs - other  # (P,)
     if seed is None:
         by_row = np.bincount(first, weights=difference, minlength=len(swaps))
         return np.asarray(difference.sum() - 2 * by_row @ swaps)

@@ -110,9 +110,10 @@ def _resample_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.
     for values in (x, y):
         code, counts = _count_values(values, weights)
         upto = np.cumsum(counts, axis=0)
-        own = 2 * upto - counts - upto[-1]  # (values, B): twice the mean rank's difference from the mean of all ranks
-        ranks.append(own[code])
-        norms.append((counts * own * own).sum(axis=0).astype(np.float64))
+        # Twice the difference of a value's mean rank from the mean of all ranks.
+        deviations = 2 * upto - counts - upto[-1]  # (values, B)
+        ranks.append(deviations[code])
+        norms.append((counts * deviations * deviations).sum(axis=0).astype(np.float64))
     products = (weights * ranks[0] * ranks[1]).sum(axis=0)
     return _divide(products, np.sqrt(norms[0] * norms[1]), (norms[0] == 0) | (norms[1] == 0))
 
@@ -198,7 +199,7 @@ def _ratio_of_sums(sums: np.ndarray, formula: Callable[..., Any], segments: int)
     """Make the estimate of a ratio, whose numerator and denominator a formula makes of sums by item, shape (K, U)."""
 
     def resampled(weights: np.ndarray) -> np.ndarray:
-        numerator, denominator = formula(*(own @ weights for own in sums))
+        numerator, denominator = formula(*(term @ weights for term in sums))
         return _divide(numerator, denominator, denominator == 0)
 
     units = sums.shape[1]
@@ -399,10 +400,10 @@ def correlate(
     that ``darr`` counts as an order. Returns -1 to 1; of ``accuracy``, ``acc_eq`` and ``spa``, 0 to 1.
     """
     wanted, people = statistic_named(statistic), check_numbers("ratings", ratings, len(ratings))
-    own = check_numbers("scores", scores, len(people))
+    checked = check_numbers("scores", scores, len(people))
     if items is not None and len(items) != len(people):
         raise InputError(f"expected an item for every one of {len(people)} rated segments; got {len(items)}.")
     try:
-        return make_estimator(wanted, people, items, threshold, systems)(own).value
+        return make_estimator(wanted, people, items, threshold, systems)(checked).value
     except InputError as error:
         raise InputError(f"{wanted} is undefined: {error}.") from error

@@ -43,9 +43,9 @@ def list_comparisons(scores: Sequence[float], rated: RatedSegments, *, seed: int
     items, every_system = (np.array(require_labels(rated, role, "a fit of accuracy")) for role in ("item", "system"))
     rng, rows, counted = np.random.default_rng(seed), list[tuple[float, ...]](), 0
     for group in sorted(set(rated.group)):
-        own = np.flatnonzero(np.array(rated.group) == group)
-        systems, place = place_systems(items[own], every_system[own])
-        place = own[place]
+        members = np.flatnonzero(np.array(rated.group) == group)
+        systems, place = place_systems(items[members], every_system[members])
+        place = members[place]
         if len(systems) >= LEAST_SYSTEMS and place.size:
             rows += _compare(np.asarray(scores)[place], rated.ratings[place].mean(axis=1), counted, rng)
             counted += len(systems)
@@ -97,8 +97,8 @@ def _accuracy(differences: np.ndarray, segments: np.ndarray, s: float, t: float)
 def fit_delta_accuracy(metric: MetricSpec, scored: Mapping[str, tuple[Sequence[float], RatedSegments]]) -> bytes:
     """Fit the delta accuracy of a metric, as it was applied, to scores and ratings by data set; return its file."""
     parts, systems = list[np.ndarray](), 0
-    for own in scored.values():
-        part = list_comparisons(*own)
+    for scored_segments in scored.values():
+        part = list_comparisons(*scored_segments)
         for column in ("first", "second"):
             part[column] += systems
         parts.append(part)
@@ -146,10 +146,10 @@ def add_delta_accuracies(comparison: SystemComparison, references: Sequence[Sequ
     columns = []
     for column in comparison.columns:
         signature = column.long_signature or column.signature
-        if not column.hundred and (own := find_delta_accuracy(parse_signature(signature).spec)):
+        if not column.hundred and (fit := find_delta_accuracy(parse_signature(signature).spec)):
             first, *others = column.cells
             differences = [cell.score - first.score for cell in others]
-            accuracies = [estimate(own, each, len(references)) if each else None for each in differences]
+            accuracies = [estimate(fit, each, len(references)) if each else None for each in differences]
             cells = (replace(cell, accuracy=one) for cell, one in zip(others, accuracies, strict=True))
             column = column._replace(cells=(first, *cells))  # noqa: PLW2901
         columns.append(column)

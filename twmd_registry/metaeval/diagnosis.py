@@ -81,7 +81,7 @@ class Diagnosis:
         """Yield every centering and layer with its estimates, `ESTIMATE` by name."""
         for centering, layers in zip(self.centerings, self.estimates, strict=True):
             for layer, row in enumerate(layers):
-                named = (dict(zip(ESTIMATE.names or (), own.item(), strict=True)) for own in row)
+                named = (dict(zip(ESTIMATE.names or (), estimate.item(), strict=True)) for estimate in row)
                 yield centering, layer, dict(zip(get_args(Similarity), named, strict=True))
 
     @property
@@ -97,7 +97,7 @@ class Diagnosis:
     def as_dict(self) -> dict[str, Any]:
         """Return every number, ready for JSON."""
         counts = {name: getattr(self, name) for name in ("model", "texts", "words", "truncated", "empty")}
-        rows = [{"centering": centering, "layer": layer, **own} for centering, layer, own in self.rows]
+        rows = [{"centering": centering, "layer": layer, **estimates} for centering, layer, estimates in self.rows]
         verdicts = [
             {"centering": centering, "property": PROPERTIES[similarity], "holds": holds, "evidence": evidence}
             for (centering, similarity), (holds, evidence) in self.verdicts.items()
@@ -124,8 +124,9 @@ def diagnose(
     encoder: Encoder = backend.model
     with encoder.lock, torch.inference_mode(), exact_arithmetic():
         tokens = _tokenise(encoder, texts)
-        own = [text.ids[text.special == 0] for text in tokens]
-        words = ids, text = np.concatenate(own), np.repeat(np.arange(len(own)), [len(ids) for ids in own])  # (W,) each
+        word_ids = [text.ids[text.special == 0] for text in tokens]
+        ids, text = np.concatenate(word_ids), np.repeat(np.arange(len(word_ids)), list(map(len, word_ids)))  # (W,)
+        words = ids, text
         rng, unknown = np.random.default_rng(seed), encoder.tokenizer.unk_token_id
         drawn = {similarity: pair_words(similarity, words, unknown, pairs, rng) for similarity in get_args(Similarity)}
         if undefined := ", ".join(similarity for similarity, (first, *_) in drawn.items() if len(first) == 0):
@@ -159,8 +160,8 @@ def _measure(layers: Sequence[LayerState], sampled: np.ndarray, drawn: Sequence[
     """Return the estimates of every centering, layer and similarity, in this order of axes."""
     estimates = np.zeros((len(layers[0][1]), len(layers), len(drawn)), dtype=ESTIMATE)
     for k, (vectors, means) in enumerate(layers):
-        for c, (centering, own) in enumerate(means.items()):
-            directions = _directions(vectors, centering, own)
+        for c, (centering, mean) in enumerate(means.items()):
+            directions = _directions(vectors, centering, mean)
             for s, (first, second, weight, complete) in enumerate(drawn):
                 x, y = (directions[np.searchsorted(sampled, places)] for places in (first, second))
                 estimates[c, k, s] = _estimate(np.einsum("pd,pd->p", x, y), weight, complete=complete)
@@ -220,8 +221,8 @@ def pair_words(
         return _pair(places, text, ids, pairs, rng)
     known = places if unknown is None else places[ids != unknown]
     numbers: dict[bytes, int] = {}  # texts of the same tokens are one sentence
-    own = np.split(ids, np.flatnonzero(np.diff(text)) + 1)
-    sentence = np.array([numbers.setdefault(each.tobytes(), len(numbers)) for each in own])
+    sentences = np.split(ids, np.flatnonzero(np.diff(text)) + 1)
+    sentence = np.array([numbers.setdefault(each.tobytes(), len(numbers)) for each in sentences])
     return _pair(known, ids[known], sentence[np.unique(text, return_inverse=True)[1]][known], pairs, rng)
 
 
@@ -284,14 +285,14 @@ def _read_layers(
     lengths = np.array([len(text.ids) for text in tokens])
     for start, stop in _pieces(lengths, CHUNK_TOKENS // len(layers)):
         encoded = encoder.encode(tokens[start:stop], layers, batch_tokens=batch_tokens, progress=progress)
-        own = encoded.special <= SPECIAL_LEVEL["none"]
+        is_word = encoded.special <= SPECIAL_LEVEL["none"]
         is_here = (text[sampled] >= start) & (text[sampled] < stop)
         places = torch.from_numpy(sampled[is_here] - np.searchsorted(text, start))
         texts = torch.from_numpy(chosen[(chosen >= start) & (chosen < stop)] - start)
         every = torch.arange(stop - start, device=encoded.lengths.device)
         once = torch.ones_like(every)
         for k in layers:
-            layer = TokenVectors(encoded.layers[k], encoded.lengths).select(own)
+            layer = TokenVectors(encoded.layers[k], encoded.lengths).select(is_word)
             sentences = means_of_groups(sum_groups(layer, every, once, len(every))).cpu()[texts]
             batches = means_of_groups(sum_groups(layer, every // BATCH_TEXTS, once, -(-len(every) // BATCH_TEXTS)))
             parts[k].append((layer.vectors.cpu()[places], sentences, batches.cpu()))
@@ -304,7 +305,7 @@ def _read_layers(
     }
     states = []
     for k in layers:
-        vectors, *means = (torch.cat(own) for own in zip(*parts[k], strict=True))
+        vectors, *means = (torch.cat(tensors) for tensors in zip(*parts[k], strict=True))
         subtracted: dict[Centering, torch.Tensor | None] = {"none": None, "dimension": None}
         for (centering, group), mean in zip(groups.items(), (*means, means_of_groups(corpus[k]).cpu()), strict=True):
             subtracted[centering] = mean[group]

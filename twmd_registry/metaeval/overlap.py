@@ -38,8 +38,8 @@ def normalise(text: str) -> str:
 def _hash_all(references: Iterable[str | Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
     """Return the segment and the hash of every reference; shape (references,) each, uint64."""
     rows, hashes = [], []
-    for row, own in enumerate(references):
-        for text in [own] if isinstance(own, str) else own:
+    for row, texts in enumerate(references):
+        for text in [texts] if isinstance(texts, str) else texts:
             digest = hashlib.sha256(normalise(text).encode("utf-8", "surrogatepass")).digest()
             rows.append(row)
             hashes.append(int.from_bytes(digest[:8], "big"))
@@ -70,7 +70,7 @@ def training_hashes(scorer: Scorer) -> dict[str, Hashes]:
     for member in scorer.members:
         files, adapter = member.backend.files, member.backend.adapter
         parts = {f"model {files.name}": files.folder} | ({f"adapter {adapter.name}": adapter.folder} if adapter else {})
-        hashes |= {name: own for name, folder in parts.items() if (own := read_hashes(folder / TRAINING_DATA))}
+        hashes |= {name: known for name, folder in parts.items() if (known := read_hashes(folder / TRAINING_DATA))}
         hashes |= _tuned_settings(member.spec)
     return hashes
 
@@ -80,16 +80,16 @@ def _tuned_settings(spec: MetricSpec) -> dict[str, Hashes]:
     values, usual = spec.values(), default_preset(spec.metric, spec.model)
     candidates = []
     for preset in presets_of(spec.metric).values():
-        own = apply_preset(preset, {"model": str(spec.model)}).values()
+        preset_values = apply_preset(preset, {"model": str(spec.model)}).values()
         by_name = preset.model == spec.model or preset is usual
         same_model = preset.fingerprint == spec.fingerprint if preset.fingerprint else by_name
-        distance = sum(own.get(name) != values.get(name) for name in {*own, *values})
+        distance = sum(preset_values.get(name) != values.get(name) for name in {*preset_values, *values})
         if same_model and distance < len(values):
-            candidates.append((distance, preset, own))
+            candidates.append((distance, preset, preset_values))
     if not candidates:
         return {}
-    _, preset, own = min(candidates, key=lambda candidate: candidate[0])
-    kept = [name for name in preset.tuned if name in own and own[name] == values.get(name)]
+    _, preset, preset_values = min(candidates, key=lambda candidate: candidate[0])
+    kept = [name for name in preset.tuned if name in preset_values and preset_values[name] == values.get(name)]
     hashes = read_hashes(preset.training_data) if kept else {}
     tuned_on = {name: hashes[name] for name in preset.tuned_on if name in hashes}
     return {f"{', '.join(kept)} of {spec.metric}": tuned_on}
@@ -105,8 +105,8 @@ def warn_about_overlap(
     for label, scorer in zip(labels, scorers, strict=True):
         known, parts, names = np.zeros(len(references), dtype=bool), dict[str, None](), dict[str, None]()
         for part, by_name in training_hashes(scorer).items():
-            for name, own in by_name.items():
-                shared = np.isin(hashes, own)
+            for name, known_hashes in by_name.items():
+                shared = np.isin(hashes, known_hashes)
                 if shared.any():
                     known[rows[shared]] = True
                     parts[part] = names[name.partition(" (")[0]] = None

@@ -99,7 +99,7 @@ def score_lexically(name: str, rated: RatedSegments, progress: Progress | None =
     Sentence BLEU with its effective order; chrF; chrF++; and ROUGE, the F1 of unigrams, bigrams, or the longest common
     subsequence, without stemming, with the best of several references.
     """
-    references = [[own] if isinstance(own, str) else list(own) for own in rated.references]
+    references = [[texts] if isinstance(texts, str) else list(texts) for texts in rated.references]
     most = max(map(len, references))
     if name.startswith("rouge"):
         score, signature = _rouge(name, most)
@@ -109,16 +109,16 @@ def score_lexically(name: str, rated: RatedSegments, progress: Progress | None =
 
         metric = BLEU(effective_order=True) if name == "bleu" else CHRF(word_order=2 if name == "chrf++" else 0)
         ends = min(references, key=len), max(references, key=len)
-        streams = [[own[k] if k < len(own) else None for own in ends] for k in range(most)]
+        streams = [[texts[k] if k < len(texts) else None for texts in ends] for k in range(most)]
         metric.corpus_score(["", ""], streams)  # type: ignore[arg-type]  # makes the signature complete
         signature = f"{name}|{metric.get_signature().format()}"
 
-        def score(text: str, own: list[str]) -> float:
-            return float(metric.sentence_score(text, own).score / 100)
+        def score(text: str, texts: list[str]) -> float:
+            return float(metric.sentence_score(text, texts).score / 100)
 
     scores = []
-    for text, own in zip(rated.predictions, references, strict=True):
-        scores.append(score(text, own))
+    for text, texts in zip(rated.predictions, references, strict=True):
+        scores.append(score(text, texts))
         if progress:
             progress(1)
     return tuple(scores), signature
@@ -132,7 +132,7 @@ def _rouge(name: str, references: int) -> tuple[Callable[[str, list[str]], float
         raise MissingExtraError("ROUGE: pip install 'twmd-registry[rouge]'") from error
     scorer = RougeScorer([name])
     signature = f"{name}|nrefs:{references}|stemmer:no|version:{version('rouge-score')}"
-    return lambda text, own: float(scorer.score_multi(own, text)[name].fmeasure), signature
+    return lambda text, texts: float(scorer.score_multi(texts, text)[name].fmeasure), signature
 
 
 def score_side_by_side(
@@ -167,8 +167,8 @@ def score_side_by_side(
     for metric in metrics:
         if isinstance(metric, str):
             with stage(segments) as report:
-                own, signature = score_lexically(metric, rated, report)
-            scored[metric] = metric, LabelledScores(metric, signature, own)
+                segment_scores, signature = score_lexically(metric, rated, report)
+            scored[metric] = metric, LabelledScores(metric, signature, segment_scores)
         elif isinstance(metric, LabelledScores):
             if len(metric.scores) != segments:
                 raise InputError(f"{metric.label} has {len(metric.scores)} published scores of {segments} segments.")

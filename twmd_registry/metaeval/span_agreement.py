@@ -34,8 +34,8 @@ def mark_characters(text: str, spans: Iterable[ErrorSpan]) -> np.ndarray:
     """Return 0, 1 (minor) or 2 (major) for every character of a text; of two spans the more severe counts."""
     marks = np.zeros(len(text), dtype=np.int64)
     for span in spans:
-        own = marks[span.start : span.end]
-        np.maximum(own, 1 + (span.severity == "major"), out=own)
+        marked = marks[span.start : span.end]
+        np.maximum(marked, 1 + (span.severity == "major"), out=marked)
     return marks
 
 
@@ -57,15 +57,15 @@ def second_raters(segments: Sequence[MarkedSegment]) -> list[tuple[MarkedSegment
     same: dict[tuple[str, str, str], list[MarkedSegment]] = {}
     for segment in segments:
         same.setdefault((segment.document, segment.number, segment.prediction), []).append(segment)
-    pairs = (pair for own in same.values() for pair in permutations(own, 2))
+    pairs = (pair for rated in same.values() for pair in permutations(rated, 2))
     return [(segment, other.spans) for segment, other in pairs if segment.rater != other.rater]
 
 
 def differing_words(prediction: str, reference: str) -> ErrorSpans:
     """Mark the words of a prediction that `difflib` aligns with none of the reference's, as major: the baseline."""
-    own, theirs = ([text[slice(*place)] for place in place_words(text)] for text in (prediction, reference))
-    matched = np.zeros(len(own), dtype=bool)
-    for block in SequenceMatcher(None, own, theirs, autojunk=False).get_matching_blocks():
+    predicted, theirs = ([text[slice(*place)] for place in place_words(text)] for text in (prediction, reference))
+    matched = np.zeros(len(predicted), dtype=bool)
+    for block in SequenceMatcher(None, predicted, theirs, autojunk=False).get_matching_blocks():
         matched[block.a : block.a + block.size] = True
     words = [Word(*place, float(not same)) for place, same in zip(place_words(prediction), matched, strict=True)]
     return find_error_spans(words, (1.0, 1.0, 0))
@@ -81,8 +81,8 @@ def fit_spans(
     """
     marks = [mark_characters(segment.prediction, segment.spans) for segment in segments]
     counts = [  # of every word: characters, and those that people marked as minor and as major
-        (word.end - word.start, *np.bincount(own[word.start : word.end], minlength=3)[1:])
-        for own, text in zip(marks, words, strict=True)
+        (word.end - word.start, *np.bincount(marked[word.start : word.end], minlength=3)[1:])
+        for marked, text in zip(marks, words, strict=True)
         for word in text
     ]
     sizes = np.array(counts, dtype=np.float64).reshape(-1, 3)

@@ -132,26 +132,29 @@ class StudyResult:
         scores the best metric comes first. Of more than `MOST_COLUMNS` groups each has a row.
         """
         study = self.study
-        undefined = {name for own in self.agreements for name, *_ in own[statistic].undefined}
-        groups = sorted(undefined.union(*(own[statistic].groups for own in self.agreements)))
+        undefined = {name for agreements in self.agreements for name, *_ in agreements[statistic].undefined}
+        groups = sorted(undefined.union(*(agreements[statistic].groups for agreements in self.agreements)))
         order = list(range(len(self.scored)))
         if study.trials or any(isinstance(metric, LabelledScores) for metric in study.metrics):
             order.sort(key=lambda k: -self.agreements[k][statistic].value)
         columns: dict[str, list[str]] = {statistic: [], "95% interval": []}
         for k in order:
-            own = self.agreements[k][statistic]
-            cells = {statistic: f"{own.value:.3f}", "95% interval": between(own.low, own.high) or MISSING}
+            estimate = self.agreements[k][statistic]
+            cells = {
+                statistic: f"{estimate.value:.3f}",
+                "95% interval": between(estimate.low, estimate.high) or MISSING,
+            }
             if study.trials:
                 cells["rank"] = str(self.ranks[k][statistic])
                 cells["p (better)"] = f"{self.tests[k][statistic][1]:.4f}" if self.tests[k] else MISSING
             if study.level == SYSTEM:
                 cells["accuracy"] = f"{self.accuracies[k][statistic].value:.3f}"
             for name in groups:
-                group = own.groups.get(name)
+                group = estimate.groups.get(name)
                 cells[name] = f"{group.value:.3f}" if group else "undefined"
                 if group and len(groups) > MOST_COLUMNS and (both := between(group.low, group.high)):
                     cells[name] += f" ({both})"
-            for name, cell in (cells | {"n": str(own.n)}).items():
+            for name, cell in (cells | {"n": str(estimate.n)}).items():
                 columns.setdefault(name, []).append(cell)
         title = f"{statistic}, {study.data}, averaging {study.averaging}, level {study.level}"
         labels = tuple(self.scored[k].label for k in order)
@@ -163,10 +166,10 @@ class StudyResult:
         """Return every table, in a form of `FORMATS`, and what is needed to repeat the study."""
         lines = [self.study.name, *(f"{metric.label}: {metric.signature}" for metric in self.scored)]
         for metric, agreements in zip(self.scored, self.agreements, strict=True):
-            for statistic, own in agreements.items():
-                if own.undefined:
-                    names = "; ".join(f"{name} ({n} values: {reason})" for name, n, reason in own.undefined)
-                    parts = f"{len(own.groups)} of {len(own.groups) + len(own.undefined)}"
+            for statistic, estimate in agreements.items():
+                if estimate.undefined:
+                    names = "; ".join(f"{name} ({n} values: {reason})" for name, n, reason in estimate.undefined)
+                    parts = f"{len(estimate.groups)} of {len(estimate.groups) + len(estimate.undefined)}"
                     lines.append(f"{metric.label}, {statistic}: the mean is over {parts}, without {names}")
         return as_report(self.tables.values(), [*lines, *self.overlaps], form)
 
@@ -176,13 +179,13 @@ class StudyResult:
             {
                 "label": metric.label,
                 "signature": metric.signature,
-                "agreement": {name: own.as_dict() for name, own in self.agreements[k].items()},
+                "agreement": {name: estimate.as_dict() for name, estimate in self.agreements[k].items()},
                 "tests": {name: _named(test) for name, test in self.tests[k].items()},
                 "ranks": self.ranks[k],
                 "williams": {name: _named(test) for name, test in self.williams[k].items()},
                 "accuracy": {
-                    name: {"value": own.value, "low": own.low, "high": own.high, "pairs": own.n}
-                    for name, own in self.accuracies[k].items()
+                    name: {"value": accuracy.value, "low": accuracy.low, "high": accuracy.high, "pairs": accuracy.n}
+                    for name, accuracy in self.accuracies[k].items()
                 },
             }
             for k, metric in enumerate(self.scored)
@@ -217,7 +220,7 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
         if study.level == SYSTEM:
             given = intervals | {"systems": published[k]}
             pairs = {name: system_agreement(name, scores, rated, **given) for name in study.statistics}
-            agreements.append({name: own for name, (own, _) in pairs.items()})
+            agreements.append({name: result for name, (result, _) in pairs.items()})
         else:
             estimated = intervals | {"threshold": study.threshold}
             agreements.append({name: agreement(name, scores, rated, **estimated) for name in study.statistics})
@@ -231,7 +234,7 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
             progress(segments)
     ranks = tuple(dict[Statistic, int]() for _ in scored)
     for statistic in study.statistics if study.trials else ():
-        values = [own[statistic].value for own in agreements]
+        values = [agreement[statistic].value for agreement in agreements]
         ranked = rank_metrics([metric.scores for metric in scored], values, rated, statistic, **permuted)
         for ranks_of_metric, rank in zip(ranks, ranked, strict=True):
             ranks_of_metric[statistic] = rank

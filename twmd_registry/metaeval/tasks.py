@@ -54,7 +54,12 @@ WITH_PEOPLE = ("en-de", "zh-en")
 PUBLISHED = 201
 """Tasks of `RANKED`, with its three language pairs, and four domains in each."""
 EVERY_PAIR, EVERY_DOMAIN = "all pairs", "all domains"
-LEVELS: tuple[tuple[str, Averaging], ...] = ((SYSTEM, "none"), *((SEGMENT, own) for own in ("none", "system", "item")))
+LEVELS: tuple[tuple[str, Averaging], ...] = (
+    (SYSTEM, "none"),
+    (SEGMENT, "none"),
+    (SEGMENT, "system"),
+    (SEGMENT, "item"),
+)
 """What is correlated, and over what correlations are averaged."""
 TaskPart = dict[str, float]
 """A metric's ``value`` in a task, the task's ``weight``, and what is ``averaged``: a rank, or a value from 0 to 1."""
@@ -157,16 +162,16 @@ def run_task(
         done = (lambda: progress(step)) if progress else (lambda: None)
         ranked = rank_by_tasks(tasks, scores, published, rated, trials=study.trials, seed=study.seed, done=done)
         notes.append(f"{task}: {_describe_missing(pairs, tasks, len(ranked[0]), study.trials)}")
-        parts = [{" ".join(map(str, own)): part for own, part in by_task.items()} for by_task in ranked]
+        parts = [{" ".join(map(str, key)): part for key, part in by_task.items()} for by_task in ranked]
         columns = [average_ranks(by_task) for by_task in ranked]
     else:
         parts, columns = list[dict[str, TaskPart]](), list[dict[str, float]]()
-        for own, systems in zip(scores, published, strict=True):
-            parts.append(_measure(task, pairs, own, rated, systems))
+        for segment_scores, systems in zip(scores, published, strict=True):
+            parts.append(_measure(task, pairs, segment_scores, rated, systems))
             columns.append({f"{name} (x {part['weight']:g})": part["value"] for name, part in parts[-1].items()})
             if progress:
                 progress(len(rated.ratings))
-    rows = list(zip(scored, [average(own.values()) for own in parts], parts, columns, strict=True))
+    rows = list(zip(scored, [average(of_metric.values()) for of_metric in parts], parts, columns, strict=True))
     rows.sort(key=lambda row: row[1] if task == RANKED else -row[1])  # the best first
     return TaskResult(task, write_name("task", fields), (*notes, *overlaps), *zip(*rows, strict=True))
 
@@ -207,11 +212,11 @@ def _measure(
         parts["accuracy of systems"] = {"value": accuracy.value, "weight": weight, "averaged": accuracy.value}
     for level, statistic in AVERAGED[task]:
         if level == SYSTEM:
-            own, _ = system_agreement(statistic, scores, rated, resamples=0, systems=systems)
+            result, _ = system_agreement(statistic, scores, rated, resamples=0, systems=systems)
         else:
-            own = agreement(statistic, scores, rated, resamples=0)
+            result = agreement(statistic, scores, rated, resamples=0)
         for pair in pairs:
-            value = own.groups[pair].value
+            value = result.groups[pair].value
             is_correlation = statistic == "pearson"  # from -1; accuracies begin at 0, and are averaged with it
             averaged = (1 + value) / 2 if is_correlation else value
             parts[f"{pair} {level} {statistic}"] = {"value": value, "weight": 1.0, "averaged": averaged}
@@ -223,9 +228,9 @@ def list_rank_tasks(pairs: Sequence[str], rated: RatedSegments) -> list[RankTask
     statistics: tuple[Statistic, ...] = ("pearson", "kendall")
     tasks = [RankTask(EVERY_PAIR, EVERY_DOMAIN, SYSTEM, "without people", "none", "accuracy")]
     for pair in pairs:
-        own = [i for i, group in enumerate(rated.group) if group == pair]
-        domains = sorted({rated.domain[i] for i in own} - {""}) if rated.domain else []
-        people = ["with people"] * bool(rated.by_person and any(rated.by_person[i] for i in own))
+        rows = [i for i, group in enumerate(rated.group) if group == pair]
+        domains = sorted({rated.domain[i] for i in rows} - {""}) if rated.domain else []
+        people = ["with people"] * bool(rated.by_person and any(rated.by_person[i] for i in rows))
         for domain, (level, averaging), included, statistic in itertools.product(
             [EVERY_DOMAIN, *domains], LEVELS, [*people, "without people"], statistics
         ):
@@ -283,20 +288,20 @@ def _rank(
     if rated.by_person and task.people == "without people":
         is_chosen &= ~np.array(rated.by_person)
     rows = np.flatnonzero(is_chosen)
-    own, averaging = select(rated, rows), task.averaging
+    chosen, averaging = select(rated, rows), task.averaging
     if task.domain != EVERY_DOMAIN:
-        own = own._replace(group=[f"{task.pair} {task.domain}"] * len(rows))
+        chosen = chosen._replace(group=[f"{task.pair} {task.domain}"] * len(rows))
     compared = [np.asarray(each)[rows] for each in scores]
     if task.level == SYSTEM:
-        own = own._replace(system_ratings=rated.system_ratings)
-        means = [mean_systems(each, own, "group", by) for each, by in zip(compared, published, strict=True)]
-        compared, own = [each for each, _ in means], means[0][1]
+        chosen = chosen._replace(system_ratings=rated.system_ratings)
+        means = [mean_systems(each, chosen, "group", by) for each, by in zip(compared, published, strict=True)]
+        compared, chosen = [each for each, _ in means], means[0][1]
     if task.statistic == "accuracy":  # a pair of systems is of one language pair, and each system is swapped
-        own, averaging = own._replace(system=own.group), "system"
-    values = [agreement(task.statistic, each, own, averaging=averaging, resamples=0).value for each in compared]
+        chosen, averaging = chosen._replace(system=chosen.group), "system"
+    values = [agreement(task.statistic, each, chosen, averaging=averaging, resamples=0).value for each in compared]
     if test["trials"]:
         own_scores = [each.tolist() for each in compared]
-        return values, rank_metrics(own_scores, values, own, task.statistic, averaging=averaging, **test)
+        return values, rank_metrics(own_scores, values, chosen, task.statistic, averaging=averaging, **test)
     return values, [1 + sum(other > value for other in values) for value in values]
 
 

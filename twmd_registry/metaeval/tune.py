@@ -128,10 +128,12 @@ def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress:
     """
     names, means = np.array(rated.group), []
     for group in dict.fromkeys(rated.group):
-        own = select(rated, np.flatnonzero(names == group))
-        sets = score_all(scorers, own.predictions, own.references, sources=own.source, progress=progress)
+        group_rated = select(rated, np.flatnonzero(names == group))
+        sets = score_all(
+            scorers, group_rated.predictions, group_rated.references, sources=group_rated.source, progress=progress
+        )
         try:
-            means.append([correlate("pearson", scores.scores, own.ratings) for scores in sets])
+            means.append([correlate("pearson", scores.scores, group_rated.ratings) for scores in sets])
         except InputError as error:
             warn(f"{group}, left out: a setting has no correlation: {error}")
     if not means:
@@ -157,7 +159,7 @@ def estimate_seconds(scorers: Sequence[Scorer], data: Sequence[RatedSegments]) -
     sample = spread(segments, SAMPLE_SEGMENTS)
     predictions = [rated.predictions[row] for rated, row in sample]
     references = [rated.references[row] for rated, row in sample]
-    texts = predictions, [[own] if isinstance(own, str) else own for own in references]
+    texts = predictions, [[texts] if isinstance(texts, str) else texts for texts in references]
     known = [(rated.source or [])[row] for rated, row in sample] if all(rated.source for rated in data) else None
     few = [*spread(scorers[:-1], SAMPLE_SETTINGS - 1), scorers[-1]]
     seconds = []
@@ -174,16 +176,16 @@ def estimate_seconds(scorers: Sequence[Scorer], data: Sequence[RatedSegments]) -
 def varied_keys(trials: Sequence[Trial]) -> list[str]:
     """Return the keys in which settings differ, in a signature's order; the layer always."""
     values = [spec.values() for spec, _ in trials]
-    return [name for name in KEYS if name == "layer" or len({str(own.get(name)) for own in values}) > 1]
+    return [name for name in KEYS if name == "layer" or len({str(setting.get(name)) for setting in values}) > 1]
 
 
 def write_preset(name: str, trials: Sequence[Trial], data: Sequence[str]) -> str:
     """Write a TOML table of presets, of every metric the best of the trials, which are of one model, best first."""
     scored, presets = ", ".join(data), []
     for metric in dict.fromkeys(spec.metric for spec, _ in trials):
-        own = [trial for trial in trials if trial[0].metric == metric]
-        (best, pearson), varied = own[0], varied_keys(own)
-        mean = f"mean Pearson {pearson:.4f}, the best of {len(own)} settings of {', '.join(varied)}"
+        of_metric = [trial for trial in trials if trial[0].metric == metric]
+        (best, pearson), varied = of_metric[0], varied_keys(of_metric)
+        mean = f"mean Pearson {pearson:.4f}, the best of {len(of_metric)} settings of {', '.join(varied)}"
         about = f"Appendix B procedure on {scored}: {mean}."
         values = best.values()
         for part in ("model", "adapter"):  # a folder is written so that it is valid from any working folder

@@ -119,32 +119,32 @@ def read_experiment(name: str, members: Mapping[str, str] | None = None) -> Expe
         raise SpecError(f"no table or figure {name!r} to compute again; {menu(name, experiment_names())}.")
     paper, _, key = name.partition("-")
     shared = _papers()[paper]
-    own = shared.get("defaults", {}) | shared[key]
+    fields = shared.get("defaults", {}) | shared[key]
     printed = tuple(
         ExperimentRow(metric, model, layer, tuple(map(float, numbers)))
-        for source, rows in own.pop("printed", {}).items()
+        for source, rows in fields.pop("printed", {}).items()
         for model, _, layer in [source.partition(", layer ")]
         for metric, numbers in rows.items()
     )
     rows = {row: dict(keys) for row, keys in shared["rows"].items()}
-    for row, keys in own.pop("rows", {}).items():
+    for row, keys in fields.pop("rows", {}).items():
         rows[row] |= keys
     for row, text in (members or {}).items():
         rows[row]["member"] = text
-    measured = own.pop("measured", [row for row in dict.fromkeys(row.metric for row in printed) if row in rows])
-    columns, statistics = own.pop("columns", {}), own.pop("statistics", ())
+    measured = fields.pop("measured", [row for row in dict.fromkeys(row.metric for row in printed) if row in rows])
+    columns, statistics = fields.pop("columns", {}), fields.pop("statistics", ())
     if not isinstance(columns, dict):
         columns = {column: (column, *statistics) for column in columns}
     return Experiment(
         name=name,
-        about=f"{shared['about']}, {own.pop('about')}",
-        data={name: shared["data"][name] for name in own.pop("data")},
+        about=f"{shared['about']}, {fields.pop('about')}",
+        data={name: shared["data"][name] for name in fields.pop("data")},
         rows={row: _resolve(row, rows) for row in measured},
         columns={column: tuple(cells) for column, cells in columns.items()},
         printed=printed,
         encoders=shared["encoders"],
-        keys=shared.get("keys", {}) | own.pop("keys", {}),
-        **own,
+        keys=shared.get("keys", {}) | fields.pop("keys", {}),
+        **fields,
     )
 
 
@@ -211,13 +211,13 @@ def make_settings(
     return result
 
 
-def _layers(row: Mapping[str, Any], own: Sequence[int], asked: int | None, depth: int) -> list[list[int]]:
+def _layers(row: Mapping[str, Any], default_layers: Sequence[int], asked: int | None, depth: int) -> list[list[int]]:
     """Return the layers of every setting of a row, see `Experiment.rows`; none where the model is not deep enough."""
     wanted = row.get("layer")
     if wanted is None:
         return [[]]
     if wanted == OWN:
-        return [[layer] for layer in own]
+        return [[layer] for layer in default_layers]
     if isinstance(wanted, int):
         return [[wanted]]
     if isinstance(wanted, float):

@@ -86,7 +86,9 @@ class Reproduction:
         layers = [theirs.layer if several else "" for _, theirs in self.compared]
         result = {}
         for layer in dict.fromkeys(layers):
-            pairs = [pair for pair, own in zip(self.compared, layers, strict=True) if own == layer]
+            pairs = [
+                pair for pair, compared_layer in zip(self.compared, layers, strict=True) if compared_layer == layer
+            ]
             ours, theirs = (np.array([pair[side].values for pair in pairs]) for side in (0, 1))  # (rows, cells)
             if len(pairs) >= LEAST_ROWS:
                 result[layer] = len(pairs), tuple(_tau(x, y) for x, y in zip(ours.T, theirs.T, strict=True))
@@ -100,7 +102,7 @@ class Reproduction:
         """Write the table in a form of `FORMATS`; ``tsv`` has a line per number, ours in full."""
         if form == "tsv" and not self.experiment.vary:
             every = list(self._lines())
-            lines = [tuple("" if own != own else str(own) for own in line.values()) for line in every]  # noqa: PLR0124
+            lines = [tuple("" if cell != cell else str(cell) for cell in line.values()) for line in every]  # noqa: PLR0124
             return as_text((self.title, tuple(every[0]), lines), form)
         return as_text(self.table(), form)
 
@@ -126,8 +128,8 @@ class Reproduction:
         lines = [("segments", HERE, *(str(self.segments[column]) for column in columns))]
         printed = self.experiment.printed
         for metric in dict.fromkeys(row.metric for row in (*printed, *self.rows)):
-            own = [row for row in (*self.rows, *printed) if row.metric == metric]
-            lines += [(metric, row.source, *self._cells(row.values)) for row in own]
+            rows_of_metric = [row for row in (*self.rows, *printed) if row.metric == metric]
+            lines += [(metric, row.source, *self._cells(row.values)) for row in rows_of_metric]
             for ours, theirs in self.compared:
                 if ours.metric == metric:
                     lines.append((metric, f"{HERE} - {theirs.source}", *self._cells(_difference(ours, theirs), "+")))
@@ -152,9 +154,9 @@ class Reproduction:
         for metric in dict.fromkeys(row.metric for row in (*printed, *self.rows)):
             ours = [row for row in self.rows if row.metric == metric] or [ExperimentRow(metric, HERE, "", undefined)]
             for i, row in enumerate(ours):
-                own = [other for other in printed if other.metric == metric]
+                rows = [other for other in printed if other.metric == metric]
                 theirs = [
-                    [other.values for other in own if other.model == name][i : i + 1] or [undefined] for name in models
+                    [other.values for other in rows if other.model == name][i : i + 1] or [undefined] for name in models
                 ]
                 paper = next((other for here, other in self.compared if here is row), None)
                 difference = _difference(row, paper) if paper else undefined

@@ -75,9 +75,9 @@ def reproduce(
             depth = int(stack.enter_context(Scorer(spec, options)).spec.layer or 0)
         settings = {}
         for experiment in experiments:
-            own = _own_layers(experiment, model, layer, options, stack)
-            settings[experiment.name] = make_settings(experiment, model, own=own, asked=layer, depth=depth)
-        every = [setting for own in settings.values() for setting in own]
+            layers = _own_layers(experiment, model, layer, options, stack)
+            settings[experiment.name] = make_settings(experiment, model, own=layers, asked=layer, depth=depth)
+        every = [setting for settings_of_one in settings.values() for setting in settings_of_one]
         scorers = _open(every, options, stack)
         if not any(experiment.vary for experiment in experiments):
             _warn_about_overlap(every, scorers, rated)
@@ -162,7 +162,7 @@ def _warn_about_overlap(
 ) -> None:
     labels = {setting.metric: setting.row for setting in reversed(settings) if setting.metric in scorers}
     for name, groups in rated.items():
-        references = [own for segments in groups.values() for own in segments.references]
+        references = [texts for segments in groups.values() for texts in segments.references]
         warn_about_overlap(labels.values(), [scorers[metric] for metric in labels], references, name)
 
 
@@ -175,12 +175,12 @@ def _score(
     """Score every group by every metric."""
     metrics = (metric for setting in settings for metric in (setting.metric, setting.against))
     lexical = dict.fromkeys(metric for metric in metrics if isinstance(metric, str))
-    own = list(scorers.values())
+    opened = list(scorers.values())
     result: dict[TableMetric, dict[Place, np.ndarray]] = {metric: {} for metric in [*lexical, *scorers]}
     places = {(name, group): segments for name, groups in rated.items() for group, segments in groups.items()}
     expect(progress, sum(len(segments.ratings) for segments in places.values()))
     for place, segments in places.items():
-        scored = score_all(own, segments.predictions, segments.references, progress=progress) if own else []
+        scored = score_all(opened, segments.predictions, segments.references, progress=progress) if opened else []
         for metric, own_scores in zip(scorers, scored, strict=True):
             result[metric][place] = np.array(own_scores.scores)
         for metric in lexical:
@@ -203,8 +203,8 @@ def _tabulate(
     measured: dict[Place, dict[str, np.ndarray]] = {}  # shape (settings,) each
     for name, groups in rated.items():
         for group, segments in groups.items():
-            own = [statistic for _, unit, statistic in experiment.cells if unit in {AVERAGE, name, group}]
-            statistics = list(dict.fromkeys(own))
+            asked = [statistic for _, unit, statistic in experiment.cells if unit in {AVERAGE, name, group}]
+            statistics = list(dict.fromkeys(asked))
             samples = [_sample(setting, scores, (name, group), segments) for setting in settings]
             values = measure(samples, statistics, f"{name}, {group}" if len(groups) > 1 else name)
             measured[name, group] = dict(zip(statistics, experiment.scale * values.T, strict=True))
@@ -216,7 +216,7 @@ def _tabulate(
         specs=tuple(signed[setting.metric][0] for setting in settings),
         signatures=tuple(signed[setting.metric][1] for setting in settings),
         segments={column: size for (column, *_), (size, _) in zip(experiment.cells, averages, strict=True)},
-        values=np.array([np.broadcast_to(own, len(settings)) for _, own in averages]).T,
+        values=np.array([np.broadcast_to(average, len(settings)) for _, average in averages]).T,
         rated=rated,
         scores={setting.row: scores[setting.metric] for setting in settings},
     )
@@ -224,14 +224,14 @@ def _tabulate(
 
 def _sample(setting: Setting, scores: Scores, place: Place, segments: RatedSegments) -> tuple[np.ndarray, np.ndarray]:
     """Return a setting's scores and what they are compared with."""
-    own = scores[setting.metric][place]
+    compared = scores[setting.metric][place]
     other = segments.ratings if setting.against is None else scores[setting.against][place]
     if not setting.half:
-        return own, other
+        return compared, other
     lengths = pair_lengths(segments)
     longer = lengths >= np.median(lengths)
     rows = longer if setting.half == "longer" else ~longer
-    return own[rows], other[rows]
+    return compared[rows], other[rows]
 
 
 def _average(
@@ -245,7 +245,7 @@ def _average(
     """
     sets, weights, (_, unit, statistic) = [], [], cell
     for name, groups in rated.items():
-        sizes = {group: len(own.ratings) for group, own in groups.items() if unit in {AVERAGE, name, group}}
+        sizes = {group: len(segments.ratings) for group, segments in groups.items() if unit in {AVERAGE, name, group}}
         if sizes:
             numbers = [measured[name, group][statistic] for group in sizes]
             by_size = list(sizes.values()) if experiment.weights.get("groups") == "size" else None
@@ -287,7 +287,7 @@ def _read(source: Mapping[str, object], path: Path) -> RatedSegments:
     rated = FORMATS[str(source["format"])](path, **source.get("keys", {}))  # type: ignore[arg-type]
     if source.get("by_length"):
         rated = select(rated, np.argsort(pair_lengths(rated), kind="stable"))
-    references = [own if isinstance(own, str) else list(dict.fromkeys(own)) for own in rated.references]
+    references = [texts if isinstance(texts, str) else list(dict.fromkeys(texts)) for texts in rated.references]
     return rated._replace(references=references)  # the best reference, which counts, is the same
 
 
@@ -347,10 +347,10 @@ def _outer_quarters(scores: np.ndarray, ratings: np.ndarray) -> float:
 
 def _moment(scores: np.ndarray, ratings: np.ndarray, *, label: int, deviation: bool) -> float:
     """Return the mean or the sample standard deviation of the scores of a class."""
-    own = scores[ratings == label]
-    if len(own) < 2:
-        raise InputError(f"2 or more segments of class {label} are needed, there are {len(own)}")
-    return float(own.std(ddof=1) if deviation else own.mean())
+    chosen = scores[ratings == label]
+    if len(chosen) < 2:
+        raise InputError(f"2 or more segments of class {label} are needed, there are {len(chosen)}")
+    return float(chosen.std(ddof=1) if deviation else chosen.mean())
 
 
 MEASURES: dict[str, Measure] = {
@@ -426,7 +426,7 @@ def _draw_scatter(result: Reproduction, _options: RunOptions) -> Iterator[NamedF
     (place, ratings), *_ = [
         ((name, group), groups[group].ratings) for name, groups in result.rated.items() if group in groups
     ]
-    scores, title = {row: own[place] for row, own in result.scores.items()}, f"{group}, {result.model}"
+    scores, title = {row: places[place] for row, places in result.scores.items()}, f"{group}, {result.model}"
     draw = partial(figures.scatter, ratings, scores, title, label="human judgement (bad to good)", line=False)
     rows = np.array([ratings, *scores.values()]).T.tolist()
     yield from _files(result.experiment.name, ["rating", *scores], rows, draw)
@@ -462,12 +462,12 @@ def draw_data_sets(result: Mapping[str, Reproduction]) -> Iterator[NamedFile]:
     classes = result["auc"].rated
     for name, groups in result["table1"].rated.items():
         (group, rated), *_ = groups.items()
-        own, stem = {measure: places[name, group] for measure, places in scores.items()}, name.lower()
+        by_measure, stem = {measure: places[name, group] for measure, places in scores.items()}, name.lower()
         draw = figures.densities if name in classes else figures.scatter
-        rows = np.array([rated.ratings, *own.values()]).T.tolist()
-        yield from _files(stem, ["rating", *own], rows, partial(draw, rated.ratings, own, name))
+        rows = np.array([rated.ratings, *by_measure.values()]).T.tolist()
+        yield from _files(stem, ["rating", *by_measure], rows, partial(draw, rated.ratings, by_measure, name))
         if name in classes and 0 < rated.ratings.sum() < len(rated.ratings):
-            curves = {measure: roc_curve(values, rated.ratings == 1) for measure, values in own.items()}
+            curves = {measure: roc_curve(values, rated.ratings == 1) for measure, values in by_measure.items()}
             for suffix in figures.SUFFIXES:
                 yield f"{stem}-roc{suffix}", figures.roc(curves, name, suffix)
 
@@ -497,7 +497,7 @@ def marginal_errors(result: Reproduction, options: RunOptions) -> dict[str, tupl
     lines = {}
     for temperature in temperatures:
         settings = [first.replace(temperature=temperature, iterations=number) for number in sweeps]
-        errors = [np.mean([_marginal_error(matrix, own) for matrix in aligned]) for own in settings]
+        errors = [np.mean([_marginal_error(matrix, setting) for matrix in aligned]) for setting in settings]
         lines[line_name(first, temperature)] = np.array(sweeps, dtype=np.float64), np.array(errors)
     return lines
 

@@ -56,8 +56,8 @@ class PendingPair:
 
 def _keep(metric: str, *, references: Sequence[Any], predictions: Sequence[str], **keys: Any) -> dict[str, Any]:
     """Return what lm_eval passes on to `corpus_score` of a prediction and its reference, or list of references."""
-    own = references[0]
-    pair = PendingPair(metric, keys, predictions[0], [own] if isinstance(own, str) else list(own), {})
+    reference = references[0]
+    pair = PendingPair(metric, keys, predictions[0], [reference] if isinstance(reference, str) else list(reference), {})
     return {metric: pair, f"{metric}_signature": replace(pair, wanted="signature")}
 
 

@@ -81,12 +81,12 @@ def classic_metric(metric: str = "twmd", preset: str | None = None, **keys: Any)
     Raises:
         SpecError: As for `twmd_registry.scorer`.
     """
-    own = make_metric_scorer(metric, preset, **keys)
-    check_needs_no_sources(own)
-    name = str(own.requested.metric)
+    metric_scorer = make_metric_scorer(metric, preset, **keys)
+    check_needs_no_sources(metric_scorer)
+    name = str(metric_scorer.requested.metric)
 
     def evaluate(predictions: Any, targets: Any) -> MetricValue:
-        scores = own.score(list(predictions), list(targets))
+        scores = metric_scorer.score(list(predictions), list(targets))
         if mlflow.active_run():
             mlflow.set_tag(f"twmd.signature.{name}", str(scores.signature))
         return MetricValue(scores=list(scores.scores), aggregate_results={"mean": scores.score})

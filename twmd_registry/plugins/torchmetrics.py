@@ -72,8 +72,8 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
         Raises:
             SpecError: As for `twmd_registry.scorer`.
         """
-        own = {name: value for name, value in settings.items() if name not in TORCHMETRICS_SETTINGS}
-        made = scorer(self.METRIC, preset, **own)
+        keys = {name: value for name, value in settings.items() if name not in TORCHMETRICS_SETTINGS}
+        made = scorer(self.METRIC, preset, **keys)
         super().__init__(**{name: value for name, value in settings.items() if name in TORCHMETRICS_SETTINGS})
         self.scorer: Scorer = made
         self.as_dict = as_dict
@@ -116,10 +116,10 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
             InputError: The texts cannot be scored; names the row of this call.
         """
         single = isinstance(preds, str)
-        own, theirs, originals = (
+        predictions, theirs, originals = (
             [given] if single and given is not None else given for given in (preds, target, sources)
         )
-        rows = make_rows(own, theirs, originals, positions)
+        rows = make_rows(predictions, theirs, originals, positions)
         self.texts.append(write_rows(rows, self.device))
 
     def compute(self) -> Any:

@@ -16,10 +16,10 @@ from twmd_registry.errors import InputError, collect_warnings, warn
 class Reward:
     """A reward function of TRL: ``(completions, **columns) -> rewards``; made by `reward_function`."""
 
-    def __init__(self, own: Scorer, reference_column: str, *, guard: bool) -> None:
+    def __init__(self, made: Scorer, reference_column: str, *, guard: bool) -> None:
         """Make it; see `reward_function`."""
-        self.scorer = own
-        self.__name__ = str(own.requested.metric)  # TRL logs rewards/NAME
+        self.scorer = made
+        self.__name__ = str(made.requested.metric)  # TRL logs rewards/NAME
         self._reference_column, self._guard = reference_column, guard
         self._warned = set[str]()
 
@@ -43,8 +43,8 @@ class Reward:
         if self._guard:
             prompts = columns.get("prompts") or [""] * len(texts)
             texts = [
-                "" if _is_degenerate(text, _text(prompt) or "", own) else text
-                for text, prompt, own in zip(texts, prompts, references, strict=True)
+                "" if _is_degenerate(text, _text(prompt) or "", reference) else text
+                for text, prompt, reference in zip(texts, prompts, references, strict=True)
             ]
         with collect_warnings() as messages:
             scores = self.scorer.score(texts, references).scores
@@ -102,6 +102,6 @@ def reward_function(
         SpecError: As for `twmd_registry.scorer`, or the metric compares with sources.
     """
     keys = {"keep_references": "256MB", "any_language": True} | keys
-    own = scorer(metric, preset, **keys)
-    check_needs_no_sources(own)
-    return Reward(own, reference_column, guard=guard)
+    made = scorer(metric, preset, **keys)
+    check_needs_no_sources(made)
+    return Reward(made, reference_column, guard=guard)

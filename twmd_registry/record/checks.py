@@ -42,46 +42,46 @@ def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -
     """
     if baseline.edited:
         raise InputError("the baseline was changed after it had been written: write it again by twmd score --record.")
-    results = [own for system in record.systems for own in system.results]
-    least = min(len(own.scores) for own in results if not own.is_lexical)
+    results = [result for system in record.systems for result in system.results]
+    least = min(len(result.scores) for result in results if not result.is_lexical)
     check_sample(least)
-    if lexical := ", ".join(dict.fromkeys(own.head for own in results if own.is_lexical)):
+    if lexical := ", ".join(dict.fromkeys(result.head for result in results if result.is_lexical)):
         warn(f"not compared with the baseline: {lexical}; only this package's metrics are.")
     if record.references != baseline.references:
         raise InputError("the baseline was scored against other references: score its systems again.")
-    checks, by_name = list[Check](), {own.name: own for own in baseline.systems}
+    checks, by_name = list[Check](), {system.name: system for system in baseline.systems}
     for system in record.systems:
         before = by_name.get(system.name, baseline.systems[0])
         if system.name not in by_name and len(by_name) > 1:
             raise InputError(f"the baseline has no system {system.name}: it has {', '.join(by_name)}.")
         old, new = _by_settings(before), _by_settings(system)
-        pairs = [(own, old[settings]) for settings, own in new.items() if settings in old]
+        pairs = [(result, old[settings]) for settings, result in new.items() if settings in old]
         if not pairs:
             raise InputError(f"the baseline has none of the metrics of {system.name} with the same settings.")
-        for own, other in pairs:
-            if len(own.scores) != len(other.scores):
-                counts = f"{len(other.scores)} segments, {system.name} {len(own.scores)}"
+        for result, other in pairs:
+            if len(result.scores) != len(other.scores):
+                counts = f"{len(other.scores)} segments, {system.name} {len(result.scores)}"
                 raise InputError(f"the baseline's {before.name} has {counts}: they are not of the same texts.")
-            difference, p = own.score - other.score, _randomise(own.scores, other.scores, seed)
-            worse = f"{own.head} is {own.score:.4f}, {-difference:.4f} below the baseline's (p = {p:.4f})"
+            difference, p = result.score - other.score, _randomise(result.scores, other.scores, seed)
+            worse = f"{result.head} is {result.score:.4f}, {-difference:.4f} below the baseline's (p = {p:.4f})"
             failed = difference < 0 and p < alpha
-            name = f"{own.head} is not worse than {before.name}'s in the baseline (alpha {alpha:g})"
+            name = f"{result.head} is not worse than {before.name}'s in the baseline (alpha {alpha:g})"
             checks.append((system.name, name, f"{system.name}: {worse}" if failed else ""))
     return checks
 
 
 def _by_settings(system: RecordedSystem) -> dict[tuple[MetricSpec, str | None], SystemScore]:
     """Return our results by their signature without the tests and intervals beside it."""
-    results = [(parse_signature(own.signature), own) for own in system.results if not own.is_lexical]
-    return {(signature.spec, signature.nrefs): own for signature, own in results}
+    results = [(parse_signature(result.signature), result) for result in system.results if not result.is_lexical]
+    return {(signature.spec, signature.nrefs): result for signature, result in results}
 
 
-def _randomise(own: Sequence[float], other: Sequence[float], seed: int) -> float:
+def _randomise(scores: Sequence[float], other: Sequence[float], seed: int) -> float:
     """Return the p of a mean difference as low as that of two lists of scores of the same segments."""
     from scipy.stats import permutation_test
 
     test = permutation_test(
-        (own, other),
+        (scores, other),
         lambda x, y, axis: np.mean(x - y, axis=axis),
         permutation_type="samples",
         n_resamples=TRIALS,

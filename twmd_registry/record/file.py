@@ -37,8 +37,10 @@ def record_text(record: Record) -> str:
     for system in content["systems"]:
         for result in system["results"]:
             result["accuracy"] = result["accuracy"] and result["accuracy"]._asdict()
-            result["documents"] = {name: own.as_dict() for name, own in result["documents"].items()} or None
-        system["results"] = [{name: own[name] for name in RESULT if own[name] is not None} for own in system["results"]]
+            result["documents"] = {name: document.as_dict() for name, document in result["documents"].items()} or None
+        system["results"] = [
+            {name: result[name] for name in RESULT if result[name] is not None} for result in system["results"]
+        ]
     for name in ("resampling", "documents"):
         if not content[name]:
             del content[name]
@@ -110,8 +112,11 @@ def parse_record(text: str) -> Record:
             expected = " or ".join(map(json.dumps, known))
             raise FileError(f'expected {expected} as "{name}", not {_shown(table.get(name))}.')
     record: Record = _read(Record, table, "record")
-    own = record.resampling
-    if own and (min(own.samples, own.resamples, own.seed) < 0 or (own.test and not own.samples)):
+    resampling = record.resampling
+    if resampling and (
+        min(resampling.samples, resampling.resamples, resampling.seed) < 0
+        or (resampling.test and not resampling.samples)
+    ):
         raise FileError("record.resampling: expected numbers from 0, and samples of a test.")
     for i, system in enumerate(record.systems):
         for k, result in enumerate(system.results):

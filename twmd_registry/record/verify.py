@@ -113,29 +113,30 @@ def check_record(
     options = replace(options or RunOptions(), any_language=True)  # what was scored can be scored again
     signatures = [signature for _, signature in _readable(record)]
     parts = check_parts(parts or Parts(), [signature.spec for signature in signatures])
-    texts = [check_segments(*own) for own in systems]
+    texts = [check_segments(*arguments) for arguments in systems]
     with reread():
         rescored = [
-            _rescore(system, own, options, parts, progress) for system, own in zip(record.systems, texts, strict=True)
+            _rescore(system, segments, options, parts, progress)
+            for system, segments in zip(record.systems, texts, strict=True)
         ]
     columns, trouble = _compare_again(record, texts, rescored, compare, recorded=True)
     differ = any(
-        isinstance(own, tuple) and own[2].scores != system.results[place].scores
+        isinstance(result, tuple) and result[2].scores != system.results[place].scores
         for system, results in zip(record.systems, rescored, strict=True)
-        for place, own in results.items()
+        for place, result in results.items()
     )
     fresh = _compare_again(record, texts, rescored, compare, recorded=False)[0] if differ else {}
     samples = record.resampling.samples if record.resampling else 0
     checks = []
-    compared = any(own.against for _, signature in _readable(record) for own in members_or_self(signature.spec))
-    for i, (system, own) in enumerate(zip(record.systems, texts, strict=True)):
-        references = digest_of_texts(Segments([], own.references)) if record.references else ""
-        same_texts = (digest_of_texts(own, sources=compared), references) == (system.texts, record.references)
+    compared = any(member.against for _, signature in _readable(record) for member in members_or_self(signature.spec))
+    for i, (system, segments) in enumerate(zip(record.systems, texts, strict=True)):
+        references = digest_of_texts(Segments([], segments.references)) if record.references else ""
+        same_texts = (digest_of_texts(segments, sources=compared), references) == (system.texts, record.references)
         for place, result in enumerate(system.results):
             column = columns.get(place)
             again = rescored[i].get(place) or (column.cells[i] if column else None)
-            entry = _check_entry(system.name, result, again, own, same_texts=same_texts, tolerance=tolerance)
-            problems = _order_problems(record, [own.get(place) for own in rescored], i, place)
+            entry = _check_entry(system.name, result, again, segments, same_texts=same_texts, tolerance=tolerance)
+            problems = _order_problems(record, [by_place.get(place) for by_place in rescored], i, place)
             if column is not None:
                 cells = column.cells[i], fresh.get(place, column).cells[i]
                 problems += _published_problems(result, cells, column.signature, entry.tolerance, samples)
@@ -150,9 +151,9 @@ def _differences(
     record: Record, signatures: Sequence[Signature], inputs: Sequence[InputFile], device: str
 ) -> Iterator[str]:
     """Name differences of versions, files and machine, and what is not verified."""
-    for own in signatures:
-        if own.version != __version__:
-            yield f"versions: {own.version}; {describe_changes(own.spec, own.version)}"
+    for signature in signatures:
+        if signature.version != __version__:
+            yield f"versions: {signature.version}; {describe_changes(signature.spec, signature.version)}"
     for role in dict.fromkeys(file.role for file in record.inputs):
         old, new = ([file for file in files if file.role == role] for files in (record.inputs, inputs))
         for before, after in zip(old, new, strict=False):
@@ -182,7 +183,7 @@ def _readable(record: Record) -> list[tuple[SystemScore, Signature]]:
 def _tolerance(signature: Signature, scores: Sequence[float]) -> float:
     """Return what the coarsest of a signature's number formats allows; a share of scores beyond 1 (`normalize=no`)."""
     largest = float(np.abs(scores).max(initial=1.0))
-    return largest * max(TOLERANCES[own.dtype or "float32"] for own in members_or_self(signature.spec))
+    return largest * max(TOLERANCES[member.dtype or "float32"] for member in members_or_self(signature.spec))
 
 
 def _corpus_tolerance(limit: float, segments: int) -> float:
@@ -211,9 +212,9 @@ def _rescore(
         except (SpecError, ModelError) as error:
             kind = "signature" if isinstance(error, SignatureError) else "model content"
             rescored[place] = f"{kind}: {error}"
-    own = [scorer for _, scorer in scorers.values()]
-    sets = score_segments(own, texts, progress=progress) if own else []
-    return rescored | {place: (*own, scores) for (place, own), scores in zip(scorers.items(), sets, strict=True)}
+    loaded = [scorer for _, scorer in scorers.values()]
+    sets = score_segments(loaded, texts, progress=progress) if loaded else []
+    return rescored | {place: (*signed, scores) for (place, signed), scores in zip(scorers.items(), sets, strict=True)}
 
 
 def _compare_again(
@@ -235,12 +236,12 @@ def _compare_again(
         return {}, ""
     metrics = dict[int, ScoredMetric]()
     for place, result in enumerate(record.systems[0].results):
-        ours = [own for results in rescored if isinstance(own := results.get(place), tuple)]
+        ours = [again for results in rescored if isinstance(again := results.get(place), tuple)]
         if len(ours) == len(rescored):
             entries = [system.results[place] for system in record.systems]
-            sets = [own[2] for own in ours]
+            sets = [result[2] for result in ours]
             if recorded:
-                sets = [replace(own, scores=entry.scores) for own, entry in zip(sets, entries, strict=True)]
+                sets = [replace(scores, scores=entry.scores) for scores, entry in zip(sets, entries, strict=True)]
             metrics[place] = ours[0][1], sets
         elif not recorded:
             continue
@@ -298,11 +299,11 @@ def _check_entry(
 
 def _order_problems(record: Record, rescored: Sequence[_Rescored | None], i: int, place: int) -> list[str]:
     """Name the systems that system `i` was above and is below now, or the other way round, by the metric at a place."""
-    own, others = rescored[i], []
+    result, others = rescored[i], []
     for system, other in zip(record.systems, rescored, strict=True):
-        if isinstance(own, tuple) and isinstance(other, tuple):
+        if isinstance(result, tuple) and isinstance(other, tuple):
             before = record.systems[i].results[place].score - system.results[place].score
-            others += [system.name] if before * (own[2].score - other[2].score) < 0 else []
+            others += [system.name] if before * (result[2].score - other[2].score) < 0 else []
     return [f"order: by the scores found here it is on the other side of {', '.join(others)}"] if others else []
 
 
@@ -370,11 +371,11 @@ def _contradictions(result: SystemScore, signature: Signature) -> list[str]:
 def _score_problems(then: SystemScore, now: SystemScore, segments: int | None, tolerance: float) -> list[str]:
     """Name what differs beside the segments' scores; their number is None for other texts."""
     problems, counts = [], now.counts or {"segments": segments or 0}
-    recorded, computed = ({"score": own.score} | own.sides for own in (then, now))
+    recorded, computed = ({"score": cell.score} | cell.sides for cell in (then, now))
     for side in computed | recorded:
         before, value = recorded.get(side), computed.get(side)
         if before is None or value is None or abs(before - value) > tolerance:
-            shown_before, shown = ("nothing" if own is None else f"{own:.6f}" for own in (before, value))
+            shown_before, shown = ("nothing" if number is None else f"{number:.6f}" for number in (before, value))
             problems.append(f"scores: the corpus {side} is {shown}, recorded as {shown_before}")
     if segments and any(counts.get(name, 0) != then.counts.get(name, 0) for name in counts | then.counts):
         problems.append(f"counts: {counts}, recorded as {then.counts}")

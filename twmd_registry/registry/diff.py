@@ -86,7 +86,7 @@ def _member_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
         return
     weights = [[weight for weight, _ in side] for side in (first, second)]
     if weights[0] != weights[1]:
-        shown = " and ".join(":".join(f"{weight:g}" for weight in own) for own in weights)
+        shown = " and ".join(":".join(f"{weight:g}" for weight in side) for side in weights)
         yield f"weights: {shown}", True
     for number, ((_, member), (_, counterpart)) in enumerate(zip(first, second, strict=True), 1):
         for what, matters in _spec_differences(member, counterpart):
@@ -119,15 +119,15 @@ def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
     (``twmd layer=6``), and equal ones by a number.
     """
     texts = [spec.texts() for spec in specs]
-    for spec, own in zip(specs, texts, strict=True):
+    for spec, values in zip(specs, texts, strict=True):
         if spec.fingerprint:
-            own["model"] += f"@{spec.fingerprint}"
+            values["model"] += f"@{spec.fingerprint}"
     labels = list[str]()
     members = _member_labels(specs)
-    for spec, own in zip(specs, texts, strict=True):
+    for spec, values in zip(specs, texts, strict=True):
         others = [text for other, text in zip(specs, texts, strict=True) if other.metric == spec.metric]
-        differing = [name for name in own if any(own[name] != other.get(name) for other in others)]
-        keys = "".join(f" {name}={own[name]}" for name in differing)
+        differing = [name for name in values if any(values[name] != other.get(name) for other in others)]
+        keys = "".join(f" {name}={values[name]}" for name in differing)
         labels.append(f"{spec.metric}({members[spec]})" if differing and spec.members else f"{spec.metric}{keys}")
     return [
         label if label not in labels[:i] else f"{label}#{labels[: i + 1].count(label)}"
@@ -138,9 +138,9 @@ def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
 def _member_labels(specs: Sequence[MetricSpec]) -> dict[MetricSpec, str]:
     """Label the members of every ensemble as the metrics of one comparison."""
     ensembles = {spec: member_specs(spec) for spec in specs if spec.members}
-    members = list(dict.fromkeys(member for own in ensembles.values() for _, member in own))
+    members = list(dict.fromkeys(member for weighted in ensembles.values() for _, member in weighted))
     labels = dict(zip(members, labels_of(members), strict=True)) if members else {}
     return {
-        spec: ",".join(labels[member] if weight == 1 else f"{weight:g}*{labels[member]}" for weight, member in own)
-        for spec, own in ensembles.items()
+        spec: ",".join(labels[member] if weight == 1 else f"{weight:g}*{labels[member]}" for weight, member in weighted)
+        for spec, weighted in ensembles.items()
     }

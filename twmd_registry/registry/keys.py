@@ -358,8 +358,8 @@ class MetricSpec:
     @cached_property
     def _backgrounds(self) -> tuple[str, str]:
         named = (self.centering or "").partition(":")[2]
-        own, _, of_sources = named.partition("+") if self.against else (named, "", "")
-        return own, of_sources
+        of_predictions, _, of_sources = named.partition("+") if self.against else (named, "", "")
+        return of_predictions, of_sources
 
     @cached_property
     def needs_corpus(self) -> bool:

@@ -114,13 +114,13 @@ class Parts:
 def check_parts(parts: Parts, specs: Iterable[MetricSpec]) -> Parts:
     """Return the parts for all of some signed specifications; raises SpecError for a part that none of them has."""
     known: dict[str, set[str]] = {name: set() for name in PART_NAMES}
-    for own in (member for spec in specs for member in members_or_self(spec)):
-        renamed = {"model": own.fingerprint or own.model, "idf": own.idf_file}
+    for each in (member for spec in specs for member in members_or_self(spec)):
+        renamed = {"model": each.fingerprint or each.model, "idf": each.idf_file}
         for name in PART_NAMES:
-            if value := renamed.get(name, getattr(own, name)):
+            if value := renamed.get(name, getattr(each, name)):
                 known[name].add(value.rpartition("@")[2])
-        if own.source_background:
-            known["background"].add(own.source_background)
+        if each.source_background:
+            known["background"].add(each.source_background)
     for name in PART_NAMES:
         value = getattr(parts, name)
         if value is not None and not known[name]:

@@ -31,8 +31,8 @@ def add_preset(path: Path, name: str | None = None) -> list[Preset]:
         content = write_presets(name, added[0].provenance, added).encode()
     kept, hashes = _kept(added[0].name), added[0].training_data
     if (taken := added[0].name) in {name for _, name in presets()}:
-        own = f", or take yours away by 'twmd preset remove {taken}'" if kept.exists() else ""
-        raise SpecError(f"there is a preset {taken!r} already: add this one under another name by --name NAME{own}.")
+        hint = f", or take yours away by 'twmd preset remove {taken}'" if kept.exists() else ""
+        raise SpecError(f"there is a preset {taken!r} already: add this one under another name by --name NAME{hint}.")
     for preset in added:
         apply_preset(preset, {"model": preset.model or "any/model"})
     if hashes.is_file():
@@ -59,7 +59,9 @@ def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
     if not path.is_file():
         return
     for trained in (apply_preset(preset, {}) for preset in read_preset_file(path)[1]):
-        now, then = (own.values() | {"metric": own.metric, "centering": own.centering_kind} for own in (spec, trained))
+        now, then = (
+            each.values() | {"metric": each.metric, "centering": each.centering_kind} for each in (spec, trained)
+        )
         odd = [name for name in _LEARNED.split() if now.get(name) != then.get(name)]
         if odd:
             shown = "; ".join(f"{name} is {now.get(name)}, and was {then.get(name)}" for name in odd)
@@ -68,9 +70,9 @@ def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
 
 def remove_preset(name: str) -> None:
     """Remove a preset that `add_preset` added; raises SpecError if there is none, FileError if it cannot be removed."""
-    own = sorted(path.stem for path in _kept("x").parent.glob("*.toml"))
-    if name not in own:
-        raise SpecError(f"no preset {name!r} was added here; {menu(name, own) if own else 'nor was any other'}.")
+    added = sorted(path.stem for path in _kept("x").parent.glob("*.toml"))
+    if name not in added:
+        raise SpecError(f"no preset {name!r} was added here; {menu(name, added) if added else 'nor was any other'}.")
     try:
         _kept(name).unlink()
         _kept(name).with_suffix(HASHES).unlink(missing_ok=True)

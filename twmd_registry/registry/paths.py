@@ -11,8 +11,8 @@ from twmd_registry.errors import FileError
 
 def home() -> Path:
     """Return ``$TWMD_HOME``; without it ``twmd_registry`` in ``$XDG_DATA_HOME`` or ``~/.local/share``."""
-    if own := os.environ.get("TWMD_HOME"):
-        return Path(own)
+    if chosen := os.environ.get("TWMD_HOME"):
+        return Path(chosen)
     data = os.environ.get("XDG_DATA_HOME")
     return (Path(data) if data else Path.home() / ".local" / "share") / "twmd_registry"
 

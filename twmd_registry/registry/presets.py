@@ -158,8 +158,8 @@ def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
     if not metrics:
         raise SpecError(f"{where}: no [{name}.metrics.METRIC] table: say which metrics it sets.")
     for metric in list(metrics):
-        own = _take(metrics, metric, dict, f"{where}, metrics")
-        keys = shared | own
+        table_of_metric = _take(metrics, metric, dict, f"{where}, metrics")
+        keys = shared | table_of_metric
         about = {field: _take(keys, field, kind, where) for field, kind in _ABOUT.items()}
         about["provenance"] = about["provenance"] or origin
         if not about["provenance"].strip():
@@ -169,7 +169,7 @@ def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
         about["fingerprint"] = about["fingerprint"] or None
         try:
             facts = entry(metric)
-            for key_name in own.keys() - _ABOUT.keys():
+            for key_name in table_of_metric.keys() - _ABOUT.keys():
                 key(key_name, facts.keys, metric)
             for key_name in about["tuned"]:
                 key(key_name)
@@ -231,10 +231,10 @@ def presets_of(metric: MetricName) -> dict[str, Preset]:
 
 def preset_named(metric: MetricName, name: str) -> Preset:
     """Look a preset up; raises SpecError if the metric has no such preset, with those it has."""
-    own = presets_of(metric)
-    if not isinstance(name, str) or name not in own:
-        raise SpecError(f"{metric} has no preset {name!r}; {menu(str(name), own)}.")
-    return own[name]
+    named = presets_of(metric)
+    if not isinstance(name, str) or name not in named:
+        raise SpecError(f"{metric} has no preset {name!r}; {menu(str(name), named)}.")
+    return named[name]
 
 
 def describe_model(model: str | None) -> Preset | None:
@@ -245,8 +245,8 @@ def describe_model(model: str | None) -> Preset | None:
 def default_preset(metric: MetricName, model: str | None) -> Preset:
     """Return the packaged preset for a model; presets of other packages and users are never a default."""
     wanted = known_name(model) if model else EMBEDDED_MODEL
-    own = [preset for preset in presets_of(metric).values() if preset.source == PACKAGED]
-    for preset in own:
+    packaged = [preset for preset in presets_of(metric).values() if preset.source == PACKAGED]
+    for preset in packaged:
         if preset.model == wanted:
             return preset
-    return next(preset for preset in own if preset.model is None)
+    return next(preset for preset in packaged if preset.model is None)

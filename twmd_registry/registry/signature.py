@@ -290,7 +290,7 @@ def _read_version(field: _Field | None, end: int) -> str:
 def changes_between(spec: MetricSpec, one: str, other: str) -> list[str]:
     """Return what moved the scores of a specification, or of its members, between two versions in either order."""
     old, new = sorted((VERSIONS.index(one), VERSIONS.index(other)))
-    metrics = {own.metric for own in members_or_self(spec)}
+    metrics = {member.metric for member in members_or_self(spec)}
     return [
         f"{version}: {what}"
         for version, concerned, what in CHANGES

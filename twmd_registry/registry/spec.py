@@ -63,9 +63,9 @@ def apply_preset(preset: Preset, given: dict[str, Value], preset_of_members: str
     Members of an ensemble that are given take the keys that they do not set from `preset_of_members`.
     """
     facts = entry(preset.metric)
-    own = {name: KEYS[name].parse(value) for name, value in preset.keys.items() if name in facts.keys}
-    merged = without_neutral(own | given)
-    same_model = "revision" not in given and merged.get("model") == own.get("model")
+    preset_keys = {name: KEYS[name].parse(value) for name, value in preset.keys.items() if name in facts.keys}
+    merged = without_neutral(preset_keys | given)
+    same_model = "revision" not in given and merged.get("model") == preset_keys.get("model")
     spec = MetricSpec(
         metric=preset.metric,
         fingerprint=preset.fingerprint if same_model and "model" in facts.keys else None,
@@ -83,11 +83,11 @@ def apply_preset(preset: Preset, given: dict[str, Value], preset_of_members: str
 
 def keys_to_set(spec: MetricSpec) -> dict[str, str]:
     """Return the keys that make a specification of its metric: the model, and what differs from its default."""
-    own, usual = spec.texts(), make_spec(spec.metric, model=spec.model).texts()
+    set_keys, usual = spec.texts(), make_spec(spec.metric, model=spec.model).texts()
     if spec.model != EMBEDDED_MODEL:
         del usual["model"]
-    changed = {name: text for name, text in own.items() if usual.get(name) != text}
-    undone = {name: KEYS[name].neutral for name in usual if name not in own}
+    changed = {name: text for name, text in set_keys.items() if usual.get(name) != text}
+    undone = {name: KEYS[name].neutral for name in usual if name not in set_keys}
     return changed | {name: KEYS[name].format(value) for name, value in undone.items() if value is not None}
 
 
@@ -136,7 +136,7 @@ def members_or_self(spec: MetricSpec) -> tuple[MetricSpec, ...]:
 
 def is_pinned(spec: MetricSpec) -> bool:
     """Return whether a specification names the content of every model."""
-    return all(own.fingerprint is not None for own in members_or_self(spec))
+    return all(member.fingerprint is not None for member in members_or_self(spec))
 
 
 def without_neutral(values: dict[str, Value]) -> dict[str, Value]:

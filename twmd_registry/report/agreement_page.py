@@ -32,7 +32,9 @@ def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str
     """
     sections = []
     for result, rated in measured:
-        by_statistic = [(str(name), [own[name] for own in result.agreements]) for name in result.study.statistics]
+        by_statistic = [
+            (str(name), [agreements[name] for agreements in result.agreements]) for name in result.study.statistics
+        ]
         drawn = [draw_agreement(result, rated, ".png")]
         if rated.item is not None and rated.system is not None and result.study.statistics != ("accuracy",):
             study = replace(result.study, level=SYSTEM, statistics=("spa",))
@@ -47,8 +49,10 @@ def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str
             {
                 "data": result.study.data,
                 "about": f"{len(rated.ratings)} segments",
-                "tables": [_table(name, labels, own) for name, own in by_statistic],
-                "pictures": [(name, base64.b64encode(png).decode()) for own in drawn for name, png in own.items()],
+                "tables": [_table(name, labels, agreements) for name, agreements in by_statistic],
+                "pictures": [
+                    (name, base64.b64encode(png).decode()) for pictures in drawn for name, png in pictures.items()
+                ],
                 "notes": [*result.overlaps, result.study.name],
             }
         )
@@ -64,22 +68,22 @@ def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str
 
 def _table(statistic: str, labels: Sequence[str], agreements: Sequence[Agreement]) -> TextTable:
     """Return a table with a row per metric; of several groups, with a row per group, as many columns fit no paper."""
-    groups = sorted({name for own in agreements for name in own.groups})
+    groups = sorted({name for agreement in agreements for name in agreement.groups})
     if len(groups) < 2:
         return (statistic, ("metric", "value"), list(zip(labels, map(_cell, agreements), strict=True)))
-    rows = [(name, *(_cell(own.groups.get(name)) for own in agreements)) for name in groups]
+    rows = [(name, *(_cell(agreement.groups.get(name)) for agreement in agreements)) for name in groups]
     return (statistic, ("group", *labels), [("mean", *map(_cell, agreements)), *rows])
 
 
-def _cell(own: Agreement | None) -> str:
-    if own is None:
+def _cell(agreement: Agreement | None) -> str:
+    if agreement is None:
         return "undefined"
-    return f"{own.value:.3f}\n{between(own.low, own.high) or ''}".strip()
+    return f"{agreement.value:.3f}\n{between(agreement.low, agreement.high) or ''}".strip()
 
 
 def _meanings(result: StudyResult) -> Iterator[tuple[str, ...]]:
     """Yield a row for every metric with a fitted accuracy: the difference for each of `SHARES`, with its interval."""
-    for metric, own in zip(result.study.metrics, result.scored, strict=True):
+    for metric, metric_scores in zip(result.study.metrics, result.scored, strict=True):
         if isinstance(metric, MetricSpec) and (part := find_delta_accuracy(metric)):
             s, t = part.content.T
             spread = np.sqrt(s * s + t * t / SEGMENTS)  # (1 + resamples,), the estimate first
@@ -88,7 +92,7 @@ def _meanings(result: StudyResult) -> Iterator[tuple[str, ...]]:
                 difference, *resampled = ndtri(share) * spread
                 low, high = np.percentile(resampled, LEVEL)
                 cells.append(f"{difference:.4f}\n{between(low, high, 4)}")
-            yield (own.label, *cells)
+            yield (metric_scores.label, *cells)
 
 
 def draw_agreement(result: StudyResult, rated: RatedSegments, suffix: str) -> dict[str, bytes]:
@@ -101,10 +105,10 @@ def draw_agreement(result: StudyResult, rated: RatedSegments, suffix: str) -> di
         return {"scatter": scatter(rated.ratings, scores, data, suffix, line=False)}
     pictures = {}
     for group in sorted(set(rated.group)):
-        own = np.flatnonzero(np.array(rated.group) == group)
-        systems, place = place_systems(np.array(rated.item)[own], np.array(rated.system)[own])
-        order = np.argsort(-rated.ratings[own[place]].mean(axis=1))
-        place, names = own[place[order]], systems[order].tolist()
+        rows = np.flatnonzero(np.array(rated.group) == group)
+        systems, place = place_systems(np.array(rated.item)[rows], np.array(rated.system)[rows])
+        order = np.argsort(-rated.ratings[rows[place]].mean(axis=1))
+        place, names = rows[place[order]], systems[order].tolist()
         people = order_p_values(rated.ratings[place])
         below = np.tri(len(names), k=-1, dtype=bool)
         unlike = {label: np.abs(people - order_p_values(each[place])).T for label, each in scores.items()}

@@ -125,7 +125,7 @@ def _variables(alignment: Alignment) -> dict[str, Any]:
     for side in alignment.sides:
         plan, cells = alignment.plans[side], zip(alignment.plans[side], alignment.similarities, strict=True)
         values: dict[str, Any] = {"heading": HEADINGS[side].format(second=second), "columns": columns}
-        values["rows"] = [(*token, *map(np.ndarray.tolist, own)) for token, own in zip(rows, cells, strict=True)]
+        values["rows"] = [(*token, *map(np.ndarray.tolist, arrays)) for token, arrays in zip(rows, cells, strict=True)]
         for name, sums in (("row", plan.sum(1)), ("column", plan.sum(0))):
             values |= {f"{name}_sums": sums.tolist(), f"{name}_most": float(np.abs(sums).max()) or 1.0}
         sides.append(values | {"most": float(np.abs(plan).max()) or 1.0, "negative": bool((plan < 0).any())})

@@ -31,8 +31,8 @@ def cite(record: Record, form: str, *, digits: int, task: str, dataset: str | No
     by_system = [[_describe(system, result, digits) for result in system.results] for system in record.systems]
     if form == "eval_results":
         reference = next((file.name for file in record.inputs if file.role == "references"), "unnamed")
-        return "\n---\n".join(_metadata(own, task, dataset or reference) for own in by_system)
-    results = [score for own in by_system for score in own]
+        return "\n---\n".join(_metadata(results, task, dataset or reference) for results in by_system)
+    results = [score for results in by_system for score in results]
     parts = {
         "sentence": ["\n".join(f"{_sentence(score)}, with the signature {score['signature']}." for score in results)],
         "latex": ["\n".join(map(_latex, results))],
@@ -56,17 +56,19 @@ def _describe(system: RecordedSystem, result: SystemScore, digits: int) -> dict[
     if result.is_lexical:  # SacreBLEU's scale runs to 100, where two digits fewer mean the same
         metric = next(name for name, head in LEXICAL_NAMES.items() if head == result.head)
         score, software = f"{result.score:.{max(digits - 2, 0)}f}", "SacreBLEU"
-        own = {"metric": metric, "title": result.head, "side": "", "citation": SACREBLEU}
-        return described | own | {"score": score, "software": software, "signature": result.signature}
+        about = {"metric": metric, "title": result.head, "side": "", "citation": SACREBLEU}
+        return described | about | {"score": score, "software": software, "signature": result.signature}
     try:
         signature = parse_signature(result.signature)
     except SignatureError as error:
         raise FileError(f"the record's signature cannot be published: {error}") from error
     name, output = signature.spec.metric, signature.spec.output
     side = f", {output.replace('f1', 'F1')}" if output else ""
-    own = {"metric": str(name), "title": CATALOGUE[name].title, "side": side, "citation": CATALOGUE[name].citation}
+    about = {"metric": str(name), "title": CATALOGUE[name].title, "side": side, "citation": CATALOGUE[name].citation}
     software = f"{name} of twmd-registry {__version__}"
-    return described | own | {"score": f"{result.score:.{digits}f}", "software": software, "signature": str(signature)}
+    return (
+        described | about | {"score": f"{result.score:.{digits}f}", "software": software, "signature": str(signature)}
+    )
 
 
 def _sentence(score: dict[str, Any]) -> str:
@@ -105,7 +107,7 @@ def _metadata(results: list[dict[str, Any]], task: str, dataset: str) -> str:
     """Write the metadata of a model card as YAML."""
     from huggingface_hub import EvalResult, ModelCardData
 
-    own = [
+    entries = [
         EvalResult(
             task_type=task,
             dataset_type=dataset,
@@ -117,4 +119,4 @@ def _metadata(results: list[dict[str, Any]], task: str, dataset: str) -> str:
         )
         for result in results
     ]
-    return str(ModelCardData(model_name=results[0]["system"], eval_results=own).to_yaml())
+    return str(ModelCardData(model_name=results[0]["system"], eval_results=entries).to_yaml())

@@ -57,7 +57,7 @@ _INVISIBLE = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff{_BIDI}]")
 def align_highlight(highlight: Highlight, scores: Sequence[Sequence[ScoreSet]]) -> dict[int, Alignment | str]:
     """Return a segment's alignments by the first metric that has some, or why not, by the system's number."""
     segment, systems, _ = highlight
-    first = next((k for k, own in enumerate(scores[0]) if own.signature.spec.has_plan), None)
+    first = next((k for k, result in enumerate(scores[0]) if result.signature.spec.has_plan), None)
     if first is None:
         return dict.fromkeys(systems, "none of the metrics has an alignment to show.")
     alignments: dict[int, Alignment | str] = {}
@@ -136,10 +136,10 @@ def correlations(statistic: Statistic, comparison: SystemComparison) -> np.ndarr
     """Correlate every metric with every other over all segments; shape (metrics, metrics), NaN if undefined."""
     scores = [segment_scores(column).ravel() for column in comparison.columns]
     values = np.full((len(scores), len(scores)), np.nan)
-    for i, own in enumerate(scores):
+    for i, row in enumerate(scores):
         for j in range(i + 1):
             try:
-                values[i, j] = values[j, i] = correlate(statistic, own, scores[j])
+                values[i, j] = values[j, i] = correlate(statistic, row, scores[j])
             except InputError:  # a constant metric, or too few segments
                 continue
     return values
@@ -153,14 +153,14 @@ def _data(
 ) -> dict[str, Any]:
     """Return the data of the page's script: texts, and numbers as they are shown."""
     columns, segments = comparison.columns, zip(zip(*predictions, strict=True), references, strict=True)
-    marked = [mark_differences(list(map(legible, own)), list(map(legible, theirs))) for own, theirs in segments]
+    marked = [mark_differences(list(map(legible, texts)), list(map(legible, theirs))) for texts, theirs in segments]
     metrics = [{"name": column.name, "digits": _digits(column), "direction": direction(column)} for column in columns]
     return {
         "systems": list(map(visible, comparison.systems)),
         "metrics": metrics,
         "sources": None if sources is None else list(map(legible, sources)),
         "references": [theirs for _, theirs in marked],
-        "predictions": [list(own) for own in zip(*(own for own, _ in marked), strict=True)],
+        "predictions": [list(texts) for texts in zip(*(texts for texts, _ in marked), strict=True)],
         "scores": [_rounded(segment_scores(column), _digits(column)) for column in columns],
         "apart": _rounded(disagreements(columns), 2),
     }
@@ -215,7 +215,7 @@ def _mean(column: MetricColumn, system: int, group: np.ndarray) -> str:
 def _distribution(column: MetricColumn) -> tuple[str, int]:
     """Return a metric's histogram, empty where no score is defined, and the number of undefined scores."""
     scores = segment_scores(column)
-    known = [own[np.isfinite(own)] for own in scores]
+    known = [row[np.isfinite(row)] for row in scores]
     label = f"histogram of the segment scores by {column.name}"
     drawing = histogram(known, label, _digits(column)) if any(map(len, known)) else ""
     return drawing, int((~np.isfinite(scores)).sum())
@@ -230,7 +230,7 @@ def counts_by_bin(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]
     low, high = float(pooled.min()), float(pooled.max())
     equal = high - low <= ROUNDING * max(1.0, abs(low), abs(high))
     edges = np.histogram_bin_edges(pooled, BINS, range=(low - 0.5, high + 0.5) if equal else None)
-    return np.array([np.histogram(own, edges)[0] for own in values]), edges
+    return np.array([np.histogram(row, edges)[0] for row in values]), edges
 
 
 def histogram(values: Sequence[np.ndarray], label: str, digits: int) -> str:
@@ -239,8 +239,8 @@ def histogram(values: Sequence[np.ndarray], label: str, digits: int) -> str:
     bottom, step = HEIGHT - BOTTOM, (WIDTH - 2 * SIDE) / BINS
     heights = bottom - (bottom - TOP) * counts / counts.max()
     outlines = [
-        (line_style(i), "".join(f"V{y:.1f}H{SIDE + step * (k + 1):.1f}" for k, y in enumerate(own)))
-        for i, own in enumerate(heights)
+        (line_style(i), "".join(f"V{y:.1f}H{SIDE + step * (k + 1):.1f}" for k, y in enumerate(outline)))
+        for i, outline in enumerate(heights)
     ]
     low, high = (f"{end:.{digits}f}" for end in (edges[0], edges[-1]))
     size, most = (WIDTH, HEIGHT, bottom, SIDE), int(counts.max())

@@ -68,9 +68,9 @@ def choose_highlights(comparison: SystemComparison, most: int) -> list[Highlight
     for place in _greatest(disagreements(columns).ravel()):
         system, segment = divmod(place, scores.shape[1])
         if len(chosen) < most and segment not in chosen:
-            own = ranks[:, system, segment]
-            extremes = int(np.nanargmax(own)), int(np.nanargmin(own))
-            high, low = (f"{columns[k].name} ranks it above {own[k]:.0%}" for k in extremes)
+            ranked = ranks[:, system, segment]
+            extremes = int(np.nanargmax(ranked)), int(np.nanargmin(ranked))
+            high, low = (f"{columns[k].name} ranks it above {ranked[k]:.0%}" for k in extremes)
             reason = f"metrics disagree on {systems[system]}: {high}, and {low}, of all other scores"
             chosen[segment] = segment, (system,), reason
     return list(chosen.values())
@@ -97,7 +97,7 @@ def group_by(values: np.ndarray) -> list[np.ndarray]:
 
 def reference_lengths(references: Sequence[Sequence[str]]) -> np.ndarray:
     """Count the words of every segment's first reference; shape (segments,)."""
-    return np.array([len(split_words(own[0])) for own in references], dtype=np.float64)
+    return np.array([len(split_words(texts[0])) for texts in references], dtype=np.float64)
 
 
 def word_frequencies(references: Sequence[Sequence[str]]) -> np.ndarray:
@@ -106,9 +106,11 @@ def word_frequencies(references: Sequence[Sequence[str]]) -> np.ndarray:
     :math:`c_i` is how often its i-th word occurs in all references of all segments. From 1, NaN where the first
     reference has no word; shape (segments,).
     """
-    split = [[split_words(text) for text in own] for own in references]
-    counts = Counter(word for own in split for text in own for word in text)
-    return np.array([np.exp(np.mean([np.log(counts[word]) for word in own[0]])) if own[0] else np.nan for own in split])
+    split = [[split_words(text) for text in texts] for texts in references]
+    counts = Counter(word for texts in split for text in texts for word in text)
+    return np.array(
+        [np.exp(np.mean([np.log(counts[word]) for word in texts[0]])) if texts[0] else np.nan for texts in split]
+    )
 
 
 def split_words(text: str) -> list[str]:
@@ -126,13 +128,13 @@ def mark_differences(predictions: Sequence[str], references: Sequence[str]) -> t
     ([['the ', 'cat', ' sat']], [['the ', 'dog', ' sat']])
     """
     split = [[split_pieces(text) for text in texts] for texts in (predictions, references)]
-    own, theirs = ([[piece for piece in text if not piece.isspace()] for text in texts] for texts in split)
-    best = [(-1.0, set[int]()) for _ in own]
+    words, theirs = ([[piece for piece in text if not piece.isspace()] for text in texts] for texts in split)
+    best = [(-1.0, set[int]()) for _ in words]
     matched = [set[int]() for _ in theirs]
     matcher = SequenceMatcher[str](None)
     for k, reference in enumerate(theirs):
         matcher.set_seq2(reference)
-        for i, prediction in enumerate(own):
+        for i, prediction in enumerate(words):
             matcher.set_seq1(prediction)
             blocks = matcher.get_matching_blocks()
             matched[k].update(place for block in blocks for place in range(block.b, block.b + block.size))
@@ -158,12 +160,12 @@ def _parts(pieces: Sequence[str], matched: set[int]) -> list[str]:
 
 def kind_of(text: str, span: ErrorSpan) -> str:
     """Return the first of `KINDS` that a span of a prediction is."""
-    own = text[span.start : span.end]
-    if any(character.isnumeric() for character in own):
+    marked = text[span.start : span.end]
+    if any(character.isnumeric() for character in marked):
         return "number"
-    if not any(character.isalpha() for character in own):
+    if not any(character.isalpha() for character in marked):
         return "punctuation"
-    words = [own[start:end] for start, end in place_words(own)]
+    words = [marked[start:end] for start, end in place_words(marked)]
     if len(words) >= PHRASE:
         return "phrase"
     after_first = text[: span.start].strip()
@@ -172,9 +174,9 @@ def kind_of(text: str, span: ErrorSpan) -> str:
 
 def count_kinds(alignment: Alignment, spans: Sequence[Sequence[ErrorSpan]]) -> Counter[str]:
     """Count the spans of a segment by kind; those of the reference are what its prediction does not say."""
-    own, missing = spans
-    kinds = Counter(kind_of(alignment.texts[0], span) for span in own) + Counter({"not said": len(missing)})
-    every = [*own, *missing]
+    wrong, missing = spans
+    kinds = Counter(kind_of(alignment.texts[0], span) for span in wrong) + Counter({"not said": len(missing)})
+    every = [*wrong, *missing]
     return kinds + Counter({"all": len(every), "of them major": sum(span.severity == "major" for span in every)})
 
 
@@ -184,13 +186,14 @@ def compare_spans(scores: Sequence[Sequence[ScoreSet]], progress: Progress | Non
     They are of the first metric whose thresholds were fitted; None without such a metric. `scores` are by system and
     metric. A span is gone where a segment has fewer spans of its kind than by the first system, and new where more.
     """
-    specs = [own.signature.spec for own in scores[0]]
+    specs = [result.signature.spec for result in scores[0]]
     fitted = ((k, find_span_settings(spec)) for k, spec in enumerate(specs) if spec.has_plan)
     first, part = next(((k, part) for k, part in fitted if part), (0, None))
     if part is None:
         return None
     counted = [
-        [count_kinds(own, own.error_spans(part)) for own in system[first].explain_all(progress)] for system in scores
+        [count_kinds(alignment, alignment.error_spans(part)) for alignment in system[first].explain_all(progress)]
+        for system in scores
     ]
     rows = []
     for kind in KINDS:

@@ -83,8 +83,8 @@ def _documents(comparison: SystemComparison, digits: int | None, form: str) -> l
 
 def _document_cell(cell: SystemScore, document: str) -> SystemScore:
     """Return a document's score as a cell of a table."""
-    own = cell.documents[document]
-    return SystemScore(own.score, {}, (), {"segments": own.segments}, own.mean, own.ci)
+    part = cell.documents[document]
+    return SystemScore(part.score, {}, (), {"segments": part.segments}, part.mean, part.ci)
 
 
 def _score(column: MetricColumn, cell: SystemScore, digits: int | None) -> str:
@@ -137,9 +137,9 @@ def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
     lines = [["system", "metric", "score", *OUTPUTS, "mean", "ci", "p_value", "accuracy", *COUNTS, "signature"]]
     documents = dict.fromkeys(comparison.documents)
     entries = [
-        (system, column, own)
+        (system, column, entry)
         for system, column, cell in _cells(comparison)
-        for own in [cell, *(_document_cell(cell, name) for name in documents)]
+        for entry in [cell, *(_document_cell(cell, name) for name in documents)]
     ]
     for system, column, cell in entries:
         numbers = [cell.score, *(cell.sides.get(output) for output in OUTPUTS), cell.mean, cell.ci]
@@ -163,7 +163,7 @@ def json_table(comparison: SystemComparison, *, segments: bool) -> str:
         row |= {name: value for name in ("mean", "ci", "p_value") if (value := getattr(cell, name)) is not None}
         row |= {"accuracy": cell.accuracy._asdict()} if cell.accuracy else {}
         row |= {"scores": list(cell.scores)} if segments else {}
-        row |= {"documents": {name: own.as_dict() for name, own in cell.documents.items()}} if cell.documents else {}
+        row |= {"documents": {name: part.as_dict() for name, part in cell.documents.items()}} if cell.documents else {}
         rows.append(row | {"signature": column.signature} | cell.counts)
     return json.dumps(rows, indent=2, allow_nan=False)
 

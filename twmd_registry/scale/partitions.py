@@ -157,8 +157,8 @@ class PartitionScorer:
                 try:
                     if isinstance(values, str):
                         raise FileError(f"{where}: {values}.")  # noqa: TRY301 (as all other reasons)
-                    own = TableRow(where, values)
-                    prediction, references = own.segment(columns)
+                    table_row = TableRow(where, values)
+                    prediction, references = table_row.segment(columns)
                 except FileError as error:
                     if self.strict:
                         raise InputError(str(error)) from error
@@ -170,7 +170,7 @@ class PartitionScorer:
                 segments.predictions.append(prediction)
                 segments.references.append(references)
                 places.append(place)
-                read |= dict.fromkeys(columns.references or own.usual_references())
+                read |= dict.fromkeys(columns.references or table_row.usual_references())
         return segments, places, rejects, list(read)
 
     def _check_models(self) -> None:
@@ -273,8 +273,8 @@ def _parquet(places: Sequence[RowPlace], scores: dict[str, list[float]], summary
 
     values = zip(*places, strict=True) if places else [()] * len(_PLACE)
     types = (pa.int64(), pa.string(), pa.int64(), pa.string())
-    columns = {name: pa.array(own, kind) for name, own, kind in zip(_PLACE, values, types, strict=True)}
-    columns |= {name: pa.array(own, pa.float64()) for name, own in scores.items()}
+    columns = {name: pa.array(column, kind) for name, column, kind in zip(_PLACE, values, types, strict=True)}
+    columns |= {name: pa.array(column, pa.float64()) for name, column in scores.items()}
     table = pa.table(columns).replace_schema_metadata({_SUMMARY: json.dumps(summary).encode()})
     written = io.BytesIO()
     pyarrow.parquet.write_table(table, written)

@@ -283,7 +283,7 @@ def check_same(plan: ScalePlan, asked: ScalePlan) -> None:
         ("the metrics", plan.signatures, asked.signatures),
         ("the columns", plan.columns, asked.columns),
         ("the rows of a part", plan.part_rows, asked.part_rows),
-        ("the input files", *([file for file, *_ in own.tables] for own in (plan, asked))),
+        ("the input files", *([file for file, *_ in either.tables] for either in (plan, asked))),
     ):
         if before != now:
             raise SpecError(f"--resume: {what} are not those of its plan.json: give them, or an empty output folder.")

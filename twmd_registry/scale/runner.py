@@ -256,7 +256,7 @@ def _add_sums(folder: OutputFolder, parts: int) -> CorpusTotals:
         more = partitions.read_sums(folder, part)
         if more is None:
             raise FileError(f"the sums of part {part} are missing or damaged: continue with --resume.")
-        totals = [own + new for own, new in zip(totals, more, strict=True)] if totals and more else totals or more
+        totals = [total + new for total, new in zip(totals, more, strict=True)] if totals and more else totals or more
     return totals
 
 

@@ -53,14 +53,14 @@ def average(
         save_adapter(wrapped, files.name, output, dtype)
         spec = specs[0].replace(adapter=str(output.resolve()))
         scorer = Scorer(save_means(spec, backgrounds[0], output), options)
-        members = [(own.name, preset.provenance) for own, preset in zip(adapters, presets, strict=True)]
+        members = [(adapter.name, preset.provenance) for adapter, preset in zip(adapters, presets, strict=True)]
         listed = " ".join(f"{adapter}: {provenance}" for adapter, provenance in members)
         mean = f"the mean of {len(members)} adapters' weights" if len(members) > 1 else "another adapter's weights"
         about = f"of rank {rank}, in {dtype}: {'the nearest of this rank to ' if cut else ''}{mean}"
         provenance = f"A LoRA adapter {about}. {listed}"
         save_documents(scorer, files, output, "average", name=name, provenance=provenance, members=members, about=about)
-        hashes = [read_hashes(own.folder / TRAINING_DATA) for own in adapters]
-        write_hashes({data: values for own in hashes for data, values in own.items()}, output / TRAINING_DATA)
+        hashes = [read_hashes(adapter.folder / TRAINING_DATA) for adapter in adapters]
+        write_hashes({data: values for by_name in hashes for data, values in by_name.items()}, output / TRAINING_DATA)
     return scorer, rank
 
 

@@ -127,8 +127,8 @@ def warn_about_overlap(train: Sequence[TrainingData], dev: Sequence[TrainingData
 def _rows_with(source: TrainingData, texts: set[str], *, predictions: bool = False) -> list[int]:
     """Return the segments, from 1, with one of some folded texts."""
     segments = zip(*segments_of(source)[:2], strict=True)
-    own = ([prediction, *references] if predictions else references for prediction, references in segments)
-    return [row for row, given in enumerate(own, 1) if not texts.isdisjoint(map(_fold, given))]
+    texts_by_row = ([prediction, *references] if predictions else references for prediction, references in segments)
+    return [row for row, given in enumerate(texts_by_row, 1) if not texts.isdisjoint(map(_fold, given))]
 
 
 def _fold(text: str) -> str:
@@ -144,7 +144,7 @@ def _folded_texts(data: Iterable[TrainingData], *, predictions: bool = False) ->
     texts = set[str]()
     for source in data:
         segments = segments_of(source)
-        texts.update(_fold(text) for own in segments.references for text in own)
+        texts.update(_fold(text) for row in segments.references for text in row)
         texts.update(map(_fold, segments.predictions if predictions else []))
     return texts
 
@@ -190,7 +190,9 @@ def make_batches(examples: Sequence[Example], recipe: Recipe) -> Batches:
     """Return the batches of a recipe. With ``loss=pearson``, each batch holds a single group of a single data set; a
     group with too few segments or constant ratings is refused: it has no correlation.
     """
-    lengths = np.array([max(len(text.encode()) for text in (prediction, *own)) for prediction, own, *_ in examples])
+    lengths = np.array(
+        [max(len(text.encode()) for text in (prediction, *references)) for prediction, references, *_ in examples]
+    )
     if recipe.loss == "mse":
         return Batches([np.arange(len(examples))], lengths, recipe.batch, recipe.seed)
     groups = dict[tuple[str, str], list[int]]()

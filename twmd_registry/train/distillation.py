@@ -68,7 +68,7 @@ class Distillation(NamedTuple):
         if small := next((source for source in self.pairs if len(source.rated.ratings) < LEAST_SEGMENTS), None):
             raise InputError(f"{small.name} holds a single pair, whose rating teaches nothing: add pairs.")
         rows = [data.rated._replace(ratings=np.arange(len(data.rated.ratings), dtype=float)) for data in self.pairs]
-        pairs = [data._replace(rated=own) for data, own in zip(self.pairs, rows, strict=True)]
+        pairs = [data._replace(rated=unrated) for data, unrated in zip(self.pairs, rows, strict=True)]
         return [add_edits(data, self.edits, self.margin, seed) for data in pairs] if self.edits else pairs
 
     def rate(self, folder: Path, seed: int) -> list[TrainingData]:
@@ -92,9 +92,9 @@ def _rate(teacher: Scorer, data: TrainingData, folder: Path, progress: Progress 
         with suppress(OSError, SafetensorError):  # not rated yet, or a damaged file: rate again
             content = load_file(kept)
         if not content:
-            own = Segments(segments.predictions[start : rows.stop], segments.references[start : rows.stop])
+            piece = Segments(segments.predictions[start : rows.stop], segments.references[start : rows.stop])
             began = time.monotonic()
-            (scored,) = score_segments([teacher], own, progress=progress, rows=rows)
+            (scored,) = score_segments([teacher], piece, progress=progress, rows=rows)
             took = np.array(time.monotonic() - began)
             with writing(folder):
                 content = {"ratings": np.array(scored.scores), "seconds": took}
@@ -112,7 +112,7 @@ def add_edits(data: TrainingData, kinds: Sequence[str], margin: float, seed: int
     ratings below its pair: a teacher may overlook a changed number.
     """
     rated = data.rated
-    references = [own if isinstance(own, str) else own[0] for own in rated.references]
+    references = [texts if isinstance(texts, str) else texts[0] for texts in rated.references]
     edits = edit_pairs(rated.predictions, references, kinds, seed)[::EDITED]
     rows = np.array([row for row, _ in edits], dtype=np.int64)
     below = select(rated, rows)

@@ -46,9 +46,9 @@ NEGATIVE = regex.compile(
 
 def _replace(pattern: regex.Pattern[str], text: str, reference: str, other: Callable[[str], str | None]) -> str | None:
     """Replace the first match that is in the reference, too, and that `other` has another text for."""
-    own = set(pattern.findall(reference))
+    kept = set(pattern.findall(reference))
     for match in pattern.finditer(text):
-        if match[0] in own and (new := other(match[0])) is not None:
+        if match[0] in kept and (new := other(match[0])) is not None:
             return text[: match.start()] + new + text[match.end() :]
     return None
 
@@ -78,10 +78,10 @@ def edit_unit(text: str, reference: str, _names: Sequence[str], draw: random.Ran
 
 def edit_name(text: str, reference: str, names: Sequence[str], draw: random.Random) -> str | None:
     """Change a name to another of `names` in its script; only scripts with capital letters mark names."""
-    own = set(NAME.findall(reference))
+    kept = set(NAME.findall(reference))
 
     def change(name: str) -> str | None:
-        others = [other for other in names if other not in own and script_of(other[0]) == script_of(name[0])]
+        others = [other for other in names if other not in kept and script_of(other[0]) == script_of(name[0])]
         return draw.choice(others) if others else None
 
     return _replace(NAME, text, reference, change)

@@ -67,7 +67,8 @@ class FinetunePlan(NamedTuple):
         if self.distillation:
             self.distillation.check(any_language=any_language)
         train, dev, holdout = (
-            [data.with_sources(source, self.spec) for source in own] for own in (self.train, self.dev, self.holdout)
+            [data.with_sources(source, self.spec) for source in sources]
+            for sources in (self.train, self.dev, self.holdout)
         )
         data.check_held_out(pairs, holdout, predictions=True)
         data.check_held_out([*train, *dev], holdout)
@@ -82,9 +83,12 @@ class FinetunePlan(NamedTuple):
         """Everything that decides the weights, as JSON; only a run with the same settings can be resumed."""
         labels = {name: [source.label for source in getattr(self, name)] for name in ("train", "dev")}
         settings = {"metric": self.spec.metric, **self.spec.values(), **labels, **dataclasses.asdict(self.recipe)}
-        if own := self.distillation:
-            settings |= {"teacher": own.teacher.signature, "pairs": [source.label for source in own.pairs]}
-            settings |= {"edits": list(own.edits), "margin": own.margin}
+        if distillation := self.distillation:
+            settings |= {
+                "teacher": distillation.teacher.signature,
+                "pairs": [source.label for source in distillation.pairs],
+            }
+            settings |= {"edits": list(distillation.edits), "margin": distillation.margin}
         return json.dumps(settings, indent=1)
 
 
@@ -225,11 +229,11 @@ def _agreement(score: Callable[[Segments], Any], dev: Sequence[TrainingData], sp
     for source in dev:
         groups = np.asarray(source.rated.group)
         for name in np.unique(groups).tolist():
-            own = source._replace(rated=select(source.rated, np.flatnonzero(groups == name)))
-            scores = score(data.segments_of(data.with_sources(own, spec)))
+            part = source._replace(rated=select(source.rated, np.flatnonzero(groups == name)))
+            scores = score(data.segments_of(data.with_sources(part, spec)))
             try:
                 for statistic, values in values_by_statistic.items():
-                    values.append(correlate(statistic, scores, own.rated.ratings))
+                    values.append(correlate(statistic, scores, part.rated.ratings))
             except InputError as error:
                 raise InputError(f"{source.name}, group {name}: {error}") from error
     return {statistic: float(np.mean(values)) for statistic, values in values_by_statistic.items()}
@@ -290,6 +294,8 @@ def _describe_dev(plan: FinetunePlan, agreements: Agreements) -> str:
     if not agreements:
         return "There was no development data: the weights are those of the last epoch."
     names, chosen = ", ".join(source.label for source in plan.dev), agreements[1]["epoch"]
-    before, best = (f"{own['pearson']:.4f} (Kendall's tau {own['kendall']:.4f})" for own in agreements)
+    before, best = (
+        f"{agreement['pearson']:.4f} (Kendall's tau {agreement['kendall']:.4f})" for agreement in agreements
+    )
     by = f"the mean Pearson correlation over the groups of {names}"
     return f"The epoch ({chosen:g}) was chosen by {by}: {best}; untrained it was {before}."

@@ -86,7 +86,7 @@ def train_stsb(
     if distillation:
         distillation.check(any_language=any_language)
         data["train"] += map(_as_pairs, distillation.rate(output / CHECKPOINTS, SEED))
-    pairs = {name: reduce(join, (own.rated for own in sources)) for name, sources in data.items()}
+    pairs = {name: reduce(join, (source.rated for source in sources)) for name, sources in data.items()}
     files = find_model(model)
     tokenizer = load_tokenizer(files)
     set_seed(SEED)
@@ -143,7 +143,7 @@ def _tokenise_pairs(rated: RatedSegments, tokenizer: Any) -> list[dict[str, Any]
     sides = (tokenise(tokenizer, texts, None) for texts in (rated.predictions, rated.references))
     pairs = [fit_pair(first, second, tokenizer.model_max_length) for first, second in zip(*sides, strict=True)]
     ids = [[first.ids.tolist(), second.ids.tolist()] for first, second in pairs]
-    return [{"input_ids": own, "labels": rating} for own, rating in zip(ids, rated.ratings.tolist(), strict=True)]
+    return [{"input_ids": tokens, "labels": rating} for tokens, rating in zip(ids, rated.ratings.tolist(), strict=True)]
 
 
 def _save_documents(

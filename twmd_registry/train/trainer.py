@@ -88,7 +88,7 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
         if self.optimizer is None:
             kind, settings = self.get_optimizer_cls_and_kwargs(self.args, self.model)
             line = [self.model.log_scale, self.model.offset]
-            encoder = [weight for _, weight in self.model.trained() if all(weight is not own for own in line)]
+            encoder = [weight for _, weight in self.model.trained() if all(weight is not number for number in line)]
             self.optimizer = kind([{"params": encoder}, {"params": line, "lr": LINE_RATE}], **settings)
         return self.optimizer
 

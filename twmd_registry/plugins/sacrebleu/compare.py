@@ -63,12 +63,12 @@ def compare_systems(
     resampling = resampling or Resampling()
     check_resampling(resampling, len(systems), len(references))
     numbers = range(max(1, *map(len, references)))  # SacreBLEU's orientation: None where a segment has fewer
-    streams = [[own[k] if k < len(own) else None for own in references] for k in numbers]
+    streams = [[texts[k] if k < len(texts) else None for texts in references] for k in numbers]
     report = progress or (lambda _done: None)
     expect(progress, 2 * len(metrics))
     scored = []
     for metric in metrics:
-        scored.append(_score(metric, streams, [own for _, own in systems], references if segments else None))
+        scored.append(_score(metric, streams, [texts for _, texts in systems], references if segments else None))
         report(1)
     ours = iter(labels_of([metric[0].spec for metric in metrics if not isinstance(metric, str)]))
     columns = []
@@ -110,7 +110,7 @@ def _score(
 ) -> tuple[Metric, list[SystemScore]]:
     """Return a metric in SacreBLEU's form and a cell per system; with references, also segments of SacreBLEU's."""
     if isinstance(metric, str):
-        return _lexical(metric, streams), [_lexical_cell(metric, streams, own, references) for own in predictions]
+        return _lexical(metric, streams), [_lexical_cell(metric, streams, texts, references) for texts in predictions]
     scorer, sets = metric
     ours = METRICS[scorer.requested.metric](references=streams, scorer_used=scorer)
     ours.checked_sample = len(streams[0])
@@ -138,7 +138,8 @@ def _lexical_cell(
     return replace(
         cell,
         scores=tuple(
-            float(metric.sentence_score(text, list(own)).score) for text, own in zip(system, references, strict=True)
+            float(metric.sentence_score(text, list(texts)).score)
+            for text, texts in zip(system, references, strict=True)
         ),
     )
 
@@ -165,10 +166,10 @@ def _resample(
     scale = SCALE if isinstance(metric, SacreBLEUMetric) else 1.0
     if not resampling.test:
         if resampling.resamples:
-            intervals = [metric.corpus_score(own, None, n_bootstrap=resampling.resamples) for _, own in systems]
+            intervals = [metric.corpus_score(texts, None, n_bootstrap=resampling.resamples) for _, texts in systems]
             cells = [
-                replace(cell, mean=float(own._mean) / scale, ci=float(own._ci) / scale)  # noqa: SLF001 (no other way)
-                for cell, own in zip(cells, intervals, strict=True)
+                replace(cell, mean=float(interval._mean) / scale, ci=float(interval._ci) / scale)  # noqa: SLF001
+                for cell, interval in zip(cells, intervals, strict=True)
             ]
         return metric.get_signature(), tuple(cells)
     # One metric at a time: `PairedTest` keeps results by the score's name, which two variants may share.
@@ -187,13 +188,13 @@ def _resample(
     (name,) = signatures
     outcomes: Any = results[name]
     tested = []
-    for (_, own), cell, result in zip(systems, cells, outcomes, strict=True):
+    for (_, texts), cell, result in zip(systems, cells, outcomes, strict=True):
         # SacreBLEU gives a system against itself the smallest p of all.
         is_same = result.p_value is not None and cell.score == cells[0].score
         mean, ci = (None if value is None else float(value) / scale for value in (result.mean, result.ci))
         cell = replace(cell, mean=mean, ci=ci, p_value=1.0 if is_same else result.p_value)  # noqa: PLW2901
         if keep_resamples and resampling.test == "bs":  # `PairedTest` keeps no resample: the seed gives them again
-            stats = metric._extract_corpus_statistics(own, None)  # noqa: SLF001
+            stats = metric._extract_corpus_statistics(texts, None)  # noqa: SLF001
             resamples = _bootstrap_resample(stats, metric, resampling.samples)[1]
             cell = replace(cell, resampled=tuple(float(score.score) / scale for score in resamples))  # noqa: PLW2901
         tested.append(cell)
@@ -215,14 +216,16 @@ def _add_documents(
     resamples = (resampling.samples if resampling.test == "bs" else resampling.resamples) or DOCUMENT_RESAMPLES
 
     def corpus_scores(sums: np.ndarray) -> np.ndarray:
-        return np.array([scorer._compute_score_from_stats(own).score for own in sums.tolist()])  # noqa: SLF001
+        return np.array([scorer._compute_score_from_stats(row).score for row in sums.tolist()])  # noqa: SLF001
 
     if isinstance(metric, str):
-        statistics = [np.array(scorer._extract_corpus_statistics(own, None)) for _, own in systems]  # noqa: SLF001
-        by_document = [score_documents(own, documents, corpus_scores, resamples, resampling.seed) for own in statistics]
+        statistics = [np.array(scorer._extract_corpus_statistics(texts, None)) for _, texts in systems]  # noqa: SLF001
+        by_document = [
+            score_documents(sums, documents, corpus_scores, resamples, resampling.seed) for sums in statistics
+        ]
     else:
         by_document = [scores.by_document(documents, resamples, resampling.seed) for scores in metric[1]]
-    return tuple(replace(cell, documents=own) for cell, own in zip(cells, by_document, strict=True))
+    return tuple(replace(cell, documents=scores) for cell, scores in zip(cells, by_document, strict=True))
 
 
 @contextlib.contextmanager
@@ -289,10 +292,10 @@ def verify_record(
 def _compare_again(record: Record, texts: Sequence[Segments], metrics: Sequence[ScoredMetric]) -> SystemComparison:
     """Compare the systems of a record as they were compared when it was written."""
     references = texts[0].references
-    if any(own.references != references for own in texts):
+    if any(segments.references != references for segments in texts):
         raise InputError("the systems hold different references")
     return compare_systems(
-        [(system.name, own.predictions) for system, own in zip(record.systems, texts, strict=True)],
+        [(system.name, segments.predictions) for system, segments in zip(record.systems, texts, strict=True)],
         references,
         metrics,
         resampling=record.resampling,

@@ -58,7 +58,7 @@ class EmbeddingSignature(BaseSignature):
         known: dict[str, Any] = {
             name: str(value).lower() for name in ("nrefs", "bs", "ar", "seed") if (value := self.info[name]) is not None
         }
-        if all(own.against == "source" for own in members_or_self(self._spec)):
+        if all(member.against == "source" for member in members_or_self(self._spec)):
             known["nrefs"] = "0"
         return Signature(self._spec, **known).format(short=short)
 

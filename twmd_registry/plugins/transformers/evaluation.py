@@ -134,9 +134,9 @@ def _open(metric: Any, keep_references: int | str) -> tuple[str | None, Any]:
 
         metric = evaluate.load(metric)
     # Our own metrics in the faces to other frameworks are scorers, too.
-    own = metric if isinstance(metric, Scorer) else getattr(metric, "scorer", None)
-    if isinstance(own, Scorer):
-        return str(own.requested.metric), own
+    our_scorer = metric if isinstance(metric, Scorer) else getattr(metric, "scorer", None)
+    if isinstance(our_scorer, Scorer):
+        return str(our_scorer.requested.metric), our_scorer
     if not callable(getattr(metric, "compute", None)):
         raise SpecError(
             f"{metric!r:.60} is no metric: expected a name, a signature, a scorer, or a loaded evaluate module."
