@@ -143,7 +143,7 @@ def test_wheel_holds_the_licences_and_is_below_15_megabytes(wheel: Mapping[str, 
     assert path.stat().st_size < LARGEST_WHEEL
 
 
-def test_nothing_in_them_is_large_or_names_a_folder_of_a_machine(
+def test_released_files_are_small_and_name_no_folder_of_a_machine(
     wheel: Mapping[str, bytes], sdist: Mapping[str, bytes]
 ) -> None:
     of_a_machine = re.compile(

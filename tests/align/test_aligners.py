@@ -83,7 +83,7 @@ def test_choices_of_a_token_sum_to_one_in_float32_at_any_temperature(
         assert float(gained) == pytest.approx(float(own[tokens].mean()), abs=2e-7)
 
 
-def test_not_reaching_it_is_announced_with_the_error_of_the_marginals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sinkhorn_without_convergence_warns_with_the_error_of_the_marginals(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, number in (("MAX_CHECKS", 1), ("CHECK_EVERY", 1), ("WARM_SWEEPS", 0)):
         monkeypatch.setitem(sinkhorn.__globals__, name, number)
     x, y = problem([(6, 9)])
@@ -99,7 +99,7 @@ def test_not_reaching_it_is_announced_with_the_error_of_the_marginals(monkeypatc
 
 
 @pytest.mark.filterwarnings("ignore:numItermax reached")
-def test_solver_that_stops_early_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_solver_that_stops_early_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(exact.__globals__, "MAX_ITERATIONS", 1)
     with pytest.warns(TwmdWarning, match="exact transport of 9 x 8 tokens stopped early"):
         c(*problem([(9, 8)]), MetricSpec(metric=MetricName.MOVERSCORE))
@@ -239,7 +239,7 @@ def test_text_without_self_similarity_scores_zero_and_never_nan() -> None:
     assert bool(combine_sides((c, c), (own * torch.nan, other))[:, 0].isnan().all())
 
 
-def test_normalising_has_finite_gradients_where_it_is_not_defined() -> None:
+def test_normalising_where_it_is_undefined_has_finite_gradients() -> None:
     own, c = torch.tensor([0.0, 0.5], requires_grad=True), torch.tensor([0.3, 0.3])
     combine_sides((c, c), (own, torch.tensor([0.5, 0.5]))).sum().backward()  # type: ignore[no-untyped-call]
     assert own.grad is not None

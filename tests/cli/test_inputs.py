@@ -40,7 +40,7 @@ class TestOrder:
         assert [cell.strip(" \\") for cell in lines[2].split("&")] == ["system", *NAMES]
         assert [line[2:].partition("|")[0] for line in lines if line.startswith("% ")] == NAMES
 
-    def test_paired_test_and_report_have_it(self, files: Path, run: Run) -> None:
+    def test_paired_test_and_report_keep_the_order(self, files: Path, run: Run) -> None:
         line = f"score ref.txt -i good.txt poor.txt -m {ORDER} -q --paired-bs --paired-bs-n 20"
         heads = [line for line in run(line)[1].splitlines() if "system " in line]
         assert [word for head in heads for word in head.split() if word in NAMES] == NAMES
@@ -48,7 +48,7 @@ class TestOrder:
         heads = re.findall(rf'<th scope="col">({"|".join(NAMES)})\b', (files / "report.html").read_text("utf-8"))
         assert heads[: len(NAMES)] == NAMES
 
-    def test_record_and_correlate_have_it(self, files: Path, run: Run) -> None:
+    def test_record_and_correlate_keep_the_order(self, files: Path, run: Run) -> None:
         assert run("score ref.txt -i good.txt -m sbert bleu twmd --record rec.json")[0] == 0
         results = twmd_registry.read_record(files / "rec.json").systems[0].results
         assert [result.signature.partition("|")[0] for result in results] == ["sbert", "BLEU", "twmd"]
@@ -374,7 +374,7 @@ def test_rows_without_a_source_are_counted_and_those_of_a_file_of_sources_are_na
 
 
 @pytest.mark.parametrize("suffix", ["html", "svg"])
-def test_alignment_with_a_source_calls_it_so(suffix: str, folder: Path, run: Run) -> None:
+def test_alignment_with_a_source_labels_the_text_source(suffix: str, folder: Path, run: Run) -> None:
     command = ["align", "twmd", "it rained", "there was rain", "--set", "against=source", "-o", f"plan.{suffix}"]
     shown, drawn = run(*command)[1], (folder / f"plan.{suffix}").read_text(encoding="utf-8")
     assert "hypothesis    source" in shown

@@ -37,7 +37,7 @@ def set_input(monkeypatch: pytest.MonkeyPatch, content: str) -> None:
 
 
 class TestOutput:
-    def test_number_is_pythons(self, files: Path, run: Run) -> None:
+    def test_number_of_the_command_line_is_pythons(self, files: Path, run: Run) -> None:
         status, out, _ = run("score ref.txt -i good.txt -b -w 12 -m", *MetricName)
         expected = [twmd_registry.scorer(metric).score(GOOD, REFERENCES).score for metric in MetricName]
         assert status == 0
@@ -196,7 +196,7 @@ class TestInput:
         assert "warning: the signature of twmd was written for nrefs:2; these texts have nrefs:1." in err
 
 
-def test_no_command_is_status_two(run: Run) -> None:
+def test_line_without_a_command_exits_with_status_two(run: Run) -> None:
     assert run("")[0] == 2
 
 

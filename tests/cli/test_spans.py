@@ -104,5 +104,5 @@ def test_fitted_thresholds_are_the_ones_that_are_used(folder: Path, run: Run, mo
         ("stsscore --data mqm.tsv", "stsscore aligns no words, and has no error spans"),
     ],
 )
-def test_what_cannot_be_fitted_is_refused(line: str, message: str, files: None, refused: Refused) -> None:
+def test_line_whose_spans_cannot_be_fitted_is_refused(line: str, message: str, files: None, refused: Refused) -> None:
     refused(f"fit-spans {line}", message)

@@ -298,7 +298,7 @@ def test_record_verifies(scored: dict[str, Any]) -> None:
     assert not twmd_registry.verify_record(parse_record(scored["record"]), [(edited, LISTS)]).agrees
 
 
-def test_nothing_to_score_and_no_metric_are_refused() -> None:
+def test_request_without_texts_or_metric_is_refused() -> None:
     for text in ("", " \n\n"):
         with pytest.raises(FileError, match="^Nothing to score: upload or paste a table with the columns prediction"):
             read_pasted(text)

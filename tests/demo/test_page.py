@@ -366,7 +366,7 @@ def test_too_large_file_is_refused_and_not_stored(client: Any, address: str, fil
     assert {path for path in files.rglob("*") if path.is_file()} == before
 
 
-def test_arabic_is_scored_by_the_multilingual_preset_and_laid_out_from_the_right(tab: Tab) -> None:
+def test_arabic_is_scored_by_the_multilingual_preset_and_shown_right_to_left(tab: Tab) -> None:
     text = "\u0627\u0644\u0648\u0644\u062f \u064a\u0642\u0631\u0623 \u0643\u062a\u0627\u0628\u0627."
     for field in ("hypothesis", "references"):
         tab.page.locator(f"#{field} textarea").fill(text)

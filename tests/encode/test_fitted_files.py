@@ -161,7 +161,7 @@ def written(folder: Path, content: str | bytes, name: str = "words.txt") -> Path
     return path
 
 
-def test_list_has_one_word_per_line_and_is_named_by_them_in_order(tmp_path: Path) -> None:
+def test_stop_list_has_one_word_per_line_and_is_named_by_its_sorted_words(tmp_path: Path) -> None:
     found, other = (find_stop_words(str(written(tmp_path, text))) for text in ("the\nof\nétait\n", "the\nof\nétai\n"))
     assert found.content == {"the", "of", "était"}
     assert found.hash == hash_of("of\nthe\nétait\n".encode()) != other.hash
@@ -199,7 +199,9 @@ def test_list_that_cannot_be_read_is_refused(tmp_path: Path, content: str | byte
         find_stop_words(str(written(tmp_path, content)))
 
 
-def test_list_at_home_may_be_written_in_any_order_and_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_list_in_the_users_folder_is_found_in_any_order_and_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
     digest = find_stop_words(str(written(tmp_path, "The\nOf\n"))).hash
     (tmp_path / "stopwords").mkdir()

@@ -164,7 +164,7 @@ def test_dropping_ascii_punctuation_keeps_typographic_marks(embedded: Reader) ->
     ],
     ids=["all pieces", "beginning of a longer word", "first, last and beside punctuation", "several words", "accent"],
 )
-def test_stop_word_goes_with_all_its_pieces_and_only_whole(
+def test_stop_word_is_left_out_with_all_its_pieces_and_only_whole(
     name: str, stop_words: list[str], text: str, left: str | None
 ) -> None:
     read = reader(name)
@@ -226,7 +226,7 @@ def test_unknown_word_does_not_swallow_the_next_where_ends_are_marked() -> None:
     assert "weir" in kept(read, {"subwords": "drop"}, "heron \U0001f600 weir")
 
 
-def test_no_texts_have_no_tokens() -> None:
+def test_empty_list_of_texts_has_no_tokens() -> None:
     read = reader("wordpiece")
     none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
     policy: dict[str, Any] = {"subwords": "drop", "punctuation": "drop", "stop_words": frozenset({("a",)})}

@@ -203,7 +203,7 @@ def test_ends_of_the_temperature_range_score_finite_numbers(objective: str) -> N
         (lambda: UNTYPED.scorer("twmd", any_language="no"), "any_language='no' is not possible: expected True or Fal"),
     ],
 )
-def test_something_else_where_a_name_or_a_scorer_belongs_is_one_clear_error(call: Any, words: str) -> None:
+def test_value_that_is_no_name_and_no_scorer_is_refused(call: Any, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         call()
 

@@ -116,7 +116,9 @@ def test_random_pairs_are_never_a_text_and_itself_and_the_same_for_a_seed() -> N
     assert random_pairs(CORPUS[::-1], 25, 3) == (firsts, seconds) != random_pairs(CORPUS, 25, 4)
 
 
-def test_command_fits_and_says_how_to_use_it(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_fits_a_baseline_and_prints_the_value_to_set(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(CORPUS) + "\n", encoding="utf-8")
     assert main(["fit-baseline", "sbert", str(corpus), "--pairs", "6", "--set", "layer=2"]) == 0

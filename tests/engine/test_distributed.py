@@ -214,7 +214,7 @@ def test_every_rank_gets_what_a_single_process_does(
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_what_goes_wrong_on_one_rank_is_an_error_on_all(trouble: str, outcomes: list[dict[str, Outcome]]) -> None:
+def test_error_on_one_rank_is_raised_on_all(trouble: str, outcomes: list[dict[str, Outcome]]) -> None:
     kind, text = TROUBLES[trouble]
     for of_rank in outcomes:
         error = of_rank[trouble].error or ("", "")

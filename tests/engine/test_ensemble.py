@@ -25,7 +25,7 @@ REFERENCES = [
 ]
 
 
-def test_it_is_the_weighted_mean_of_its_members_segment_by_segment() -> None:
+def test_ensemble_score_of_a_segment_is_the_weighted_mean_of_its_members() -> None:
     members = {
         "stsscore": 3.0,
         "bertscore_centered;output=recall": 1.0,
@@ -70,7 +70,9 @@ def test_part_of_one_member_does_not_stand_in_for_anothers(tmp_path: Path) -> No
         assert twmd_registry.scorer(str(found.signature), **parts).score(PREDICTIONS, REFERENCES).scores == found.scores
 
 
-def test_command_line_scores_records_verifies_and_cites_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line_scores_records_verifies_and_cites_an_ensemble(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     hyp, ref, record = (tmp_path / name for name in ("hyp.txt", "ref.txt", "record.json"))
     hyp.write_text("\n".join(PREDICTIONS), encoding="utf-8")
     ref.write_text("\n".join(texts[0] for texts in REFERENCES), encoding="utf-8")

@@ -176,7 +176,7 @@ def test_all_alignments_are_those_of_each_segment() -> None:
         np.testing.assert_allclose(every[i].similarities, scores.explain(i).similarities, atol=1e-5)
 
 
-def test_metric_without_fitted_thresholds_is_refused_and_a_damaged_file_of_them_passed_over(
+def test_metric_without_fitted_thresholds_is_refused_and_a_damaged_file_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))

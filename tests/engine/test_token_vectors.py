@@ -67,7 +67,7 @@ def centered_alone(
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e4])
-def test_whether_a_token_is_dropped_depends_on_its_share_and_not_on_its_size(size: float) -> None:
+def test_token_is_dropped_by_its_share_and_not_by_its_size(size: float) -> None:
     mean = torch.tensor([[3.0, -4.0, 12.0]]) * size
     vectors = torch.cat([mean, mean * (1 + 1e-7), mean * (1 + 1e-5), mean * 2])
     means = mean.expand(2, -1)

@@ -112,7 +112,7 @@ def test_long_text_of_unknown_tokens_is_read_in_linear_time() -> None:
     assert time.process_time() - start < 10  # offsets that are listed anew for every token take a minute
 
 
-def test_single_segment_has_no_rare_words_and_says_so() -> None:
+def test_single_segment_has_no_rare_words_and_warns() -> None:
     with pytest.warns(
         TwmdWarning, match="of which every token has the idf 0 .*: 2; their tokens count the same"
     ) as caught:
@@ -120,7 +120,7 @@ def test_single_segment_has_no_rare_words_and_says_so() -> None:
     assert len([one for one in caught if "idf 0" in str(one.message)]) == 1
 
 
-def test_text_whose_words_are_all_left_out_is_compared_by_its_special_tokens_and_says_so() -> None:
+def test_text_whose_words_are_all_left_out_is_compared_by_its_special_tokens_and_warns() -> None:
     with pytest.warns(TwmdWarning, match="of which every word is left out: 2; only their special tokens are compared"):
         found = twmd_registry.scorer("moverscore", punctuation="drop", special="all").score(
             ["?!", "?!", "Snow."], ["?!", "Snow.", "..."]

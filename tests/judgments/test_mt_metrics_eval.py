@@ -168,7 +168,7 @@ def test_segments_are_grouped_by_domain_where_that_is_asked_for(tmp_path: Path) 
         ({}, "A\tNone\nA\tNone\n", "mqm of zh-en holds no rated segment"),
     ],
 )
-def test_what_cannot_be_read_is_refused(asked: dict[str, Any], scores: str, words: str, tmp_path: Path) -> None:
+def test_unreadable_ratings_are_refused(asked: dict[str, Any], scores: str, words: str, tmp_path: Path) -> None:
     wmt(tmp_path, "A\t0\nA\t0\n", OUTPUTS, "en-de", "wmt-z")
     with pytest.raises((FileError, SpecError), match=words):
         read_mt_metrics_eval(wmt(tmp_path, scores, OUTPUTS), **{"pair": "zh-en"} | asked)

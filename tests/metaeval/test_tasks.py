@@ -178,7 +178,7 @@ def test_metrics_that_no_test_tells_apart_share_a_rank() -> None:
         assert worse == 2 or task.level == "system", task  # a test of six systems may tell nothing apart
 
 
-def test_what_the_data_lack_is_named_and_what_they_have_is_used(tmp_path: Path, run: Run) -> None:
+def test_pairs_that_the_data_lack_are_named_and_the_others_ranked(tmp_path: Path, run: Run) -> None:
     texts = ["it rains", "a dog barks", "the sun sets", "no bread"]
     outputs = {f"s{k}": [text[: 2 + 2 * k] for text in texts] for k in range(4)} | {PEOPLE: [f"{t}!" for t in texts]}
     scores = "".join(f"{name}\t{-((i + k) % 4) - i}\n" for i, name in enumerate(outputs) for k in range(4))

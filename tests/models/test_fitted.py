@@ -54,7 +54,7 @@ def test_part_is_named_by_its_content_whatever_the_order_of_the_texts(key: str, 
 
 
 @pytest.mark.parametrize("key", KINDS)
-def test_part_at_home_is_found_by_its_hash_and_the_signature_gives_the_scores_back(
+def test_fitted_part_is_found_by_its_hash_and_its_signature_reproduces_the_scores(
     key: str, model: str, tmp_path: Path
 ) -> None:
     kind, form, fit = KINDS[key]

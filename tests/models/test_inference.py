@@ -105,7 +105,7 @@ def test_products_are_those_of_a_linear_layer(shape: tuple[int, ...] | str, prod
 @needs_onednn
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("bias", [True, False])
-def test_weights_laid_out_once_give_the_same_products(
+def test_reordered_weights_give_the_same_products(
     dtype: torch.dtype, products: list[int], layouts: list[int], *, bias: bool
 ) -> None:
     if not multiplies(dtype):
@@ -139,7 +139,7 @@ def test_weights_that_change_afterwards_count(layouts: list[int]) -> None:
 
 @needs_onednn
 @pytest.mark.parametrize("case", [torch.float64, torch.float16, torch.bfloat16, "switched off", "training", "mixed"])
-def test_what_onednn_does_not_multiply_is_left_to_torch(
+def test_product_that_onednn_lacks_is_torchs(
     case: torch.dtype | str, products: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
@@ -182,7 +182,7 @@ def test_torch_without_onednn_is_left_alone(without: str, monkeypatch: pytest.Mo
 
 
 @needs_onednn
-def test_encoders_multiply_by_it(bert: str, products: list[int], layouts: list[int]) -> None:
+def test_encoder_multiplies_by_onednn(bert: str, products: list[int], layouts: list[int]) -> None:
     encoder = Encoder(find_model(bert), None, "float32", torch.device("cpu"))
     with torch.inference_mode():
         encoder.encode(tokenise(encoder.tokenizer, ["some text", "text"], None), [1], batch_tokens=1)

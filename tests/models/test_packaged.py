@@ -76,7 +76,7 @@ def test_adapter_of_another_model_is_refused() -> None:
         load_bert(find_model("embedded"), find_adapter("mlqe-twmd"), "float32")
 
 
-def test_own_adapter_goes_through_peft(tmp_path: Path) -> None:
+def test_users_own_adapter_is_loaded_by_peft(tmp_path: Path) -> None:
     for path in find_adapter("wmt-twmd").folder.glob("adapter_*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     files = find_model("embedded")

@@ -164,7 +164,7 @@ def full_disk(*_arguments: object) -> None:
     ],
     ids=["no package", "no data file", "cut", "altered", "full disk"],
 )
-def test_what_is_missing_or_damaged_is_one_error_and_nothing_is_half_written(
+def test_missing_or_damaged_package_is_one_error_and_leaves_no_partial_model(
     source: Any, replaced: Any, words: str, tiny_package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if source is None:

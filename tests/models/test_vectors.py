@@ -151,7 +151,7 @@ def test_signature_names_the_tables_content_and_gives_the_scorer_back(tmp_path: 
         found.explain(0)
 
 
-def test_what_is_no_use_as_vectors_or_of_them_is_refused(tmp_path: Path) -> None:
+def test_unusable_word_vectors_are_refused(tmp_path: Path) -> None:
     for wrong, words in (
         (KeyedVectors(["a"], np.array([[np.nan]])), "not finite"),
         (3, "expected gensim's KeyedVectors"),

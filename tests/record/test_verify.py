@@ -198,7 +198,7 @@ def test_path_in_a_signature_is_refused(name: str, record: Record) -> None:
             twmd_registry.scorer(signature).score(["a"], ["b"])
 
 
-def test_what_does_not_go_with_a_signature_or_record_is_refused(record: Record) -> None:
+def test_arguments_that_contradict_a_signature_or_record_are_refused(record: Record) -> None:
     signature = record.systems[0].results[0].signature
     with pytest.raises(SpecError, match="the signature fixes temperature: leave it out"):
         twmd_registry.scorer(signature, temperature=1)

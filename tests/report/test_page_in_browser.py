@@ -114,7 +114,7 @@ def test_metric_sorts_up_and_down_by_one_system_or_their_difference(page: Any, c
     assert gaps[0] == pytest.approx(max(abs(x - y) for x, y in zip(first, second, strict=True)), abs=2e-4)
 
 
-def test_filter_keeps_texts_that_contain_it_and_pages_turn(page: Any, content: dict[str, Any]) -> None:
+def test_filter_keeps_matching_texts_and_pages_turn(page: Any, content: dict[str, Any]) -> None:
     total = len(content["references"])
     assert page.text_content("#page") == f"page 1 of {-(-total // 25)}"
     assert page.is_disabled("#previous")

@@ -62,7 +62,7 @@ def test_metric_given_by_name_or_signature_reads_columns_that_with_format_hides(
             assert tuple(score_dataset(hidden, named).with_format(None)["twmd"]) == expected
 
 
-def test_what_several_processes_cannot_score_is_refused(bert: str, rows: datasets.Dataset) -> None:
+def test_rows_that_several_processes_cannot_score_are_refused(bert: str, rows: datasets.Dataset) -> None:
     with pytest.raises(InputError, match="there is nothing to score"):
         score_dataset(rows.take(0), scorers(bert, "none"), num_proc=2)
     with pytest.raises(SpecError, match=r"depends on other rows, and several processes share the rows \(num_proc\)"):

@@ -341,7 +341,7 @@ class TestScores:
             assert answer.body["signature"] == metric["signature"]
         assert count_passes(served.port) - before <= 16
 
-    def test_what_is_served_is_told(self, served: ServingProcess) -> None:
+    def test_served_metrics_are_listed_with_their_signatures(self, served: ServingProcess) -> None:
         listed = ask(served.port, "/metrics").body
         assert [metric["metric"] for metric in listed] == ["twmd", "twmd;centering=corpus"]
         assert ask(served.port, "/signature").body["signature"] == listed[0]["signature"]
