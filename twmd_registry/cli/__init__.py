@@ -145,7 +145,7 @@ def _run(argv: list[str]) -> int:  # noqa: PLR0911 (a return for each kind of fa
 
 
 def _drop_output() -> None:
-    """Point stdout elsewhere, or Python complains once more at exit."""
+    """Point stdout to the null device: at exit Python would complain again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -222,7 +222,7 @@ def _describe(verification: Verification) -> list[str]:
 @declare.argument("other", metavar="SIGNATURE")
 @declare.output_format("text", "json")
 def diff_command(arguments: Arguments) -> int:
-    """Say how two signatures differ, and whether their numbers may be compared (exit status 0) or not (1)."""
+    """Show how two signatures differ, and whether their numbers may be compared (exit status 0) or not (1)."""
     comparison = compare(arguments.one, arguments.other)
     if arguments.format == "json":
         verdict = {"comparable": comparison.comparable, "certain": comparison.certain}

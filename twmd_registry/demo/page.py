@@ -94,7 +94,7 @@ AT_ONCE = 4
 FILES = "files"
 """The queue of files, of the page and of programs: they are scored one after another."""
 ROW_WIDTHS, SCORE_WIDTH = (60, 340, 340), 130
-"""In pixels, of a row's number and texts, and of a score."""
+"""Widths in pixels: of the columns of a row's number and its two texts, and of a score's."""
 PRIVATE: dict[str, Any] = {"api_visibility": "private"}
 QUIET = PRIVATE | {"show_progress": "hidden"}
 HIDE = "() => ['', '', '', {__type__: 'update', visible: false}]"

@@ -108,7 +108,7 @@ def left_out(
 
 
 MOST_COPIED = 0.5
-"""Of a text's tokens that a translation would not keep, the share of copies above which the whole text is a copy."""
+"""Share of copies, among tokens that a translation would not keep, above which the whole text is a copy."""
 
 
 def copied_tokens(

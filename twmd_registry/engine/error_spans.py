@@ -62,7 +62,7 @@ class ErrorSpan(NamedTuple):
 
 
 ErrorSpans: TypeAlias = tuple[ErrorSpan, ...]
-"""Those of a text, in its order."""
+"""The error spans of a text, in its order."""
 
 
 SpanSettings: TypeAlias = tuple[float, float, int]
@@ -70,7 +70,7 @@ SpanSettings: TypeAlias = tuple[float, float, int]
 major, and r: smoothed badness is the mean over up to r words on both sides, with the weights 1, 2, .., r + 1, .., 2, 1.
 """
 SETTINGS = ("minor", "major", "smoothing")
-"""Their names in a file."""
+"""The names of the settings in a file."""
 
 
 def split_pieces(text: str) -> list[str]:

@@ -137,11 +137,11 @@ def describe_small_samples(samples: Mapping[str, int]) -> str:
 JAPANESE = {"Han", "Hiragana", "Katakana"}
 """Scripts in which one word may be written."""
 LEAST_SHARED = 0.25
-"""Of a prediction's letters in the scripts of its references: loan words in another script may be more than half."""
+"""Least share of a prediction's letters in the scripts of its references: more than half may be loan words."""
 FOREIGN_SHARE = 0.1
-"""Of a call's letters: with a larger share in scripts that a model does not read, its scores mean nothing."""
+"""Largest share of a call's letters in scripts that a model does not read: with more, its scores mean nothing."""
 MOST_SPLIT = 0.17
-"""Of the pieces of English text, the most that are unknown or continue a word, by the embedded model's vocabulary: at
+"""Largest share of the pieces of English text that are unknown or continue a word, by the embedded model: at
 most 0.169 of any 30 texts of WMT17 in a row; at least 0.21 in seven other languages in Latin script."""
 SPLIT_SAMPLE = 300
 """Texts of a call, at most, that are tokenised for this share."""
@@ -185,7 +185,7 @@ def check_scripts(
     not read; without `strict` this is a warning. `models` have their scripts; `data` is a name and a colon, or empty.
     """
     by_text = [
-        # ASCII is counted some times as fast; + removes a count of 0.
+        # ASCII letters are counted several times as fast; + removes a count of 0.
         +Counter(Latin=len(text.translate(_NO_LETTERS)))
         if text.isascii()
         else Counter(filter(None, map(script_of, text)))
@@ -201,7 +201,7 @@ def check_scripts(
         foreign = [script for script in letters if script not in scripts]
         share = sum(letters[script] for script in foreign) / max(total.total(), 1)
         if not scripts or share <= FOREIGN_SHARE or not (preset := describe_model(spec.model)):
-            continue  # where nobody says which scripts a model reads, it reads all
+            continue  # a model whose scripts are not known is not checked
         first = name_texts(pairs, np.array([foreign[0] in own for own in by_text]), rows).partition(",")[0]
         many = len(preset.languages) > SHOWN_LANGUAGES
         made_for = f"{len(preset.languages)} other languages" if many else ", ".join(preset.languages)

@@ -32,9 +32,9 @@ CANDIDATES_AT_ONCE = 2048
 KEPT_BYTES = 1 << 28
 """Most memory for their vectors between the steps of pruning."""
 KEPT_CANDIDATES = 16
-"""Of coarse-to-fine pruning, if not given."""
+"""Candidates that coarse-to-fine pruning keeps by default."""
 FIRST_REFERENCES, RESAMPLES, SEED = 16, 500, 12345
-"""Of confidence-based pruning: references of the first step, and the bootstrap samples of every step."""
+"""Confidence-based pruning: references of the first step, bootstrap samples of every step, seed of both."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -196,7 +196,7 @@ class Scorer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
+        """Close the scorer."""
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:

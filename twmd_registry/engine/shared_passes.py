@@ -98,9 +98,9 @@ class Batcher:
         pool: ThreadPoolExecutor | None = None,
         score: Callable[[Scorer, Sequence[Segments]], Sequence[Outcome]] | None = None,
     ) -> None:
-        """Make it. Batchers that share a pool of one thread take turns in the order of arrival; `score` makes a pass,
-        as `score_together`. Without a pool, requests come from a framework's threads, and a pass waits some time for
-        them; raises `SpecError` where passes cannot be shared.
+        """Store the scorer and its pool. Batchers that share a pool of one thread take turns in the order of arrival;
+        `score` makes a pass, as `score_together`. Without a pool, requests come from a framework's threads, and a pass
+        waits some time for them; raises `SpecError` where passes cannot be shared.
         """
         against = any(member.requested.against for member in scorer.members)
         self.scorer, self.shared = scorer, not (depends_on_neighbours(scorer) or against)

@@ -44,7 +44,7 @@ Ma et al. 2018); ``accuracy`` counts a tie of the metric as half a pair."""
 PAIRWISE = frozenset({*_PAIR_FORMULAS, "acc_eq", "pdp", "spa"})
 """The statistics that need to know which segments are of one item."""
 PERMUTATIONS, PERMUTATION_SEED = 1000, 4
-"""Of soft pairwise accuracy, as in the metrics shared task."""
+"""Permutations of the soft pairwise accuracy, and their seed, as in the metrics shared task."""
 _SUM_ROUNDING = 1e-9
 """Two sums of scores, relative to the largest of them, are equal up to this."""
 

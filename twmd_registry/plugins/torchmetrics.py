@@ -153,13 +153,13 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
         return torch.tensor(value, dtype=self.dtype, device=self.device)
 
     def sync(self, *args: Any, **settings: Any) -> None:
-        """Gather the texts of all processes; one without any sends no bytes, and not an empty tensor of floats."""
+        """Gather the texts of all processes; a process without texts sends no bytes, and no empty tensor of floats."""
         if not len(self.texts):
             self.texts = [write_rows([], self.device)]
         super().sync(*args, **settings)
 
     def close(self) -> None:
-        """Give the model back; the next ``compute`` loads it again."""
+        """Release the model; the next ``compute`` loads it again."""
         self.scorer.close()
 
 

@@ -17,7 +17,7 @@ class Reward:
     """A reward function of TRL: ``(completions, **columns) -> rewards``; made by `reward_function`."""
 
     def __init__(self, made: Scorer, reference_column: str, *, guard: bool) -> None:
-        """Make it; see `reward_function`."""
+        """Store the scorer and the settings of `reward_function`."""
         self.scorer = made
         self.__name__ = str(made.requested.metric)  # TRL logs rewards/NAME
         self._reference_column, self._guard = reference_column, guard

@@ -35,9 +35,9 @@ from twmd_registry.registry.spec import members_or_self
 from twmd_registry.version import __version__
 
 TOLERANCES = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
-"""By number format of the encoder, how far compute batch, device and library versions may move a segment's score."""
+"""How far compute batch, device and library versions may move a segment's score, by the number format."""
 CORPUS_SHARE = 0.1
-"""Of a segment's tolerance, what a corpus score may move by at least: noise averages out, a format's bias does not."""
+"""Least tolerance of a corpus score, as a share of a segment's: noise averages out, a format's bias does not."""
 P_VALUE_TOLERANCES = 0.01, 0.05
 """How far the scores found now may move a p-value, in float32 and in shorter formats."""
 WORST = 5

@@ -41,7 +41,7 @@ READING = "<p>Rows are the hypothesis's tokens, columns those of the other text;
 BAR = 0.55
 """Inches that the longest marginal bar takes."""
 PIXELS = 40_000_000
-"""Of the largest PNG, about."""
+"""Pixels of the largest PNG, about."""
 BASE_FONT = "DejaVu Sans"
 """A font that matplotlib includes."""
 _UNFIT = ("Last Resort", "STIX", "cm", "DejaVu Sans Display", "DejaVu Serif Display")

@@ -22,7 +22,7 @@ SUFFIXES = (".png", ".svg")
 COLUMNS = 3
 PANEL_INCHES = 2.6
 CELL_INCHES = 0.3
-"""Of a matrix, so that a number of three digits fits."""
+"""Size of a matrix's cell: a number of three digits fits."""
 DENSITY_POINTS = 201
 NORMAL_95 = 1.96
 Curve: TypeAlias = Sequence[np.ndarray]

@@ -46,7 +46,7 @@ ROUNDING = 1e-9
 COLOURS = 6
 """Systems with a colour of their own, ``--s0`` to ``--s5`` in the page's style; more of them differ by their dashes."""
 WIDTH, HEIGHT, TOP, BOTTOM, SIDE = 360, 150, 8, 18, 8
-"""In the units of the drawing."""
+"""Size and margins of a histogram, in the units of the drawing."""
 Highlights: TypeAlias = Sequence[tuple[Highlight, Mapping[int, Alignment | str]]]
 """Segments to look at, each with its alignments by the system's number, or why there is none."""
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"

@@ -109,7 +109,7 @@ def describe_test(comparison: SystemComparison) -> str:
 
 
 def describe_differences(comparison: SystemComparison) -> list[str]:
-    """Say for every system what its difference to the first one means, by metrics for which that was fitted."""
+    """Explain every system's difference to the first system, by the metrics for which its meaning was fitted."""
     baseline, lines = visible(comparison.systems[0]), []
     for system, column, cell in _cells(comparison):
         if cell.accuracy:

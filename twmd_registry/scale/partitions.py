@@ -73,7 +73,7 @@ class PartitionScorer:
     totals: CorpusTotals | None = None
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-        """Do the parts of a batch; an error becomes the name of its class, with its message as content."""
+        """Run the parts of a batch; an error becomes the name of its class, with its message as content."""
         results: dict[str, list[Any]] = {"part": [], "content": [], "failure": []}
         for part in map(int, batch["part"]):
             try:

@@ -233,14 +233,14 @@ def _make_or_read_plan(folder: OutputFolder, asked: ScalePlan, *, resume: bool) 
 
 
 def _tidy(folder: OutputFolder, suffixes: tuple[str, ...]) -> None:
-    """Remove the files whose names end so."""
+    """Remove the files whose names have one of these suffixes."""
     for name in folder.names():
         if name.endswith(suffixes):
             folder.remove(name)
 
 
 def _run(scorer: PartitionScorer, each: RunParts, progress: Progress | None) -> list[dict[str, Any]]:
-    """Do all parts; return their summaries in order."""
+    """Run a scorer on all parts; return their summaries in order."""
     summaries: dict[int, dict[str, Any]] = {}
     for part, content in each(scorer, range(len(scorer.plan.parts))):
         summaries[part] = json.loads(content)

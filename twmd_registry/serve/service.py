@@ -1,4 +1,4 @@
-"""`Service`: requests that wait until one thread scores all of a metric in one pass; its routes over HTTP, and MCP."""
+"""`Service`: one thread scores all waiting requests of a metric in a single pass; routes of HTTP, tools of MCP."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ServiceError(TwmdError):
     """A request that is refused, or has no answer; `status` is HTTP's."""
 
     def __init__(self, status: int, message: str) -> None:
-        """Make it."""
+        """Store the status and the message."""
         super().__init__(message)
         self.status = status
 
@@ -69,10 +69,16 @@ def _align_answer(scores: ScoreSet) -> Answer:
 
 @dataclass(eq=False)
 class Service:
-    """Answers requests while `running`, by scorers that have the names of requests; the first where none is named.
+    """Answers requests while `running`, each by the scorer that it names, or by the first.
 
-    It takes so many bytes of a body, pairs of a request, letters of a text and requests that wait. A request is given
-    up after `timeout` seconds, and its body must arrive within those of `transfer`.
+    Attributes:
+        scorers: The scorers, by the names that requests use.
+        max_bytes: Maximum bytes of a request's body.
+        max_pairs: Maximum pairs of a request.
+        max_letters: Maximum letters of a text.
+        max_waiting: Maximum requests in the queues.
+        timeout: Seconds after which a request without an answer fails.
+        transfer: Seconds within which a body must arrive.
     """
 
     scorers: Mapping[str, Scorer]
@@ -99,7 +105,7 @@ class Service:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for a pass."""
+        """The number of requests that wait for a pass."""
         return sum(len(queue.waiting) for queue in self._queues.values())
 
     def load(self) -> None:
@@ -326,10 +332,8 @@ async def _read(request: Request) -> bytes:
         async with asyncio.timeout(service.transfer):
             async for part in request.stream():
                 length += len(part)
-                if (
-                    length <= service.max_bytes
-                ):  # the rest is read and dropped: many clients read no answer before its end
-                    body += part
+                # What is too much is read and dropped: many clients read no answer before they have sent everything.
+                body += part if length <= service.max_bytes else b""
     except TimeoutError as error:
         raise ServiceError(408, f"the body did not arrive within {service.transfer} seconds.") from error
     if length > service.max_bytes:
@@ -358,7 +362,7 @@ async def _refuse(request: Request, error: Exception) -> JSONResponse:
     elif isinstance(error, ServiceError):
         status = error.status
     elif isinstance(error, ClientDisconnect):
-        status = 499  # which nobody reads; it is counted
+        status = 499  # for the counter: the client is gone
     elif isinstance(error, (InputError, SpecError)):
         status = 422
     if status == 429:
@@ -410,7 +414,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def serve_http(service: Service, host: str, port: int, key: str | None, announce: Callable[[str], None]) -> None:
-    """Serve over HTTP until a signal ends it; port 0 is one that is free, and `announce` gets the URL."""
+    """Serve over HTTP until a signal ends it; port 0 chooses a free port, and `announce` gets the URL."""
     if key is None and not _is_loopback(host):
         how = f"--api-key-file FILE or {KEY_VARIABLE}"
         raise SpecError(f"{host} can be reached from other machines: set an API key by {how}, or use 127.0.0.1.")

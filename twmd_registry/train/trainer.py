@@ -68,7 +68,7 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
         self._logged = now
 
     def training_step(self, *args: Any, **settings: Any) -> Any:
-        """Do a training step, and have it saved where a checkpoint is due; ModelError where training diverged."""
+        """Run a training step, and save a checkpoint where it is due; raises ModelError where training diverged."""
         step, rate = self.state.global_step + 1, f"the learning rate is {self.args.learning_rate:g}"
         diverged = f"training diverged at step {step}: train anew, in a new folder, with a lower one ({rate})."
         try:
