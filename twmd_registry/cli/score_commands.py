@@ -164,7 +164,7 @@ def _refuse(panels: list[dict[str, str]], names: list[str], why: str) -> None:
         source, value = context.get_parameter_source(str(param.name)), context.params.get(str(param.name), ())
         is_given = source is ParameterSource.COMMANDLINE and value != ()
         if is_given and (param.name in names or {"panel": getattr(param, "panel", None)} in panels):
-            shown = param.opts[0] if isinstance(param, click.Option) else "a reference file"
+            shown = param.opts[-1] if isinstance(param, click.Option) else "a reference file"
             raise SpecError(f"{shown} {why}.")
 
 
