@@ -1,4 +1,4 @@
-"""What every test may use: public data beside the checkout, texts written for the tests, tiny models made on the spot."""
+"""What every test may use: public data beside the checkout, texts written for the tests, tiny models."""
 
 from __future__ import annotations
 

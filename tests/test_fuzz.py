@@ -1,6 +1,6 @@
 """Whatever bytes come, readers of files and strings return a value or raise one of this package's errors.
 
-A hundred cases of each run with the tests. ``make fuzz`` runs 100 rounds of 1,000, as far as the time of a reader allows.
+The tests run a hundred cases of each. ``make fuzz`` runs 100 rounds of 1,000, as far as a reader's time allows.
 """
 
 from __future__ import annotations

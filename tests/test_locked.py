@@ -1,4 +1,4 @@
-"""What ``make`` installs: every package in one version, by the hashes of its files, and whatever pyproject.toml asks for."""
+"""What ``make`` installs: every package in one version, by hashes of files, and all that pyproject.toml asks for."""
 
 from __future__ import annotations
 

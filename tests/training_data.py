@@ -1,4 +1,4 @@
-"""Training data of the adapters: WMT, parts of MLQE-PE, stsb-multi with one language per pair, pairs of system outputs."""
+"""The adapters' training data: WMT, parts of MLQE-PE, stsb-multi with one language per pair, pairs of outputs."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def bare(setting: Setting) -> Run:
 
 
 def sentence_transformers(setting: Setting) -> Run:
-    """sentence-transformers' encode of all different texts, to the same layer: one pooled vector of each, and no score."""
+    """sentence-transformers' encode of all different texts, to the same layer: a pooled vector each, no score."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.models import Pooling, Transformer  # type: ignore[import-not-found]
 

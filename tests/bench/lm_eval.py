@@ -1,5 +1,5 @@
-"""Pairs per second of a task of lm-evaluation-harness that is scored by twmd, beside the command line on the same texts:
-of our scoring in it, and of all that follows the model's answers (lm_eval compiles its templates for every document, and
+"""Pairs per second of a task of lm-evaluation-harness that twmd scores, beside the command line on the same texts: of
+our scoring in it, and of everything after the model's answers (lm_eval compiles its templates for every document, and
 draws the bootstrap of the standard error).
 
 Run by ``make bench``, or alone: ``python -m tests.bench.lm_eval PAIRS TRIALS``.
@@ -35,8 +35,8 @@ metric_list: [{metric: twmd, aggregation: !function twmd_registry.plugins.lm_eva
 
 
 def measure_task(folder: Path, predictions: list[str], references: list[str]) -> tuple[float, float, float, float]:
-    """Return the seconds from the model's answers to the results, and those of the processor; the score; and the seconds
-    of our scoring.
+    """Return the seconds from the model's answers to the results, and those of the processor; the score; and the
+    seconds of our scoring.
     """
     from lm_eval.evaluator import evaluate
     from lm_eval.models.dummy import DummyLM

@@ -1,9 +1,10 @@
 """Pairs per second of choosing among candidates: ``mbr``, calls of ``score`` for every pair, and bert_score in a loop.
 
-Run by ``make bench``, or alone: ``python -m tests.bench.mbr SEGMENTS CANDIDATES TRIALS``. Seconds are the processor's, of
-all threads; OMP_NUM_THREADS=1 gives everybody one. The contestants take turns in every trial; those that are slow get a
-single segment, a new one in every trial, some of them 16 candidates of it. The last columns compare the choices of
-approximations with those from all pairs: segments with the same choice, and how much lower the mean expected utility is.
+Run by ``make bench``, or alone: ``python -m tests.bench.mbr SEGMENTS CANDIDATES TRIALS``. Seconds are the
+processor's, of all threads; with OMP_NUM_THREADS=1 every contestant has one thread. The contestants take turns in every
+trial; those that are slow get a single segment, a new one in every trial, some of them 16 candidates of it. The last
+columns compare the choices of approximations with those from all pairs: segments with the same choice, and how much
+lower the mean expected utility is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the wall time of ``twmd score`` goes, from the start of its process to its end: ``python -m tests.bench.profile``.
+"""Where the wall time of ``twmd score`` goes, from start to end: ``python -m tests.bench.profile``.
 
 A thread looks at the stacks of all others every few milliseconds. What is computed in the thread that encodes counts;
 where it waits, or has ended, what the main thread does. Operators of torch run without Python's lock, so that the
@@ -100,7 +100,7 @@ def observe(arguments: list[str]) -> None:
 
 
 def profile(folder: Path, dtype: str) -> dict[str, float]:
-    """Return the seconds of each part in one run of ``twmd score``, in a process of its own; they sum up to its time."""
+    """Return the seconds of each part in one run of ``twmd score``, in a new process; they sum up to its time."""
     texts, systems = str(folder / "references.txt"), str(folder / "predictions.txt")
     score = ["score", texts, "-i", systems, "-m", f"twmd;dtype={dtype}", "--quiet"]
     command = [sys.executable, "-m", "tests.bench.profile", "--observe", *score]

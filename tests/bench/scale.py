@@ -26,7 +26,7 @@ def write_pairs(path: Path, number: int) -> None:
 
 
 def run(number: int, workers: int) -> ScoredDataset:
-    """Score so many pairs by twmd, default preset; counting rows, starting workers and loading models are in its time."""
+    """Score pairs by twmd, default preset; the time includes counting rows, starting workers, loading models."""
     with tempfile.TemporaryDirectory() as folder:
         write_pairs(Path(folder) / "pairs.jsonl", number)
         return score_files(

@@ -29,7 +29,7 @@ EDITED = 0.1
 
 
 def synthetic_pairs(number: int, seed: int = 7) -> tuple[list[str], list[str]]:
-    """Hypotheses and references with the lengths of news sentences; a hypothesis shares most words with its reference."""
+    """Return hypotheses and references as long as news sentences; a hypothesis shares most words with its reference."""
     draw = random.Random(seed)
     predictions, references = [], []
     for i in range(number):

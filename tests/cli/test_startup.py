@@ -222,7 +222,7 @@ def test_threads_of_a_command_allocate_in_one_area() -> None:
     program = (
         "import ctypes, threading\nfrom twmd_registry.cli import main\n"
         "{}libc = ctypes.CDLL(None)\n"
-        "thread = threading.Thread(target=libc.malloc, args=(1000,))\nthread.start()\nthread.join()\nlibc.malloc_stats()"
+        "run = threading.Thread(target=libc.malloc, args=(1000,))\nrun.start()\nrun.join()\nlibc.malloc_stats()"
     )
     areas = {}
     for command in ("", "main(['cite', '--help'])\n"):

@@ -167,9 +167,7 @@ def test_rows_that_cannot_be_scored_are_named(predictions: Any, references: Any,
         twmd_registry.scorer("twmd").score(predictions, references)
 
 
-def test_rows_of_a_later_batch_keep_counting_and_may_be_ragged_of_any_kind_of_list_or_generators_and_members_of_a_text_enum() -> (
-    None
-):
+def test_batches_may_be_ragged_generators_or_text_enums_and_their_rows_are_counted_on() -> None:
     class Answer(str, Enum):  # noqa: UP042 (a StrEnum would say its value)
         YES = "it is so"
 

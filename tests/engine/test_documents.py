@@ -1,4 +1,4 @@
-"""Documents: ``align=sentences`` (links by dynamic programming, scores from those of sentences), and scores by document."""
+"""Documents: ``align=sentences`` (links by dynamic programming, scores of sentences), and scores by document."""
 
 from __future__ import annotations
 

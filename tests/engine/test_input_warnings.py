@@ -1,4 +1,4 @@
-"""Texts in scripts that a model does not read, and predictions that may score high by accident: refused, counted, named."""
+"""Texts in scripts that a model does not read, and predictions that may score high by accident."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_letters_are_counted_by_unicode_script(text: str, scripts: dict[str, int
 def test_text_in_another_script_is_refused_with_script_row_and_way_out(metric: MetricName, presets: str) -> None:
     texts = [*ENGLISH, HAN * 8]
     message = (
-        r"1\d(?:\.\d)?% of the letters are in scripts that sentence-transformers/all-MiniLM-L6-v2 does not read, above all "
-        r"Han \(first: predictions\[2\]\); it was made for en: use a model that reads Han "
+        r"1\d(?:\.\d)?% of the letters are in scripts that sentence-transformers/all-MiniLM-L6-v2 does not read, "
+        r"above all Han \(first: predictions\[2\]\); it was made for en: use a model that reads Han "
         rf"\(preset {presets}\), or score anyway by any_language=True"
     )
     with pytest.raises(InputError, match=message):

@@ -13,7 +13,9 @@ from twmd_registry.judgments.span_files import MQM_COLUMNS, MarkedSegment, read_
 
 MINOR, MAJOR = ErrorSpan(4, 7, "minor", 0.3), ErrorSpan(12, 15, "major", 0.9)
 SEGMENTS = [
-    MarkedSegment("a", "doc", "1", "Quelle", "the cat\tsat o\nr", "a cat sat", (MINOR, MAJOR), (ErrorSpan(0, 1, "minor", 0.2),), 0.5),
+    MarkedSegment(
+        "a", "doc", "1", "Text", "the cat\tsat o\nr", "a cat sat", (MINOR, MAJOR), (ErrorSpan(0, 1, "minor", 0.2),), 0.5
+    ),
     MarkedSegment("a", "doc", "2", "Quelle", 'fine "', "good", ()),
 ]  # fmt: skip
 

@@ -50,8 +50,8 @@ def relaxed(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, *, 
 def sinkhorn(
     s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, iterations: str, *, entropic: bool
 ) -> float:
-    """Return rows of exp(plan) are what one copy of a hypothesis token chooses; one copy of a reference token is chosen once
-    in a sweep."""
+    """Return C. A row of exp(plan) is how a copy of a hypothesis token is distributed over reference tokens; a sweep
+    gives each copy of a reference token the sum 1."""
     plan = s / temperature + np.log(b)
     if iterations == "converged":
         plan += balancing(s, a / a.sum(), b / b.sum(), temperature) / temperature

@@ -275,7 +275,7 @@ class _Recomputation:
         ]
 
     def apart(self, piece: str) -> bool:
-        """Return whether a token stands for text that the vocabulary lacks, and is compared by what is written there."""
+        """Return whether a token stands for text that the vocabulary lacks, and is compared by that text."""
         return piece == self.model.unknown and self.key("unknown", "keep") == "apart"
 
     def weights(self, text: str, side: str) -> list[float] | None:

@@ -56,7 +56,7 @@ def blob_of(content: bytes) -> str:
 
 
 def hub_cache(folder: Path, source: Path) -> Path:
-    """Return the files of a folder as the Hub's cache keeps them: blobs by hash (weights by sha256), links by revision."""
+    """Return a folder's files as the Hub's cache keeps them: blobs by hash (weights by sha256), links by revision."""
     blobs, snapshot = folder / "blobs", folder / "snapshots" / "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"
     blobs.mkdir(parents=True)
     snapshot.mkdir(parents=True)

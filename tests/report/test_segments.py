@@ -151,7 +151,7 @@ def test_words_without_counterpart_in_the_closest_reference_are_marked() -> None
 
 @pytest.mark.parametrize(
     ("marked", "kind"),
-    [("2004", "number"), ("!", "punctuation"), ("Otto", "capitalised word"), ("We", "other word"), ("near", "other word")],
+    [("2004", "number"), ("!", "punctuation"), ("Otto", "capitalised word"), ("We", "other word"), ("a", "other word")],
 )  # fmt: skip
 def test_kind_of_a_span_follows_from_its_characters(marked: str, kind: str) -> None:
     text = "We met Otto in 2004 near here!"

@@ -416,7 +416,9 @@ def test_part_that_kills_its_workers_ends_the_run(bert: str, data: Path, tmp_pat
                 (out / "part-00001.tries").write_text(str(MOST_TRIES))
             yield number, scorer.run(number)
 
-    message = r"^3 workers crashed on part 1 \(killed, or out of memory\)\. Finished parts are kept: continue with --resume\.$"
+    message = (
+        r"^3 workers crashed on part 1 \(killed, or out of memory\)\. Finished parts are kept: continue with --resume"
+    )
     with pytest.raises(TwmdError, match=message):
         score(own, data, out, each)
     assert sorted(content(out)) == ["part-00000.parquet", "part-00001.tries"]

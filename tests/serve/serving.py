@@ -31,7 +31,7 @@ class Answered(NamedTuple):
 
 
 def ask(port: int, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answered:
-    """Send a request, a POST of JSON (or of bytes as they are) if there is a body; return the answer, JSON as values."""
+    """Send a request, a POST of JSON (or of bytes as they are) if there is a body; return status and answer."""
     connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()

@@ -1,4 +1,4 @@
-"""The queue of the service, the tools of its MCP server, and its routes over HTTP with clients that send nonsense or die."""
+"""The service's queue, the tools of its MCP server, and its routes over HTTP with clients that send nonsense or die."""
 
 from __future__ import annotations
 
