@@ -102,7 +102,7 @@ class Reproduction:
         """Write the table in a form of `FORMATS`; ``tsv`` has a line per number, ours in full."""
         if form == "tsv" and not self.experiment.vary:
             every = list(self._lines())
-            lines = [tuple("" if cell != cell else str(cell) for cell in line.values()) for line in every]  # noqa: PLR0124
+            lines = [tuple("" if v != v else str(v) for v in line.values()) for line in every]  # noqa: PLR0124
             return as_text((self.title, tuple(every[0]), lines), form)
         return as_text(self.table(), form)
 
