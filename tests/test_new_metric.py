@@ -1,5 +1,5 @@
-"""A new metric is one declaration, its aligner, two tables of presets and a module for `evaluate`; a new key is one
-declaration and the stage that reads it: shown on a copy of the package."""
+"""A new metric is one declaration, its aligner, two tables of presets, a module for `evaluate` and a card's text; a new
+key is one declaration and the stage that reads it: shown on a copy of the package."""
 
 from __future__ import annotations
 
@@ -54,6 +54,26 @@ class Toy(RegistryMetric):
 
     metric = MetricName.TOY
 """,
+    "twmd_registry/data/cards/toy.toml": """
+emoji = "🧸"
+color_from = "gray"
+color_to = "gray"
+headline = "The least similar words."
+description = "For this test."
+range_note = ""
+reading = "Low for most texts."
+limitations = ["It is a toy."]
+further = []
+papers = []
+
+[scores]
+unrelated = 0.1
+words = 0.2
+best = 1.0
+partial = 0.5
+worst = 0.1
+misled = 0.3
+""",
 }
 EDITS = {
     "twmd_registry/registry/names.py": ('    ENSEMBLE = "ensemble"\n', '    ENSEMBLE = "ensemble"\n    TOY = "toy"\n'),
@@ -84,23 +104,30 @@ PROGRAM = """
 import evaluate
 import twmd_registry
 from twmd_registry.cli import main
+from twmd_registry.hub.space import write_card
 from twmd_registry.plugins.sacrebleu.metric import METRICS
+from twmd_registry.plugins.torchmetrics import Toy
 
 PREDICTIONS, REFERENCES = ["the cat sat on the mat"], ["a dog ran over the hill"]
-found = twmd_registry.scorer("toy").score(PREDICTIONS, REFERENCES)
-least = min(link for row in found.explain(0).similarities.tolist() for link in row)
-assert abs(found.score - (least - 1)) < 1e-6, (found.score, least)
+score = twmd_registry.scorer("toy").score(PREDICTIONS, REFERENCES)
+least = min(link for row in score.explain(0).similarities.tolist() for link in row)
+assert abs(score.score - (least - 1)) < 1e-6, (score.score, least)
 tougher = twmd_registry.scorer("toy", toughness=0.5).score(PREDICTIONS, REFERENCES)
-assert abs(tougher.score - found.score - 0.5) < 1e-6
-assert "|toughness:0.5|" in str(tougher.signature) and "toughness" not in str(found.signature)
+assert abs(tougher.score - score.score - 0.5) < 1e-6
+assert "|toughness:0.5|" in str(tougher.signature) and "toughness" not in str(score.signature)
 assert main(["score", "ref.txt", "-i", "ref.txt", "-m", "toy", "--set", "toughness=0.5"]) == 0
-assert twmd_registry.scorer(str(found.signature)).score(PREDICTIONS, REFERENCES) == found
+assert twmd_registry.scorer(str(score.signature)).score(PREDICTIONS, REFERENCES) == score
 result = evaluate.load("toy").compute(predictions=PREDICTIONS, references=REFERENCES)
-assert abs(result["toy"] - found.score) < 1e-6
+assert abs(result["toy"] - score.score) < 1e-6
 assert METRICS["toy"].__name__ == "Toy"
-assert abs(METRICS["toy"]().corpus_score(PREDICTIONS, [REFERENCES]).score - 100 * found.score) < 1e-3
+assert abs(METRICS["toy"]().corpus_score(PREDICTIONS, [REFERENCES]).score - 100 * score.score) < 1e-3
+toy = Toy(toughness=0.5)
+toy.update(PREDICTIONS, REFERENCES)
+assert abs(toy.compute().item() - tougher.score) < 1e-6
+card = write_card("toy")
+assert "min_ij S_ij" in card and "It is a toy." in card and "toughness" in card
 assert main(["explain", "toy"]) == 0
-print(found.signature)
+print(score.signature)
 """
 
 
@@ -111,7 +138,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_metric_that_is_declared_works_in_every_face(copy: Path) -> None:
+def test_declared_metric_and_key_work_in_every_face(copy: Path) -> None:
     for name, content in FILES.items():
         (copy / name).parent.mkdir(exist_ok=True)
         (copy / name).write_text(content, encoding="utf-8")
