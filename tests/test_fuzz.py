@@ -32,8 +32,7 @@ from twmd_registry.judgments.reader import TableRow, detect_form, form_of, read_
 from twmd_registry.models.files import find_model
 from twmd_registry.models.q4 import multilingual_folder
 from twmd_registry.models.vectors import WordTable, load_static, read_table
-from twmd_registry.record.content import Record, make_record
-from twmd_registry.record.file import parse_record, record_text
+from twmd_registry.record.content import Record, make_record, parse_record, record_text
 from twmd_registry.registry.own_presets import read_preset_file
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import make_spec

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from twmd_registry.plugins.sacrebleu.compare import verify_record as verify_record
     from twmd_registry.record.content import Record as Record
     from twmd_registry.record.content import make_record as make_record
-    from twmd_registry.record.file import read_record as read_record
-    from twmd_registry.record.file import write_record as write_record
+    from twmd_registry.record.content import read_record as read_record
+    from twmd_registry.record.content import write_record as write_record
     from twmd_registry.registry.diff import compare as compare
     from twmd_registry.registry.names import MetricName as MetricName
     from twmd_registry.registry.options import Parts as Parts
@@ -46,8 +46,7 @@ _NAMES = {
     "engine.scorer": ("Scorer", "score", "score_all", "scorer"),
     "models.vectors": ("save_vectors",),
     "plugins.sacrebleu.compare": ("verify_record",),
-    "record.content": ("Record", "make_record"),
-    "record.file": ("read_record", "write_record"),
+    "record.content": ("Record", "make_record", "read_record", "write_record"),
     "registry.diff": ("compare",),
     "registry.names": ("MetricName",),
     "registry.options": ("Parts", "RunOptions"),

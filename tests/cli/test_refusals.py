@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Refused
+from twmd_registry.cli.declare import check_output
+from twmd_registry.errors import FileError
 
 FILES: dict[str, bytes] = {
     "page.html": b"page\n",
@@ -204,3 +206,32 @@ def test_wrong_line_is_refused_in_one_line(status: int, line: str, words: str, f
     before = {path: path.read_bytes() for path in files.iterdir()}
     refused(line, words, status)
     assert {path: path.read_bytes() for path in files.iterdir()} == before
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Return a folder with a file and a link to it."""
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("file/out.json", ".*file is a file, not a folder"),
+        ("file/new/out.json", ".*/file is a file, not a folder"),
+        ("new/out.json", "there is no folder .*new"),
+        (".", "it is no regular file"),
+        ("/dev/null", "it is no regular file"),
+        ("link", "it is one of the files to read"),
+    ],
+)
+def test_output_that_cannot_be_written_is_refused_and_none_leaves_a_trace(name: str, words: str, place: Path) -> None:
+    inputs = [place / "none", place / "file"]
+    with pytest.raises(FileError, match=f"cannot write {place / name}: {words}"):
+        check_output(place / name, inputs)
+    before = sorted(place.iterdir())
+    check_output(place / "out.json", [place / "file"])
+    check_output(place / "file", [place / "none"])
+    assert sorted(place.iterdir()) == before

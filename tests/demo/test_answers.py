@@ -38,7 +38,7 @@ from twmd_registry.demo.answers import (
     spec_of,
 )
 from twmd_registry.errors import FileError, InputError, SpecError
-from twmd_registry.record.file import parse_record
+from twmd_registry.record.content import parse_record
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL, Centering, MetricName
 from twmd_registry.registry.presets import presets

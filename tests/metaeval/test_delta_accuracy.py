@@ -24,7 +24,7 @@ from twmd_registry.metaeval.delta_accuracy import (
     read_delta_accuracy,
 )
 from twmd_registry.models.fitted import FittedPart, save
-from twmd_registry.record.file import read_record
+from twmd_registry.record.content import read_record
 from twmd_registry.registry.spec import make_spec
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from tests.conftest import Run
 from twmd_registry.record.checks import _randomise, write_junit
-from twmd_registry.record.file import read_record
+from twmd_registry.record.content import read_record
 
 REFERENCES = [
     f"the {animal} {verb} {place}"

@@ -13,7 +13,7 @@ from tests.chromium import axe_violations, check_screenshot, chromium, letters, 
 from tests.report.reports import NASTY, nasty_report, report
 from tests.report.test_picture import sized
 from twmd_registry.cli import main
-from twmd_registry.record.file import parse_record
+from twmd_registry.record.content import parse_record
 from twmd_registry.report.alignment_picture import draw
 from twmd_registry.report.html_report import legible, report_page
 

@@ -145,12 +145,31 @@ def writable_folder(value: str) -> Path:
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not nearest.is_dir():
         raise FileError(f"{nearest} is a file: give a folder.")
+    _try_to_write(folder, nearest)
+    return folder
+
+
+def check_output(path: Path, inputs: Iterable[Path]) -> None:
+    """Raise FileError where a file to write is one of the inputs or cannot be written; leaves no trace."""
+    if path.exists() and not path.is_file():
+        raise FileError(f"cannot write {path}: it is no regular file; name another.")
+    if any(path.exists() and given.exists() and path.samefile(given) for given in inputs):
+        raise FileError(f"cannot write {path}: it is one of the files to read.")
+    if not path.parent.is_dir():
+        here = next(parent for parent in path.absolute().parents if parent.exists())
+        why = f"there is no folder {path.parent}" if here.is_dir() else f"{here} is a file, not a folder"
+        raise FileError(f"cannot write {path}: {why}.")
+    _try_to_write(path, path.resolve().parent)
+    if path.exists() and not os.access(path, os.W_OK):
+        raise FileError(f"cannot write {path}: Permission denied.")
+
+
+def _try_to_write(path: Path, folder: Path) -> None:
     try:  # permissions alone do not tell: root has all, and a file system may be read-only
-        with tempfile.TemporaryFile(dir=nearest):
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise FileError(f"cannot write {folder}: {error.strerror} ({nearest}).") from error
-    return folder
+        raise FileError(f"cannot write {path}: {error.strerror} ({folder}).") from error
 
 
 def _rated_data(value: str) -> str:

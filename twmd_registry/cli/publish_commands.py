@@ -14,8 +14,7 @@ from twmd_registry.cli.inputs import make_scorers, options_of, parts_of, read_ta
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.errors import FileError, SpecError, visible
-from twmd_registry.record.content import Record
-from twmd_registry.record.file import read_record
+from twmd_registry.record.content import Record, read_record
 from twmd_registry.registry.diff import compare
 from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.signature import parse_signature

@@ -30,8 +30,7 @@ from twmd_registry.cli.inputs import (
 from twmd_registry.cli.output import SUFFIXES, as_json, format_table
 from twmd_registry.cli.terminal import printed, progress_bar
 from twmd_registry.errors import FileError, InputError, SpecError, collect_warnings, warn
-from twmd_registry.record.content import Record, Resampling, SystemComparison, make_record
-from twmd_registry.record.file import check_target, check_writable, read_record, write_record
+from twmd_registry.record.content import Record, Resampling, SystemComparison, make_record, read_record, write_record
 from twmd_registry.registry.names import LEXICAL_NAMES, SEGMENT_LEXICAL, MetricName
 from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.spec import members_or_self
@@ -197,8 +196,7 @@ def _check_local(arguments: Arguments) -> None:
 def _check_output(path: Path, arguments: Arguments) -> None:
     """Refuse an output file that is an input or cannot be written."""
     beside = (arguments.src, vars(arguments).get("docs"), vars(arguments).get("fail_if_worse"))
-    check_target(path, [*arguments.references, *arguments.input, *filter(None, beside)])
-    check_writable(path)
+    declare.check_output(path, [*arguments.references, *arguments.input, *filter(None, beside)])
 
 
 def _score_and_compare(
@@ -434,8 +432,7 @@ def mbr_command(arguments: Arguments) -> int:
     if arguments.utilities and arguments.format != "json":
         raise SpecError("--utilities needs --format json.")
     if arguments.output:
-        check_target(arguments.output, [arguments.candidates, *filter(None, [arguments.src])])
-        check_writable(arguments.output)
+        declare.check_output(arguments.output, filter(None, [arguments.candidates, arguments.src]))
     lists, sources = read_candidates(arguments)
     if arguments.format == "text" and any("\n" in text for texts in lists for text in texts):
         raise SpecError("a candidate holds a line break, and --format text writes one line per segment: use json.")

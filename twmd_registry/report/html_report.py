@@ -17,8 +17,7 @@ from twmd_registry.engine.input_warnings import describe_small_samples
 from twmd_registry.engine.result import Alignment, ScoreSet
 from twmd_registry.errors import InputError, SpecError, visible
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.record.content import MetricColumn, Record, SystemComparison
-from twmd_registry.record.file import record_text
+from twmd_registry.record.content import MetricColumn, Record, SystemComparison, record_text
 from twmd_registry.registry.names import Statistic
 from twmd_registry.report.alignment_picture import check_drawable, heat_maps, title
 from twmd_registry.report.segments import (

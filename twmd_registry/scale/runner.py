@@ -19,8 +19,7 @@ from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, warn
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.progress import Progress, expect, split_progress
-from twmd_registry.record.content import spec_keys
-from twmd_registry.record.file import DATASET_FORMAT, digest_of
+from twmd_registry.record.content import DATASET_FORMAT, digest_of, spec_keys
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale import partitions

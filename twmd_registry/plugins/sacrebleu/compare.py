@@ -27,6 +27,7 @@ from twmd_registry.record.content import (
     SystemComparison,
     SystemScore,
     cell_of,
+    read_record,
 )
 from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.names import LEXICAL_NAMES
@@ -273,7 +274,6 @@ def verify_record(
         SpecError: A part that no signature of the record has, or no such device here.
         MissingExtraError: As for `Scorer.score`.
     """
-    from twmd_registry.record.file import read_record
     from twmd_registry.record.verify import check_record
 
     read = record if isinstance(record, Record) else read_record(record)

@@ -21,8 +21,7 @@ from twmd_registry.engine.result import COUNTS, ScoreSet
 from twmd_registry.engine.scorer import Scorer, scorer
 from twmd_registry.errors import SpecError, warn
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
-from twmd_registry.record.content import InputFile, MetricColumn, SystemComparison, column_of, make_record
-from twmd_registry.record.file import write_record
+from twmd_registry.record.content import InputFile, MetricColumn, SystemComparison, column_of, make_record, write_record
 from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS, MetricName
 from twmd_registry.registry.paths import write_file

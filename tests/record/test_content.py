@@ -13,8 +13,17 @@ import pytest
 
 import twmd_registry
 from twmd_registry.errors import FileError
-from twmd_registry.record.content import InputFile, Record, Resampling, SystemScore, make_record
-from twmd_registry.record.file import check_target, check_writable, parse_record, read_record, record_text, write_record
+from twmd_registry.record.content import (
+    InputFile,
+    Record,
+    Resampling,
+    SystemScore,
+    make_record,
+    parse_record,
+    read_record,
+    record_text,
+    write_record,
+)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +124,7 @@ def test_file_without_an_end_or_of_many_bytes_is_not_read_whole(
     with pytest.raises(FileError, match="/dev/zero is not a record of this package: not JSON"):
         read_record("/dev/zero")
     write_record(record, tmp_path / "x.json")
-    monkeypatch.setattr("twmd_registry.record.file.LARGEST", 100)
+    monkeypatch.setattr("twmd_registry.record.content.LARGEST", 100)
     with pytest.raises(FileError, match=r"x.json is not a record of this package: it has more than"):
         read_record(tmp_path / "x.json")
 
@@ -152,34 +161,3 @@ def test_write_keeps_link_and_permissions_or_else_the_old_file(
     assert (tmp_path / "link.json").is_symlink()
     assert read_record(tmp_path / "real.json") == record
     assert (tmp_path / "real.json").stat().st_mode & 0o777 == 0o640
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """Return a folder with a file and a link to it."""
-    (tmp_path / "file").touch()
-    (tmp_path / "link").symlink_to(tmp_path / "file")
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("file/out.json", ".*file is a file, not a folder"),
-        ("file/new/out.json", ".*/file is a file, not a folder"),
-        ("new/out.json", "there is no folder .*new"),
-        (".", "it is no regular file"),
-        ("/dev/null", "it is no regular file"),
-        ("link", "it is one of the files to read"),
-    ],
-)
-def test_path_that_cannot_be_written_is_refused_before_the_work(name: str, words: str, place: Path) -> None:
-    inputs = [place / "none", place / "file"]
-    check = check_writable if "folder" in words else functools.partial(check_target, inputs=inputs)
-    with pytest.raises(FileError, match=f"cannot write {place / name}: {words}"):
-        check(place / name)
-    before = sorted(place.iterdir())
-    check_target(place / "out.json", [place / "file"])
-    for path in (place / "out.json", place / "file"):
-        check_writable(path)
-    assert sorted(place.iterdir()) == before
