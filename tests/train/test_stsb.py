@@ -16,7 +16,6 @@ from tests.train.rated_words import RUSSIAN
 from twmd_registry.judgments.corpora import read_stsb
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.train.stsb import SETTINGS
 
 NAMES = ["the baker", "a heron", "the lighthouse keeper", "my sister", "an old train"]
 DEEDS = ["left before dawn", "stood by the weir", "sang, quietly", "sold nine loaves", "was late again"]
@@ -41,7 +40,7 @@ def sets(tmp_path: Path) -> Path:
 
 
 def test_command_writes_adapter_head_card_and_signature(tmp_path: Path, run: Run, monkeypatch: Patch) -> None:
-    monkeypatch.setitem(SETTINGS, "warmup_steps", 0)  # a short run
+    monkeypatch.setattr("twmd_registry.train.stsb.WARM_UP_STEPS", 0)  # a short run
     for seed, (name, size) in enumerate((("train", 32), ("dev", 24)), start=1):
         write_set(tmp_path / f"{name}.csv", size, seed)
     output = tmp_path / "adapter"

@@ -4,8 +4,8 @@ texts' mean vectors, trained by the mean squared error on ratings from 0 to 5 (H
 
 from __future__ import annotations
 
+import math
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -32,29 +32,12 @@ from twmd_registry.train.data import TrainingData, check_readable, hashes_of, ra
 from twmd_registry.train.distillation import Distillation
 from twmd_registry.train.finetune import CHECKPOINTS, check_output
 from twmd_registry.train.model import add_lora, require_training, train_in_bfloat16
+from twmd_registry.train.recipe import Recipe
 from twmd_registry.train.trained_files import save_adapter, write_card, writing
 
-RANK, EPOCHS, SEED = 16, 3, 12345
-SETTINGS: dict[str, Any] = {
-    "learning_rate": 5e-4,
-    "per_device_train_batch_size": 16,
-    "per_device_eval_batch_size": 64,
-    "warmup_steps": 100,
-    "eval_strategy": "epoch",
-    "save_strategy": "epoch",
-    "save_total_limit": 1,
-    "load_best_model_at_end": True,
-    "metric_for_best_model": "pearson",
-    "seed": SEED,
-    "report_to": [],
-    "dataloader_pin_memory": False,
-}
-"""Trainer's settings: the epoch with the best Pearson correlation on dev is saved."""
-SHOWN = (
-    *("rank", "num_train_epochs", "learning_rate", "per_device_train_batch_size", "warmup_steps", "seed", "bf16"),
-    "minutes",
-)
-"""Settings in the model card."""
+WARM_UP_STEPS = 100
+SHOWN = ("num_train_epochs", "learning_rate", "per_device_train_batch_size", "warmup_steps", "seed")
+"""Trainer's settings in the model card."""
 
 
 def train_stsb(
@@ -62,7 +45,7 @@ def train_stsb(
     output: Path,
     *,
     model: str = EMBEDDED_MODEL,
-    epochs: int = EPOCHS,
+    epochs: int = 3,
     bf16: bool = False,
     dtype: Dtype = "float32",
     distillation: Distillation | None = None,
@@ -75,8 +58,11 @@ def train_stsb(
     """
     require_training()
     check_output(output, resume=False)
-    from transformers import TrainingArguments, set_seed
+    from transformers import set_seed
 
+    from twmd_registry.train.trainer import training_arguments
+
+    recipe = Recipe(epochs=epochs, bf16=bf16)
     data = {name: [TrainingData(f"STS-B {name}", read_stsb(folder / f"{name}.csv"))] for name in ("train", "dev")}
     others = distillation.pairs if distillation else ()
     for source in (*data["train"], *data["dev"], *map(_as_pairs, others)):
@@ -85,25 +71,27 @@ def train_stsb(
         rating_scale(source)
     if distillation:
         distillation.check(any_language=any_language)
-        data["train"] += map(_as_pairs, distillation.rate(output / CHECKPOINTS, SEED))
+        data["train"] += map(_as_pairs, distillation.rate(output / CHECKPOINTS, recipe.seed))
     pairs = {name: reduce(join, (source.rated for source in sources)) for name, sources in data.items()}
     files = find_model(model)
     tokenizer = load_tokenizer(files)
-    set_seed(SEED)
-    network = SiameseRegressor(add_lora(load_encoder(files, "float32"), RANK, "all-linear"))
+    set_seed(recipe.seed)
+    network = SiameseRegressor(add_lora(load_encoder(files, "float32"), recipe.rank, "all-linear"))
     start = time.monotonic()
     with writing(output):
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.parent) as run:
-            settings = SETTINGS | {"num_train_epochs": epochs, "disable_tqdm": not sys.stderr.isatty()}
-            arguments = TrainingArguments(output_dir=run, label_names=["labels"], **settings)
+            batches = math.ceil(len(pairs["train"].ratings) / recipe.batch)
+            arguments = training_arguments(recipe, Path(run), batches, evaluate=True, device_option="auto")
+            arguments.label_names, arguments.warmup_steps = ["labels"], WARM_UP_STEPS
             if bf16:
                 train_in_bfloat16(network.encoder, arguments.device.type)
             pearson = _train(network, arguments, pairs, tokenizer)
         save_adapter(network.encoder, files.name, output, dtype)
         save_line(network.line, output, files.fingerprint)
-        settings |= {"rank": RANK, "bf16": bf16, "minutes": f"{(time.monotonic() - start) / 60:.1f}"}
-        values = {"pearson": pearson, "settings": {name: settings[name] for name in SHOWN}}
+        settings = {"rank": recipe.rank} | {name: getattr(arguments, name) for name in SHOWN}
+        settings |= {"bf16": bf16, "minutes": f"{(time.monotonic() - start) / 60:.1f}"}
+        values = {"pearson": pearson, "settings": settings}
         shutil.rmtree(output / CHECKPOINTS, ignore_errors=True)
         return _save_documents(data, output, model, files.name, values), pearson
 
