@@ -147,7 +147,7 @@ cards: $(VENV)/.demo
 
 # In an empty TWMD_HOME, so that nobody's own presets are published.
 goldens: $(VENV)/.demo
-	export TWMD_HOME=$$(mktemp -d) && $(BIN)/python -m twmd_registry.record.selfcheck && \
+	export TWMD_HOME=$$(mktemp -d) && $(BIN)/python -m tests.record.goldens && \
 	  $(BIN)/twmd list --signatures > tests/registry/canonical.tsv
 
 # Chosen on WMT15 after training on WMT16, and the other way round; see presets.toml.

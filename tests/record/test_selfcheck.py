@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Patch, Run
+from tests.record.goldens import add_missing_scores
 from twmd_registry.record import selfcheck
 from twmd_registry.registry.names import MetricName
 
@@ -37,7 +38,7 @@ def test_new_metrics_scores_are_added_and_published_ones_stay() -> None:
     golden = json.loads(selfcheck.GOLDEN.read_text(encoding="utf-8"))
     golden["metrics"]["trwmd"]["scores"][0] = 9.0
     published = golden["metrics"].pop("twmd")
-    completed = selfcheck.add_missing_scores(golden)["metrics"]
+    completed = add_missing_scores(golden)["metrics"]
     assert list(completed) == list(MetricName)
     assert completed["trwmd"]["scores"][0] == 9.0
     assert completed["twmd"]["signature"] == published["signature"]

@@ -1,0 +1,24 @@
+"""What ``make goldens`` runs: add the scores of a new metric to those that `twmd selfcheck` compares with."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from twmd_registry.record.selfcheck import GOLDEN, score_pairs
+from twmd_registry.registry.names import MetricName
+
+
+def add_missing_scores(golden: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of the golden file with scores of the metrics that had none, in the catalogue's order."""
+    known = golden["metrics"]
+    for metric in map(str, set(MetricName) - known.keys()):
+        scores = score_pairs(golden["pairs"], metric)
+        rounded = [round(x, 7) for x in scores.scores]
+        known |= {metric: {"signature": str(scores.signature), "scores": rounded}}
+    return golden | {"metrics": {str(metric): known[metric] for metric in MetricName}}
+
+
+if __name__ == "__main__":
+    content = add_missing_scores(json.loads(GOLDEN.read_text(encoding="utf-8")))
+    GOLDEN.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
