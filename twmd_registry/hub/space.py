@@ -86,9 +86,7 @@ def _keys(preset: Preset, names: Iterable[str]) -> list[list[str]]:
 
 
 def measured_correlations() -> list[tuple[str, ...]]:
-    """Read ``data/agreement.tsv``: data set, metric, correlation, group (or ``mean``), 100 times the value and half its
-    95% interval, as text.
-    """
+    """Read ``data/agreement.tsv``: data set, metric, correlation, group, 100 times the value and half its interval."""
     _, _, *lines = _PACKAGE.joinpath("data/agreement.tsv").read_text(encoding="utf-8").splitlines()
     return [tuple(line.split("\t")) for line in lines]
 
@@ -203,9 +201,8 @@ def push_space(metric: str, space: str, *, token: str, private: bool = False) ->
                 api.upload_folder(**repo, folder_path=folder, commit_message=f"Write the metric {folder.name}")
         except Exception as error:  # requests or httpx, by the version of the Hub's client, each with errors of its own
             reason = getattr(getattr(error, "response", None), "status_code", None) or type(error).__name__
-            raise FileError(
-                f"cannot write {space} ({reason}): is there a network, may the token write there, is the name right?"
-            ) from error
+            hint = "is there a network, may the token write there, is the name right?"
+            raise FileError(f"cannot write {space} ({reason}): {hint}") from error
     if refused:
         raise FileError(f"{space} exists and is public: make it private on the Hub, or push without --private.")
     return str(address)

@@ -174,9 +174,7 @@ def _read_row(row: TableRow, columns: dict[str, str], name: str) -> RatedRow:
 
 
 def _qualify_items(rated: RatedSegments, path: Path) -> RatedSegments:
-    """Name items by their groups, too, where a name stands for different references in different groups, which number
-    their segments anew.
-    """
+    """Name items by their groups, too, where a name stands for different references in different groups."""
     if rated.item is None:
         return rated
     first: dict[str, tuple[str, Any]] = {}

@@ -121,9 +121,7 @@ def write_esa(segments: Iterable[MarkedSegment], rater: str) -> str:
 
 
 def write_issues(segments: Iterable[MarkedSegment], rater: str) -> str:
-    """Write one JSON document with the issues of every segment, as tools for linguistic review (ContentQuo) list
-    them.
-    """
+    """Write a JSON document with the issues of every segment, as tools for linguistic review (ContentQuo) do."""
     listed = []
     for segment in segments:
         issues: list[dict[str, Any]] = []

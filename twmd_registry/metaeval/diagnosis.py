@@ -1,6 +1,4 @@
-"""How alike a model's word vectors are, by layer and centering: Figures 1 and 2 of the TWMD paper, and its section
-5.
-"""
+"""How alike a model's word vectors are, by layer and centering: the TWMD paper's section 5, and Figures 1 and 2."""
 
 from __future__ import annotations
 

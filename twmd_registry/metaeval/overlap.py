@@ -98,9 +98,7 @@ def _tuned_settings(spec: MetricSpec) -> dict[str, Hashes]:
 def warn_about_overlap(
     labels: Iterable[str], scorers: Iterable[Scorer], references: Sequence[str | Sequence[str]], data: str
 ) -> tuple[str, ...]:
-    """Warn about metrics that were trained or tuned on references of the data that they are measured on, with the share
-    of such segments, and return the sentences.
-    """
+    """Warn about metrics that were trained or tuned on references of these data, and return the sentences."""
     (rows, hashes), sentences = _hash_all(references), list[str]()
     for label, scorer in zip(labels, scorers, strict=True):
         known, parts, names = np.zeros(len(references), dtype=bool), dict[str, None](), dict[str, None]()

@@ -51,9 +51,7 @@ def span_f1(pairs: Iterable[tuple[MarkedSegment, Iterable[ErrorSpan]]]) -> tuple
 
 
 def second_raters(segments: Sequence[MarkedSegment]) -> list[tuple[MarkedSegment, ErrorSpans]]:
-    """Pair every segment with the spans of each other person who rated the same translation, maybe of another
-    system.
-    """
+    """Pair every segment with the spans of each other person who rated the same text, maybe of another system."""
     same: dict[tuple[str, str, str], list[MarkedSegment]] = {}
     for segment in segments:
         same.setdefault((segment.document, segment.number, segment.prediction), []).append(segment)

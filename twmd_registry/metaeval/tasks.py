@@ -99,9 +99,7 @@ class TaskResult:
 
     @property
     def tables(self) -> dict[str, TextTable]:
-        """Return a row per metric: the average, and every part, or the average rank of parts that have a value in
-        common.
-        """
+        """Return a row per metric: the average, and every part, or the average ranks by value of a part's field."""
         ranked = self.task == RANKED
         header = ("metric", "average rank" if ranked else "average", *self.columns[0])
         rows = [

@@ -79,9 +79,7 @@ class Reproduction:
         return tuple(result)
 
     def rank_agreement(self) -> dict[str, tuple[int, tuple[float, ...]]]:
-        """Return, by the paper's layer (empty for one), the number of rows, and per cell tau-b of our order with the
-        paper's.
-        """
+        """Return, by the paper's layer (empty for one), the rows, and per cell tau-b of our order with the paper's."""
         several = len(self.experiment.offsets) > 1
         layers = [theirs.layer if several else "" for _, theirs in self.compared]
         result = {}

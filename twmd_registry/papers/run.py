@@ -110,9 +110,7 @@ def diagnose_words(
 def _own_layers(
     experiment: Experiment, model: str, layer: int | None, options: RunOptions, stack: ExitStack
 ) -> list[int]:
-    """Return the layers of rows that read the model's ``own``: asked for, else the paper's, else of its preset or
-    rule.
-    """
+    """Return the layers of rows that read ``own``: asked for, else the paper's, else of the preset or rule."""
     rows = (experiment.keys | keys for keys in experiment.rows.values())
     if "layer" in experiment.vary or all(row.get("layer") != OWN for row in rows):
         return []
@@ -240,9 +238,7 @@ def _average(
     measured: Mapping[Place, Mapping[str, np.ndarray]],
     rated: GroupedSegments,
 ) -> tuple[int, np.ndarray | float]:
-    """Return the segments of a cell, and its number for every setting, averaged over groups, then sets; shape
-    (settings,).
-    """
+    """Return a cell's segments, and its number by setting, averaged over groups, then sets; shape (settings,)."""
     sets, weights, (_, unit, statistic) = [], [], cell
     for name, groups in rated.items():
         sizes = {group: len(segments.ratings) for group, segments in groups.items() if unit in {AVERAGE, name, group}}

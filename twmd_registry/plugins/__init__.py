@@ -10,9 +10,7 @@ T = TypeVar("T")
 
 
 def metric_classes(base: type[T], module: str) -> dict[MetricName, type[T]]:
-    """Return a class per metric for a module of a framework: a subclass of `base`, with ``METRIC`` set, under the name
-    that the metric declares.
-    """
+    """Return for a framework's module a subclass of `base` per metric, under the metric's name for classes."""
     from twmd_registry.registry.metrics import CATALOGUE
 
     return {

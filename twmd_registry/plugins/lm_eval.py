@@ -27,9 +27,7 @@ RESAMPLES = 1000  # of a standard error, at most; lm_eval's default of 100,000 t
 
 @dataclass
 class PendingPair:
-    """A prediction and its references, of which lm_eval asks for the score or the signature (`wanted`); `corpus_score`
-    fills in both, in results that the two share.
-    """
+    """A pair, of which lm_eval asks for score or signature (`wanted`); `corpus_score` fills in their common results."""
 
     metric: str
     keys: Mapping[str, Any]
@@ -48,10 +46,8 @@ class PendingPair:
 
     def __bool__(self) -> bool:
         """Refuse: lm_eval reduces several targets to whether any of them is true."""
-        raise InputError(
-            "lm_eval makes 0 or 1 of a score against several targets: set process_results to "
-            "!function twmd_registry.plugins.lm_eval.references (column 'references'), or to references_in(COLUMN)."
-        )
+        how = "process_results to !function twmd_registry.plugins.lm_eval.references, or to references_in(COLUMN)"
+        raise InputError(f"lm_eval makes 0 or 1 of a score against several targets: set {how}.")
 
 
 def _keep(metric: str, *, references: Sequence[Any], predictions: Sequence[str], **keys: Any) -> dict[str, Any]:

@@ -173,10 +173,8 @@ def make_rows(
         return [(None, *segment) for segment in zip(*segments[:2], originals, strict=True)]
     numbers = np.atleast_1d(positions.cpu() if isinstance(positions, torch.Tensor) else positions).tolist()
     if len(numbers) != len(segments.predictions):
-        raise InputError(
-            f"there are {len(segments.predictions)} predictions but {len(numbers)} positions: give one position "
-            "for each."
-        )
+        lengths = f"{len(segments.predictions)} predictions but {len(numbers)} positions"
+        raise InputError(f"there are {lengths}: give one position for each.")
     return list(zip(numbers, *segments[:2], originals, strict=True))
 
 
@@ -203,15 +201,11 @@ def order_rows(rows: Sequence[Row]) -> Segments:
         raise InputError("there is nothing to score: update() with predictions and references first.")
     positioned = {row[0]: row for row in rows if row[0] is not None}
     if positioned and any(row[0] is None for row in rows):
-        raise InputError(
-            "some segments came with positions and others without: give positions in every update() or in none."
-        )
+        raise InputError("some segments came with positions and others without: give them in every update().")
     for row in rows:
         if row[0] is not None and positioned[row[0]] != row:
-            raise InputError(
-                f"two segments with different texts came as position {row[0]}: a position is a segment's place in the "
-                "data set."
-            )
+            hint = "a position is a segment's place in the data set"
+            raise InputError(f"two segments with different texts came as position {row[0]}: {hint}.")
     ordered = [positioned[position] for position in sorted(positioned)] if positioned else rows
     _, predictions, references, sources = map(list, zip(*ordered, strict=True))
     return Segments(predictions, references, None if None in sources else sources)

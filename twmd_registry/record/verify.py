@@ -310,9 +310,7 @@ def _order_problems(record: Record, rescored: Sequence[_Rescored | None], i: int
 def _published_problems(
     result: SystemScore, cells: tuple[SystemScore, SystemScore], signature: str, limit: float, samples: int
 ) -> list[str]:
-    """Name differences in tests and intervals, and in how they were signed; the cells are of the recorded scores, and
-    of those found now.
-    """
+    """Name differences in tests and intervals and their signature; cells are of recorded scores, and of those now."""
     problems, (cell, fresh) = [], cells
     # A p-value counts resamples, and one of them may lie on the edge.
     for name, margin in (("mean", limit), ("ci", limit), ("p_value", 1.5 / (samples + 1))):

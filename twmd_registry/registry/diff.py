@@ -115,9 +115,7 @@ def _model_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
 
 
 def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
-    """Label applied specifications by their metrics, several of one metric also by the keys in which they differ
-    (``twmd layer=6``), and equal ones by a number.
-    """
+    """Label applied specifications: by metric, by keys in which they differ (``twmd layer=6``), by a number."""
     texts = [spec.texts() for spec in specs]
     for spec, values in zip(specs, texts, strict=True):
         if spec.fingerprint:

@@ -210,9 +210,7 @@ def _split(rest: list[str], column: int, facts: Metric) -> dict[str, _Field]:
 def _read_value(name: str, text: str, column: int) -> Value:
     text = text.partition("@")[0] if name == "model" else text
     if text == BLANK:
-        _fail(
-            column, f"{name} is a blank: this line stands for a preset; fill in the model that was used, and its layer."
-        )
+        _fail(column, f"{name} is a blank: this line stands for a preset; fill in the model and the layer used.")
     try:
         unquoted = unquote(text, errors="strict")
     except UnicodeDecodeError as error:

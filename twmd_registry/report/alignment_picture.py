@@ -74,9 +74,8 @@ def check_drawable(alignment: Alignment, most: int = MOST_TOKENS) -> None:
     """Raise InputError if a text has no tokens, and SpecError if it has more than `most`."""
     rows, columns = len(alignment.hypothesis), len(alignment.reference)
     if not rows or not columns:
-        raise InputError(
-            f"there is nothing to draw: the {second_text(alignment) if rows else 'hypothesis'} has no tokens."
-        )
+        side = second_text(alignment) if rows else "hypothesis"
+        raise InputError(f"there is nothing to draw: the {side} has no tokens.")
     if max(rows, columns) > most:
         more = f"'twmd align' draws up to {MOST_TOKENS}" if most < MOST_TOKENS else "explain(i) gives the data"
         raise SpecError(f"{rows} and {columns} tokens: at most {most} tokens a side can be drawn; {more}.")

@@ -23,9 +23,7 @@ def number(column: MetricColumn, value: float, digits: int | None = None) -> str
 
 
 def text_table(comparison: SystemComparison, digits: int | None) -> str:
-    """Write a table for the terminal, a row per metric of one system, else a row per system; wide ones in several
-    tables.
-    """
+    """Write a table for the terminal: a row per metric of one system, else per system; wide ones in several."""
     tables = [_one_system(comparison, digits)] if len(comparison.systems) == 1 else []
     rest = comparison.columns if not tables else ()
     while rest:

@@ -54,6 +54,7 @@ _SUMMARY = b"twmd"
 _PLACE = ("row", "file", "row_in_file", ID)
 _SHOWN = 500
 """Characters of a rejected row in ``rejects.jsonl``."""
+_KEPT = "Finished parts are kept: continue with --resume."
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,7 @@ class PartitionScorer:
         folder, note = OutputFolder(self.folder), f"{part_name(part)}{TRIES}"
         tries = int(folder.read(note)) if folder.has(note) else 0
         if tries >= MOST_TRIES:
-            hint = "Finished parts are kept: continue with --resume."
-            raise TwmdError(f"{tries} workers crashed on part {part} (killed, or out of memory). {hint}")
+            raise TwmdError(f"{tries} workers crashed on part {part} (killed, or out of memory). {_KEPT}")
         folder.write(note, str(tries + 1).encode())
         try:
             if not self.sums:
@@ -373,10 +373,8 @@ def run_parts(workers: WorkerOptions, scorer: PartitionScorer, parts: Sequence[i
                 raise getattr(errors, row["failure"], TwmdError)(row["content"])
             yield int(row["part"]), row["content"]
     except lost as error:
-        hint = "Finished parts are kept: continue with --resume."
-        raise TwmdError(
-            f"Ray has lost its workers (killed, or out of memory; {type(error).__name__}). {hint}"
-        ) from error
+        why = f"killed, or out of memory; {type(error).__name__}"
+        raise TwmdError(f"Ray has lost its workers ({why}). {_KEPT}") from error
 
 
 @contextlib.contextmanager

@@ -69,7 +69,7 @@ class Distillation(NamedTuple):
             raise InputError(f"{small.name} holds a single pair, whose rating teaches nothing: add pairs.")
         rows = [data.rated._replace(ratings=np.arange(len(data.rated.ratings), dtype=float)) for data in self.pairs]
         pairs = [data._replace(rated=unrated) for data, unrated in zip(self.pairs, rows, strict=True)]
-        return [add_edits(data, self.edits, self.margin, seed) for data in pairs] if self.edits else pairs
+        return [add_edits(data, self.edits, self.margin, seed) for data in pairs]
 
     def rate(self, folder: Path, seed: int) -> list[TrainingData]:
         """Return the pairs with the teacher's ratings, and with their edits. Ratings are kept in a folder until the
@@ -77,7 +77,7 @@ class Distillation(NamedTuple):
         """
         with self.bar() as progress, self.teacher:
             rated = [_rate(self.teacher, data, folder, progress) for data in self.pairs]
-        return [add_edits(data, self.edits, self.margin, seed) for data in rated] if self.edits else rated
+        return [add_edits(data, self.edits, self.margin, seed) for data in rated]
 
 
 def _rate(teacher: Scorer, data: TrainingData, folder: Path, progress: Progress | None) -> TrainingData:
@@ -111,6 +111,8 @@ def add_edits(data: TrainingData, kinds: Sequence[str], margin: float, seed: int
     """Edit one in `EDITED` of the predictions that can be edited, and rate it `margin` standard deviations of all
     ratings below its pair: a teacher may overlook a changed number.
     """
+    if not kinds:
+        return data
     rated = data.rated
     references = [texts if isinstance(texts, str) else texts[0] for texts in rated.references]
     edits = edit_pairs(rated.predictions, references, kinds, seed)[::EDITED]

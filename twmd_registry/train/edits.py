@@ -106,9 +106,7 @@ EDITS: dict[str, Edit] = {"numbers": edit_number, "units": edit_unit, "names": e
 def edit_pairs(
     predictions: Sequence[str], references: Sequence[str], kinds: Sequence[str], seed: int
 ) -> list[tuple[int, str]]:
-    """Edit every prediction that can be edited, in a way drawn from those `EDITS` that can edit it; return its number
-    and the edited text.
-    """
+    """Edit every prediction that can be edited, by one of `EDITS` that is drawn; return its number and text."""
     draw = random.Random(seed)  # noqa: S311 (no secret)
     names = sorted({name for text in references for name in NAME.findall(text)})
     edited = []

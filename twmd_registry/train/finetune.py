@@ -153,9 +153,7 @@ def finetune(
 
 
 def check_output(output: Path, *, resume: bool) -> None:
-    """Refuse a folder with nothing to resume, with an interrupted run that is not resumed, or with anything but a
-    teacher's ratings.
-    """
+    """Refuse a folder with nothing to resume, with a run that is not resumed, or with more than a teacher's ratings."""
     folder = output / CHECKPOINTS
     interrupted = (folder / SETTINGS).is_file()
     if resume and not (interrupted or any(folder.glob("ratings-*"))):

@@ -52,9 +52,7 @@ class TrainedMetric(nn.Module):
     def __init__(
         self, encoder: Encoder, spec: MetricSpec, view: TokenView, recipe: Recipe, *, batch_tokens: int | None = None
     ) -> None:
-        """Combine an applied specification, its view with the fitted values, and an encoder of its own, whose weights
-        will change.
-        """
+        """Combine an applied specification, its view, and an encoder of its own, whose weights will change."""
         super().__init__()
         self.network: nn.Module = encoder.network
         if recipe.bf16:

@@ -82,10 +82,7 @@ def wrap_factory(loading: ModuleType) -> None:
         if module is None:
             return original(path, module_type, *args, **kwargs)
         if kwargs.get("revision") is not None:
-            raise SpecError(
-                "evaluate keeps the keyword revision for its modules: give a model's revision as "
-                "model='org/name@revision'."
-            )
+            raise SpecError("revision is evaluate's own keyword: give a model's revision as model='org/name@revision'.")
         return loading.ImportableModule(module, "0" * 64)
 
     loading.evaluation_module_factory = factory  # type: ignore[attr-defined]

@@ -140,11 +140,8 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
             TwmdWarning: As for `Scorer.score`.
         """
         if sys._getframe(1).f_globals.get("__name__") == "lm_eval.api.task":  # noqa: SLF001 (inspect's is slower)
-            raise InputError(
-                "lm_eval calls metrics of evaluate pair by pair and takes the mean of everything in their results: "
-                "import twmd_registry.plugins.lm_eval before the task is loaded, without hf_evaluate in its "
-                "metric_list; in its YAML, 'aggregation: !function twmd_registry.plugins.lm_eval.corpus_score' does."
-            )
+            how = "import twmd_registry.plugins.lm_eval before the task is loaded, or name its corpus_score in YAML"
+            raise InputError(f"lm_eval calls metrics of evaluate pair by pair: {how}, without hf_evaluate.")
         self._make_scorer(self._settings | keys)
         if predictions is None and references is None and self.writer is None:
             raise InputError("there is nothing to score: give predictions and references, or add_batch() them first.")

@@ -86,19 +86,14 @@ def compare_systems(
 
 
 def check_resampling(resampling: Resampling, systems: int, segments: int) -> None:
-    """Refuse a test of a single system, two numbers of resamples for one bootstrap, or too many of them by a
-    `SpecError`, a test or interval of a single segment by an `InputError`; warn where there are few segments.
-    """
+    """Refuse impossible resampling (SpecError), or that of a single segment (InputError); warn of few segments."""
     if max(resampling.samples, resampling.resamples) > MOST_RESAMPLES:
         raise SpecError(f"expected at most {MOST_RESAMPLES:,} resamples.")
     if resampling.test and systems < 2:
         raise SpecError("a paired test compares systems: give two or more after -i.")
     if resampling.test == "bs" and resampling.resamples not in {0, resampling.samples}:
-        raise SpecError(
-            "the paired bootstrap has its intervals from its own resamples: expected one number for both, got "
-            f"{resampling.samples} for the test (--paired-bs-n) and {resampling.resamples} for the intervals "
-            "(--confidence-n)."
-        )
+        numbers = f"--paired-bs-n {resampling.samples} and --confidence-n {resampling.resamples}"
+        raise SpecError(f"the paired bootstrap has intervals of its own resamples: give one number, not {numbers}.")
     if resampling.test or resampling.resamples:
         check_sample(segments)
 

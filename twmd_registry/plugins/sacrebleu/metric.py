@@ -167,9 +167,8 @@ class SacreBLEUMetric(Metric):
         if cache is None:
             raise SpecError("no references: give them here, or to the metric when it is made.")
         if len(cache) != len(hypotheses):
-            raise InputError(
-                f"there are {len(hypotheses)} hypotheses, but {len(cache)} texts in each reference stream. {STREAMS}"
-            )
+            lengths = f"{len(hypotheses)} hypotheses, but {len(cache)} texts in each reference stream"
+            raise InputError(f"there are {lengths}. {STREAMS}")
         digest = _digest(hypotheses, cache)
         if digest not in self._known:
             self._known[digest] = self.scorer.score(hypotheses, [entry["refs"] for entry in cache])

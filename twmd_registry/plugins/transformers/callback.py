@@ -31,6 +31,7 @@ Rows = Sequence[str] | Sequence[Sequence[str]]
 """References, one entry per row of a data set: a text, or a list of texts."""
 References = Rows | Mapping[str, Rows] | Callable[[Any], Rows] | None
 """References of one evaluation set, of several by split, a function from the data set, or None for the labels."""
+_IN_CALLBACKS = "give the compute_metrics object in callbacks=[...], too"
 _SEVERAL = "For several evaluation sets give a dict {split: texts}, or a function of the data set."
 
 
@@ -38,9 +39,7 @@ def count_rows(dataset: Any, received: int) -> int:
     """Return how many received rows belong to the data set; the others are repeats that fill the last batches."""
     several = world_size() > 1
     if dataset is None and several:
-        raise SpecError(
-            "several processes repeat rows at the end: give the compute_metrics object in callbacks=[...], too."
-        )
+        raise SpecError(f"several processes repeat rows at the end: {_IN_CALLBACKS}.")
     if not hasattr(dataset, "__len__"):
         return received
     size = len(dataset)
@@ -66,9 +65,7 @@ def texts_of(
     name = ""
     texts: Any = given
     if dataset is None and (callable(given) or isinstance(given, Mapping)):
-        raise SpecError(
-            f"{what} by split or function need the data set: give the compute_metrics object in callbacks, too."
-        )
+        raise SpecError(f"{what} by split or function need the data set: {_IN_CALLBACKS}.")
     if callable(given):
         texts = given(dataset)
     elif isinstance(given, Mapping):
@@ -86,9 +83,8 @@ def texts_of(
         raise InputError(f"there are {len(texts)} {what}{of_name} for an evaluation set of {size} rows. {_SEVERAL}")
     digest = hashlib.sha256(json.dumps(list(labels)).encode()).hexdigest()
     if not callable(given) and labels_of.setdefault(name, digest) != digest:
-        raise InputError(
-            f"the {what}{of_name} were used for rows with other labels before: two evaluation sets? {_SEVERAL}"
-        )
+        others = "rows with other labels before: two evaluation sets?"
+        raise InputError(f"the {what}{of_name} were used for {others} {_SEVERAL}")
     rows: Rows = texts[: len(labels)]
     return rows
 
@@ -103,10 +99,8 @@ def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
         return [text for batch in ids for text in decode_texts(batch, tokenizer, what)]
     numbers = ids.detach().cpu().numpy() if torch.is_tensor(ids) else np.asarray(ids)
     if numbers.ndim != 2 or not np.issubdtype(numbers.dtype, np.integer):
-        raise InputError(
-            f"{what} must be token ids, whole numbers of shape (rows, tokens), not {numbers.dtype} of shape "
-            f"{numbers.shape}: set predict_with_generate=True in Seq2SeqTrainingArguments."
-        )
+        given = f"not {numbers.dtype} of shape {numbers.shape}: set predict_with_generate=True"
+        raise InputError(f"{what} must be token ids, whole numbers of shape (rows, tokens), {given}.")
     padded = np.where(numbers < 0, padding_of(tokenizer), numbers)
     return [text.strip() for text in tokenizer.batch_decode(padded, skip_special_tokens=True)]
 
@@ -305,10 +299,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         if args.load_best_model_at_end and state.best_model_checkpoint is not None:
             self._step = self._restored = int(Path(state.best_model_checkpoint).name.rpartition("-")[2])
             if self._step not in self._evaluations:
-                warn(
-                    f"the best checkpoint ({self._step}) was not evaluated in this run, so the card lacks its results: "
-                    f"call trainer.evaluate() and write_card({args.output_dir!r})."
-                )
+                hint = f"for results in the card call trainer.evaluate() and write_card({args.output_dir!r})"
+                warn(f"the best checkpoint ({self._step}) was not evaluated in this run: {hint}.")
         with _training_goes_on("the model card is left as it is"):
             self.write_card(args.output_dir)
 

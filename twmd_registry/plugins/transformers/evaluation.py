@@ -137,9 +137,8 @@ def _open(metric: Any, keep_references: int | str) -> tuple[str | None, Any]:
     if isinstance(our_scorer, Scorer):
         return str(our_scorer.requested.metric), our_scorer
     if not callable(getattr(metric, "compute", None)):
-        raise SpecError(
-            f"{metric!r:.60} is no metric: expected a name, a signature, a scorer, or a loaded evaluate module."
-        )
+        expected = "a name, a signature, a scorer, or a loaded evaluate module"
+        raise SpecError(f"{metric!r:.60} is no metric: expected {expected}.")
     return getattr(metric, "name", None), metric
 
 
