@@ -82,8 +82,9 @@ def train_stsb(
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.parent) as run:
             batches = math.ceil(len(pairs["train"].ratings) / recipe.batch)
-            arguments = training_arguments(recipe, Path(run), batches, evaluate=True, device_option="auto")
-            arguments.label_names, arguments.warmup_steps = ["labels"], WARM_UP_STEPS
+            arguments = training_arguments(
+                recipe, Path(run), batches, evaluate=True, device_option="auto", warm_up=WARM_UP_STEPS
+            )
             if bf16:
                 train_in_bfloat16(network.encoder, arguments.device.type)
             pearson = _train(network, arguments, pairs, tokenizer)

@@ -101,7 +101,7 @@ def collate(rows: Sequence[Example]) -> dict[str, Any]:
 
 
 def training_arguments(
-    recipe: Recipe, folder: Path, batches: int, *, evaluate: bool, device_option: str
+    recipe: Recipe, folder: Path, batches: int, *, evaluate: bool, device_option: str, warm_up: int | None = None
 ) -> TrainingArguments:
     """Return Trainer's settings for checkpoints in `folder` and epochs of some batches; with `evaluate`, the weights of
     the epoch that agrees best with dev are loaded at the end. Raises SpecError if Trainer would use another device.
@@ -112,7 +112,7 @@ def training_arguments(
         num_train_epochs=recipe.epochs,
         per_device_train_batch_size=recipe.batch,
         learning_rate=recipe.rate,
-        warmup_steps=int(WARM_UP * steps),
+        warmup_steps=int(WARM_UP * steps) if warm_up is None else warm_up,
         seed=recipe.seed,
         eval_strategy="epoch" if evaluate else "no",
         load_best_model_at_end=evaluate,
