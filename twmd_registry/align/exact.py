@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -108,10 +109,13 @@ def _plan(cost: np.ndarray, row_weights: np.ndarray, column_weights: np.ndarray)
 
 @functools.cache
 def _emd() -> Callable[..., Any]:
-    """Import POT's solver and restore Python's random state: a library that POT imports draws a random number."""
+    """Import POT's solver and restore Python's random state: a library that POT imports draws a random number. Python
+    warns of POT's own code when it compiles it, which is nothing to a user.
+    """
     state = random.getstate()
     try:
-        from ot.lp import emd
+        with warnings.catch_warnings(action="ignore"):
+            from ot.lp import emd
     finally:
         random.setstate(state)
     solver: Callable[..., Any] = emd
