@@ -1,4 +1,4 @@
-"""A new metric is one declaration, its aligner, two tables of presets, a module for `evaluate` and a card's text; a new
+"""A new metric is one declaration, its aligner, a table of presets, a module for `evaluate` and a card's text; a new
 key is one declaration and the stage that reads it: shown on a copy of the package."""
 
 from __future__ import annotations
@@ -94,17 +94,13 @@ layer = 4
 special = "all"
 centering = "none"
 provenance = "Chosen for this test."
-
-[paper.metrics.toy]
-special = "all"
-centering = "none"
-provenance = "Chosen for this test."
 """
 PROGRAM = """
 import evaluate
 import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.hub.space import write_card
+from twmd_registry.models.files import embedded_folder
 from twmd_registry.plugins.sacrebleu.metric import METRICS
 from twmd_registry.plugins.torchmetrics import Toy
 
@@ -126,6 +122,7 @@ toy.update(PREDICTIONS, REFERENCES)
 assert abs(toy.compute().item() - tougher.score) < 1e-6
 card = write_card("toy")
 assert "min_ij S_ij" in card and "It is a toy." in card and "toughness" in card
+assert twmd_registry.scorer("toy", model=str(embedded_folder().parent), layer=4).requested.centering == "batch"
 assert main(["explain", "toy"]) == 0
 print(score.signature)
 """

@@ -150,10 +150,13 @@ def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
     metrics, shared = (_take(left, field, dict, where) for field in ("metrics", "shared"))
     reads = {field: _take(left, field, kind, where) for field, kind in _READS.items()}
     origin = _take(left, "provenance", str, where)
+    if _take(left, "others", bool, where):  # an empty table for every other metric of token vectors
+        metrics = {str(metric): {} for metric, facts in CATALOGUE.items() if "layer" in facts.keys} | metrics
     if unknown := left.keys() - {"like"}:
         raise SpecError(
             f"{where}: unknown: {', '.join(sorted(unknown))}. Expected provenance, {', '.join(_READS)}, like (a preset "
-            f"whose languages and scripts are the same), [{name}.shared] and [{name}.metrics.METRIC]."
+            "whose languages and scripts are the same), others (whether it is of every other metric of token vectors, "
+            f"too), [{name}.shared] and [{name}.metrics.METRIC]."
         )
     if not metrics:
         raise SpecError(f"{where}: no [{name}.metrics.METRIC] table: say which metrics it sets.")
