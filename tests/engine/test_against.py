@@ -15,12 +15,10 @@ from twmd_registry.encode.words import copied_tokens
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import score_all
 from twmd_registry.errors import InputError, ModelError, SpecError, TwmdWarning
-from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.train.data import TrainingData, with_sources
 from twmd_registry.train.recipe import Recipe, check_trainable
 
 PREDICTIONS = ["a dog barked at night", "the train to Berlin left at 9:30", "she likes to paint"]
@@ -172,16 +170,6 @@ def test_alignment_shows_copied_words_without_a_partner() -> None:
     with pytest.warns(match="equal their source"):
         found = score(["the dog barks"], sources=["the dog barks"], against="source", special="none")
     assert np.abs(found.explain(0).similarities).max() < 0.4
-
-
-def test_training_data_without_sources_is_refused() -> None:
-    rated = RatedSegments(["a"], ["x"], ["y"], np.ones(1), 0)
-    spec = scorer("twmd", against="source").requested
-    with pytest.raises(InputError, match="has no sources"):
-        with_sources(TrainingData("own", rated), spec)
-    known = TrainingData("own", rated._replace(source=["z"]))
-    assert with_sources(known, spec).rated.references == ["z"]
-    assert with_sources(known, scorer("twmd").requested).rated.references == ["y"]
 
 
 def test_score_with_copied_words_does_not_depend_on_its_neighbours() -> None:

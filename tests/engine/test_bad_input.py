@@ -95,17 +95,6 @@ def test_texts_of_which_nothing_is_left_are_counted_and_alike_to_themselves_only
     assert found.counts.empty == 1
 
 
-@pytest.mark.parametrize(("metric", "times"), [("twmd", 300), ("stsscore", 300), ("ensemble", 300)])
-def test_very_long_text_is_cut_and_counted_once(metric: str, times: int) -> None:
-    long = " ".join(f"long words {i}" for i in range(times))
-    message = "different texts longer than the limit .truncation, in the signature.: 1;"
-    with pytest.warns(TwmdWarning, match=message) as caught:
-        found = twmd_registry.scorer(metric).score([long, long, "short"], ["a cat", "a cat", "short"])
-    assert len(caught) == 1
-    assert found.counts.truncated == 1
-    assert all(map(math.isfinite, found.scores))
-
-
 @pytest.mark.parametrize(
     ("number", "keys", "which"),
     [
@@ -230,14 +219,6 @@ def test_warning_comes_in_every_call_unless_the_users_filter_says_otherwise(acti
     for _ in range(2):
         with pytest.raises(TwmdWarning, match="texts without a token: 1"):
             shown_by("error", 1)
-
-
-def test_two_models_give_a_warning_of_one_text_once_per_call() -> None:
-    keys = {"centering": "sentence", "special": "none"}
-    scorers = [twmd_registry.scorer("twmd", dtype=dtype, **keys) for dtype in ("float32", "bfloat16")]
-    with pytest.warns(TwmdWarning, match="nothing is left to compare .*: 1;") as caught:
-        twmd_registry.score_all(scorers, ["yes", "a cat"], ["a dog", "a dog"])
-    assert len(caught) == 1
 
 
 WRITTEN_FOR = (

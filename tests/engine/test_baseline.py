@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import twmd_registry
-from twmd_registry.cli import main
 from twmd_registry.engine.baseline import BASELINE, random_pairs
 from twmd_registry.errors import InputError, ModelError, SpecError
 from twmd_registry.models.fitted import save
@@ -26,12 +25,6 @@ CORPUS = [
 PREDICTIONS = ["the heron stood there", "it snowed", "nobody rang the bell"]
 REFERENCES = [["a heron was standing there", "birds"], ["there was snow"], ["the bell was not rung"]]
 METRICS = ["twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "stsscore", "sbert"]
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
 
 
 def fitted(folder: Path, metric: str, **keys: Any) -> Path:
@@ -114,14 +107,3 @@ def test_random_pairs_are_never_a_text_and_itself_and_the_same_for_a_seed() -> N
     assert all(one != other for one, other in zip(firsts, seconds, strict=True))
     assert {firsts.count(text) for text in CORPUS} <= {4, 5}
     assert random_pairs(CORPUS[::-1], 25, 3) == (firsts, seconds) != random_pairs(CORPUS, 25, 4)
-
-
-def test_command_fits_a_baseline_and_prints_the_value_to_set(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("\n".join(CORPUS) + "\n", encoding="utf-8")
-    assert main(["fit-baseline", "sbert", str(corpus), "--pairs", "6", "--set", "layer=2"]) == 0
-    said = capsys.readouterr().out.splitlines()[-1]
-    (path,) = (home / "baselines").iterdir()
-    assert said == f"use --set baseline={path.stem.partition('-')[2]}"

@@ -12,9 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import twmd_registry
-from twmd_registry.engine.pairs import Segments, make_pairs
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.sentences import SENTENCE_COUNTS, SIZES, SentenceLink, match_sentences, split_documents
+from twmd_registry.engine.sentences import SENTENCE_COUNTS, SIZES, SentenceLink, match_sentences
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
@@ -198,14 +197,6 @@ def test_population_of_a_mean_is_every_sentence_of_the_documents(centering: str,
     assert found.counts.sentences == dict(zip(SENTENCE_COUNTS, (4, 1, 0), strict=True))
     expected = (2 * sum(pairs.scores[:2]) / 5, sum(pairs.scores[3:]) / 2)
     assert found.scores == pytest.approx(expected, abs=TOLERANCE)
-
-
-def test_documents_are_split_into_pairs_of_sentences() -> None:
-    split, sentences = split_documents(make_pairs(Segments(["a\nb\nc"], [["x\ny", "z"]])))
-    assert sentences == [[1, 2, 3], [4, 5], [6]]
-    assert [split.texts[i] for i in split.hyp] == ["a", "b", "c", "a", "b", "c"]
-    assert [split.texts[i] for i in split.ref] == ["x", "y", "", "z", "", ""]
-    assert (split.starts.tolist(), split.counts.tolist(), split.segment.tolist()) == ([0, 3], [3, 3], [0] * 6)
 
 
 SEGMENTS = ["the cat sat", "it rains", "we saw a dog", "the shop is open", "it rains again"]

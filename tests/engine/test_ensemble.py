@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 import twmd_registry
-from twmd_registry.cli import main
 from twmd_registry.engine.baseline import BASELINE
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import ModelError
 from twmd_registry.models.files import packaged_adapters
 from twmd_registry.models.fitted import save
 from twmd_registry.registry.spec import spec_with_keys
@@ -40,22 +38,6 @@ def test_ensemble_score_of_a_segment_is_the_weighted_mean_of_its_members() -> No
     assert found.score == pytest.approx(np.mean(found.scores))
 
 
-def test_default_is_the_papers() -> None:
-    members = twmd_registry.scorer("ensemble").members
-    assert [str(member.spec.metric) for member in members] == ["stsscore", "bertscore_centered", "sbert"]
-    assert members[1].spec.baseline
-    assert (members[2].spec.layer, members[2].spec.special, members[2].spec.vectors) == (6, "all", "raw")
-
-
-def test_members_of_a_users_own_model_are_found_where_the_user_says(bert: str) -> None:
-    found = twmd_registry.scorer(f"ensemble(sbert,twmd;model={bert};layer=1)").score(PREDICTIONS, REFERENCES)
-    signature = str(found.signature)
-    assert bert not in signature
-    with pytest.raises(ModelError, match="name your copy of the model"):
-        twmd_registry.scorer(signature).score(PREDICTIONS, REFERENCES)
-    assert twmd_registry.scorer(signature, model=bert).score(PREDICTIONS, REFERENCES).scores == found.scores
-
-
 def test_part_of_one_member_does_not_stand_in_for_anothers(tmp_path: Path) -> None:
     adapter = shutil.copytree(packaged_adapters() / "stsb-siamese", tmp_path / "own")
     path = save(
@@ -68,22 +50,3 @@ def test_part_of_one_member_does_not_stand_in_for_anothers(tmp_path: Path) -> No
     ):
         found = twmd_registry.scorer(f"ensemble({members})").score(PREDICTIONS, REFERENCES)
         assert twmd_registry.scorer(str(found.signature), **parts).score(PREDICTIONS, REFERENCES).scores == found.scores
-
-
-def test_command_line_scores_records_verifies_and_cites_an_ensemble(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hyp, ref, record = (tmp_path / name for name in ("hyp.txt", "ref.txt", "record.json"))
-    hyp.write_text("\n".join(PREDICTIONS), encoding="utf-8")
-    ref.write_text("\n".join(texts[0] for texts in REFERENCES), encoding="utf-8")
-    expected = twmd_registry.scorer("ensemble(sbert,2*twmd)").score(PREDICTIONS, [texts[0] for texts in REFERENCES])
-    assert (
-        main(["score", str(ref), "-i", str(hyp), "-m", "ensemble(sbert,2*twmd)", "twmd", "--record", str(record)]) == 0
-    )
-    out = capsys.readouterr().out
-    assert f"{expected.score:.4f}" in out
-    assert main(["verify", str(record), "--refs", str(ref), "--hyps", str(hyp)]) == 0
-    assert "2 of 2 results hold" in capsys.readouterr().out
-    assert main(["verify", str(expected.signature), f"{expected.score:.4f}", str(ref), "-i", str(hyp)]) == 0
-    assert main(["cite", str(record)]) == 0
-    assert "Ensemble" in capsys.readouterr().out

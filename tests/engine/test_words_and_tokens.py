@@ -19,8 +19,6 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
-from twmd_registry.registry.presets import presets
-from twmd_registry.registry.spec import make_spec
 
 ALIGNED = [metric for metric in MetricName if "unknown" in CATALOGUE[metric].keys]
 HEART, ANGRY, ROCKET = "\U0001f60d", "\U0001f621", "\U0001f680"
@@ -70,16 +68,6 @@ def test_default_is_signed_and_a_signature_without_the_key_keeps_its_meaning(met
     assert quiet(signed, *map(list, zip(*PARTLY, strict=True))).scores == found.scores
     without = signed.replace("|unknown:apart|", "|")
     assert quiet(without, *map(list, zip(*PARTLY, strict=True))).scores == pytest.approx([1] * len(PARTLY), abs=1e-5)
-
-
-def test_presets_that_repeat_a_program_keep_its_unknown_tokens() -> None:
-    kept = {
-        name
-        for (_, name), preset in presets().items()
-        if preset.model and "unknown" not in preset.keys and preset.metric in ALIGNED
-    }
-    assert kept == {"moverscore-v1", "moverscore-v2", "moverscore-smd", "sentence-transformers"}
-    assert make_spec("twmd", model="any/other").unknown == "apart"
 
 
 @pytest.mark.parametrize("metric", ["twmd", "sbert", "stsscore", "ensemble"])
