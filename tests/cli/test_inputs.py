@@ -5,11 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import lzma
-import re
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,47 +19,22 @@ from tests.conftest import Run
 from tests.judgments.test_reader import content_of
 from tests.plugins.test_sources import PREDICTIONS, SOURCES
 from tests.plugins.test_sources import REFERENCES as TRANSLATIONS
-from twmd_registry.cli.inputs import read_file, read_system
-from twmd_registry.judgments.reader import Columns, form_of
-from twmd_registry.judgments.sets import read_rated
+from twmd_registry.judgments.reader import form_of
 from twmd_registry.record.content import Record
 
-ORDER = "chrf sbert bleu twmd ter"
 NAMES = ["chrF2", "sbert", "BLEU", "twmd", "TER"]
 PREDICTION, REFERENCE = "the heron of the weir", "a heron at the weir"
 
 
-class TestOrder:
-    def test_latex_has_the_order_of_the_command_line(self, files: Path, run: Run) -> None:
-        lines = run(f"score ref.txt -i good.txt -m {ORDER} --format latex")[1].splitlines()
-        assert lines[0].startswith("\\begin{tabular}")
-        assert lines[1].strip() == "\\toprule"
-        assert [cell.strip(" \\") for cell in lines[2].split("&")] == ["system", *NAMES]
-        assert [line[2:].partition("|")[0] for line in lines if line.startswith("% ")] == NAMES
-
-    def test_paired_test_and_report_keep_the_order(self, files: Path, run: Run) -> None:
-        line = f"score ref.txt -i good.txt poor.txt -m {ORDER} -q --paired-bs --paired-bs-n 20"
-        heads = [line for line in run(line)[1].splitlines() if "system " in line]
-        assert [word for head in heads for word in head.split() if word in NAMES] == NAMES
-        assert run(f"report ref.txt -i good.txt poor.txt -m {ORDER} -o report.html")[0] == 0
-        heads = re.findall(rf'<th scope="col">({"|".join(NAMES)})\b', (files / "report.html").read_text("utf-8"))
-        assert heads[: len(NAMES)] == NAMES
-
-    def test_record_and_correlate_keep_the_order(self, files: Path, run: Run) -> None:
-        assert run("score ref.txt -i good.txt -m sbert bleu twmd --record rec.json")[0] == 0
-        results = twmd_registry.read_record(files / "rec.json").systems[0].results
-        assert [result.signature.partition("|")[0] for result in results] == ["sbert", "BLEU", "twmd"]
-        out = run("correlate table:rated.jsonl -m chrf sbert bleu --resamples 0 --format tsv")[1]
-        heads = [line.split("\t")[0] for line in out.splitlines()]
-        assert [head for head in heads if head in {"chrf", "sbert", "bleu"}] == ["chrf", "sbert", "bleu"]
+def test_latex_has_the_order_of_the_command_line(files: Path, run: Run) -> None:
+    lines = run("score ref.txt -i good.txt -m chrf sbert bleu twmd ter --format latex")[1].splitlines()
+    assert lines[0].startswith("\\begin{tabular}")
+    assert lines[1].strip() == "\\toprule"
+    assert [cell.strip(" \\") for cell in lines[2].split("&")] == ["system", *NAMES]
+    assert [line[2:].partition("|")[0] for line in lines if line.startswith("% ")] == NAMES
 
 
 class TestTwins:
-    def test_signature_beside_its_own_metric_is_refused(self, files: Path, run: Run) -> None:
-        signature = str(twmd_registry.scorer("twmd").score(GOOD, REFERENCES).signature)
-        status, _, err = run("score ref.txt -i good.txt -m twmd", signature)
-        assert (status, "and twmd are the same metric with the same settings" in err) == (2, True)
-
     def test_other_settings_are_another_metric(self, files: Path, run: Run) -> None:
         line = "score ref.txt -i good.txt poor.txt -m twmd 'twmd;model=embedded;layer=2' --set layer=3"
         _, out, err = run(line)
@@ -101,70 +73,22 @@ class TestParts:
         status, _, err = run("score ref.txt -i hyp.txt -m", signature)
         assert (status != 0, "--part stopwords=FILE" in err) == (True, True)
 
-    @pytest.mark.parametrize("command", ["score", "align", "verify"])
-    def test_part_that_no_signature_names_is_refused(self, parted: Path, command: str, run: Run) -> None:
-        signature, score = sign()
-        words = {
-            "score": ["ref.txt", "-i", "hyp.txt", "-m", signature],
-            "align": [signature, PREDICTION, REFERENCE],
-            "verify": [signature, f"{score:.4f}", "ref.txt", "-i", "hyp.txt"],
-        }[command]
-        status, _, err = run(command, *words, "--part", "stopwords=stop.txt")
-        assert (status != 0, "the signature names no stopwords that could be looked for" in err) == (True, True)
-
-
-def test_one_word_names_a_format_in_every_command(files: Path, run: Run) -> None:
-    heads = {"text": "metric  ", "markdown": "|", "latex": "%", "tsv": "metric\t", "json": "{"}
-    for form, head in heads.items():
-        out = run(f"correlate table:rated.jsonl -m sbert --resamples 0 --format {form}")[1]
-        assert any(line.startswith(head) for line in out.splitlines()), out
-    assert run("score ref.txt -i good.txt -m sbert --record rec.json")[0] == 0
-    assert run("cite rec.json --format markdown")[1].startswith("|")
-
 
 TEXTS = ["the cat sat on the mat", 'it "rains", again', "the shop opens at nine"]
-LISTS = [["a cat was sitting on the mat"], ["it is raining", "rain"], ["the shop opens\nat nine"]]
-SINGLE = [own[0] for own in LISTS]
-SINGLES = [[text] for text in SINGLE]
-NAMED = Columns("hyp", ("gold",))
-PACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
+SINGLE = ["a cat was sitting on the mat", "it is raining", "the shop opens\nat nine"]
 OPTIONS = "--prediction-column hyp --reference-column gold"
 
 
 def store(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:
     path = folder / name
-    path.write_bytes(PACK.get(path.suffix, bytes)(content_of(form_of(name), rows)))
+    content = content_of(form_of(name), rows)
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path
 
 
-def read(path: Path, columns: Columns = Columns()) -> tuple[list[str], list[list[str]] | None]:  # noqa: B008
-    return read_system(read_file(path, columns), columns)
-
-
-def rows_of(
-    prediction: str = "prediction", reference: str = "reference", references: Any = None
-) -> list[dict[str, Any]]:
-    texts = zip(TEXTS, SINGLE if references is None else references, strict=True)
+def rows_of(prediction: str = "prediction", reference: str = "reference") -> list[dict[str, Any]]:
+    texts = zip(TEXTS, SINGLE, strict=True)
     return [{"id": i, prediction: predicted, reference: own} for i, (predicted, own) in enumerate(texts)]
-
-
-class TestForms:
-    @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.xz", "packed.txt"])
-    def test_lines_of_text_are_unpacked_by_their_bytes(self, name: str, folder: Path) -> None:
-        pack = gzip.compress if name == "packed.txt" else PACK.get(Path(name).suffix, bytes)
-        (folder / name).write_bytes(pack(b"one\ntwo\n"))
-        assert read(folder / name) == (["one", "two"], None)
-
-    def test_hash_is_that_of_the_packed_file(self, folder: Path) -> None:
-        packed, plain = (store(folder, name, rows_of()) for name in ("rows.csv.gz", "rows.csv"))
-        assert read_file(packed, Columns()).sha256 != read_file(plain, Columns()).sha256
-
-    def test_rated_data_are_unpacked_too(self, folder: Path) -> None:
-        rows = [row | {"rating": i} for i, row in enumerate(rows_of())]
-        assert read_rated(f"table:{store(folder, 'rated.csv.xz', rows)}").predictions == TEXTS
-        assert read_rated(f"table:{store(folder, 'rated.tsv.gz', rows)}").ratings.tolist() == [0, 1, 2]
-        wmt = [{"lang": "de-en", "candidate": text, "reference": text, "score": 0} for text in TEXTS[:2]]
-        assert read_rated(f"wmt:{store(folder, 'wmt.jsonl.gz', wmt)}").group == ["de-en", "de-en"]
 
 
 class TestCommands:

@@ -167,37 +167,10 @@ class TestInput:
         monkeypatch.setattr(sys, "stdin", Terminal())
         assert "nothing to score" in run("score")[2]
 
-    def test_line_that_looks_like_json_is_text(self, files: Path, run: Run) -> None:
-        write(files / "code.txt", ['{"name": 1}', "[1]", "{"])
-        assert run("score code.txt -i code.txt -b")[1] == "1.0000\n"
-
     def test_reference_files_are_streams_side_by_side(self, files: Path, run: Run) -> None:
         status, out, _ = run("score ref.txt good.txt -i good.txt -b")
         assert status == 0
         assert float(out) == pytest.approx(1, abs=1e-4)
-
-    def test_lines_end_at_line_feeds_only(self, files: Path, run: Run) -> None:
-        odd = "\n".join(["a\u2028b", "c\x0bd\x85e", "f\rg"]).encode()
-        (files / "odd.txt").write_bytes(odd)
-        (files / "bom.txt").write_bytes(b"\xef\xbb\xbf" + odd + b"\n")
-        assert run("score odd.txt -i bom.txt -sl -w 5")[:2] == (0, "1.00000\n" * 3)
-
-    def test_empty_lines_are_counted_in_one_warning(self, files: Path, run: Run) -> None:
-        write(files / "gaps.txt", ["", " ", "the shop opens at nine"])
-        status, out, err = run("score ref.txt -i gaps.txt -sl -w 3")
-        assert (status, out.splitlines()) == (0, ["0.000", "0.000", "1.000"])
-        counts = "texts without a token: 2; each scores 0 against text and 1 against another empty text"
-        assert err == f"twmd: warning: {counts} (before any baseline).\n"
-
-    def test_signature_for_another_number_of_references_is_announced(self, files: Path, run: Run) -> None:
-        signature = str(twmd_registry.scorer("twmd").score(GOOD, REFERENCES).signature).replace("nrefs:1", "nrefs:2")
-        status, _, err = run("score ref.txt -i good.txt poor.txt -m", signature)
-        assert (status, len(err.splitlines())) == (0, 1)
-        assert "warning: the signature of twmd was written for nrefs:2; these texts have nrefs:1." in err
-
-
-def test_line_without_a_command_exits_with_status_two(run: Run) -> None:
-    assert run("")[0] == 2
 
 
 class TestStreams:

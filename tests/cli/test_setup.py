@@ -91,6 +91,7 @@ WATCHED = {
     "diagnose embedded --data few.txt": "40/40 texts",
     "correlate table:rated.jsonl -m twmd bleu --resamples 0": "36/36 segments",
     "tune sbert --data table:rated.jsonl --layers 1 --try centering=none special=all": "12/12 segments",
+    "score few.txt -i few.txt --set centering=corpus": "40/40 segments",
     "score few.txt -i few.txt --quiet": None,
 }
 """Command lines, and the last state of their bars; None for those without a bar."""
@@ -179,10 +180,6 @@ def test_empty_cache_has_no_texts_and_no_model(home: Path, action: str, run: Run
     status, out, _ = run(f"cache {action}")
     assert (status, "0 texts, 0.0 MB" in out, home.exists()) == (0, True, False)
     refused(f"cache {action} --model no/such", "nothing is kept of a model 'no/such'; the cache is empty.")
-
-
-def test_numbers_are_those_of_a_run_without_cache(home: Path, score: Callable[..., str]) -> None:
-    assert len({score(size=size) for size in ("0", "1MB", "1MB")}) == 1
 
 
 def skip_without_extra(command: str) -> None:
