@@ -46,10 +46,6 @@ from twmd_registry.registry.signature import Signature, canonical
 from twmd_registry.registry.spec import make_spec
 
 
-def test_default_settings_are_every_metrics_default() -> None:
-    assert [spec_of(metric) for metric in METRICS] == [make_spec(metric) for metric in MetricName]
-
-
 def test_offered_presets_need_packaged_models_only_and_name_their_languages() -> None:
     offered = offered_presets()
     labels = {"embedded (en)", "multilingual (93 languages)", "wmd (en)", "paper"}
@@ -58,13 +54,6 @@ def test_offered_presets_need_packaged_models_only_and_name_their_languages() ->
     assert {"roberta-large", "regression", "roberta-base-stsb"}.isdisjoint(offered)
     specs = [spec_of(metric, preset) for metric in METRICS for preset in offered]
     assert {spec.model for spec in specs if spec.metric != "ensemble"} == {EMBEDDED_MODEL, MULTILINGUAL_MODEL}
-
-
-def test_multilingual_presets_keep_their_languages_for_every_metric() -> None:
-    for metric in METRICS:
-        assert spec_of(metric, "multilingual") == make_spec(metric, "multilingual")
-        other = "multilingual-tuned" if metric == "twmd" else "multilingual"
-        assert spec_of(metric, "multilingual-tuned") == make_spec(metric, other)
 
 
 def test_multilingual_preset_is_not_offered_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
