@@ -11,8 +11,7 @@ import pytest
 
 from tests.judgments.test_reader import content_of
 from twmd_registry.errors import FileError, TwmdWarning
-from twmd_registry.judgments.corpora import read_mlqe, read_mrpc, read_qqp, read_sts, read_stsb, read_summeval, read_wmt
-from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
+from twmd_registry.judgments.corpora import read_mlqe, read_mrpc, read_qqp, read_sts, read_stsb, read_wmt
 from twmd_registry.judgments.rated import RatedSegments, read_table
 from twmd_registry.judgments.reader import read_lines
 
@@ -86,14 +85,6 @@ def test_content_of_another_form_is_refused(
 ) -> None:
     with pytest.raises(FileError, match=words):
         reader(written(tmp_path, text))
-
-
-@pytest.mark.parametrize(
-    "reader", [read_stsb, read_mrpc, read_qqp, read_wmt, read_mt_metrics_eval, read_summeval, read_table]
-)
-def test_missing_file_is_named(reader: Callable[[Path], RatedSegments], tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="No such file or directory"):
-        reader(tmp_path / "nowhere.csv")
 
 
 def year(folder: Path, **files: str) -> Path:

@@ -218,7 +218,8 @@ def test_diagnose_prints_table_and_verdicts_and_writes_figures(model: str, folde
             numbers = [float(line[f"{name}{end}"]) for end in ("", "_error", "_pairs", "_left_out")]
             assert numbers == pytest.approx(list(own.values()))
     assert Path("out/diagnosis.png").read_bytes().startswith(b"\x89PNG")
-    assert "dimension" in Path("out/diagnosis.svg").read_text(encoding="utf-8")
+    drawn = Path("out/diagnosis.svg").read_text(encoding="utf-8")
+    assert all(f">{words}<" in drawn for words in (result.model, "dimension", "layer", "cosine"))
 
 
 def test_diagnose_reads_texts_of_rated_data_and_prints_undefined(model: str, tmp_path: Path, run: Run) -> None:

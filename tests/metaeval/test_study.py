@@ -177,13 +177,6 @@ def test_correlate_refuses_options_without_an_effect(options: str, words: str, t
     assert (status, words in err) == (2, True)
 
 
-def test_correlate_takes_metrics_and_members_with_keys(table: str, run: Run) -> None:
-    metrics = ("sbert;layer=3", "ensemble(sbert;layer=3,twmd)", "ensemble(sbert,twmd)")
-    printed = run(f"correlate --data {table} --resamples 0 -m", *metrics)[1]
-    assert "\nsbert: sbert|model:" in printed
-    assert "\nensemble(sbert layer=3,twmd): ensemble(sbert;" in printed
-
-
 def test_correlate_shows_a_part_without_a_value_as_undefined(folder: Path, run: Run) -> None:
     ratings = [("x", 1.0), ("x", 2.0), ("x", 5.0), ("y", 3.0), ("y", 3.0), ("y", 3.0)]
     lines = [f'"{a}","{b}",{c},{d}' for a, b, (d, c) in zip(FIRST, SECOND, ratings, strict=True)]

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from sacrebleu.metrics import METRICS as SACREBLEUS
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest, estimate_ci
@@ -24,7 +23,7 @@ from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.sacrebleu import compare as module
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
-from twmd_registry.plugins.sacrebleu.metric import METRICS, TWMD, BERTScoreCentered, MoverScore
+from twmd_registry.plugins.sacrebleu.metric import METRICS, TWMD, MoverScore
 from twmd_registry.record.content import Resampling, SystemComparison
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 
@@ -85,19 +84,6 @@ class TestScores:
         score = metric.corpus_score(HYPOTHESES, STREAMS)
         assert "|bs:" not in str(metric.get_signature())
         assert score.format() == f"twmd = {score.score:.2f}"
-
-    def test_json_holds_every_field_of_the_signature(self) -> None:
-        metric = BERTScoreCentered()
-        score = metric.corpus_score(HYPOTHESES, STREAMS)
-        found = json.loads(score.format(is_json=True, signature=str(metric.get_signature())))
-        assert found["name"] == "bertscore_centered"
-        assert found["centering"] == "background%3A370008ba2c06"
-        assert found["model"] == "sentence-transformers/all-MiniLM-L6-v2@0336012e2308"
-
-    def test_variants_have_names_of_their_own(self) -> None:
-        assert [TWMD(**keys).name for keys in ({}, {"preset": "embedded"}, {"temperature": 0.2, "layer": 3})] == [
-            *("twmd", "twmd", "twmd[layer=3,temperature=0.2]")
-        ]
 
 
 class TestInput:
@@ -249,13 +235,19 @@ class TestComparison:
         assert "|seed:0|" in first.columns[0].signature
         assert first.columns[0].cells[0].ci != other.columns[0].cells[0].ci
 
+    def test_seed_of_the_environment_is_restored(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for before in ("77", None):
+            monkeypatch.setenv("SACREBLEU_SEED", "77") if before else monkeypatch.delenv("SACREBLEU_SEED")
+            with module._seeded(3):
+                assert os.environ["SACREBLEU_SEED"] == "3"
+            assert os.environ.get("SACREBLEU_SEED") == before
+
     def test_intervals_are_the_bootstraps_and_plain_numbers(self) -> None:
         found = self.compare(None, 0, 500, 5, lexical=["chrf"])
         cell = found.columns[0].cells[0]
         scores = np.array(cell.scores)
         assert cell.mean == pytest.approx(scores.mean(), abs=3 * scores.std() / math.sqrt(500 * len(scores)) + 1e-6)
         assert cell.ci == pytest.approx(1.96 * scores.std() / math.sqrt(len(scores)), rel=0.15)
-        assert (found.columns[-1].cells[0].ci or 0) > 0.1
         cells = [cell for column in found.columns for cell in column.cells]
         assert {type(value) for cell in cells for value in (cell.score, cell.mean, cell.ci)} == {float}
 
@@ -272,25 +264,3 @@ class TestComparison:
         assert found.columns[0].cells[0].score == BLEU().corpus_score(HYPOTHESES, STREAMS).score
         assert "|nrefs:var|" in found.columns[0].signature
         assert found.resampling is None
-
-    def test_segments_are_not_scored_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        calls: list[object] = []
-        monkeypatch.setattr(Scorer, "score", lambda *texts: calls.append(texts))
-        found = self.compare("ar", 50, 50, 1)
-        assert calls == []
-        assert [cell.score for cell in found.columns[0].cells] == [scores.score for scores in self.scored[0][1]]
-
-    def test_seed_of_the_environment_is_restored(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("SACREBLEU_SEED", "77")
-        with module._seeded(3):
-            assert os.environ["SACREBLEU_SEED"] == "3"
-        assert os.environ["SACREBLEU_SEED"] == "77"
-        monkeypatch.delenv("SACREBLEU_SEED")
-        with module._seeded(3):
-            pass
-        assert "SACREBLEU_SEED" not in os.environ
-
-
-@pytest.mark.parametrize("name", LEXICAL_NAMES)
-def test_sacrebleus_metrics_have_the_names_of_their_scores(name: str) -> None:
-    assert SACREBLEUS[name.upper()]().corpus_score(["a b c d"], [["a b c d"]]).name == LEXICAL_NAMES[name]

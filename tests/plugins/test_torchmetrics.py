@@ -91,15 +91,6 @@ def test_counts_of_the_texts_are_there_after_compute_and_gone_after_reset() -> N
     assert (theirs.counts, theirs.texts) == (None, [])
 
 
-def test_single_text_is_a_segment() -> None:
-    theirs = TWMD()
-    theirs.update(PREDICTIONS[1], REFERENCES[1], positions=4)
-    theirs.update(PREDICTIONS[1], REFERENCES[1][0], positions=5)
-    assert [row[:3] for content in theirs.texts for row in read_rows(content)] == [
-        *((4 + i, PREDICTIONS[1], REFERENCES[1][: 2 - i]) for i in (0, 1))
-    ]
-
-
 def test_forward_gives_the_batch_and_keeps_it() -> None:
     ours, theirs = twmd_registry.scorer("twmd", **ORDERED), TWMD(**ORDERED)
     for batch in (slice(0, 4), slice(4, 6)):
@@ -156,18 +147,6 @@ def test_copies_pickles_and_states_hold_the_texts_and_no_model() -> None:
     assert fresh.compute().item() == single(whole.score)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_another_dtype_is_that_of_the_value_alone(dtype: torch.dtype) -> None:
-    theirs = TWMD()
-    theirs.update(PREDICTIONS[:2], REFERENCES[:2])
-    theirs.set_dtype(dtype)
-    theirs.update(PREDICTIONS[2:], REFERENCES[2:])
-    found = theirs.compute()
-    expected = twmd_registry.scorer("twmd").score(PREDICTIONS, REFERENCES).score
-    assert found.dtype == dtype
-    assert found.item() == torch.tensor(expected, dtype=dtype).item()
-
-
 def test_bounds_and_direction_are_those_of_the_declaration() -> None:
     for name, kind in METRICS.items():
         one = kind()
@@ -176,12 +155,6 @@ def test_bounds_and_direction_are_those_of_the_declaration() -> None:
     assert set(METRICS) == set(MetricName)
     rescaled = BERTScoreCentered(baseline="d6bd8bc4d4c0", centering="none")
     assert (rescaled.plot_lower_bound, rescaled.plot_upper_bound) == (None, None)
-
-
-def test_values_are_plotted() -> None:
-    pytest.importorskip("matplotlib").use("agg")
-    value = SBERT()(PREDICTIONS, REFERENCES)
-    assert SBERT().plot([value, value])[1].get_ylim() == pytest.approx((-1.0, 1.0), abs=0.2)
 
 
 def test_bad_input_is_refused_at_once() -> None:

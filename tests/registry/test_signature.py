@@ -229,18 +229,6 @@ def test_older_version_is_read_with_a_warning_of_the_changes(metric: MetricName,
     assert ("nothing that moves these scores" in message) is (metric is not MetricName.STSSCORE)
 
 
-@pytest.mark.parametrize(("metric", "preset"), list(presets()))
-def test_every_preset_makes_a_specification(metric: MetricName, preset: str) -> None:
-    model = None if presets()[metric, preset].model or metric is MetricName.ENSEMBLE else "some/model"
-    spec = make_spec(metric, preset, model=model)
-    assert set(spec.values()) <= set(CATALOGUE[metric].keys)
-    settled = spec
-    if "layer" in CATALOGUE[metric].keys and not spec.layers:
-        assert "|layer:?|" in str(Signature(spec))
-        settled = spec.replace(layer="2-6" if spec.aggregation else 0)
-    assert parse_signature(str(Signature(settled))).spec == settled
-
-
 GOLDEN = Path(__file__).with_name("canonical.tsv")
 CHANGELOG = (Path(__file__).resolve().parents[2] / "CHANGELOG.md").read_text(encoding="utf-8")
 

@@ -232,13 +232,3 @@ def test_scores_are_printed_when_the_page_cannot_be_written(
     assert (status, out.splitlines()[2].startswith("twmd      good.txt")) == (1, True)
     assert err.splitlines()[-1] == "twmd: cannot write report.html: No space left on device."
     assert not (files / "report.html").exists()
-
-
-def test_report_of_a_single_system_has_intervals_and_no_test(files: Path, run: Run) -> None:
-    assert run("report ref.txt -i good.txt -m stsscore sbert ter -o alone.html")[0] == 0
-    source = (files / "alone.html").read_text(encoding="utf-8")
-    assert (" ± " in Page(source).text, "p = " in Page(source).text, "good.txt, sbert: " in source) == (
-        True,
-        False,
-        True,
-    )

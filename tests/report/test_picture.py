@@ -19,7 +19,6 @@ from twmd_registry.engine.result import Alignment
 from twmd_registry.errors import FileError, InputError, MissingExtraError, SpecError
 from twmd_registry.report import alignment_picture
 from twmd_registry.report.alignment_picture import (
-    LONGEST_LABEL,
     MOST_TOKENS,
     SUFFIXES,
     draw,
@@ -177,13 +176,3 @@ def test_second_font_is_used_for_characters_that_the_first_lacks(monkeypatch: py
     fonts = {"DejaVu Sans": "ab", "other": "b", "more": "cd"}
     monkeypatch.setattr(alignment_picture, "_characters", lambda name: frozenset(fonts[name]))
     assert find_fonts("abce") == ["DejaVu Sans", "more"]
-
-
-def test_label_is_short_and_has_no_control_character() -> None:
-    assert label("x" * LONGEST_LABEL) == "x" * LONGEST_LABEL
-    assert label("x" * 25) == "x" * 23 + "…"
-    assert label("语" * 13) == "语" * 11 + "…"
-    assert label("a\nb\x1b[0m") == r"a\nb\x1b[0m"
-    assert label("  ") == "␣␣"
-    assert label("") == "∅"
-    assert label("نمی\u200cدانم") == "نمی\u200cدانم"  # noqa: RUF001 (Persian)

@@ -27,7 +27,6 @@ from twmd_registry.report.segments import (
     mark_differences,
     percentile_ranks,
     reference_lengths,
-    split_words,
     word_frequencies,
 )
 
@@ -93,13 +92,6 @@ def test_highlights_are_half_system_differences_and_half_metric_disagreements() 
     assert reason == f"metrics disagree on {table.systems[system]}: {high}, and {low}, of all other scores"
 
 
-def test_single_system_highlights_disagreements_and_agreeing_metrics_highlight_nothing() -> None:
-    assert {len(systems) for _, systems, _ in choose_highlights(comparison(["alone"], 30), 6)} == {1}
-    scores = np.array([[0.1, 0.2, 0.3]])
-    agreeing = SystemComparison(("alone",), (column("x", scores), column("y", 2 * scores)))
-    assert choose_highlights(agreeing, 6) == []
-
-
 @given(VALUES)
 def test_groups_partition_defined_values_and_keep_equal_values_together(values: list[float]) -> None:
     groups = [group.tolist() for group in group_by(np.array(values))]
@@ -115,21 +107,6 @@ def test_segments_are_grouped_by_number_and_mean_frequency_of_words() -> None:
     assert frequencies[:2] == pytest.approx(math.sqrt(3 * 1))
     assert math.isnan(frequencies[2])
     assert word_frequencies([["a a b"]])[0] == pytest.approx((2 * 2 * 1) ** (1 / 3))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Don't go.", ["don", "t", "go"]),
-        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
-        ("cafe\u0301 noir", ["cafe\u0301", "noir"]),
-        ("我们 go", ["我", "们", "go"]),
-        ("ที่นี่", ["ที่", "นี่"]),
-        ("?! ", []),
-    ],
-)
-def test_text_of_any_script_is_split_into_words(text: str, expected: list[str]) -> None:
-    assert split_words(text) == expected
 
 
 @given(TEXTS, TEXTS)

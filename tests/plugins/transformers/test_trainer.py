@@ -29,7 +29,7 @@ from tests import tiny
 from tests.conftest import fill_disk
 from tests.processes import run_beside
 from twmd_registry.cli import main
-from twmd_registry.errors import InputError, SpecError, TwmdError, TwmdWarning
+from twmd_registry.errors import InputError, TwmdError, TwmdWarning
 from twmd_registry.plugins.transformers import RegistryCallback, make_compute_metrics
 from twmd_registry.plugins.transformers.evaluation import BESIDE
 
@@ -277,15 +277,6 @@ def test_every_form_of_rows_gives_the_same_scores(
     run = trainer(tmp_path, make(encoder), callback=callback, **settings)
     for _ in range(2):
         assert scores(run.evaluate()) == pytest.approx(wanted, abs=1e-6)
-
-
-def test_rows_in_another_order_are_refused(encoder: Path, tmp_path: Path) -> None:
-    try:
-        run = trainer(tmp_path, make(encoder, TARGETS), train_sampling_strategy="group_by_length")
-    except TypeError:  # transformers 4
-        run = trainer(tmp_path, make(encoder, TARGETS), group_by_length=True)
-    with pytest.raises(SpecError, match="grouping by length"):
-        run.evaluate()
 
 
 @pytest.mark.parametrize("offload", ["cpu", "close"])
