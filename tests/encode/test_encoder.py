@@ -18,7 +18,7 @@ from transformers import CONFIG_MAPPING, AutoModel, BertConfig, BertForSequenceC
 import twmd_registry
 from tests import tiny
 from twmd_registry.encode import encoder as encoder_module
-from twmd_registry.encode.encoder import Encoder, hidden_states, rule_layer, split_into_windows, tokenise
+from twmd_registry.encode.encoder import Encoder, hidden_states, split_into_windows, tokenise
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.files import find_model
 from twmd_registry.tensors import EncodedTexts, TextTokens
@@ -65,10 +65,6 @@ def test_length_limit_is_the_networks_where_the_tokenizer_has_none(family: str, 
     assert [text.truncated for text in tokens] == [True, False]
     assert (len(tokens[0].ids), tokens[0].ids[0], tokens[0].ids[-1]) == (tiny.POSITIONS, 0, 2)
     assert encode(encoder, [long], [1]).lengths.tolist() == [tiny.POSITIONS]
-
-
-def test_rule_gives_the_papers_layer_for_base_models() -> None:
-    assert [rule_layer(depth) for depth in (6, 12, 24)] == [5, 10, 20]
 
 
 @pytest.mark.parametrize(

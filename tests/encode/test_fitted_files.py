@@ -17,12 +17,10 @@ from tests.oracles import movers
 from twmd_registry.encode.encoder import tokenise
 from twmd_registry.encode.idf import FREQUENCIES, find_idf, idf_weights, read_idf, vocabulary_hash, vocabulary_size
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, find_background, read_background
-from twmd_registry.encode.words import STOP_WORDS, find_stop_words
+from twmd_registry.encode.words import find_stop_words
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.errors import InputError, ModelError
-from twmd_registry.models.files import find_model
 from twmd_registry.models.fitted import hash_of, save
-from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 
@@ -146,15 +144,6 @@ def test_background_centering_without_a_packaged_mean_raises_an_error_with_fit_m
         twmd_registry.scorer("twmd", model=bert, layer=1, centering="background").score(["a"], ["a"])
 
 
-def test_each_packaged_model_comes_with_one_mean() -> None:
-    paths = list(MEAN_VECTOR.packaged.glob("mean-*.safetensors"))
-    means = [read_background(path) for path in paths]
-    assert [path.name for path in paths] == [f"mean-{mean.hash}.safetensors" for mean in means]
-    models = {str(mean.about["fingerprint"]) for mean in means}
-    assert models == {find_model(EMBEDDED_MODEL).fingerprint, make_spec("twmd", preset="multilingual").fingerprint}
-    assert len(means) == len(models)
-
-
 def written(folder: Path, content: str | bytes, name: str = "words.txt") -> Path:
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -197,13 +186,3 @@ def test_order_case_repetition_empty_lines_and_a_byte_order_mark_do_not_change_i
 def test_list_that_cannot_be_read_is_refused(tmp_path: Path, content: str | bytes, words: str) -> None:
     with pytest.raises(ModelError, match=words):
         find_stop_words(str(written(tmp_path, content)))
-
-
-def test_stop_list_in_the_users_folder_is_found_in_any_order_and_case(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TWMD_HOME", str(tmp_path))
-    digest = find_stop_words(str(written(tmp_path, "The\nOf\n"))).hash
-    (tmp_path / "stopwords").mkdir()
-    written(tmp_path / "stopwords", "The\nOf\n", STOP_WORDS.name(digest))
-    assert find_stop_words(digest).content == {"the", "of"}

@@ -224,10 +224,3 @@ def test_unknown_word_does_not_swallow_the_next_where_ends_are_marked() -> None:
     read = reader("end-of-word bpe")
     assert "[UNK]" in read.tokens(["heron \U0001f600 weir"])
     assert "weir" in kept(read, {"subwords": "drop"}, "heron \U0001f600 weir")
-
-
-def test_empty_list_of_texts_has_no_tokens() -> None:
-    read = reader("wordpiece")
-    none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
-    policy: dict[str, Any] = {"subwords": "drop", "punctuation": "drop", "stop_words": frozenset({("a",)})}
-    assert len(left_out(read.pieces, none, nothing, np.zeros(2, dtype=np.int64), **policy)) == 0

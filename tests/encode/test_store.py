@@ -54,13 +54,3 @@ def test_every_text_is_encoded_once_and_held_while_it_is_needed(encoder: Encoder
     assert len(pieces) == len(pairs.counts)
     assert encoder.texts_encoded - before == 2 * len(pairs.texts)
     assert len(store.held_texts) == 0
-
-
-def test_text_that_does_not_fit_is_encoded_again(encoder: Encoder) -> None:
-    pairs = some_pairs()
-    store, pieces = open_store(encoder, pairs, 0)
-    before = encoder.texts_encoded
-    with torch.inference_mode():
-        for p, piece in enumerate(pieces):
-            store.fetch(piece, p)
-    assert encoder.texts_encoded - before > len(pairs.texts)

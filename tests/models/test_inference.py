@@ -123,21 +123,6 @@ def test_reordered_weights_give_the_same_products(
 
 
 @needs_onednn
-def test_weights_that_change_afterwards_count(layouts: list[int]) -> None:
-    layer, x = quick(nn.Linear(8, 4)), torch.randn(3, 8)
-    with torch.inference_mode():
-        for scale in (1, 2):
-            layer.weight.data.mul_(scale)
-            (product,) = run(layer, [x])
-            torch.testing.assert_close(product, nn.functional.linear(x, layer.weight, layer.bias))
-        assert len(layouts) == 2
-        with pytest.raises(RuntimeError, match="inner product"):
-            run(layer, [x[:, :5]])
-        layer.weight.data.mul_(2)
-        torch.testing.assert_close(layer(x), nn.functional.linear(x, layer.weight, layer.bias))
-
-
-@needs_onednn
 @pytest.mark.parametrize("case", [torch.float64, torch.float16, torch.bfloat16, "switched off", "training", "mixed"])
 def test_product_that_onednn_lacks_is_torchs(
     case: torch.dtype | str, products: list[int], monkeypatch: pytest.MonkeyPatch

@@ -92,16 +92,6 @@ def test_fingerprint_covers_every_file_that_moves_a_score(
     assert score(folder) == score(bert)
 
 
-def test_library_reads_those_files_where_they_are_not_kept_away(
-    bert: str, strangers: dict[str, bytes], tmp_path: Path
-) -> None:
-    folder = shutil.copytree(bert, tmp_path / "model")
-    for name in ("added_tokens.json", *ADAPTER_FILES):
-        (folder / name).write_bytes(strangers[name])
-    inputs = {"input_ids": torch.tensor([[0, 6, 8, 2]])}
-    assert not torch.equal(AutoModel.from_pretrained(folder)(**inputs)[0], AutoModel.from_pretrained(bert)(**inputs)[0])
-
-
 def test_added_tokens_of_an_old_vocabulary_are_in_its_fingerprint(tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "model")
     (folder / "tokenizer.json").unlink()

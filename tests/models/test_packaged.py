@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from tests.conftest import Texts
 from twmd_registry.encode import encoder as encoder_module
@@ -93,14 +93,6 @@ def table(tmp_path: Path) -> Path:
     rows = torch.arange(12, dtype=torch.float32).reshape(4, 3)
     save_file({"a": torch.ones(5), WORDS: rows, "z": torch.ones(7)}, tmp_path / "model.safetensors")
     return tmp_path / "model.safetensors"
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_word_embeddings_are_those_of_the_file(table: Path, dtype: torch.dtype) -> None:
-    ids = torch.tensor([[3, 0], [2, 3]])
-    found = embeddings_in_file(table, dtype)(ids)
-    assert found.dtype == dtype
-    assert torch.equal(found, load_file(table)[WORDS].to(dtype)[ids])
 
 
 def test_word_embeddings_of_a_file_that_became_shorter_are_refused(table: Path) -> None:

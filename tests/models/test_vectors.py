@@ -201,17 +201,6 @@ def test_damaged_table_is_refused_at_its_line_or_word(content: str | bytes, word
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("window", ["6/3", "4/1"])
-def test_windows_change_nothing_about_static_vectors(window: str, tmp_path: Path) -> None:
-    predictions = ["the purple cat sat on the mat with a dog . rain", "a dog"]
-    references = ["a dog sang on the mat and the cat sat . rain", "a cat"]
-    with pytest.warns(TwmdWarning, match="without a vector"):
-        whole = score(glove(tmp_path), predictions, references)
-        parts = score(glove(tmp_path), predictions, references, truncation=f"window:{window}")
-    assert parts.scores == pytest.approx(whole.scores, abs=1e-6)
-    assert parts.counts.oov == whole.counts.oov == 4
-
-
 def test_folders_with_pieces_of_words_are_read_piece_by_piece(tmp_path: Path) -> None:
     folder = static_folder(tmp_path, {"embeddings": PIECES})
     with pytest.warns(TwmdWarning, match="without a vector"):
