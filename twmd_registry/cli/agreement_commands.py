@@ -237,15 +237,10 @@ def _report_diagnosis(
     from twmd_registry.metaeval.diagnosis import PROPERTIES
 
     content, form = diagnosis.as_dict(), arguments.format
-    heads, verdicts = ["holds", "centering", "property", "evidence"], content["verdicts"]
-    if paper:
-        heads.insert(3, "paper")
-    if paper is not None:
-        printed_words = {
-            centering: dict(zip(PROPERTIES.values(), words, strict=True)) for centering, words in paper.items()
-        }
-        for verdict in verdicts:
-            verdict["paper"] = printed_words.get(verdict["centering"], {}).get(verdict["property"])
+    heads, verdicts = ("holds", "centering", "property", *["paper"] * bool(paper), "evidence"), content["verdicts"]
+    for verdict in verdicts if paper is not None else ():
+        words = (paper or {}).get(verdict["centering"], ())
+        verdict["paper"] = dict(zip(PROPERTIES.values(), words, strict=False)).get(verdict["property"])
     rows = [
         (centering, str(layer), *(_format_mean(estimate["mean"], estimate["error"]) for estimate in estimates.values()))
         for centering, layer, estimates in diagnosis.rows
@@ -255,7 +250,7 @@ def _report_diagnosis(
     if form != "tsv" or paper:
         shown = [verdict | {"holds": WORDS[verdict["holds"]]} for verdict in verdicts]
         lines = [tuple(str(verdict[head] or MISSING) for head in heads) for verdict in shown]
-        tables.append(("properties", tuple(heads), lines))
+        tables.append(("properties", heads, lines))
     text = as_json(content) if form == "json" else "\n\n".join(as_text(table, SUFFIXES[form]) for table in tables)
     with printed(text):
         if arguments.output:

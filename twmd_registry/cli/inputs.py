@@ -346,6 +346,11 @@ def read_tasks(arguments: Arguments, *, join: bool = False) -> list[ScoringTask]
     return tasks
 
 
+def files_of(tasks: Iterable[ScoringTask]) -> tuple[InputFile, ...]:
+    """Return the files of all systems, each once."""
+    return tuple(dict.fromkeys(file for task in tasks for file in task.files))
+
+
 def _read_with_documents(path: Path, columns: Columns, arguments: Arguments, *, join: bool) -> TextFile:
     """Read a file, and the document of every segment where ``--docs`` or ``--doc-column`` names it."""
     file = read_file(path, columns)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import make_scorers, options_of, parts_of, read_tasks
+from twmd_registry.cli.inputs import files_of, make_scorers, options_of, parts_of, read_tasks
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.errors import FileError, SpecError, visible
@@ -74,12 +74,11 @@ def verify_command(arguments: Arguments) -> int:
         hint = "name the documents as they were named then, by --doc-column NAME or --docs FILE"
         raise SpecError(f"{arguments.what}: with align=sentences, rows of a document were scored as one text: {hint}.")
     tasks = read_tasks(arguments, join=join)
-    files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
     from twmd_registry.plugins.sacrebleu.compare import verify_record
 
     texts = [(task.predictions, task.references if any(task.references) else None, task.originals) for task in tasks]
     with progress_bar(total=sum(len(task.predictions) for task in tasks)) as progress:
-        verification = verify_record(record, texts, inputs=files, progress=progress, **limits)
+        verification = verify_record(record, texts, inputs=files_of(tasks), progress=progress, **limits)
     if arguments.format == "json":
         checks = [{"agrees": check.agrees, **check._asdict()} for check in verification.checks]
         head = {"agrees": verification.agrees, "edited": verification.edited}

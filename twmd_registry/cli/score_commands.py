@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 from click import get_current_context
@@ -21,6 +21,7 @@ from twmd_registry.cli.inputs import (
     ScoringTask,
     average_metrics,
     columns_of,
+    files_of,
     make_scorers,
     options_of,
     parse_metrics,
@@ -234,44 +235,24 @@ def _score_and_compare(
     metrics = [metric.name if metric.spec is None else next(scored) for metric in arguments.asked]
     systems = [(task.name, task.predictions) for task in tasks]
     with progress_bar("steps", first="") as progress:
-        table = compare_systems(
-            systems,
-            references,
-            metrics,
-            resampling=resampling,
-            documents=tasks[0].documents,
-            progress=progress,
-            **shown,
-        )
+        settings: dict[str, Any] = {"resampling": resampling, "documents": tasks[0].documents, "progress": progress}
+        table = compare_systems(systems, references, metrics, **settings | shown)
     if scorers:
         from twmd_registry.metaeval.delta_accuracy import add_delta_accuracies
 
         table = add_delta_accuracies(table, references)
-    files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
     sets = [(task.name, results) for task, results in zip(tasks, scores, strict=True)]
-    record = partial(
-        make_record,
-        sets,
-        inputs=files,
-        references=references,
-        seconds=seconds,
-        device=arguments.device,
-        comparison=table,
-    )
-    return table, record, scorers, scores
+    about: dict[str, Any] = {"inputs": files_of(tasks), "references": references, "device": arguments.device}
+    return table, partial(make_record, sets, seconds=seconds, comparison=table, **about), scorers, scores
 
 
 def _check_same_texts(tasks: list[ScoringTask]) -> None:
     """Refuse systems whose references, documents or sources differ."""
-    for what in ("references", "documents"):
-        for task in tasks:
-            if getattr(task, what) != getattr(tasks[0], what):
-                raise InputError(f"{task.name} and {tasks[0].name} hold different {what}: score them one by one.")
-    known = [task for task in tasks if task.originals is not None]
-    for task in known:
-        if task.originals != known[0].originals:
-            hint = "their rows do not belong together: check the files, or score them one by one"
-            raise InputError(f"{task.name} and {known[0].name} hold different sources, so that {hint}.")
+    for field, what in (("references", "references"), ("documents", "documents"), ("originals", "sources")):
+        known = [task for task in tasks if getattr(task, field) is not None]
+        for task in known:
+            if getattr(task, field) != getattr(known[0], field):
+                raise InputError(f"{task.name} and {known[0].name} hold different {what}: score them one by one.")
 
 
 def _resampling(arguments: Arguments) -> Resampling:
