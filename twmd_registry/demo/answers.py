@@ -192,8 +192,7 @@ def _draw_plan(scores: ScoreSet) -> str:
 
 
 def read_upload(path: Path) -> UploadedTable:
-    """Read a file of `SUFFIXES` with a column ``prediction`` and columns whose names begin with ``reference``, or a
-    column ``source``.
+    """Read a file of `SUFFIXES` with columns ``prediction`` and ``reference...`` (of any such name), or ``source``.
 
     A cell of JSON lines may be a list of references. Where there are several columns, an empty cell is no reference.
     """

@@ -206,8 +206,7 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
 
 @_as_gradio_error()
 def score_table(table: str, metrics: list[str], preset: str = "embedded") -> dict[str, Any]:
-    """Score a table of predictions and references. Returns the scores of the whole and of every row, signatures, and
-    the record.
+    """Score a table of predictions and references. Returns scores of all and of every row, signatures, the record.
 
     Args:
         table: CSV, TSV or JSON lines with a column prediction and columns whose names begin with reference, or a column
@@ -285,8 +284,7 @@ def _show_error(error: str) -> tuple[Any, ...]:
 
 @_as_gradio_error()
 def explain_signature(text: str) -> dict[str, Any]:
-    """Explain a signature. Returns its fields (key, value, meaning, default), the command that scores by it again, and
-    notices.
+    """Explain a signature. Returns its fields (key, value, meaning, default), the command to score by it, notices.
 
     Args:
         text: A signature, long or short.

@@ -17,8 +17,7 @@ from twmd_registry.judgments.reader import read_content, read_lines, read_rating
 
 UNRATED = "None"
 RATING, REFERENCE, ALL = "mqm", "refA", "all"
-"""The ratings that are read, and the reference that systems are compared with, unless others are asked for; the name of
-all references together."""
+"""The ratings and the reference that are read, unless others are asked for; the name of all references together."""
 SOURCE = "src"
 """What files of metrics without a reference have in its place."""
 SHOWN = 10

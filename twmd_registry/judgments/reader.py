@@ -32,8 +32,7 @@ _SHOWN = 60
 _GZIP, _XZ, _PARQUET = b"\x1f\x8b", b"\xfd7zXZ\x00", b"PAR1"
 _LIST = re.compile(r"\[\s*(['\"].*)?\]\s*", re.DOTALL)
 MOST_UNPACKED, LARGEST_RATIO = 1 << 28, 100
-"""A compressed file unpacks to at most so many bytes, or times its size, whichever is more; text shrinks to a third or
-a tenth."""
+"""A compressed file unpacks to at most so many bytes, or so often its size; text shrinks to a third or a tenth."""
 Values = dict[str, Any] | str
 """The values of a row by column, or the reason why it has none."""
 
@@ -331,8 +330,7 @@ class OpenTable:
     def records(
         self, offset: int = 0, first: int = 0, number: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[tuple[int, bytes, Values | None]]:
-        """Yield the byte at which every row begins, its bytes (0 and none for Parquet), its values or None if it is
-        blank.
+        """Yield every row's first byte, its bytes (0 and none for Parquet), its values or None if it is blank.
 
         Text is read from a byte on; of Parquet, `number` rows from `first` on, and only `columns`.
         """
@@ -396,9 +394,7 @@ def _parse_json(raw: bytes) -> Values | None:
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the members of a JSON object; raise a `ValueError` for a name that occurs twice, of which json takes the
-    last.
-    """
+    """Return the members of a JSON object; raise ValueError for a name that occurs twice: json takes the last."""
     members = dict(pairs)
     if len(members) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]

@@ -168,8 +168,7 @@ def _read_set(
 ) -> RatedSegments:
     """Read a data set by the names of its columns: prediction, reference and rating, and maybe group, item and system.
 
-    Ratings below `lowest` stand for none (GLUE writes -1); with `several`, a row holds a list of predictions and the
-    list of their ratings.
+    Ratings below `lowest` stand for none (GLUE writes -1); with `several`, a row has lists of predictions and ratings.
     """
     prediction, reference, rating = columns
     read = list[RatedRow]()

@@ -46,8 +46,7 @@ Undefined = tuple[str, int, str]
 """The name of a part without a value, its segments, and the reason."""
 
 AgreementTest = tuple[float, float]
-"""A one-sided test: metric A's agreement less B's, and p, how probable so great a difference is where neither is
-better."""
+"""A one-sided test: metric A's agreement less B's, and the probability of so great a difference by chance alone."""
 
 Measured = TypeVar("Measured")
 Averaging = Literal["none", "group", "item", "system"]
@@ -59,8 +58,7 @@ class Agreement:
     """How well scores agree with ratings, over all data (averaged over `groups`, in their order) or in one part.
 
     `low` and `high` are the ends of the 95% interval, None without one; `n` counts segments (of an accuracy over
-    systems, pairs of systems); `epsilon` is that of ``acc_eq`` in one part; `undefined` parts have no value and are
-    left out.
+    systems, pairs of systems); `epsilon` is that of ``acc_eq`` in one part; `undefined` parts have no value.
     """
 
     value: float
@@ -209,8 +207,7 @@ def system_agreement(
 
     The accuracy is the share of the pairs of systems of one group that metric and people order alike, over the pairs of
     all groups (Kocmi et al. 2021); a tie of either is not alike. For intervals the systems of every group are drawn
-    with replacement; a system and its own copy are no pair. `systems` has scores in place of means, by group and
-    system.
+    with replacement; a system and its own copy are no pair. `systems` has scores by group and system, not means.
     """
     wanted = check_systems(rated, statistic, averaging)
     numbers = check_numbers("scores", scores, len(rated.ratings))
@@ -269,8 +266,7 @@ def _system_accuracy(scores: np.ndarray, rated: RatedSegments, averaging: str, r
 
 
 def williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
-    """Test the difference of the correlations of two metrics with people, r_a and r_b, whose own is r_ab, of n
-    segments.
+    """Test the difference of two metrics' correlations with people, r_a and r_b; theirs is r_ab, of n segments.
 
     ``t = (r_a - r_b) sqrt((n - 1)(1 + r_ab)) / sqrt(2 K (n - 1) / (n - 3) + (r_a + r_b)^2 / 4 (1 - r_ab)^3)`` with ``K
     = 1 - r_a^2 - r_b^2 - r_ab^2 + 2 r_a r_b r_ab`` follows Student's t with n - 3 degrees of freedom (Williams 1959;
@@ -368,8 +364,7 @@ def rank_metrics(
 
     From the metric that agrees best downwards: a metric has the rank of the one above it, unless a metric of that rank
     outperforms it by `permutation` of single scores or pairs (p of at most `SIGNIFICANT`); then it begins the next
-    rank. `scores` has shape (metrics, segments), `values` are of the statistic; `permuted` are keywords of
-    `permutation`.
+    rank. `scores` has shape (metrics, segments), `values` are of the statistic; `permuted` is for `permutation`.
     """
     ranks, rank, cluster = [0] * len(scores), 1, list[int]()
     for metric in sorted(range(len(scores)), key=lambda each: -values[each]):

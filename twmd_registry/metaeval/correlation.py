@@ -324,9 +324,8 @@ def place_systems(items: Items, systems: Items) -> tuple[np.ndarray, np.ndarray]
 
 
 def _make_spa(ratings: np.ndarray, items: Items, systems: Items) -> Estimator:
-    """Make the soft pairwise accuracy of systems, ``mean_ij 1 - |p_ij(ratings) - p_ij(scores)|`` (Thompson et al.
-    2024), with `order_p_values`, over the items that every system has. Resamples draw systems; a system and its own
-    copy are no pair.
+    """Make the soft pairwise accuracy, ``mean_ij 1 - |p_ij(ratings) - p_ij(scores)|`` (Thompson et al. 2024), over the
+    items that every system has. Resamples draw systems; a system and its own copy are no pair.
     """
     names, place = place_systems(items, systems)
     people = order_p_values(ratings[place])

@@ -34,8 +34,7 @@ LEAST_SYSTEMS = 5
 COMPARISON = np.dtype("f8, i8, ?, i8, i8, f8")
 COMPARISON.names = ("difference", "segments", "agreed", "first", "second", "weight")
 """Two systems on the same segments: the difference of their scores, 0 or more; whether people prefer the system that
-scores higher, over all segments; the numbers of the systems; and a weight, by which every number of segments counts as
-much as every other."""
+scores higher, over all segments; the systems' numbers; a weight, by which every number of segments counts the same."""
 
 
 def list_comparisons(scores: Sequence[float], rated: RatedSegments, *, seed: int = 0) -> np.ndarray:

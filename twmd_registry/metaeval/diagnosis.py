@@ -171,8 +171,7 @@ def _load(model: str, options: RunOptions, centering: Centering) -> TokenAlignme
 
 
 def judge(similarity: Similarity, means: np.ndarray) -> Verdict:
-    """Decide whether the property of a similarity (TWMD paper, section 5) holds under a centering, by its means per
-    layer.
+    """Decide by the means per layer whether the property of a similarity (TWMD paper, section 5) holds.
 
     1. Zero expected similarity: the mean of random words is within `NEGLIGIBLE` of zero in every layer.
     2. Decreasing self-similarity: it is lower in the last layer than in the first by more than `NEGLIGIBLE`, and its

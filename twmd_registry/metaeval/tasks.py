@@ -258,8 +258,7 @@ def rank_by_tasks(
 ) -> tuple[dict[RankTask, TaskPart], ...]:
     """Rank metrics in every task, by significance (`rank_metrics`) or, without trials, by the statistic alone.
 
-    `scores` have shape (metrics, segments). A task in which a metric has no correlation is left out. Returns, by
-    metric, its part of every task.
+    `scores` have shape (metrics, segments). Returns, by metric, its part of every task in which all are defined.
     """
     measured = dict[RankTask, tuple[list[float], list[int]]]()
     for task in tasks:

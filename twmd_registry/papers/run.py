@@ -475,9 +475,8 @@ def first_pairs(result: Reproduction) -> tuple[str, RatedSegments]:
 
 
 def marginal_errors(result: Reproduction, options: RunOptions) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Measure ``sum_j |sum_i pi_ij - 1/n|`` of plans after every number of Sinkhorn sweeps, averaged over pairs of
-    texts: Figure 4 of the TWMD paper, right. Returns, by temperature as a line's name, numbers of sweeps, and the
-    errors.
+    """Measure ``sum_j |sum_i pi_ij - 1/n|`` of plans after every number of Sinkhorn sweeps, averaged over pairs (TWMD
+    paper, Figure 4, right). Returns, by temperature as a line's name, the numbers of sweeps and the errors.
     """
     _, rated = first_pairs(result)
     first = result.settings[0].metric

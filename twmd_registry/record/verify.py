@@ -393,8 +393,7 @@ def verify_number(
 
     A number agrees when it is the score, or 100 times the score (as a per-cent sign says), rounded to as many digits as
     were printed, within `tolerance` of the score, or what the number format may move a mean of so many segments by.
-    Returns the scores now; whether the number agrees; what rounding and number format allow; whether the number was
-    read as 100 times the score.
+    Returns the scores now; whether the number agrees; what is allowed; whether it was read as 100 times the score.
     """
     match = re.fullmatch(r"(-?[0-9]*\.?([0-9]*))( ?%)?", value.strip())
     if not match or not any(c.isdigit() for c in match[1]):

@@ -36,8 +36,7 @@ _trusted: ContextVar[bool] = ContextVar("trusted", default=True)
 def sha256_of(path: Path) -> str:
     """Return the sha256 of a file; raises ModelError if it cannot be read.
 
-    A file is read again only when its size or time has changed; a file in the Hub's cache whose name there is its
-    sha256 is not read at all.
+    A file is read again when its size or time has changed; one in the Hub's cache that is called by it is not read.
     """
     try:
         real = path.resolve()

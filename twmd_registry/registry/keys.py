@@ -83,9 +83,7 @@ def _whole_or(word: str) -> Callable[[object], Value]:
 
 
 SMALLEST, LARGEST = 1e-6, 1e6
-"""Bounds of temperatures and scales. Beyond them float32 would overflow; a plan is as greedy (as even) as it gets long
-before.
-"""
+"""Bounds of temperatures and scales, beyond which float32 would overflow; a plan changes no more long before."""
 NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
 """A positive decimal number."""
 

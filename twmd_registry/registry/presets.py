@@ -40,8 +40,7 @@ class Preset:
     """One preset of one metric. A key that it leaves out is decided by the model.
 
     `source` is this package, another package, or a user's file; `tuned` are the keys whose values were chosen by
-    measurement, on the data `tuned_on`, whose hashes are in `training_data`. `strict`: text in other scripts than
-    `scripts` is refused.
+    measurement, on the data `tuned_on`, whose hashes are in `training_data`. `strict` refuses other `scripts`.
     """
 
     name: str

@@ -12,8 +12,7 @@ import regex
 from twmd_registry.engine.input_warnings import script_of
 
 Edit = Callable[[str, str, Sequence[str], random.Random], str | None]
-"""Returns an edited prediction, given its reference, names to choose from and random numbers; None where nothing can be
-edited."""
+"""Edits a prediction, given its reference, names to choose from and random numbers; None if nothing can be edited."""
 
 NUMBER = regex.compile(r"\p{Nd}+")
 NAME = regex.compile(r"(?<=\p{Ll} )\p{Lu}\p{Ll}{2,}\b")

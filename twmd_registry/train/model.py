@@ -1,6 +1,5 @@
 """A metric as a module whose weights are trained, through the stages that score: ``mse = mean (a sim(X, Y) + b - z)^2``
-(TWMD paper, 6.2), z the standardised rating, or `MSE_SHARE` times that less Pearson's r of sim and z. a > 0 and b are
-learned, too, and not saved.
+(TWMD paper, 6.2), z the standardised rating, or `MSE_SHARE` times that less Pearson's r; a > 0 and b are not saved.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 `evaluate` has no entry points: `arm` wraps its function ``evaluate.loading.evaluation_module_factory``, now or when
 `evaluate` is imported, so that it returns the installed module for our names.
 
-Without our import, ``evaluate.load`` asks the Hub first. When the Hub cannot be reached or has no such module, it takes
-the newest ``<HF_MODULES_CACHE>/evaluate_modules/metrics/evaluate-metric--NAME/<64 hexadecimal digits>/NAME.py``, which
-`install` writes.
+Without our import, ``evaluate.load`` asks the Hub first. When that fails, it takes the newest of the modules that
+`install` writes: ``<HF_MODULES_CACHE>/evaluate_modules/metrics/evaluate-metric--NAME/<64 hexadecimal digits>/NAME.py``.
 """
 
 from __future__ import annotations
