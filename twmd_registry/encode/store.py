@@ -7,7 +7,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -56,7 +56,7 @@ class TextStore:
         those that are neither held nor cached. A text without a token of its own has length 0. Afterwards hold only
         what chunks after this one, by its `number`, need.
         """
-        device, how = self.encoder.device, (self.limit, self.stride)
+        device = self.encoder.device
         none = torch.zeros(0, dtype=torch.int64, device=device)
         no_vectors = torch.zeros(0, self.encoder.width, dtype=torch.float32, device=device)
         nothing = EncodedTexts(dict.fromkeys(self.layers, no_vectors), none, none.to(torch.uint8), none, none)
@@ -72,8 +72,14 @@ class TextStore:
             self.flags[OF_TOKENS][new] = [text[3:] for text in tokens]
             full, encoded = [text for text in tokens if not text.empty], nothing
             if full:
-                settings: Any = {"batch_tokens": self.batch_tokens, "progress": self.progress}
-                encoded = self.encoder.encode(full, self.layers, *how, **settings)
+                encoded = self.encoder.encode(
+                    full,
+                    self.layers,
+                    self.limit,
+                    self.stride,
+                    batch_tokens=self.batch_tokens,
+                    progress=self.progress,
+                )
             lengths = torch.tensor([0 if text.empty else len(text.ids) for text in tokens])
             parts.append(encoded._replace(lengths=lengths.to(device)))
             numbers = np.r_[numbers, new]

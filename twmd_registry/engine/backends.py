@@ -99,15 +99,16 @@ class Backend:
         """The model, shared with all backends of the process that have the same key; loaded now if none has it."""
         key = self.model_key
         with inference.LOADING:
-            self.loaded = inference.LOADED.get(key)
-            if self.loaded is None:
+            model = inference.LOADED.get(key)  # in a variable: another thread may release it meanwhile
+            if model is None:
                 # Adapters are merged here, so a training loop's number formats are overridden; transformers draws
                 # random weights before it reads the file.
                 with exact_arithmetic(), torch.random.fork_rng(devices=[]):
                     device = pick_device(self.options.device)
-                    self.loaded = self.kind(self.files, self.adapter, str(self.requested.dtype), device)
-                inference.LOADED[key] = self.loaded
-            return self.loaded
+                    model = self.kind(self.files, self.adapter, str(self.requested.dtype), device)
+                inference.LOADED[key] = model
+        self.loaded = model
+        return model
 
     @cached_property
     def spec(self) -> MetricSpec:
