@@ -106,19 +106,17 @@ def warn(message: str) -> None:
     warnings.warn_explicit(message, TwmdWarning, frame.f_code.co_filename, frame.f_lineno, module, registry)
 
 
-def menu(word: str, choices: Iterable[object], most: int | None = None) -> str:
-    """Write the choices after a wrong word, closest match first and `most` of them, for the end of an error message.
+def menu(word: str, choices: Iterable[object]) -> str:
+    """Write the choices after a wrong word, and the closest of them, for the end of an error message.
 
     >>> menu("twdm", ["twmd", "sbert"])
     "did you mean 'twmd'? Choices: twmd, sbert"
     """
     listed = [str(choice) for choice in choices]
-    close = [
-        choice for choice in listed if len(word) > 2 and word.lower() in choice.lower()
-    ] or difflib.get_close_matches(word, listed, n=1)
+    longer = [choice for choice in listed if len(word) > 2 and word.lower() in choice.lower()]
+    close = longer or difflib.get_close_matches(word, listed, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    shown = listed if most is None or len(listed) <= most else [*listed[:most], f"... ({len(listed)} in all)"]
-    return f"{hint}Choices: {', '.join(shown)}"
+    return f"{hint}Choices: {', '.join(listed)}"
 
 
 def visible(text: str) -> str:

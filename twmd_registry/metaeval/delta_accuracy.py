@@ -37,10 +37,10 @@ COMPARISON.names = ("difference", "segments", "agreed", "first", "second", "weig
 scores higher, over all segments; the systems' numbers; a weight, by which every number of segments counts the same."""
 
 
-def list_comparisons(scores: Sequence[float], rated: RatedSegments, *, seed: int = 0) -> np.ndarray:
+def list_comparisons(scores: Sequence[float], rated: RatedSegments) -> np.ndarray:
     """Compare the systems of every group on samples of the segments that all of them have; return `COMPARISON` rows."""
     items, every_system = (np.array(require_labels(rated, role, "a fit of accuracy")) for role in ("item", "system"))
-    rng, rows, counted = np.random.default_rng(seed), list[tuple[float, ...]](), 0
+    rng, rows, counted = np.random.default_rng(0), list[tuple[float, ...]](), 0
     for group in sorted(set(rated.group)):
         members = np.flatnonzero(np.array(rated.group) == group)
         systems, place = place_systems(items[members], every_system[members])

@@ -79,8 +79,10 @@ def reproduce(
             settings[experiment.name] = make_settings(experiment, model, own=layers, asked=layer, depth=depth)
         every = [setting for settings_of_one in settings.values() for setting in settings_of_one]
         scorers = _open(every, options, stack)
-        if not any(experiment.vary for experiment in experiments):
-            _warn_about_overlap(every, scorers, rated)
+        labels = {setting.metric: setting.row for setting in reversed(every) if setting.metric in scorers}
+        for name, groups in rated.items() if not any(experiment.vary for experiment in experiments) else ():
+            references = [texts for segments in groups.values() for texts in segments.references]
+            warn_about_overlap(labels.values(), [scorers[metric] for metric in labels], references, name)
         signed: Signed = {metric: (scorer.spec, scorer.signature) for metric, scorer in scorers.items()}
         scores = _score(every, scorers, rated, progress)
         first = next(segments for groups in rated.values() for segments in groups.values())
@@ -153,15 +155,6 @@ def _open(settings: Iterable[Setting], options: RunOptions, stack: ExitStack) ->
             else:
                 scorers[metric] = scorer
     return scorers
-
-
-def _warn_about_overlap(
-    settings: Sequence[Setting], scorers: Mapping[TableMetric, Scorer], rated: GroupedSegments
-) -> None:
-    labels = {setting.metric: setting.row for setting in reversed(settings) if setting.metric in scorers}
-    for name, groups in rated.items():
-        references = [texts for segments in groups.values() for texts in segments.references]
-        warn_about_overlap(labels.values(), [scorers[metric] for metric in labels], references, name)
 
 
 def _score(

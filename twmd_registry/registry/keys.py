@@ -156,12 +156,17 @@ def _power(text: str) -> str:
     return text
 
 
-def _idf(value: object) -> Value:
-    kind, _, rest = str(value).partition(":")
-    chosen = _one_of(("none", "corpus", "references", "background"))(kind)
-    if (chosen == "background") is not bool(rest):
-        raise ValueError(value)
-    return f"{chosen}:{rest}" if rest else str(chosen)
+def _or_background(choices: Sequence[str], *, named: bool) -> Callable[[object], Value]:
+    """Read a choice; a hash or a file may follow ``background:``, and must where it has to be `named`."""
+
+    def read(value: object) -> Value:
+        kind, colon, rest = str(value).partition(":")
+        has_name = kind == "background" and bool(rest)
+        if kind not in choices or (not has_name and (colon or (named and kind == "background"))):
+            raise ValueError(value)
+        return f"{kind}{colon}{rest}"
+
+    return read
 
 
 def _yes_no(value: object) -> Value:
@@ -174,18 +179,6 @@ def _name(value: object) -> Value:
     if not text.strip() or any(c in text for c in "\n\r\0"):
         raise ValueError(value)
     return text
-
-
-def _members(value: object) -> Value:
-    return _name(",".join(value) if isinstance(value, list | tuple) else value)
-
-
-def _centering(value: object) -> Value:
-    kind, colon, rest = str(value).partition(":")
-    chosen = _one_of(CENTERINGS)(kind)
-    if colon and (chosen != "background" or not rest):
-        raise ValueError(value)
-    return f"{chosen}{colon}{rest}"
 
 
 def _truncation(value: object) -> Value:
@@ -221,7 +214,7 @@ class MetricSpec:
         "me",
         "the metrics that are averaged",
         "METRIC;key=value,WEIGHT*METRIC,.. (see docs/choose-a-model.md)",
-        _members,
+        lambda value: _name(",".join(value) if isinstance(value, list | tuple) else value),
     )
     model: str | None = _key("m", "the encoder", "a Hub id, a folder, 'embedded' or 'multilingual'")
     revision: str | None = _key("r", "the Hub revision of the model", "a branch, tag or commit of the Hub")
@@ -268,7 +261,7 @@ class MetricSpec:
         "what weighs tokens by their inverse document frequency",
         "none, corpus (each side its own), references (theirs for both), background:HASH, or background:FILE (see "
         "'twmd fit-idf')",
-        _idf,
+        _or_background(("none", "corpus", "references", "background"), named=True),
         neutral="none",
     )
     centering: str | None = _key(
@@ -276,7 +269,7 @@ class MetricSpec:
         "what is subtracted from token vectors",
         f"one of {', '.join(CENTERINGS)}, or background:HASH, background:FILE; against sources also "
         "background:HASH+HASH, of the predictions' language and the sources'",
-        _centering,
+        _or_background(CENTERINGS, named=False),
     )
     centering_size: int | None = _key("cs", "segments per centering batch", "a whole number from 1", _whole)
     centering_side: Side | None = _key("cd", "one mean for both sides or one each", Side)

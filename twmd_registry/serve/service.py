@@ -58,10 +58,6 @@ def _count_pairs(segments: Segments) -> int:
     return sum(map(len, segments.references)) + len(segments.sources or ())
 
 
-def _score_answer(scores: ScoreSet) -> Answer:
-    return {"score": scores.score} | scores.as_dict()
-
-
 def _align_answer(scores: ScoreSet) -> Answer:
     with collect_warnings():  # those of the scores are known already
         return scores.explain(0).as_dict(MOST_LINKS)
@@ -133,7 +129,8 @@ class Service:
         """Score texts: ``metric``, ``score``, everything of `ScoreSet.as_dict`, and ``notices``, the warnings."""
         if references is None and sources is None:
             raise InputError("references is missing: give them, or sources to a metric that compares with those.")
-        return await self._answer(self._name(metric), check_segments(predictions, references, sources), _score_answer)
+        name, segments = self._name(metric), check_segments(predictions, references, sources)
+        return await self._answer(name, segments, lambda scores: {"score": scores.score} | scores.as_dict())
 
     async def align(self, prediction: Any, reference: Any, metric: str | None = None) -> Answer:
         """Show how the score of two texts comes about: as `Alignment.as_dict`, the rest as for `score`; of a metric

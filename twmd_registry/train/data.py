@@ -102,7 +102,7 @@ def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]
     """Refuse training and development data that share a reference with the held-out data, or with `predictions` any
     text; white space, case, Unicode's forms and those of quotes and dashes do not count.
     """
-    held_out = _folded_texts(holdout, predictions=predictions)
+    held_out = {text for source in holdout for texts in _fold_rows(source, predictions=predictions) for text in texts}
     shared = [
         f"{source.name} {len(rows)} of {len(source.rated.ratings)} (the first: {rows[0]})"
         for source in data
@@ -117,7 +117,7 @@ def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]
 
 def warn_about_overlap(train: Sequence[TrainingData], dev: Sequence[TrainingData]) -> None:
     """Warn about development segments whose reference is in the training data."""
-    known = _folded_texts(train if dev else ())
+    known = {text for source in (train if dev else ()) for texts in _fold_rows(source) for text in texts}
     for source in dev:
         if rows := _rows_with(source, known):
             shared = f"{len(rows)} of {len(source.rated.ratings)}; dev flatters the model"
@@ -126,9 +126,7 @@ def warn_about_overlap(train: Sequence[TrainingData], dev: Sequence[TrainingData
 
 def _rows_with(source: TrainingData, texts: set[str], *, predictions: bool = False) -> list[int]:
     """Return the segments, from 1, with one of some folded texts."""
-    segments = zip(*segments_of(source)[:2], strict=True)
-    texts_by_row = ([prediction, *references] if predictions else references for prediction, references in segments)
-    return [row for row, given in enumerate(texts_by_row, 1) if not texts.isdisjoint(map(_fold, given))]
+    return [row for row, own in enumerate(_fold_rows(source, predictions=predictions), 1) if own & texts]
 
 
 def _fold(text: str) -> str:
@@ -139,14 +137,10 @@ def _fold(text: str) -> str:
     return normalise(regex.sub(r"\p{Default_Ignorable_Code_Point}", "", regex.sub(r"\p{Dash}", "-", text)))
 
 
-def _folded_texts(data: Iterable[TrainingData], *, predictions: bool = False) -> set[str]:
-    """Return all references, and with `predictions` all predictions, folded."""
-    texts = set[str]()
-    for source in data:
-        segments = segments_of(source)
-        texts.update(_fold(text) for row in segments.references for text in row)
-        texts.update(map(_fold, segments.predictions if predictions else []))
-    return texts
+def _fold_rows(source: TrainingData, *, predictions: bool = False) -> Iterator[set[str]]:
+    """Yield every segment's references, and with `predictions` its prediction, folded."""
+    for prediction, references in zip(*segments_of(source)[:2], strict=True):
+        yield set(map(_fold, [prediction, *references] if predictions else references))
 
 
 def hashes_of(data: Iterable[TrainingData]) -> Hashes:
