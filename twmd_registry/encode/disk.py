@@ -86,12 +86,12 @@ class DiskCache:
         most_bytes, size = min(SHARD_BYTES, self._most_bytes // SHARES), 0
         with self._usable_folder():
             for key, text in texts.items() if self._usable else ():
-                own = text[0].nbytes + 3 * text[1].ids.nbytes + 200  # of names and facts
-                if part and size + own > most_bytes:
+                text_bytes = text[0].nbytes + 3 * text[1].ids.nbytes + 200  # of names and facts
+                if part and size + text_bytes > most_bytes:
                     self._write(part)
                     part, size = {}, 0
                 part[self._name(key)] = text
-                size += own
+                size += text_bytes
             if part:
                 self._write(part)
 

@@ -91,10 +91,10 @@ def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[np.n
     """
     path = locate(FREQUENCIES, wanted)
     part = read_idf(path, vocabulary_size(tokenizer))
-    own = vocabulary_hash(tokenizer)
-    if (other := part.about["tokenizer"]) != own:
+    vocab = vocabulary_hash(tokenizer)
+    if (other := part.about["tokenizer"]) != vocab:
         raise ModelError(
-            f"{path.name} holds document frequencies of another tokenizer (vocabulary {other}, this model's is {own}): "
+            f"{path.name} holds document frequencies of another tokenizer (vocabulary {other}, this model's {vocab}): "
             "fit them with 'twmd fit-idf' and this model."
         )
     return part

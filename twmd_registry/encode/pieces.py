@@ -47,27 +47,27 @@ class Vocabulary(NamedTuple):
     texts: list[str]  # Its text, without its mark
     raw: list[bytes]  # Its bytes; those of a word's pieces in a row are the word's
 
-    def continuing(self, ids: np.ndarray, own: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    def continuing(self, ids: np.ndarray, ordinary: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Return which tokens continue the word of the token before them, or are a mark alone; shape (T,), bool. `ids`
-        are those of many texts in a row, `own` is true for tokens of the text that are not special, and `starts` are
-        the first tokens of the texts that have any.
+        are those of many texts in a row, `ordinary` is true for tokens that are not special, and `starts` are the first
+        tokens of the texts that have any.
         """
-        return np.asarray(own & (~self._begins(ids, own, starts) | self.blank[ids]))
+        return np.asarray(ordinary & (~self._begins(ids, ordinary, starts) | self.blank[ids]))
 
-    def words(self, ids: np.ndarray, own: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    def words(self, ids: np.ndarray, ordinary: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Return the word that every token belongs to, numbered from 0; a mark alone belongs to the word that follows
         it. Shape (T,); arguments as for `continuing`.
         """
-        marks = self.blank[ids] & own
+        marks = self.blank[ids] & ordinary
         after_mark = _after(marks)
         after_mark[starts] = False
-        return np.asarray(np.cumsum(marks | (self._begins(ids, own, starts) & ~after_mark)) - 1)
+        return np.asarray(np.cumsum(marks | (self._begins(ids, ordinary, starts) & ~after_mark)) - 1)
 
-    def _begins(self, ids: np.ndarray, own: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    def _begins(self, ids: np.ndarray, ordinary: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Return which tokens do not continue a word: marked ones, the first of a text, those after a word's end; shape
         (T,), bool.
         """
-        begins = ~own | self.opens[ids] | _after(~own | self.closes[ids])
+        begins = ~ordinary | self.opens[ids] | _after(~ordinary | self.closes[ids])
         begins[starts] = True
         return np.asarray(begins)
 

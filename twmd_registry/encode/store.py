@@ -85,8 +85,8 @@ class TextStore:
             numbers = np.r_[numbers, new]
             if self.caches:
                 fresh = self._to_memory(new, tokens, parts[-1])
-                for cache, own in self.caches:
-                    cache.keep({self._key(i): text for i, text in fresh.items() if own[i]})
+                for cache, cacheable in self.caches:
+                    cache.keep({self._key(i): text for i, text in fresh.items() if cacheable[i]})
         held, *others = [part for part in parts if len(part.lengths)] or parts
         if others:
             layers = {k: torch.cat([held.layers[k], *(part.layers[k] for part in others)]) for k in self.layers}
@@ -118,8 +118,8 @@ class TextStore:
     def _find_cached(self, texts: np.ndarray) -> dict[int, CachedText]:
         """Return cached texts by their numbers."""
         cached: dict[int, CachedText] = {}
-        for cache, own in self.caches:
-            sought = {self._key(i): i for i in texts[own[texts]].tolist() if i not in cached}
+        for cache, cacheable in self.caches:
+            sought = {self._key(i): i for i in texts[cacheable[texts]].tolist() if i not in cached}
             cached |= {sought[key]: text for key, text in cache.find(list(sought)).items()}
         # In the order in which texts are encoded: it decides the blocks of pairs, and so the last bits of scores.
         return dict(sorted(cached.items()))
@@ -142,7 +142,7 @@ class TextStore:
 
     def _to_memory(self, texts: np.ndarray, tokens: Sequence[TextTokens], fresh: EncodedTexts) -> dict[int, CachedText]:
         """Copy the texts that a cache may keep to main memory; an empty text has no tokens there."""
-        wanted = np.logical_or.reduce([own for _, own in self.caches])
+        wanted = np.logical_or.reduce([cacheable for _, cacheable in self.caches])
         layers = [fresh.layers[k].cpu().numpy() for k in self.layers]
         copied, end = {}, 0
         for i, text, length in zip(texts.tolist(), tokens, fresh.lengths.tolist(), strict=True):

@@ -83,27 +83,27 @@ def as_tokenized(words: frozenset[str], tokenizer: PreTrainedTokenizerFast, piec
 def left_out(
     pieces: Vocabulary,
     ids: np.ndarray,
-    own: np.ndarray,
+    ordinary: np.ndarray,
     lengths: np.ndarray,
     *,
     subwords: Subwords = "keep",
     punctuation: Punctuation = "keep",
     stop_words: frozenset[Phrase] = frozenset(),
 ) -> np.ndarray:
-    """Return the tokens of the text that are left out, never special ones; shape (T,), bool. `ids` and `own` are as for
-    `Vocabulary.continuing`; `stop_words` are left out with all their pieces, as the tokenizer reads them
+    """Return which tokens of the text are left out, never special ones; shape (T,), bool. `ids` and `ordinary` are as
+    for `Vocabulary.continuing`; `stop_words` are left out with all their pieces, as the tokenizer reads them
     (`as_tokenized`).
     """
     starts = (np.cumsum(lengths) - lengths)[lengths > 0]
     gone = np.zeros(len(ids), dtype=bool)
     if subwords == "drop":
-        gone |= pieces.continuing(ids, own, starts)
+        gone |= pieces.continuing(ids, ordinary, starts)
     if punctuation != "keep":
         marks = pieces.punctuation if punctuation == "drop" else pieces.ascii_punctuation
-        gone |= marks[ids] & own
+        gone |= marks[ids] & ordinary
     if stop_words:
-        words = pieces.words(ids, own, starts)
-        gone |= _in_phrases(stop_words, _texts(pieces, ids, words), words, starts) & own
+        words = pieces.words(ids, ordinary, starts)
+        gone |= _in_phrases(stop_words, _texts(pieces, ids, words), words, starts) & ordinary
     return gone
 
 
@@ -122,17 +122,17 @@ def copied_tokens(
     row of every text's source (-1: none); shape (T,), bool.
     """
     ids, lengths = encoded.ids.cpu().numpy(), encoded.lengths.cpu().numpy()
-    own = (encoded.special == 0).cpu().numpy()
-    words = pieces.words(ids, own, (np.cumsum(lengths) - lengths)[lengths > 0])
+    ordinary = (encoded.special == 0).cpu().numpy()
+    words = pieces.words(ids, ordinary, (np.cumsum(lengths) - lengths)[lengths > 0])
     different, numbers = np.unique(_spell(pieces, ids, words), return_inverse=True)
     kept = np.array([_is_kept(text) for text in different.tolist()], dtype=bool)
-    word = np.where(own & ~kept[numbers[words]], numbers[words], -1)  # of every token
+    word = np.where(ordinary & ~kept[numbers[words]], numbers[words], -1)  # of every token
     rows, size = np.repeat(np.arange(len(lengths)), lengths), len(different)
     there = word >= 0
     here = there[positions] & (partner[owners] >= 0)
     copied = here & np.isin(partner[owners] * size + word[positions], rows[there] * size + word[there])
     copies, most = (np.bincount(owners, weights=which, minlength=len(partner)) for which in (copied, here))
-    return np.asarray(copied | ((copies > MOST_COPIED * most)[owners] & own[positions]))
+    return np.asarray(copied | ((copies > MOST_COPIED * most)[owners] & ordinary[positions]))
 
 
 def _is_kept(word: str) -> bool:

@@ -80,9 +80,9 @@ def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
     _check(values, path.name)
     if len(values) != (len(OUTPUTS) if entry(spec.metric).two_sided else 1):
         raise ModelError(f"{path.name} holds {len(values)} values: {spec.metric} needs another number.")
-    own = keys_of(spec)
-    if other := sorted(name for name in {*own, *keys} if own.get(name) != keys.get(name)):
-        listed = "; ".join(f"{name}: {keys.get(name, 'none')} there, {own.get(name, 'none')} here" for name in other)
+    here = keys_of(spec)
+    if other := sorted(name for name in {*here, *keys} if here.get(name) != keys.get(name)):
+        listed = "; ".join(f"{name}: {keys.get(name, 'none')} there, {here.get(name, 'none')} here" for name in other)
         raise ModelError(f"{path.name} was fitted for other settings ({listed}): fit another with 'twmd fit-baseline'.")
     return FittedPart(tuple(values), hash_of(content), keys)
 

@@ -57,10 +57,10 @@ class Ranks:
         except Exception as error:
             if self._failed:
                 raise
-            own = (TwmdError, f"{type(error).__name__}: {error}")
+            message = (TwmdError, f"{type(error).__name__}: {error}")
             if isinstance(error, TwmdError):
-                own = (type(error), str(error))
-            failures = [failure for _, failure in self._gather(None, own)]
+                message = (type(error), str(error))
+            failures = [failure for _, failure in self._gather(None, message)]
             if all(failure == failures[0] for failure in failures):
                 raise
             raise _error_of(failures) from error
@@ -107,10 +107,10 @@ class Ranks:
         scores = [np.concatenate(parts, axis=1) for parts in zip(*(scores for _, scores, _ in shares), strict=True)]
         # Each share sets the flags of its texts; a text may be in several.
         flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
-        for texts, _, own in shares:
+        for texts, _, share_flags in shares:
             for name in (*FLAGS, "missing"):
-                some = own[name].astype(bool)
-                flags[name][texts[some]] = own[name][some]
+                some = share_flags[name].astype(bool)
+                flags[name][texts[some]] = share_flags[name][some]
         return scores, flags
 
 

@@ -129,10 +129,10 @@ def find_error_spans(words: Sequence[Word], settings: SpanSettings) -> ErrorSpan
     badness, spans = smooth(words, radius), []
     for bad, run in groupby(range(len(words)), lambda i: bool(badness[i] >= minor)):
         if bad:
-            own = list(run)
-            worst = float(badness[own].max())
+            run_words = list(run)
+            worst = float(badness[run_words].max())
             severity: Severity = "major" if worst >= major else "minor"
-            spans.append(ErrorSpan(words[own[0]].start, words[own[-1]].end, severity, worst))
+            spans.append(ErrorSpan(words[run_words[0]].start, words[run_words[-1]].end, severity, worst))
     return tuple(spans)
 
 

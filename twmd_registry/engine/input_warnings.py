@@ -193,8 +193,8 @@ def check_scripts(
     ]
     times = np.bincount(np.r_[pairs.hyp[pairs.starts], pairs.ref], minlength=len(pairs.texts))
     total = Counter[str]()
-    for own, often in zip(by_text, times.tolist(), strict=True):
-        for script, number in own.items():
+    for scripts_of, often in zip(by_text, times.tolist(), strict=True):
+        for script, number in scripts_of.items():
             total[script] += often * number
     letters = dict(total.most_common())
     for spec, scripts in models:
@@ -202,15 +202,16 @@ def check_scripts(
         share = sum(letters[script] for script in foreign) / max(total.total(), 1)
         if not scripts or share <= FOREIGN_SHARE or not (preset := describe_model(spec.model)):
             continue  # a model whose scripts are not known is not checked
-        first = name_texts(pairs, np.array([foreign[0] in own for own in by_text]), rows).partition(",")[0]
+        is_foreign = np.array([foreign[0] in scripts_of for scripts_of in by_text])
+        first = name_texts(pairs, is_foreign, rows).partition(",")[0]
         many = len(preset.languages) > SHOWN_LANGUAGES
         made_for = f"{len(preset.languages)} other languages" if many else ", ".join(preset.languages)
         problem = (
             f"{data}{100 * share:.3g}% of the letters are in scripts that {spec.model} does not read, "
             f"above all {foreign[0]} (first: {first}); it was made for {made_for}"
         )
-        others = [own for own in presets_of(spec.metric).values() if own.keys.get("against") == spec.against]
-        fit = sorted(own.name for own in others if foreign[0] in own.scripts)
+        others = [preset for preset in presets_of(spec.metric).values() if preset.keys.get("against") == spec.against]
+        fit = sorted(preset.name for preset in others if foreign[0] in preset.scripts)
         if preset.strict and strict:
             use = f"use a model that reads {foreign[0]}" + (f" (preset {', '.join(fit)})" if fit else "")
             raise InputError(f"{problem}: {use}, or score anyway by any_language=True (--any-language).")
@@ -242,12 +243,12 @@ def check_texts(
     for i, (start, refs) in enumerate(zip(pairs.starts.tolist(), pairs.counts.tolist(), strict=True)):
         hypothesis, seconds = pairs.hyp[start], pairs.ref[start : start + refs]
         references = seconds if pairs.second == "references" else seconds[:0]
-        text, others, own = pairs.texts[hypothesis], [pairs.texts[r] for r in seconds], by_text[hypothesis]
+        text, others, counts = pairs.texts[hypothesis], [pairs.texts[r] for r in seconds], by_text[hypothesis]
         read = set[str]().union(*(by_text[r] for r in references))
         read |= JAPANESE if read & JAPANESE else set()
         if sources and text.split() == sources[i].split() != [] and (text not in others or len(references) == 0):
             odd["copied"].append(i)
-        if read and sum(own[script] for script in own.keys() & read) < LEAST_SHARED * sum(own.values()):
+        if read and sum(counts[script] for script in counts.keys() & read) < LEAST_SHARED * sum(counts.values()):
             odd["other_script"].append(i)
         if repeats_itself(text) and not any(map(repeats_itself, others)):
             odd["repetitive"].append(i)

@@ -198,23 +198,23 @@ def _score_pairs(made: Scorer, part: dict[int, list[str]], how: _Method, progres
     def score(by: Scorer, rows: list[np.ndarray], columns: list[np.ndarray], progress: Progress | None = None) -> None:
         """Fill rows (candidates) and columns (references) of all tables."""
         segments, numbers = Segments([], []), list[int]()
-        for (number, texts), own, others in zip(part.items(), rows, columns, strict=True):
-            segments.predictions.extend(texts[i] for i in own)
+        for (number, texts), candidates, others in zip(part.items(), rows, columns, strict=True):
+            segments.predictions.extend(texts[i] for i in candidates)
             shared = [texts[j] for j in others]
             # References stay in memory for the next step, so that every text is one: its own at least.
-            segments.references.extend([*shared, texts[i]] if how.prunes else shared for i in own)
-            numbers += [number] * len(own)
+            segments.references.extend([*shared, texts[i]] if how.prunes else shared for i in candidates)
+            numbers += [number] * len(candidates)
         originals = how.sources and [how.sources[number] for number in numbers]
         sets = score_segments(by.members, segments._replace(sources=originals), rows=numbers, progress=progress)
         counts = [len(references) for references in segments.references]
-        each = [  # a candidate has a single score with its source, whatever the reference
-            np.repeat(own.scores, counts) if own.signature.spec.against == "source" else np.asarray(own.by_reference)
-            for own in sets
-        ]
+        each = []
+        for result in sets:  # a candidate has a single score with its source, whatever the reference
+            with_source = result.signature.spec.against == "source"
+            each.append(np.repeat(result.scores, counts) if with_source else np.asarray(result.by_reference))
         left = np.average(each, axis=0, weights=by.weights)
-        for table, own, others in zip(tables, rows, columns, strict=True):
-            here, left = np.split(left, [len(own) * (len(others) + how.prunes)])
-            table[np.ix_(own, others)] = here.reshape(len(own), -1)[:, : len(others)]
+        for table, candidates, others in zip(tables, rows, columns, strict=True):
+            here, left = np.split(left, [len(candidates) * (len(others) + how.prunes)])
+            table[np.ix_(candidates, others)] = here.reshape(len(candidates), -1)[:, : len(others)]
 
     sizes = [len(texts) for texts in part.values()]
     tables = [np.full((size, size), np.nan) for size in sizes]
@@ -258,18 +258,18 @@ def _score_with_means(
     def score_group(group: Sequence[Backend], pairs: Pairs, stage: Stage) -> Scored:
         if pairs.second == "sources":
             return group[0].score_group(group, pairs, stage)
-        backends = [own for own in group if isinstance(own, TokenAlignmentBackend) and not own.spec.align]
+        backends = [member for member in group if isinstance(member, TokenAlignmentBackend) and not member.spec.align]
         if len(backends) < len(group):
             raise SpecError("stsscore and align=sentences have no token vectors of a text: leave out mean_vectors.")
         with stage(len(pairs.texts) * STEPS_PER_TEXT) as moved, backends[0].run(backends, pairs, moved) as run:
             vectors, flags = run.average_hypotheses(), run.flags
         scored = []
         for backend in backends:
-            scores = np.concatenate([own @ own.mean(0) for own in np.split(vectors[backend.spec], ends)])
+            scores = np.concatenate([x @ x.mean(0) for x in np.split(vectors[backend.spec], ends)])
             scored.append(np.tile(scores, (1 if backend.spec.metric in SYMMETRIC else 3, 1)))
         return scored, flags
 
-    texts = [(number, text) for number, own in part.items() for text in own]
+    texts = [(number, text) for number, texts in part.items() for text in texts]
     segments = Segments([text for _, text in texts], [[text] for _, text in texts])
     rows = [number for number, _ in texts]
     originals = how.sources and [how.sources[number] for number in rows]

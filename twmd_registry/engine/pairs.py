@@ -163,12 +163,12 @@ def make_pairs(segments: Segments, spec: MetricSpec | None = None) -> Pairs:
         raise InputError(f"{spec.metric} compares predictions with references: give them{other}.")
     number: dict[str, int] = {}
     hyp, ref = [], []
-    for prediction, own in zip(segments.predictions, seconds, strict=True):
+    for prediction, others in zip(segments.predictions, seconds, strict=True):
         h = number.setdefault(prediction, len(number))
-        for text in own:
+        for text in others:
             hyp.append(h)
             ref.append(number.setdefault(text, len(number)))
-    counts = np.array([len(own) for own in seconds])
+    counts = np.array([len(others) for others in seconds])
     segment = np.repeat(np.arange(len(counts)), counts)
     return Pairs(list(number), np.array(hyp), np.array(ref), segment, counts, np.cumsum(counts) - counts, second)
 

@@ -143,21 +143,27 @@ class PipelineRun:
         sums = self.sum_corpus() if self._summed else {}
         *_, last = self._views
         for number, chunk in enumerate(self._chunks):
-            encoded, texts = self._store.fetch(chunk, number)  # 1. Encode
+            # 1. Encode the different texts of the chunk, once for all specifications.
+            encoded, texts = self._store.fetch(chunk, number)
             empty = (encoded.lengths == 0).cpu().numpy()
             for view, specs in self._views.items():
-                # 2. Center: the tokens that take part, less a mean; then tokens or n-grams, scaled to norm 1.
+                # 2. Center: subtract a mean from the tokens that take part, and make units (tokens, n-grams) of norm 1.
                 items = make_items(view, self._pairs, chunk, texts)
                 layers, weightless, wordless = select(view, encoded, items, self._encoder)
                 if view is last:  # `layers` holds copies, so the encoded vectors can be freed
                     encoded = encoded._replace(layers={})
                 units = make_units(view, encoded, layers, items, sums.get(view), weightless=weightless)[1]
                 del layers
-                # 3. Align, and 4. reduce both sides of every pair to its scores.
+                # 3. Align the units of every pair, and 4. reduce both sides to scores; of documents, over sentences.
                 aligned, average, place = items, None, chunk
                 if self._documents:
                     units, aligned, average, place = match_documents(units, items, self._pairs, chunk)
                 sides, vanished = align_pairs(units, aligned, empty[aligned.row], specs)
+                if average is not None:
+                    sides = [
+                        average(c, symmetric=spec.metric in SYMMETRIC) for c, spec in zip(sides, specs, strict=True)
+                    ]
+                # Facts about the texts, for counts and warnings; and progress.
                 for flag, gone in (
                     (self.flags["vanished"], aligned.row[vanished & ~empty[aligned.row]]),
                     (self.flags["wordless"], wordless),
@@ -166,10 +172,6 @@ class PipelineRun:
                     flag[texts[gone]] = True
                 if self._progress is not None:
                     self._progress(len(items.hyp) * len(specs))
-                if average is not None:
-                    sides = [
-                        average(own, symmetric=spec.metric in SYMMETRIC) for own, spec in zip(sides, specs, strict=True)
-                    ]
                 yield place, dict(zip(specs, sides, strict=True))
 
     def average_hypotheses(self) -> dict[MetricSpec, np.ndarray]:
@@ -192,7 +194,7 @@ class PipelineRun:
                 means = (means / torch.where(totals > 0, totals, 1.0)[:, None])[items.hyp].to("cpu", torch.float64)
                 for spec in specs:
                     parts[spec].append(normalize(means) if spec.normalize else means)
-        return {spec: torch.cat(own).numpy() for spec, own in parts.items()}
+        return {spec: torch.cat(chunks).numpy() for spec, chunks in parts.items()}
 
     def explain(self, wanted: Sequence[int]) -> list[dict[str, Any]]:
         """Return how the only specification aligns some pairs that follow each other, centered with their batches (or
@@ -217,10 +219,10 @@ class PipelineRun:
             shares, s, plan, losses = _align_items(spec, units, *both)
             read, words = [], []
             for item, text, loss in zip(both, texts_of_pair, losses, strict=True):
-                places = [own % len(encoded.ids) for own in positions_of(view, tokens, units, item)]
-                read.append(tuple(" ".join(self._encoder.decode_tokens(encoded.ids[own].tolist())) for own in places))
+                places = [at_unit % len(encoded.ids) for at_unit in positions_of(view, tokens, units, item)]
+                read.append(tuple(" ".join(self._encoder.decode_tokens(encoded.ids[unit].tolist())) for unit in places))
                 offsets = self._encoder.offsets(text, spec.limit, spec.stride)
-                at = [place - starts[items.row[item]] for own in places for place in own.tolist()]
+                at = [place - starts[items.row[item]] for unit in places for place in unit.tolist()]
                 words.append(word_costs(text, offsets[at], np.repeat(loss, list(map(len, places)))))
             alignments.append(
                 {
@@ -229,7 +231,7 @@ class PipelineRun:
                     "hypothesis_shares": shares[0],
                     "reference_shares": shares[1],
                     "similarities": s,
-                    "plans": {str(name): own for name, own in zip(names, plan, strict=False)},
+                    "plans": {str(name): moved for name, moved in zip(names, plan, strict=False)},
                     "texts": tuple(texts_of_pair),
                     "words": tuple(words),
                 }
@@ -267,7 +269,7 @@ class PipelineRun:
         """Return a view with the idf weights of these texts; `count` is `_count`."""
         unseen = self._encoder.tokenizer.unk_token_id if view.unknown == "apart" else None
         # Hypotheses have their own weights with idf=corpus.
-        hyp, ref = (torch.from_numpy(idf_weights(count(own), unseen)) for own in (view.idf == "corpus", False))
+        hyp, ref = (torch.from_numpy(idf_weights(count(side), unseen)) for side in (view.idf == "corpus", False))
         return replace(view, weights=(hyp, ref))
 
     def _count(self, hypotheses: bool) -> np.ndarray:
@@ -302,10 +304,10 @@ def _align_items(
     shares, losses = [], []
     for side, gain, some in zip((x, y), across, compared, strict=True):
         share = side.shares if some else torch.zeros_like(gain)
-        own = gains(side, side)[2][0] if some else gain
-        losses.append(torch.where(share > 0, (own - gain) / torch.where(share > 0, share, 1.0), 0.0)[0].cpu().numpy())
+        best = gains(side, side)[2][0] if some else gain
+        losses.append(torch.where(share > 0, (best - gain) / torch.where(share > 0, share, 1.0), 0.0)[0].cpu().numpy())
         shares.append((share if all(compared) else torch.zeros_like(gain))[0].cpu().numpy())
-    return shares, s[0].cpu().numpy(), [own[0].cpu().numpy() for own in plan], losses
+    return shares, s[0].cpu().numpy(), [side_plan[0].cpu().numpy() for side_plan in plan], losses
 
 
 BLOCK_CELLS = 1_000_000
@@ -366,9 +368,9 @@ def _self_scores(units: TokenVectors, counts: np.ndarray, specs: Iterable[Metric
 
     0 for an item without units, and where C(X, X) is only a rounding error (of S, or of vectors that cancel).
     """
-    own = {spec: units.vectors.new_zeros(len(counts)) for spec in specs}
-    if not own:
-        return own
+    by_spec = {spec: units.vectors.new_zeros(len(counts)) for spec in specs}
+    if not by_spec:
+        return by_spec
     owner = torch.repeat_interleave(units.lengths)  # the item of every unit
     errors = units.rounding.new_zeros(len(counts)).scatter_reduce(0, owner, units.rounding, "amax")  # (I,)
     for block in _blocks(np.flatnonzero(counts), counts, counts, units.vectors.shape[1]):
@@ -377,10 +379,10 @@ def _self_scores(units: TokenVectors, counts: np.ndarray, specs: Iterable[Metric
         s = similarities(x, x)  # (B, N, N)
         largest = torch.where(x.mask, s.detach().diagonal(dim1=1, dim2=2), 0.0).amax(1)  # (B,)
         noise = ZERO_TOLERANCE * EPSILON * largest + (ZERO_TOLERANCE * errors[item]).square()  # (B,)
-        for spec, values in own.items():
+        for spec, values in by_spec.items():
             c = ALIGNERS[spec.metric](s, x, x, spec)  # (B,)
             values[item] = torch.where(c.abs() <= noise, 0.0, c)  # NaN stays NaN
-    return own
+    return by_spec
 
 
 def _blocks(chosen: np.ndarray, n: np.ndarray, m: np.ndarray, width: int) -> Iterator[np.ndarray]:

@@ -110,9 +110,9 @@ class Alignment:
         shown: dict[str, Any] = {"signature": str(self.signature), "score": self.score, "sides": sides}
         if spans:
             part = require_span_settings(self.signature.spec)
-            own = zip(("hypothesis", "reference"), self.texts, self.words, self.error_spans(part), strict=True)
+            both = zip(("hypothesis", "reference"), self.texts, self.words, self.error_spans(part), strict=True)
             shown["spans_settings"] = part.hash
-            for side, text, words, errors in own:
+            for side, text, words, errors in both:
                 listed = [{"text": text[each.start : each.end], **each._asdict()} for each in errors]
                 shown[side] = {"text": text, "spans": listed, "words": [word._asdict() for word in words]}
         return shown
@@ -214,17 +214,17 @@ def score_documents(
     for row, name in enumerate(documents):
         rows.setdefault(name, []).append(row)
     result = dict[str, DocumentScore]()
-    for name, own in rows.items():
-        values = statistics[own]  # (n, S)
+    for name, segments in rows.items():
+        values = statistics[segments]  # (n, S)
         mean = ci = None
-        if len(own) > 1 and resamples:
+        if len(segments) > 1 and resamples:
             draws, step = np.random.default_rng(seed), max(1, _RESAMPLED_NUMBERS // values.size)
             sizes = [min(step, resamples - start) for start in range(0, resamples, step)]
-            sums = [values[draws.integers(len(own), size=(size, len(own)))].sum(axis=1) for size in sizes]
+            sums = [values[draws.integers(len(segments), size=(size, len(segments)))].sum(axis=1) for size in sizes]
             resampled = corpus_score(np.concatenate(sums))
             low, high = np.quantile(resampled, (0.025, 0.975))
             mean, ci = float(resampled.mean()), float(high - low) / 2
-        result[name] = DocumentScore(len(own), float(corpus_score(values.sum(axis=0, keepdims=True))[0]), mean, ci)
+        result[name] = DocumentScore(len(segments), float(corpus_score(values.sum(axis=0, keepdims=True))[0]), mean, ci)
     return result
 
 

@@ -60,19 +60,19 @@ class Scorer:
         signature, whose values are hashes; `nrefs` is its number of references: other texts cause a warning.
         """
         self.requested, self.options, self.parts, self.nrefs = spec, options or RunOptions(), parts, nrefs
-        self._averaged = tuple((weight, Scorer(own, self.options, parts)) for weight, own in _split_mean(spec))
+        self._averaged = tuple((weight, Scorer(member, self.options, parts)) for weight, member in _split_mean(spec))
         if not self._averaged:
             self.backend: Backend = make_backend(spec, self.options, parts)
 
     @property
     def members(self) -> tuple[Scorer, ...]:
         """The scorers that compute: those that are averaged (an ensemble, ``against=both``), or itself."""
-        return tuple(member for _, own in self._averaged for member in own.members) or (self,)
+        return tuple(member for _, averaged in self._averaged for member in averaged.members) or (self,)
 
     @property
     def weights(self) -> tuple[float, ...]:
         """The weights of the members."""
-        return tuple(weight * share for weight, own in self._averaged for share in own.weights) or (1.0,)
+        return tuple(weight * share for weight, member in self._averaged for share in member.weights) or (1.0,)
 
     @property
     def spec(self) -> MetricSpec:
@@ -86,7 +86,7 @@ class Scorer:
         """
         if not self._averaged:
             return self.backend.spec
-        applied = [(weight, own.spec) for weight, own in self._averaged]
+        applied = [(weight, member.spec) for weight, member in self._averaged]
         if self.requested.against == "both":
             return applied[1][1].replace(against="both", source_weight=self.weights[1])
         return self.requested.replace(members=write_members(applied))
@@ -161,12 +161,12 @@ class Scorer:
         """
 
         def mean(side: str) -> tuple[float, ...] | None:
-            values = [getattr(own, side) for own in of_members]
+            values = [getattr(scores, side) for scores in of_members]
             return None if None in values else tuple(np.average(values, axis=0, weights=self.weights).tolist())
 
         precision, recall, f1 = map(mean, OUTPUTS) if self.requested.against else (None, None, None)
-        nrefs = [own.signature.nrefs for own in of_members]  # 0 of members that compare with sources
-        most = {name: max(getattr(own.counts, name) for own in of_members) for name in COUNTS}
+        nrefs = [scores.signature.nrefs for scores in of_members]  # 0 of members that compare with sources
+        most = {name: max(getattr(scores.counts, name) for scores in of_members) for name in COUNTS}
         return replace(
             of_members[0],
             signature=Signature(self.spec, next((number for number in nrefs if number != "0"), "0")),
@@ -360,7 +360,7 @@ def score_segments(
     members_of: dict[str | None, list[Scorer]] = {}
     for member in members:
         members_of.setdefault(member.requested.against, []).append(member)
-    texts_of = {against: make_pairs(segments, own[0].requested) for against, own in members_of.items()}
+    texts_of = {against: make_pairs(segments, members[0].requested) for against, members in members_of.items()}
     digest = digest_of_texts(segments, sources="source" in texts_of)
     rows = rows or range(len(segments.predictions))
     results: dict[Scorer, ScoreSet] = {}
@@ -460,7 +460,7 @@ def _explain_pairs(
                 "explained."
             )
         explained = zip(wanted, backend.explain(pairs, wanted), strict=True)
-        return [Alignment(signature=signature, score=float(scores[pair]), **own) for pair, own in explained]
+        return [Alignment(signature=signature, score=float(scores[pair]), **alignment) for pair, alignment in explained]
     finally:
         backend.close()
 

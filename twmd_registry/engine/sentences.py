@@ -40,7 +40,7 @@ def split_documents(pairs: Pairs) -> tuple[Pairs, list[list[int]]]:
     if counts.max(initial=0) < 2:
         warn("align=sentences: no text has two lines, which are its sentences (--docs or --doc-column join rows).")
     hyp, ref = (
-        np.array([i for own, n in zip(side, counts, strict=True) for i in own + [0] * (n - len(own))], dtype=np.int64)
+        np.array([i for ids, n in zip(side, counts, strict=True) for i in ids + [0] * (n - len(ids))], dtype=np.int64)
         for side in sides
     )
     segment = np.repeat(pairs.segment, counts)
@@ -53,11 +53,11 @@ def split_documents(pairs: Pairs) -> tuple[Pairs, list[list[int]]]:
 def flags_of_documents(flags: np.ndarray, sentences: list[list[int]]) -> np.ndarray:
     """Return the flags of documents: those of any of their sentences, but empty only where all are."""
     by_document = np.zeros(len(sentences), TEXT_FLAGS)
-    for document, own in enumerate(sentences):
+    for document, rows in enumerate(sentences):
         for name in FLAGS:
-            by_document[name][document] = flags[name][own].any()
-        by_document["empty"][document] = flags["empty"][own].all()
-        by_document["missing"][document] = tuple(chain.from_iterable(words for words in flags["missing"][own] if words))
+            by_document[name][document] = flags[name][rows].any()
+        by_document["empty"][document] = flags["empty"][rows].all()
+        by_document["missing"][document] = tuple(chain.from_iterable(words or () for words in flags["missing"][rows]))
     return by_document
 
 
@@ -120,10 +120,10 @@ def match_documents(
         rows = slice(start - chunk.start, start - chunk.start + count)
         n, m = (int(np.count_nonzero(side[start : start + count])) for side in (pairs.hyp, pairs.ref))
         n, m = (n, m) if n or m else (1, 1)  # two empty documents match each other
-        own = items.hyp[rows][:n], items.ref[rows][:m]
-        links = match_sentences(pooled[own[0]], pooled[own[1]]) if n and m else []
+        pair_items = items.hyp[rows][:n], items.ref[rows][:m]
+        links = match_sentences(pooled[pair_items[0]], pooled[pair_items[1]]) if n and m else []
         for k in range(2):
-            sides[k].extend(own[k][link[k]] for link in links)
+            sides[k].extend(pair_items[k][link[k]] for link in links)
         document += [d] * len(links)
         sentences[:, d] = n, m
     every = [*sides[0], *sides[1]]
@@ -138,7 +138,7 @@ def match_documents(
     number = np.arange(len(document))
     matched = items._replace(row=items.row[parts[np.cumsum(linked) - linked]], hyp=number, ref=number + len(document))
     numbers = (np.array(document, dtype=np.int64), linked.reshape(2, len(document)).astype(float), sentences)
-    average = partial(_average, *(torch.from_numpy(own).to(device) for own in numbers))
+    average = partial(_average, *(torch.from_numpy(array).to(device) for array in numbers))
     return TokenVectors(vectors, lengths, weights=weights, rounding=units.rounding[positions]), matched, average, place
 
 

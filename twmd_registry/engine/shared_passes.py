@@ -48,13 +48,13 @@ def _share_pass(tasks: Sequence[Segments]) -> Callable[[int], GroupScore]:
                 raise
             return None
 
-    def score_group(number: int, group: Sequence[Backend], own: Pairs, stage: Stage) -> Scored:
+    def score_group(number: int, group: Sequence[Backend], request_pairs: Pairs, stage: Stage) -> Scored:
         result = score_merged(*group)
         if result is None:  # a request makes the pass fail: each is scored alone, so that the others have their scores
-            return group[0].score_group(group, own, stage)
+            return group[0].score_group(group, request_pairs, stage)
         scores, flags = result
         here = slice(ends[number], ends[number + 1])
-        return [sides[:, here] for sides in scores], flags[[rows[text] for text in own.texts]]
+        return [sides[:, here] for sides in scores], flags[[rows[text] for text in request_pairs.texts]]
 
     return lambda number: partial(score_group, number)
 

@@ -107,11 +107,11 @@ def select(
     keep = encoded.special <= SPECIAL_LEVEL[str(view.special)]  # (T,)
     wordless = np.zeros(0, dtype=np.int64)
     if view.stopwords or view.subwords or view.punctuation:
-        own = (encoded.special == 0).cpu().numpy()
+        ordinary = (encoded.special == 0).cpu().numpy()
         gone = left_out(
             encoder.pieces,
             encoded.ids.cpu().numpy(),
-            own,
+            ordinary,
             encoded.lengths.cpu().numpy(),
             subwords=view.subwords or "keep",
             punctuation=view.punctuation or "keep",
@@ -121,7 +121,7 @@ def select(
         owners = np.repeat(np.arange(len(encoded.lengths)), encoded.lengths.cpu().numpy())
         had, have, special = (
             np.bincount(owners, weights=which, minlength=len(encoded.lengths)) > 0
-            for which in (own, own & ~gone, keep.cpu().numpy())
+            for which in (ordinary, ordinary & ~gone, keep.cpu().numpy())
         )
         wordless = np.flatnonzero(had & ~have & special)
     kept = torch.nonzero(keep).squeeze(1)
@@ -286,8 +286,8 @@ def _replace_tokens(view: TokenView, encoded: EncodedTexts, tokens: TokenVectors
     different, which = torch.unique(codes[positions], return_inverse=True)
     directions = np.stack([_direction(code, tokens.vectors.shape[1]) for code in different.tolist()])
     norms = torch.linalg.vector_norm(tokens.vectors[positions], dim=1, keepdim=True)  # (U, 1)
-    own = torch.from_numpy(directions).to(tokens.vectors)[which] * norms  # (U, D)
-    return tokens._replace(vectors=tokens.vectors.index_copy(0, positions, own))
+    replaced = torch.from_numpy(directions).to(tokens.vectors)[which] * norms  # (U, D)
+    return tokens._replace(vectors=tokens.vectors.index_copy(0, positions, replaced))
 
 
 def _direction(code: int, width: int) -> np.ndarray:
@@ -338,8 +338,8 @@ def positions_of(view: TokenView, tokens: TokenVectors, units: TokenVectors, ite
     """
     if tokens.positions is None or units.positions is None:
         raise ValueError("these tokens have no positions: select them by `select`.")
-    own = units.positions[torch.repeat_interleave(units.lengths) == item]
+    positions = units.positions[torch.repeat_interleave(units.lengths) == item]
     if not view.ngram:
-        return [place[None] for place in own]
+        return [place[None] for place in positions]
     width = int(tokens.lengths[item]) if view.ngram == SENTENCE else min(int(view.ngram), int(tokens.lengths[item]))
-    return [tokens.positions[first : first + width] for first in own.tolist()]
+    return [tokens.positions[first : first + width] for first in positions.tolist()]

@@ -73,17 +73,17 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
     packaged = PACKAGED[model][1]() if model in PACKAGED and revision is None else None
     if packaged is not None:
         return ModelFiles(model, packaged, fingerprint(packaged), repr(model))
-    own = _own_place(model, "model", paths=paths)
-    if own and revision is not None:
+    place = _own_place(model, "model", paths=paths)
+    if place and revision is not None:
         raise ModelError(
             f"model {model!r} is a folder or file on this machine and has no revision {revision!r}: revisions are "
             "the Hub's. To check its content, give it beside a signature (model=FOLDER)."
         )
-    if own and own.is_file():
-        return ModelFiles(f"./{own.resolve().name}", own, digest({"vectors": sha256_of(own)}), repr(model))
-    if own and own.is_dir():
-        folder, known = own, known_name(str(own))
-        name = known if known != str(own) else f"./{folder.resolve().name}"
+    if place and place.is_file():
+        return ModelFiles(f"./{place.resolve().name}", place, digest({"vectors": sha256_of(place)}), repr(model))
+    if place and place.is_dir():
+        folder, known = place, known_name(str(place))
+        name = known if known != str(place) else f"./{folder.resolve().name}"
     else:
         folder, name = from_hub(model, revision), model
     _check_safe(folder, model)
@@ -99,8 +99,8 @@ def _own_place(name: str, what: str, *, paths: bool) -> Path | None:
             f"the signature names a folder of its author's, {folder!r}: name your copy of the {what} by {what}=FOLDER "
             f"(--part {what}=FOLDER)."
         )
-    own = os.path.expanduser(name)  # noqa: PTH111 (Path's functions raise errors for names that no file can have)
-    return Path(own) if paths and os.path.exists(own) else None  # noqa: PTH110
+    expanded = os.path.expanduser(name)  # noqa: PTH111 (Path's functions raise errors for names that no file can have)
+    return Path(expanded) if paths and os.path.exists(expanded) else None  # noqa: PTH110
 
 
 @contextlib.contextmanager
@@ -189,9 +189,9 @@ def find_adapter(adapter: str, *, paths: bool = True) -> ModelFiles:
     names it) or a Hub id, with or without ``@hash``; raise a `ModelError` for none, or another content than the hash.
     """
     name, _, wanted = adapter.partition("@")
-    own = _own_place(adapter, "adapter", paths=paths)
-    if own and own.is_dir():
-        name, wanted, folder = adapter, "", own
+    place = _own_place(adapter, "adapter", paths=paths)
+    if place and place.is_dir():
+        name, wanted, folder = adapter, "", place
     elif HUB_ID.fullmatch(name) and (packaged_adapters() / name).is_dir():
         folder = packaged_adapters() / name
     else:
@@ -202,7 +202,7 @@ def find_adapter(adapter: str, *, paths: bool = True) -> ModelFiles:
     fingerprint = digest({path.name: sha256_of(path) for path in adapter_files(folder)})
     if wanted and wanted != fingerprint:
         raise ModelError(f"adapter {name!r} has the content {fingerprint}, not {wanted} as asked for.")
-    public = f"./{folder.resolve().name}" if own and folder == own else name
+    public = f"./{folder.resolve().name}" if place and folder == place else name
     return ModelFiles(f"{public}@{fingerprint}", folder, fingerprint, repr(name))
 
 

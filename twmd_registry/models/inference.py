@@ -78,11 +78,11 @@ def exact_arithmetic() -> Iterator[None]:
                 with contextlib.suppress(RuntimeError):
                     _UNDO.append(partial(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision()))
                 ours = (torch.float32, "highest")
-                changes = [partial(undo.func, own) for undo, own in zip(_UNDO, ours, strict=False)]
+                changes = [partial(undo.func, setting) for undo, setting in zip(_UNDO, ours, strict=False)]
                 for backend, operator in _OPERATORS:
-                    own, parent = (torch._C._get_fp32_precision_getter(backend, name) for name in (operator, "all"))
+                    now, parent = (torch._C._get_fp32_precision_getter(backend, name) for name in (operator, "all"))
                     change = partial(torch._C._set_fp32_precision_setter, backend, operator)
-                    _UNDO.append(partial(change, "none" if own == parent else own))
+                    _UNDO.append(partial(change, "none" if now == parent else now))
                     changes.append(partial(change, "ieee"))
                 for set_ours in changes:
                     set_ours()

@@ -240,8 +240,8 @@ class UnigramTokenizer(PackagedTokenizer):
 
 def is_packaged(files: ModelFiles, adapter: ModelFiles | None) -> bool:
     """Return whether a model has the content of a packaged one, and its adapter, if any, comes with this package."""
-    own = adapter is None or adapter.folder.parent == packaged_adapters()
-    return own and (files.name, files.fingerprint) in KNOWN
+    is_packaged = adapter is None or adapter.folder.parent == packaged_adapters()
+    return is_packaged and (files.name, files.fingerprint) in KNOWN
 
 
 def read_tokenizer(files: ModelFiles) -> PackagedTokenizer:
