@@ -5,9 +5,11 @@ ratings, the scores that a shared task has published of other metrics, and those
 from __future__ import annotations
 
 import hashlib
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
+from importlib import resources
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -23,27 +25,8 @@ SOURCE = "src"
 SHOWN = 10
 GROUPINGS = {"pair": "sys", "domain": "domain", "document": "doc"}
 """What may group segments, within each language pair, and the level of the files with scores of systems in each."""
-OUTLIERS = {
-    "wmt20": {
-        "cs-en": "zlabs-nlp.1149+CUNI-DocTransformer.1457",
-        "de-en": "yolo.1052+zlabs-nlp.1153+WMTBiomedBaseline.387",
-        "en-cs": "zlabs-nlp.1151+Online-G.1555",
-        "en-de": "zlabs-nlp.179+WMTBiomedBaseline.388+Online-G.1556",
-        "en-iu": "UEDIN.1281+OPPO.722+UQAM_TanLe.521",
-        "en-ja": "Online-G.1557+SJTU-NICT.370",
-        "en-pl": "Online-Z.1634+zlabs-nlp.180+Online-A.1576",
-        "en-ta": "TALP_UPC.1049+SJTU-NICT.386+Online-G.1561",
-        "iu-en": "NiuTrans.1206+Facebook_AI.729",
-        "ja-en": "Online-G.1564+zlabs-nlp.66+Online-Z.1640",
-        "pl-en": "zlabs-nlp.1162",
-        "ru-en": "zlabs-nlp.1164",
-        "ta-en": "Online-G.1568+TALP_UPC.192",
-        "zh-en": "WMTBiomedBaseline.183",
-    },
-    "wmt22": {"en-de": "M2M100_1.2B-B4"},
-    "wmt23": {"en-de": "synthetic_ref", "zh-en": "synthetic_ref"},
-}
-"""Systems that the shared task has left out of its rankings, by year and language pair: mt-metrics-eval's list."""
+OUTLIERS = resources.files("twmd_registry").joinpath("data/outliers.toml")
+"""Systems that the shared task has left out of its rankings, by year and language pair."""
 
 
 class LanguagePair:
@@ -182,7 +165,8 @@ def read_mt_metrics_eval(
 
 def _name_outliers(folder: Path, pairs: Collection[LanguagePair], without: str | None) -> dict[str, set[str]]:
     """Return the systems to leave out, by language pair."""
-    by_year = OUTLIERS.get(folder.resolve().name, {}) if without is None else {}
+    years = tomllib.loads(OUTLIERS.read_text(encoding="utf-8")) if without is None else {}
+    by_year = years.get(folder.resolve().name, {})
     given = set() if without in {None, "none"} else set(str(without).split("+"))
     known = {system for pair in pairs for system in pair.outputs}
     if unknown := sorted(given - known):
