@@ -299,13 +299,13 @@ def test_recorded_numbers_are_those_of_the_comparison(published: dict[str, Recor
 
 def test_changed_number_is_named(published: dict[str, Record], systems: list[Segments]) -> None:
     changes: list[tuple[int, int, dict[str, Any], str]] = [
-        (0, 1, {"ci": 0.001}, "ci: the recorded scores, samples and seed give 0."),
+        (0, 1, {"ci": 0.001}, "ci: the recorded scores and seed give 0."),
         (0, 2, {"score": 99.0}, "scores: the corpus score is "),
         (0, 3, {"counts": {"segments": 15}}, "counts: {'segments': 16}, recorded as {'segments': 15}"),
-        (1, 0, {"p_value": 0.5}, "p_value: the recorded scores, samples and seed give 0.0"),
+        (1, 0, {"p_value": 0.5}, "p_value: the recorded scores and seed give 0.0"),
         (1, 1, {"p_value": None}, "recorded as nothing"),
-        (1, 2, {"p_value": 0.5}, "p_value: the recorded scores, samples and seed give 0.0"),
-        (1, 3, {"mean": 99.0}, "mean: the recorded scores, samples and seed give "),
+        (1, 2, {"p_value": 0.5}, "p_value: the recorded scores and seed give 0.0"),
+        (1, 3, {"mean": 99.0}, "mean: the recorded scores and seed give "),
     ]
     record = published["bs"]
     for system, place, change, _ in changes:
@@ -321,7 +321,7 @@ def test_number_that_scores_do_not_have_is_named(published: dict[str, Record], s
     changes: list[tuple[int, int, dict[str, Any], str]] = [
         (0, 1, {"sides": {"recall": 0.999}}, "scores: the corpus recall is nothing, recorded as 0.999000"),
         (0, 0, {"counts": {}}, "counts: {'segments': 16"),
-        (1, 0, {"p_value": 0.0}, "p_value: the scores found here give 0.00"),
+        (1, 0, {"p_value": 0.0}, "p_value: scores found here give 0.00"),
     ]
     for system, place, change, words in changes:
         checks = twmd_registry.verify_record(edit_result(record, system, place, **change), systems).checks
@@ -348,7 +348,7 @@ def test_significance_that_scores_do_not_have_is_named(systems: list[Segments]) 
     equal = make_record([("base", sets[:1]), ("equal", sets[1:])], seconds=1.0, comparison=table)
     assert table.columns[0].cells[1].p_value == pytest.approx(1 / 101)
     assert twmd_registry.verify_record(equal, systems[:1] * 2).checks[1].problems == (
-        "p_value: the scores found here give 1.000000, recorded as 0.009901",
+        "p_value: scores found here give 1.000000, recorded as 0.009901",
     )
 
 

@@ -427,9 +427,8 @@ def mbr_command(arguments: Arguments) -> int:
     how = {"signature": str(result.signature), "method": result.method}
     lines = [choice.candidate for choice in result.choices]
     if arguments.format == "json":
-        shown = [
-            {name: value for name, value in vars(chosen).items() if value is not None} for chosen in result.choices
-        ]
+        chosen = map(vars, result.choices)
+        shown = [{name: value for name, value in each.items() if value is not None} for each in chosen]
         lines = [as_json(fields | how, indent=None) for fields in shown]
     if arguments.output:
         write_file(arguments.output, "".join(f"{line}\n" for line in lines).encode())

@@ -301,9 +301,7 @@ def williams_by_part(
     for name, rows, _ in split_parts(rated, "pearson", averaging):
         own_a, own_b, ratings = a[rows], b[rows], rated.ratings[rows]
         try:
-            r_a, r_b, r_ab = (
-                correlate("pearson", *pair) for pair in ((own_a, ratings), (own_b, ratings), (own_a, own_b))
-            )
+            r_a, r_b, r_ab = (correlate("pearson", *xy) for xy in ((own_a, ratings), (own_b, ratings), (own_a, own_b)))
             tests[name] = williams(r_a, r_b, r_ab, len(rows))
             sizes[name] = len(rows)
         except InputError:

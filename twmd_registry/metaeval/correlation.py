@@ -97,11 +97,9 @@ def _resample_pearson(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.n
     """Compute Pearson's r of every resample; O(NB)."""
     rows = weights.sum(axis=0)
     dx, dy = (values[:, None] - values @ weights / rows for values in (x, y))  # (N, B)
-    squares_x, squares_y, products = (
-        np.einsum("nb,nb,nb->b", weights, a, b) for a, b in ((dx, dx), (dy, dy), (dx, dy))
-    )
+    xx, yy, xy = (np.einsum("nb,nb,nb->b", weights, a, b) for a, b in ((dx, dx), (dy, dy), (dx, dy)))
     constant = [(_count_values(values, weights)[1].max(axis=0) == rows) for values in (x, y)]
-    return _divide(products, np.sqrt(squares_x * squares_y), constant[0] | constant[1])
+    return _divide(xy, np.sqrt(xx * yy), constant[0] | constant[1])
 
 
 def _resample_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -84,9 +84,7 @@ class Reproduction:
         layers = [theirs.layer if several else "" for _, theirs in self.compared]
         result = {}
         for layer in dict.fromkeys(layers):
-            pairs = [
-                pair for pair, compared_layer in zip(self.compared, layers, strict=True) if compared_layer == layer
-            ]
+            pairs = [pair for pair, row_layer in zip(self.compared, layers, strict=True) if row_layer == layer]
             ours, theirs = (np.array([pair[side].values for pair in pairs]) for side in (0, 1))  # (rows, cells)
             if len(pairs) >= LEAST_ROWS:
                 result[layer] = len(pairs), tuple(_tau(x, y) for x, y in zip(ours.T, theirs.T, strict=True))

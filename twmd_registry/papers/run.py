@@ -494,8 +494,6 @@ def _marginal_error(similarities: np.ndarray, spec: MetricSpec) -> float:
     """Return the distance of the plan's column sums from the marginal, in float64."""
     s = torch.from_numpy(similarities).to(torch.float64)[None]  # (1, N, M)
     # Weights of 1 change nothing, but keep the shares in float64.
-    x, y = (
-        PaddedTokens(torch.ones(1, number, dtype=torch.bool), torch.ones(1, number).double()) for number in s.shape[1:]
-    )
+    x, y = (PaddedTokens(torch.ones(1, n, dtype=torch.bool), torch.ones(1, n).double()) for n in s.shape[1:])
     columns = sinkhorn_plan(s, x, y, spec).sum(1)  # (1, M)
     return float((columns - 1 / s.shape[2]).abs().sum())

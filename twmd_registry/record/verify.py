@@ -317,19 +317,13 @@ def _published_problems(
         before, now = getattr(result, name), getattr(cell, name)
         if (before is None) != (now is None) or (before is not None and abs(before - now) > margin):
             shown_before, shown_now = ("nothing" if value is None else f"{value:.6f}" for value in (before, now))
-            problems.append(
-                f"{name}: the recorded scores, samples and seed give {shown_now}, recorded as {shown_before}"
-            )
+            problems.append(f"{name}: the recorded scores and seed give {shown_now}, recorded as {shown_before}")
     if result.p_value is not None and fresh.p_value is not None:
         allowed = P_VALUE_TOLERANCES[limit > TOLERANCES["float32"]] + 1.5 / (samples + 1)
         if result.p_value <= 0 or abs(result.p_value - fresh.p_value) > allowed:
-            problems.append(
-                f"p_value: the scores found here give {fresh.p_value:.6f}, recorded as {result.p_value:.6f}"
-            )
+            problems.append(f"p_value: scores found here give {fresh.p_value:.6f}, recorded as {result.p_value:.6f}")
     names = result.documents.keys() | cell.documents.keys()
-    numbers = [
-        tuple(np.array(side.documents.get(name, ()), dtype=np.float64) for side in (result, cell)) for name in names
-    ]
+    numbers = [tuple(np.array(side.documents.get(name, ()), dtype=float) for side in (result, cell)) for name in names]
     off = sum(len(then) != len(now) or not np.allclose(then, now, 0, limit, equal_nan=True) for then, now in numbers)
     if off:
         problems.append(f"documents: the recorded scores and seed give other numbers for {off} of {len(names)}")

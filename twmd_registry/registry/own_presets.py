@@ -59,9 +59,7 @@ def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
     if not path.is_file():
         return
     for trained in (apply_preset(preset, {}) for preset in read_preset_file(path)[1]):
-        now, then = (
-            each.values() | {"metric": each.metric, "centering": each.centering_kind} for each in (spec, trained)
-        )
+        now, then = (s.values() | {"metric": s.metric, "centering": s.centering_kind} for s in (spec, trained))
         odd = [name for name in _LEARNED.split() if now.get(name) != then.get(name)]
         if odd:
             shown = "; ".join(f"{name} is {now.get(name)}, and was {then.get(name)}" for name in odd)

@@ -292,8 +292,6 @@ def _describe_dev(plan: FinetunePlan, agreements: Agreements) -> str:
     if not agreements:
         return "There was no development data: the weights are those of the last epoch."
     names, chosen = ", ".join(source.label for source in plan.dev), agreements[1]["epoch"]
-    before, best = (
-        f"{agreement['pearson']:.4f} (Kendall's tau {agreement['kendall']:.4f})" for agreement in agreements
-    )
+    before, best = (f"{each['pearson']:.4f} (Kendall's tau {each['kendall']:.4f})" for each in agreements)
     by = f"the mean Pearson correlation over the groups of {names}"
     return f"The epoch ({chosen:g}) was chosen by {by}: {best}; untrained it was {before}."

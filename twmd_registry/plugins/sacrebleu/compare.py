@@ -209,18 +209,16 @@ def _add_documents(
     """Add the scores of documents, if there are some, to a metric's cells; to SacreBLEU's a document is a corpus."""
     if not documents:
         return cells
-    resamples = (resampling.samples if resampling.test == "bs" else resampling.resamples) or DOCUMENT_RESAMPLES
+    draws = (resampling.samples if resampling.test == "bs" else resampling.resamples) or DOCUMENT_RESAMPLES
 
     def corpus_scores(sums: np.ndarray) -> np.ndarray:
         return np.array([scorer._compute_score_from_stats(row).score for row in sums.tolist()])  # noqa: SLF001
 
     if isinstance(metric, str):
         statistics = [np.array(scorer._extract_corpus_statistics(texts, None)) for _, texts in systems]  # noqa: SLF001
-        by_document = [
-            score_documents(sums, documents, corpus_scores, resamples, resampling.seed) for sums in statistics
-        ]
+        by_document = [score_documents(sums, documents, corpus_scores, draws, resampling.seed) for sums in statistics]
     else:
-        by_document = [scores.by_document(documents, resamples, resampling.seed) for scores in metric[1]]
+        by_document = [scores.by_document(documents, draws, resampling.seed) for scores in metric[1]]
     return tuple(replace(cell, documents=scores) for cell, scores in zip(cells, by_document, strict=True))
 
 
