@@ -208,7 +208,7 @@ def test_unusable_folder_gives_a_single_warning_and_all_scores(
 ) -> None:
     one = metric(bert)
     assert one.spec
-    message = r"^disk cache: .*cache cannot be used \(.*\); scoring goes on without it"
+    message = r"^disk cache: .*cache cannot be used \(.*\); scoring continues without it"
     with monkeypatch.context() as patch:
         held = trouble(cache, patch)
         patch.setattr("twmd_registry.engine.pipeline.CHUNK_TOKENS", 8)

@@ -27,7 +27,7 @@ Aligner = Callable[[Tensor, PaddedTokens, PaddedTokens, MetricSpec], Tensor]
 ALIGNERS: dict[MetricName, Aligner] = {}
 """Aligner of each metric, hypothesis side; made from the metrics' declarations."""
 PLANS: dict[MetricName, Aligner] = {}
-"""Plan of each metric, hypothesis side: how much of which token goes where."""
+"""Plan of each metric, hypothesis side: the mass that every hypothesis token moves to every reference token."""
 for _name, _metric in CATALOGUE.items():
     if _metric.aligner is not None:
         _module = importlib.import_module(f"{__name__}.{_metric.aligner}")

@@ -165,7 +165,7 @@ def check_output(path: Path, inputs: Iterable[Path]) -> None:
 
 
 def _try_to_write(path: Path, folder: Path) -> None:
-    try:  # permissions alone do not tell: root has all, and a file system may be read-only
+    try:  # permissions alone do not decide: root has all, and a file system may be read-only
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:

@@ -181,7 +181,7 @@ class TextFile(NamedTuple):
 
     @property
     def short_name(self) -> str:
-        """Its name without its folder: what is published tells nothing of a user's disk."""
+        """Its name without its folder: what is published says nothing of a user's disk."""
         return Path(self.name).name
 
     def segments(self, rows: Iterable[list[str]]) -> list[list[str]]:
@@ -220,7 +220,7 @@ class ScoringTask(NamedTuple):
 
 
 def read_file(path: Path, columns: Columns) -> TextFile:
-    """Read a file, or standard input by ``-``; its name or first line tells whether it is a table."""
+    """Read a file, or standard input by ``-``; its name or first line shows whether it is a table."""
     name = "standard input" if path == STDIN else str(path)
     packed = read_whole(name, lambda: nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb"))
     content, sha256 = unpack(name, packed), hashlib.sha256(packed).hexdigest()

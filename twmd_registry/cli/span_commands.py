@@ -62,7 +62,8 @@ def spans_command(arguments: Arguments) -> int:
     elif arguments.format == "json":
         shown = as_json({"settings": rater, "segments": segments})
     else:
-        shown = f"{format_table(HEADERS, [row for one in segments for row in list_spans(one)], 'text')}\n{rater}"
+        rows = [row for segment in segments for row in list_spans(segment)]
+        shown = f"{format_table(HEADERS, rows, 'text')}\n{rater}"
     say(shown)
     return 0
 

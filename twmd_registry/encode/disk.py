@@ -101,7 +101,7 @@ class DiskCache:
             yield
         except OSError as error:
             self._usable = False
-            warn(f"disk cache: {self._root} cannot be used ({error}); scoring goes on without it.")
+            warn(f"disk cache: {self._root} cannot be used ({error}); scoring continues without it.")
 
     def _name(self, key: TextKey) -> str:
         return _hash(json.dumps([VERSIONS, self._device, *key]).encode())

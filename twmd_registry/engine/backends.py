@@ -99,7 +99,7 @@ class Backend:
         """The model, shared with all backends of the process that have the same key; loaded now if none has it."""
         key = self.model_key
         with inference.LOADING:
-            model = inference.LOADED.get(key)  # in a variable: another thread may release it meanwhile
+            model = inference.LOADED.get(key)  # in a variable: another thread may release it now
             if model is None:
                 # Adapters are merged here, so a training loop's number formats are overridden; transformers draws
                 # random weights before it reads the file.
@@ -289,7 +289,7 @@ class TokenAlignmentBackend(Backend):
         total: AllReduce = single_process,
     ) -> Iterator[PipelineRun]:
         """Hold the model, and yield the pipeline of a group."""
-        model = self.model  # once: another thread may close it meanwhile, and the next use would load another one
+        model = self.model  # once: another thread may close it, and the next use would load another model
         with model.lock, torch.inference_mode(), exact_arithmetic():
             yield PipelineRun(
                 model,

@@ -47,8 +47,8 @@ class Alignment:
         hypothesis_shares: Mass of each token; shape (N,), sum 1; zeros if the text has nothing to compare.
         reference_shares: Mass of each token; shape (M,), sum 1 or zeros.
         similarities: S, cosines (inner products, with ``vectors=raw``); shape (N, M).
-        plans: By side (``precision`` and ``recall`` for a two-sided metric, else ``score``), how much of which token
-            goes where; each of shape (N, M). The sum of plan times S is the side's C before Eq. 1 and any baseline (for
+        plans: By side (``precision`` and ``recall`` for a two-sided metric, else ``score``), the mass between any two
+            tokens; each of shape (N, M). The sum of plan times S is the side's C before Eq. 1 and any baseline (for
             moverscore, of plan times cost the EMD; ``objective=entropic`` adds T times the mean entropy of the rows).
             Transport plans have the shares as row sums (precision) or column sums (recall), exact transport as both; a
             greedy token gives all it has to one partner; sbert spreads evenly; wordset_cka weighs each similarity by

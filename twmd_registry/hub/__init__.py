@@ -1,4 +1,4 @@
-"""What goes to the Hugging Face Hub: the metrics' cards and the Spaces they belong to."""
+"""Files for the Hugging Face Hub: the metrics' cards and the Spaces they belong to."""
 
 from __future__ import annotations
 

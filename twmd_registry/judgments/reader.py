@@ -422,7 +422,7 @@ def _split_records(lines: Iterator[tuple[int, bytes]], delimiter: str) -> Iterat
     """Yield records of delimited text: offset, bytes, and the fields or why there are none; no field is a blank line.
 
     Reading is strict: a lenient reader would take a stray quote, or the rest of the file, out of a text. A quote that
-    is not closed costs its own line: reading goes on behind that.
+    is not closed costs its own line: reading continues after it.
     """
     pending, held = deque[tuple[int, bytes]](), list[tuple[int, bytes]]()
 

@@ -141,7 +141,7 @@ def run_task(
     """Score every segment by every metric, and average their agreement as the shared task of `TASKS` did.
 
     Of the study, only data and metrics are read, and trials and seed where ranks are averaged, for which the data
-    should tell domains and people apart (`read_divisions`).
+    should distinguish domains and people (`read_divisions`).
     """
     pairs = pairs_of_task(task, rated)
     check_systems(rated, "pearson", "group")

@@ -10,7 +10,7 @@ from twmd_registry.registry.signature import Signature, changes_between, parse_s
 from twmd_registry.registry.spec import MetricSpec, member_specs
 
 Difference: TypeAlias = tuple[str, bool | None]
-"""One difference, in words, and whether it forbids comparing numbers; None when the signatures cannot tell."""
+"""One difference, in words, and whether it forbids comparing numbers; None when the signatures do not decide it."""
 
 
 class SignatureComparison(NamedTuple):
@@ -20,12 +20,12 @@ class SignatureComparison(NamedTuple):
 
     @property
     def comparable(self) -> bool:
-        """Whether numbers with these signatures measure the same thing, as far as the signatures can tell."""
+        """Whether numbers with these signatures measure the same thing, as far as the signatures decide it."""
         return not any(matters for _, matters in self.differences)
 
     @property
     def certain(self) -> bool:
-        """Whether the signatures can tell."""
+        """Whether the signatures decide it."""
         return not any(matters is None for _, matters in self.differences)
 
 
@@ -54,10 +54,10 @@ def _differences(first: Signature, second: Signature) -> Iterator[Difference]:
             what = f"{first.nrefs} and {second.nrefs}: more references make scores higher"
         yield f"nrefs: {what}", matters
     for name in ("bs", "ar", "seed"):
-        one, other = getattr(first, name), getattr(second, name)
-        if one != other:
+        before, after = getattr(first, name), getattr(second, name)
+        if before != after:
             reason = "resampling: it moves intervals and p-values, not scores"
-            yield f"{name}: {one or 'none'} and {other or 'none'} ({reason})", False
+            yield f"{name}: {before or 'none'} and {after or 'none'} ({reason})", False
     if first.version != second.version:
         versions = f"version: {first.version} and {second.version}"
         changes = changes_between(a, first.version, second.version)

@@ -130,7 +130,7 @@ def name_preset(given: str | None, origin: str) -> str:
     name = re.sub(r"[^A-Za-z0-9_.-]", "-", origin.strip("/.").rpartition("/")[2])
     taken = {preset.name for preset in presets().values()}
     numbered = (f"{name}-{number}" for number in itertools.count(2))
-    free = next(one for one in itertools.chain([name], numbered) if one not in taken)
+    free = next(unused for unused in itertools.chain([name], numbered) if unused not in taken)
     return check_name(free, f"--name {free!r}")
 
 

@@ -88,7 +88,7 @@ def scatter(
     label: str = "rating",
     line: bool = True,
 ) -> bytes:
-    """Draw scores against ratings, called `label`; shape (N,) each. A line goes from (lowest, 0) to (highest, 1)."""
+    """Draw scores against ratings, called `label`; shape (N,) each. A line runs from (lowest, 0) to (highest, 1)."""
 
     def panel(axes: Axes, name: str) -> None:
         axes.plot(ratings, scores[name], ".", markersize=2, alpha=0.4, color="tab:blue", rasterized=True)

@@ -107,8 +107,8 @@ def finetune(
     """Train a metric's encoder so that its scores agree with ratings, and save the trained metric.
 
     The output folder gets the adapter (or the model), the preset `name`, model card, signature, log and hashes of the
-    training data; checkpoints are in it until training is done. With `resume`, an interrupted run of the same plan goes
-    on from its last complete checkpoint.
+    training data; checkpoints are in it until training is done. With `resume`, an interrupted run of the same plan
+    continues from its last complete checkpoint.
 
     Returns the trained metric, the steps, the mean squared error, without dropout, on up to `START_ROWS` training
     segments, in squared standard deviations of the ratings, and the agreement with dev.
