@@ -12,6 +12,7 @@ from scipy import stats
 from tests.conftest import Run, shared
 from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import written
+from tests.metaeval.pairwise import correlate_pairs
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
 from twmd_registry.judgments.mt_metrics_eval import published_systems, read_official
 from twmd_registry.judgments.sets import read_rated
@@ -149,7 +150,7 @@ def test_statistics_of_wmt23_are_those_of_the_shared_task() -> None:
     assert official.keys() == WMT23.keys()
     for name, (acc_eq, alike) in WMT23.items():
         own, published = official[name].scores, published_systems([official[name]], rated)[0]
-        assert correlate("acc_eq", own, rated.ratings, rated.item) == pytest.approx(acc_eq, abs=1e-6)
+        assert correlate_pairs("acc_eq", own, rated.ratings, rated.item) == pytest.approx(acc_eq, abs=1e-6)
         correlated, accuracy = system_agreement("pearson", own, rated, resamples=0, systems=published)
         assert accuracy.value == pytest.approx(alike / 66, abs=1e-12)
         assert accuracy.n == 66

@@ -9,6 +9,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from tests.metaeval.pairwise import correlate_pairs
 from tests.metaeval.test_correlation import VECTORS
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments, select
@@ -53,7 +54,7 @@ def test_pairs_are_compared_within_items_of_a_group(statistic: str) -> None:
     names, items = np.array(rated.group), np.array(rated.item)
     own = agreement(statistic, scores, rated, resamples=100)
     expected = {
-        name: correlate(statistic, scores[names == name], rated.ratings[names == name], items[names == name])
+        name: correlate_pairs(statistic, scores[names == name], rated.ratings[names == name], items[names == name])
         for name in ("g0", "g1")
     }
     assert {name: part.value for name, part in own.groups.items()} == pytest.approx(expected)
@@ -139,7 +140,7 @@ def test_pairs_are_of_an_item_of_a_system_or_of_all(statistic: str) -> None:
     labels = {"item": rated.item, "system": rated.system, "none": ["x"] * len(scores)}
     for averaging, own in labels.items():
         result = agreement(statistic, scores, rated, averaging=averaging, resamples=20)
-        assert result.value == pytest.approx(correlate(statistic, scores, rated.ratings, own), abs=1e-12)
+        assert result.value == pytest.approx(correlate_pairs(statistic, scores, rated.ratings, own), abs=1e-12)
         assert list(result.groups) == ["all"]
         assert (result.low is None) == (averaging == "none")
 
@@ -198,7 +199,7 @@ def test_soft_pairwise_accuracy_is_averaged_over_groups() -> None:
     names, items, systems = (np.array(column) for column in (rated.group, rated.item, rated.system))
     ranked, accuracy = system_agreement("spa", scores, rated, resamples=80)
     expected = {
-        name: correlate("spa", scores[own], rated.ratings[own], items[own], systems=systems[own])
+        name: correlate_pairs("spa", scores[own], rated.ratings[own], items[own], systems[own])
         for name in ("g0", "g1")
         for own in [names == name]
     }

@@ -15,12 +15,12 @@ from scipy import stats
 from tests.conftest import Run
 from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import written
+from tests.metaeval.pairwise import correlate_pairs
 from tests.metaeval.test_agreement import make_campaign
 from twmd_registry.errors import InputError
 from twmd_registry.judgments.mt_metrics_eval import LabelledScores, read_divisions
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
-from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.study import Study
 from twmd_registry.metaeval.tasks import (
     EVERY_DOMAIN,
@@ -69,7 +69,7 @@ def test_average_of_wmt23_is_of_accuracy_correlations_and_acc_eq() -> None:
         alike += (signs[0] == signs[1]).tolist()
         correlations = stats.pearsonr(*means).statistic, stats.pearsonr(scores[own], rated.ratings[own]).statistic
         expected += [(1 + r) / 2 for r in correlations]  # from 0 to 1, as accuracies
-        expected.append(correlate("acc_eq", scores[own], rated.ratings[own], item[own]))
+        expected.append(correlate_pairs("acc_eq", scores[own], rated.ratings[own], item[own]))
     expected += [np.mean(alike)] * 2  # as heavy as a part of each of the two pairs
     assert result.averages[0] == pytest.approx(np.mean(expected), abs=1e-12)
     assert result.notes == ("wmt23: no ratings of he-en; the average is over en-de, zh-en.",)
@@ -82,7 +82,7 @@ def test_average_of_wmt24_is_of_spa_and_acc_eq_and_other_pairs_are_refused() -> 
     assert list(parts) == ["en-de system spa", "en-de segment acc_eq"]
     own = [i for i, name in enumerate(rated.group) if name == "en-de"]
     items, systems = ([labels[i] for i in own] for labels in (rated.item or [], rated.system or []))
-    spa = correlate("spa", np.array(metrics[1].scores)[own], rated.ratings[own], items, systems=systems)
+    spa = correlate_pairs("spa", np.array(metrics[1].scores)[own], rated.ratings[own], items, systems)
     assert parts["en-de system spa"]["value"] == pytest.approx(spa, abs=1e-12)
     metrics, rated = make_task()
     with pytest.raises(InputError, match="wmt24 ranks metrics on en-de, en-es, ja-zh; these data have none of them"):

@@ -146,34 +146,19 @@ HUB: dict[str, dict[str, Any]] = {
         for rating in corpora.SUMMARY_RATINGS
     },
 }
-"""Data sets on the Hub by name: keywords of `_read_set`."""
+"""Data sets on the Hub by name: their columns of prediction, reference and rating, and maybe group, item and system;
+the rows to `keep`. Ratings below `lowest` (0) stand for none; with `several`, rows have lists of texts and ratings.
+"""
 
 
 def read_hub(name: str) -> RatedSegments:
     """Read a data set from the Hub, or from its cache, by a name of `HUB`; rows without text or rating are left out."""
-    return _read_set(name, **HUB[name])
-
-
-def _read_set(
-    name: str,
-    repo: str,
-    columns: tuple[str, str, str],
-    *,
-    config: str | None = None,
-    split: str = "test",
-    lowest: float = 0.0,
-    keep: Callable[[Mapping[str, Any]], bool] = bool,
-    several: bool = False,
-    **labels: str,
-) -> RatedSegments:
-    """Read a data set by the names of its columns: prediction, reference and rating, and maybe group, item and system.
-
-    Ratings below `lowest` stand for none (GLUE writes -1); with `several`, a row has lists of predictions and ratings.
-    """
-    prediction, reference, rating = columns
+    labels = HUB[name]
+    (prediction, reference, rating), several = labels["columns"], "several" in labels
+    lowest, split = labels.get("lowest", 0.0), labels.get("split", "test")
     read = list[RatedRow]()
     try:
-        for row in filter(keep, _load(name, repo, config, split)):
+        for row in filter(labels.get("keep"), _load(name, labels["repo"], labels.get("config"), split)):
             texts, ratings = (row[column] if several else [row[column]] for column in (prediction, rating))
             for text, value in zip(texts, ratings, strict=True):
                 rated = RatedRow(place=f"rated text {len(read) + 1}")

@@ -351,7 +351,11 @@ def make_estimator(
     threshold: float = THRESHOLD,
     systems: Items | None = None,
 ) -> Estimator:
-    """Prepare ratings, shape (N,), for a statistic of many metrics' scores; arguments as for `correlate`."""
+    """Prepare ratings, shape (N,), for a statistic of many metrics' scores.
+
+    `PAIRWISE` need the item of every segment, ``spa`` what wrote it; `threshold` is the least difference of two ratings
+    that ``darr`` counts as an order. Values are from -1 to 1; of ``accuracy``, ``acc_eq`` and ``spa``, from 0.
+    """
     if statistic in _RESAMPLED:
         return _make_correlation(statistic, ratings)
     if items is None or (statistic == "spa" and systems is None):
@@ -382,25 +386,14 @@ def check_numbers(name: str, values: Sequence[float] | np.ndarray, rows: int) ->
     return numbers
 
 
-def correlate(
-    statistic: str,
-    scores: Sequence[float] | np.ndarray,
-    ratings: np.ndarray,
-    items: Items | None = None,
-    *,
-    threshold: float = THRESHOLD,
-    systems: Items | None = None,
-) -> float:
-    """Correlate scores with ratings, shape (N,) each, by a statistic that is defined for them (InputError otherwise).
+def correlate(statistic: str, scores: Sequence[float] | np.ndarray, ratings: np.ndarray) -> float:
+    """Return the correlation of scores with ratings, shape (N,) each, from -1 to 1; InputError where it is undefined.
 
-    `PAIRWISE` need the item of every segment, ``spa`` what wrote it; `threshold` is the least difference of two ratings
-    that ``darr`` counts as an order. Returns -1 to 1; of ``accuracy``, ``acc_eq`` and ``spa``, 0 to 1.
+    The statistic is none of `PAIRWISE`, for which `make_estimator` takes the item of every segment.
     """
     wanted, people = statistic_named(statistic), check_numbers("ratings", ratings, len(ratings))
     checked = check_numbers("scores", scores, len(people))
-    if items is not None and len(items) != len(people):
-        raise InputError(f"expected an item for every one of {len(people)} rated segments; got {len(items)}.")
     try:
-        return make_estimator(wanted, people, items, threshold, systems)(checked).value
+        return make_estimator(wanted, people)(checked).value
     except InputError as error:
         raise InputError(f"{wanted} is undefined: {error}.") from error
