@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -386,10 +387,8 @@ def _permute(both: np.ndarray, estimator: Estimator, swaps: np.ndarray) -> np.nd
     _, first, column = np.unique(np.packbits(swaps, axis=0), axis=1, return_index=True, return_inverse=True)
     differences = np.full(len(first), np.nan)
     for k, swapped in enumerate(swaps.T[first]):
-        try:
+        with suppress(InputError):  # where a swap has made a metric constant
             differences[k] = _difference(np.where(swapped, standard[::-1], standard), estimator)
-        except InputError:  # a swap has made a metric constant
-            continue
     return differences[column.reshape(-1)]
 
 

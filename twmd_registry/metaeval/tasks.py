@@ -214,9 +214,10 @@ def _measure(
         else:
             result = agreement(statistic, scores, rated, resamples=0)
         for pair in pairs:
-            value = result.groups[pair].value
-            is_correlation = statistic == "pearson"  # from -1; accuracies begin at 0, and are averaged with it
-            averaged = (1 + value) / 2 if is_correlation else value
+            value = result.groups[
+                pair
+            ].value  # a correlation is from -1; accuracies begin at 0, and are averaged with it
+            averaged = (1 + value) / 2 if statistic == "pearson" else value
             parts[f"{pair} {level} {statistic}"] = {"value": value, "weight": 1.0, "averaged": averaged}
     return parts
 

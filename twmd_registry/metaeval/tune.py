@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -51,8 +52,8 @@ def settings(
     *,
     most: int | None = None,
     kept: Sequence[str] = (),
-) -> Iterator[MetricSpec]:
-    """Yield every setting of the grid for one metric, an encoder and its hidden states.
+) -> list[MetricSpec]:
+    """Return every setting of the grid for one metric, an encoder and its hidden states.
 
     `tried` has, by key, what is tried instead of, or beside, `GRID`. With `most`, fewer values are tried of the keys in
     `ORDERED`, then of others, but all of those in `kept`.
@@ -70,16 +71,13 @@ def settings(
         grid["special"] = tuple(value for value in grid["special"] if value != "partners")
     if most is not None:
         grid = _thin_out(grid, most, kept)
-    possible = False
+    specs = list[MetricSpec]()
     for values in itertools.product(*grid.values()):
-        try:
-            spec = make_spec(metric, model=model, **dict(zip(grid, values, strict=True)))
-        except SpecError:  # values that exclude each other, as raw vectors and sentence centering
-            continue
-        possible = True
-        yield spec
-    if not possible:
+        with suppress(SpecError):  # of values that exclude each other, as raw vectors and sentence centering
+            specs.append(make_spec(metric, model=model, **dict(zip(grid, values, strict=True))))
+    if not specs:
         raise SpecError(f"{metric}: no combination of what is to be tried is possible.")
+    return specs
 
 
 def _thin_out(grid: Mapping[str, Sequence[Any]], most: int, kept: Sequence[str]) -> dict[str, tuple[Any, ...]]:

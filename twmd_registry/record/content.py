@@ -10,6 +10,7 @@ import json
 import math
 import platform
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -240,10 +241,8 @@ def environment(device: str = "auto") -> dict[str, str]:
 
     versions = {"twmd-registry": __version__}
     for name in PACKAGES:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     picked = pick_device(device)
     return versions | {
         "python": platform.python_version(),

@@ -8,6 +8,7 @@ import math
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import resources
 from typing import Any, TypeAlias
 
@@ -137,10 +138,8 @@ def correlations(statistic: Statistic, comparison: SystemComparison) -> np.ndarr
     values = np.full((len(scores), len(scores)), np.nan)
     for i, row in enumerate(scores):
         for j in range(i + 1):
-            try:
+            with suppress(InputError):  # of a constant metric, or too few segments
                 values[i, j] = values[j, i] = correlate(statistic, row, scores[j])
-            except InputError:  # a constant metric, or too few segments
-                continue
     return values
 
 
