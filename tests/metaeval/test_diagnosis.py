@@ -21,7 +21,7 @@ from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.encode.mean_vectors import find_background
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.metaeval import diagnosis
-from twmd_registry.metaeval.diagnosis import Similarity, diagnose, judge, pair_words
+from twmd_registry.metaeval.diagnosis import PROPERTIES, Similarity, diagnose, judge, pair_words
 from twmd_registry.models.files import find_model
 from twmd_registry.registry.names import CENTERINGS, EMBEDDED_MODEL, Centering
 from twmd_registry.registry.options import RunOptions
@@ -193,7 +193,9 @@ def test_similarity_without_a_pair_is_undefined_and_warned_of(texts: list[str], 
     own = result.estimates[:, :, S["self"]]
     assert np.isnan(own["mean"]).all()
     assert not own["pairs"].any()
-    assert {holds for (_, name), (holds, _) in result.verdicts.items() if name in names} == {None}
+    undefined = {PROPERTIES[name] for name in get_args(Similarity) if name in names}
+    verdicts = result.as_dict()["verdicts"]
+    assert {own["holds"] for own in verdicts if own["property"] in undefined} == {None}
 
 
 def test_texts_without_a_word_are_counted_and_too_few_texts_refused(model: str) -> None:
@@ -211,7 +213,7 @@ def test_diagnose_prints_table_and_verdicts_and_writes_figures(model: str, folde
     result = diagnose(model, CORPUS, RunOptions())
     assert result.model in printed
     verdicts = [line for line in printed.splitlines() if line.startswith(("pass ", "fail ", "undefined "))]
-    assert len(verdicts) == len(result.verdicts)
+    assert len(verdicts) == len(result.as_dict()["verdicts"])
     for line, (centering, layer, estimates) in zip(rows_of(Path("out/diagnosis.csv")), result.rows, strict=True):
         assert (line["centering"], int(line["layer"])) == (centering, layer)
         for name, own in estimates.items():

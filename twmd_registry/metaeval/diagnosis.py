@@ -82,23 +82,15 @@ class Diagnosis:
                 named = (dict(zip(ESTIMATE.names or (), estimate.item(), strict=True)) for estimate in row)
                 yield centering, layer, dict(zip(get_args(Similarity), named, strict=True))
 
-    @property
-    def verdicts(self) -> dict[tuple[Centering, Similarity], Verdict]:
-        """Return whether the property of every similarity holds, by the rules of `judge`."""
-        means = self.estimates["mean"]
-        return {
-            (centering, similarity): judge(similarity, means[c, :, s])
-            for c, centering in enumerate(self.centerings)
-            for s, similarity in enumerate(get_args(Similarity))
-        }
-
     def as_dict(self) -> dict[str, Any]:
-        """Return every number, ready for JSON."""
+        """Return every number, ready for JSON, and whether the property of every similarity holds, by `judge`."""
         counts = {name: getattr(self, name) for name in ("model", "texts", "words", "truncated", "empty")}
         rows = [{"centering": centering, "layer": layer, **estimates} for centering, layer, estimates in self.rows]
         verdicts = [
             {"centering": centering, "property": PROPERTIES[similarity], "holds": holds, "evidence": evidence}
-            for (centering, similarity), (holds, evidence) in self.verdicts.items()
+            for centering, estimates in zip(self.centerings, self.estimates, strict=True)
+            for similarity, means in zip(get_args(Similarity), estimates["mean"].T, strict=True)
+            for holds, evidence in [judge(similarity, means)]
         ]
         return {**counts, "rows": rows, "verdicts": verdicts}
 
