@@ -517,12 +517,7 @@ def report_command(arguments: Arguments) -> int:
     data = ", ".join(file.name for file in tasks[0].files if file.role == "references") or tasks[0].name
     with printed(text_table(comparison, None)):
         chosen = choose_highlights(comparison, HIGHLIGHTS)
-        highlights = []
-        with progress_bar("alignments", len(chosen), first="") as progress:
-            for highlight in chosen:
-                highlights.append((highlight, align_highlight(highlight, scores)))
-                if progress:
-                    progress(1)
+        highlights = [(highlight, align_highlight(highlight, scores)) for highlight in chosen]
         with progress_bar("error spans", len(tasks) * len(references), first="") as progress:
             spans = compare_spans(scores, progress)
         page = report_page(
