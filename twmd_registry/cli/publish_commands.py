@@ -144,9 +144,8 @@ def submit_command(arguments: Arguments) -> int:
 
         texts = [(predictions, references, sources) for *_, predictions, references, sources in outputs]
         scored = [score_all([scorer], *segments, progress=progress)[0] for segments in texts]
-    for path, text in submission_files(
-        name, year, outputs, [(result.score, result.scores) for result in scored]
-    ).items():
+    results = [(result.score, result.scores) for result in scored]
+    for path, text in submission_files(name, year, outputs, results).items():
         write_file(arguments.output / path, text.encode())
     lines = "\n".join(sorted({str(result.signature) for result in scored}))
     write_file(arguments.output / f"{name}.signature.txt", f"{lines}\n".encode())

@@ -73,9 +73,7 @@ class Agreement:
     def as_dict(self) -> dict[str, Any]:
         """Return every number, ready for JSON."""
         keys = ("value", "low", "high", "n", "epsilon")
-        groups = [
-            {"name": name} | {key: getattr(agreement, key) for key in keys} for name, agreement in self.groups.items()
-        ]
+        groups = [{"name": name} | {key: getattr(part, key) for key in keys} for name, part in self.groups.items()]
         undefined = [dict(zip(("name", "n", "reason"), part, strict=True)) for part in self.undefined]
         return {key: getattr(self, key) for key in keys[:-1]} | {"groups": groups, "undefined": undefined}
 

@@ -197,9 +197,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 _TEXTS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 _REFERENCES = {"anyOf": [_TEXTS, {"type": "array", "items": _TEXTS, "minItems": 1}]}
-MetricField = Annotated[
-    str | None, Field(description="One of the metrics that are listed; the first, if it is left out.")
-]
+MetricField = Annotated[str | None, Field(description="One of the listed metrics; the first, if it is left out.")]
 
 
 class ScoreRequest(BaseModel):

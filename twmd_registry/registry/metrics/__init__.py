@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
+from importlib import import_module
 
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.names import MetricName
@@ -59,9 +59,7 @@ class Metric:
 
 
 # Below the type, which the modules import from here.
-CATALOGUE: dict[MetricName, Metric] = {
-    name: importlib.import_module(f"{__name__}.{name}").METRIC for name in MetricName
-}
+CATALOGUE: dict[MetricName, Metric] = {name: import_module(f"{__name__}.{name}").METRIC for name in MetricName}
 """The declaration of every metric, by name."""
 
 
