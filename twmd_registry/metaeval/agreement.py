@@ -124,9 +124,7 @@ def agreement(
 def measure_parts(
     statistic: Statistic, parts: Sequence[Part], measure: Callable[[np.ndarray, Estimator], Measured]
 ) -> tuple[dict[str, Measured], tuple[Undefined, ...]]:
-    """Return what `measure` makes of the rows and the statistic of every part, and the parts without a value; a warning
-    names these, and where no part has a value an InputError.
-    """
+    """Return what `measure` makes of every part, and the parts without a value: a warning, or an InputError if all."""
     measured, undefined = dict[str, Measured](), list[Undefined]()
     for name, rows, estimator in parts:
         try:

@@ -114,9 +114,7 @@ class MetricColumn(NamedTuple):
 
 
 class SystemComparison(NamedTuple):
-    """A table of scores: the names of the systems, the baseline first, the metrics, tests and intervals if any, and the
-    document of every segment if known.
-    """
+    """A table of scores; the first system is the baseline, and `documents` has every segment's document, if known."""
 
     systems: tuple[str, ...]
     columns: tuple[MetricColumn, ...]

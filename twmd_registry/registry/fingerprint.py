@@ -80,9 +80,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def tokenizer_files(folder: Path) -> list[Path]:
-    """List the files of a folder's tokenizer: ``tokenizer.json``, or without one the older vocabulary files, and the
-    files of added and special tokens beside them.
-    """
+    """List a folder's tokenizer files: ``tokenizer.json``, or else the older vocabulary, and tokens added to it."""
     if (folder / "tokenizer.json").is_file():
         return [folder / "tokenizer.json"]
     vocabulary = [folder / name for name in _SLOW_TOKENIZER if (folder / name).is_file()]

@@ -130,9 +130,7 @@ def _rows_with(source: TrainingData, texts: set[str], *, predictions: bool = Fal
 
 
 def _fold(text: str) -> str:
-    """Write a text as all its copies, those in another form of Unicode or with other quotes and dashes, too: published
-    fingerprints of data are by `normalise` alone.
-    """
+    """Write copies of a text alike, in other forms of Unicode or quotes, too; published hashes are by `normalise`."""
     text = regex.sub(r"[`\p{Quotation_Mark}]", "'", unicodedata.normalize("NFKC", normalise(text)))
     return normalise(regex.sub(r"\p{Default_Ignorable_Code_Point}", "", regex.sub(r"\p{Dash}", "-", text)))
 

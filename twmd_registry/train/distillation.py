@@ -72,9 +72,7 @@ class Distillation(NamedTuple):
         return [add_edits(data, self.edits, self.margin, seed) for data in pairs]
 
     def rate(self, folder: Path, seed: int) -> list[TrainingData]:
-        """Return the pairs with the teacher's ratings, and with their edits. Ratings are kept in a folder until the
-        training is done; those of an interrupted run are read again.
-        """
+        """Return the pairs with the teacher's ratings, kept in a folder until the training is done, and their edits."""
         with self.bar() as progress, self.teacher:
             rated = [_rate(self.teacher, data, folder, progress) for data in self.pairs]
         return [add_edits(data, self.edits, self.margin, seed) for data in rated]

@@ -53,9 +53,7 @@ class FinetunePlan(NamedTuple):
     distillation: Distillation | None = None
 
     def check(self, *, any_language: bool = False) -> None:
-        """Refuse a metric that cannot be trained, and data that it cannot be trained on; with `any_language` only warn
-        of scripts that its model does not read.
-        """
+        """Refuse a metric or data that cannot be trained; with `any_language` only warn of unread scripts."""
         check_trainable(self.spec, self.recipe)
         pairs = self.distillation.pairs if self.distillation else ()
         if not (self.train or pairs):
