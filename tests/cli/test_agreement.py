@@ -126,7 +126,7 @@ def test_with_try_every_combination_is_tried(line: str, run: Run) -> None:
         ("--try temperature=cold", "temperature='cold' is not possible"),
         ("--try layer=1", "--layers names layers, --set model=MODEL a model"),
         ("--try temperature=", "expected KEY=VALUE,VALUE once per key"),
-        ("--try vectors=raw centering=sentence", "no combination of what is to be tried is possible"),
+        ("--try vectors=raw centering=sentence", "no combination of the values to try is possible"),
         ("--set layer=abc", "--set layer=abc: expected the number of a hidden state; --layers takes several."),
         ("--set layer=1 --layers 2", "both say which layers are tried: give one of them"),
         ("--data table:again.csv", "hold the same rated texts: name them once"),

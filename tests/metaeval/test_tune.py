@@ -100,7 +100,7 @@ def test_grid_has_every_combination_of_keys_that_the_metric_uses() -> None:
     assert len(list(settings("sbert", "a/b", [1]))) == 3 * (2 * centerings - 1)
     with pytest.raises(SpecError, match="has no layer"):
         list(settings("stsscore", "a/b", [1]))
-    with pytest.raises(SpecError, match="no combination of what is to be tried is possible"):
+    with pytest.raises(SpecError, match="no combination of the values to try is possible"):
         list(settings("sbert", "a/b", [1], {"vectors": ["raw"], "centering": ["sentence"]}))
 
 

@@ -162,7 +162,9 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
     spec = parse_signature(arguments.what).spec
     tasks = read_tasks(arguments, join=any(member.align for member in members_or_self(spec)))
     if len(tasks) != 1:
-        raise SpecError(f"a number can be verified for one system only, but {len(tasks)} were given.")
+        raise SpecError(
+            f"a number can be verified for one system only, but {len(tasks)} were given: name one file after -i."
+        )
     from twmd_registry.engine.pairs import Segments
     from twmd_registry.record.verify import verify_number
 

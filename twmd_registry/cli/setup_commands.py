@@ -239,7 +239,9 @@ def serve_command(arguments: Arguments) -> int:
     """Serve scores over HTTP, requests in batches, or by MCP. Stops gracefully on Ctrl-C and SIGTERM."""
     given = [name for name in HTTP_ONLY if getattr(arguments, name) is not None]
     if arguments.mcp and given:
-        raise SpecError(f"--{given[0].replace('_', '-')} is for HTTP, and --mcp uses standard input and output.")
+        raise SpecError(
+            f"--{given[0].replace('_', '-')} is for HTTP, and --mcp uses standard input and output: leave it out."
+        )
     for name in NEEDED:
         if importlib.util.find_spec(name) is None:
             raise MissingExtraError(f"the service needs {name}: pip install 'twmd-registry[serve]'")

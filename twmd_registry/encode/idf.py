@@ -115,5 +115,7 @@ def read_idf(path: Path, size: int) -> FittedPart[np.ndarray]:
     except (OSError, KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a file of document frequencies that 'twmd fit-idf' wrote.") from error
     if counts.min() < 0 or counts.max() > counts[-1]:
-        raise ModelError(f"{path.name} holds a token in more texts than there are, or in fewer than none.")
+        raise ModelError(
+            f"{path.name} holds counts below 0 or above the number of texts: fit it again with 'twmd fit-idf'."
+        )
     return fitted

@@ -134,7 +134,7 @@ def read_background(path: Path) -> MeanVectors:
             means = {policy: file.get_tensor(str(policy)) for policy in MEANS}
             means["partners"] = means["none"]
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{path.name} is not a mean-vector file of this package.") from error
+        raise ModelError(f"{path.name} is not a mean-vector file that 'twmd fit-mean' wrote.") from error
     if not all(bool(np.isfinite(mean.numpy()).all()) for mean in means.values()):
-        raise ModelError(f"{path.name} holds numbers that are not finite.")
+        raise ModelError(f"{path.name} holds numbers that are not finite: fit it again with 'twmd fit-mean'.")
     return FittedPart(means, hash_of(content), about)

@@ -51,7 +51,7 @@ def _read(content: bytes, name: str) -> frozenset[str]:
             )
     words = frozenset(line.strip().lower() for line in lines if line.strip())
     if not words:
-        raise ModelError(f"stop words {name}: there is no word in it.")
+        raise ModelError(f"stop words {name}: the file holds no word; expected one word per line.")
     return words
 
 

@@ -92,7 +92,7 @@ class Ranks:
                     "rank all predictions and references in one order; each scores its share by itself."
                 )
             if own_metrics != metrics:
-                raise SpecError(f"rank {rank} scores by {own_metrics}, and rank 0 by {metrics}.")
+                raise SpecError(f"rank {rank} scores by {own_metrics}, rank 0 by {metrics}: give all the same.")
 
     def total(self, local: Callable[[], Tensor]) -> Tensor:
         """Return the sum of a tensor over all ranks."""

@@ -265,7 +265,7 @@ def check_texts(
                 f"({', '.join([*shown, *more])}). Their scores may be high by accident."
             )
     if number > 1 and not any(pairs.texts[hypothesis].strip() for hypothesis in np.unique(pairs.hyp)):
-        warn(f"all {number} predictions are empty: this is no output of a system.")
+        warn(f"all {number} predictions are empty: check the system's output.")
     return {"letters": letters, **{name: len(segments) for name, segments in odd.items()}}
 
 

@@ -76,7 +76,7 @@ def settings(
         with suppress(SpecError):  # of values that exclude each other, as raw vectors and sentence centering
             specs.append(make_spec(metric, model=model, **dict(zip(grid, values, strict=True))))
     if not specs:
-        raise SpecError(f"{metric}: no combination of what is to be tried is possible.")
+        raise SpecError(f"{metric}: no combination of the values to try is possible: change --try or --set.")
     return specs
 
 

@@ -211,7 +211,9 @@ def read_adapter_config(adapter: ModelFiles, name: str) -> Any:
     try:
         return json.loads((adapter.folder / "adapter_config.json").read_text(encoding="utf-8")).get(name)
     except (OSError, ValueError, AttributeError) as error:
-        raise ModelError(f"adapter {adapter.name}: its adapter_config.json is damaged ({error}).") from error
+        raise ModelError(
+            f"adapter {adapter.name}: its adapter_config.json is damaged ({error}): fetch or save it again."
+        ) from error
 
 
 def check_base(adapter: ModelFiles, files: ModelFiles) -> None:

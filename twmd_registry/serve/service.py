@@ -167,7 +167,9 @@ class Service:
             async with asyncio.timeout(self.timeout):
                 answer, notices = await asyncio.wrap_future(self._queues[metric].submit(segments, make))
         except TimeoutError as error:
-            raise ServiceError(504, f"there was no answer within {self.timeout} seconds.") from error
+            raise ServiceError(
+                504, f"there was no answer within {self.timeout} seconds: send fewer pairs, or try again later."
+            ) from error
         except TwmdError:
             raise
         except Exception as error:  # an error of this program must not end the service

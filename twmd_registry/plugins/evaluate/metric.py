@@ -48,7 +48,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
             SpecError: Unknown preset or key, or a value that is not possible.
         """
         if config_name and preset and config_name != preset:
-            raise SpecError(f"two presets were given: {config_name!r} and preset={preset!r}.")
+            raise SpecError(f"two presets were given: {config_name!r} and preset={preset!r}: give one of them.")
         config_name = config_name or preset
         self._preset = config_name
         self._settings = {name: settings.pop(name) for name in tuple(settings) if name not in EVALUATE_SETTINGS}

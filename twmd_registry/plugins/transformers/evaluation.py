@@ -115,7 +115,7 @@ def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int 
             raise SpecError(f"two metrics would be called {name!r}: give a dict {{name: metric}}.")
         panel[name] = value
     if not panel:
-        raise SpecError("there is no metric to score by.")
+        raise SpecError("metrics is empty: give at least one metric.")
     return panel
 
 
