@@ -67,21 +67,15 @@ def score_dataset(
     Warns:
         TwmdWarning: As for `Scorer.score`, where this process scores.
     """
-    scorers = _scorers(metrics)
+    metrics = scorer(metrics) if isinstance(metrics, str | MetricSpec) else metrics
+    scorers = list(metrics) if isinstance(metrics, Iterable) else [metrics]
+    check_compared(scorers)
     module, kind = type(dataset).__module__, type(dataset).__name__
     if module.startswith("ray.data."):
         return _score_ray(dataset, scorers, (prediction, reference), workers or WorkerOptions())
     if module.startswith("datasets.") and kind == "Dataset":
         return _score_table(dataset, scorers, (prediction, reference), num_proc)
     raise InputError(f"expected a ray.data.Dataset or a datasets.Dataset; got {kind}.")
-
-
-def _scorers(metrics: Metrics) -> list[Scorer]:
-    if isinstance(metrics, str | MetricSpec):
-        metrics = scorer(metrics)
-    scorers = list(metrics) if isinstance(metrics, Iterable) else [metrics]
-    check_compared(scorers)
-    return scorers
 
 
 def _check_independent(scorers: Sequence[Scorer], where: str) -> None:
