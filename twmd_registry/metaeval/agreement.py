@@ -141,9 +141,7 @@ def measure_parts(
     return measured, tuple(undefined)
 
 
-def split_parts(
-    rated: RatedSegments, statistic: Statistic, averaging: str, *, threshold: float = THRESHOLD
-) -> list[Part]:
+def split_parts(rated: RatedSegments, statistic: Statistic, averaging: str, threshold: float = THRESHOLD) -> list[Part]:
     """Split the data into the parts that a statistic is averaged over, by ascending name; check what they must have."""
     if statistic == "spa" and averaging not in {"none", "group"}:
         raise SpecError(f"spa compares systems; expected averaging=none or averaging=group, not {averaging}.")

@@ -215,9 +215,7 @@ def pair_words(
     return _pair(known, ids[known], sentence[np.unique(text, return_inverse=True)[1]][known], pairs, rng)
 
 
-def _pair(
-    places: np.ndarray, stratum: np.ndarray, label: np.ndarray, pairs: int, rng: np.random.Generator
-) -> WordPairs:
+def _pair(places: np.ndarray, stratum: np.ndarray, label: np.ndarray, most: int, rng: np.random.Generator) -> WordPairs:
     """Pair places of one stratum whose labels differ; every stratum that has such a pair counts the same.
 
     All ordered pairs have a number, in the order of strata and labels: drawing a pair is drawing a number.
@@ -230,11 +228,11 @@ def _pair(
     ends = np.cumsum(others)
     starts = np.unique(stratum_start[others > 0])  # of the strata that count
     sizes = ends[stratum_stop[starts] - 1] - (ends - others)[starts]  # ordered pairs of each
-    complete = int(sizes.sum()) <= 2 * pairs
+    complete = int(sizes.sum()) <= 2 * most
     if complete:
         number = np.arange(int(sizes.sum()))
     else:
-        drawn = rng.integers(len(starts), size=pairs)
+        drawn = rng.integers(len(starts), size=most)
         number = (ends - others)[starts][drawn] + rng.integers(sizes[drawn])
     first = np.searchsorted(ends, number, side="right")
     second = stratum_start[first] + number - (ends - others)[first]

@@ -61,9 +61,7 @@ def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -
         for result, other in pairs:
             if len(result.scores) != len(other.scores):
                 counts = f"{len(other.scores)} segments, {system.name} {len(result.scores)}"
-                raise InputError(
-                    f"the baseline's {before.name} has {counts}: score the same texts again for a baseline."
-                )
+                raise InputError(f"the baseline's {before.name} has {counts}: score the same texts for a baseline.")
             difference, p = result.score - other.score, _randomise(result.scores, other.scores, seed)
             worse = f"{result.head} is {result.score:.4f}, {-difference:.4f} below the baseline's (p = {p:.4f})"
             failed = difference < 0 and p < alpha

@@ -142,7 +142,7 @@ def finetune(
         if plan.dev:
             line = max((line for line in log if "eval_pearson" in line), key=lambda line: line["eval_pearson"])
             agreements.append({name: line[name if name == "epoch" else f"eval_{name}"] for name in agreements[0]})
-        scorer = _save_metric(plan, backend, wrapped, output, options)
+        scorer = Scorer(_save_metric(plan, backend, wrapped, output), options)
         minutes = sum(line.get("seconds", 0.0) for line in log) / 60
         made: dict[str, Any] = {"dev": _describe_dev(plan, agreements), "steps": steps, "minutes": f"{minutes:.1f}"}
         _save_documents(plan, scorer, backend, output, name=name, **made)
@@ -235,10 +235,8 @@ def _agreement(score: Callable[[Segments], Any], dev: Sequence[TrainingData], sp
     return {statistic: float(np.mean(values)) for statistic, values in values_by_statistic.items()}
 
 
-def _save_metric(
-    plan: FinetunePlan, backend: TokenAlignmentBackend, wrapped: Any, output: Path, options: RunOptions
-) -> Scorer:
-    """Write weights and mean vectors; return the scorer of the trained metric."""
+def _save_metric(plan: FinetunePlan, backend: TokenAlignmentBackend, wrapped: Any, output: Path) -> MetricSpec:
+    """Write weights and mean vectors; return the specification of the trained metric."""
     folder, spec = str(output.resolve()), plan.spec.replace(layer=backend.spec.layer)
     if plan.recipe.full:
         trained_files.save_network(wrapped, backend.files, output)
@@ -246,7 +244,7 @@ def _save_metric(
     else:
         trained_files.save_adapter(wrapped, backend.files.name, output)
         spec = spec.replace(adapter=folder)
-    return Scorer(trained_files.save_means(spec, next(iter(backend.backgrounds), None), output), options)
+    return trained_files.save_means(spec, next(iter(backend.backgrounds), None), output)
 
 
 def _save_documents(

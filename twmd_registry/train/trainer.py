@@ -47,9 +47,8 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
 
     def get_train_dataloader(self) -> Any:
         """Return the data loader of our batches."""
-        return self.accelerator.prepare(
-            DataLoader(self.train_dataset, batch_sampler=self._batches, collate_fn=self.data_collator)
-        )
+        loader = DataLoader(self.train_dataset, batch_sampler=self._batches, collate_fn=self.data_collator)
+        return self.accelerator.prepare(loader)
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"

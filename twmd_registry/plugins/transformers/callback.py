@@ -52,9 +52,7 @@ def count_rows(dataset: Any, received: int) -> int:
     return min(received, size)
 
 
-def texts_of(
-    dataset: Any, what: str, given: References, labels: Sequence[str], labels_of: dict[str, str]
-) -> Rows | None:
+def texts_of(data: Any, what: str, given: References, labels: Sequence[str], labels_of: dict[str, str]) -> Rows | None:
     """Return the ``references``, by default the decoded labels, or the ``sources`` of the rows of a data set, None
     where it is unknown; `labels_of` keeps the digest of the labels of every split.
 
@@ -64,12 +62,12 @@ def texts_of(
         return labels if what == "references" else None
     name = ""
     texts: Any = given
-    if dataset is None and (callable(given) or isinstance(given, Mapping)):
+    if data is None and (callable(given) or isinstance(given, Mapping)):
         raise SpecError(f"{what} by split or function need the data set: {_IN_CALLBACKS}.")
     if callable(given):
-        texts = given(dataset)
+        texts = given(data)
     elif isinstance(given, Mapping):
-        split = getattr(dataset, "split", None)
+        split = getattr(data, "split", None)
         if split is None:
             hint = "does not say which split it is: give a function of the data set"
             raise SpecError(f"{what} are given by split, but the evaluation set {hint}.")
@@ -77,7 +75,7 @@ def texts_of(
         if name not in given:
             raise SpecError(f"there are no {what} of the split {name!r}; {menu(name, given)}.")
         texts = given[name]
-    size = len(dataset) if hasattr(dataset, "__len__") else len(labels)
+    size = len(data) if hasattr(data, "__len__") else len(labels)
     of_name = name and f" of {name!r}"
     if len(texts) != size:
         raise InputError(f"there are {len(texts)} {what}{of_name} for an evaluation set of {size} rows. {_SEVERAL}")
