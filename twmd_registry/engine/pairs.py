@@ -146,7 +146,7 @@ class Pairs(NamedTuple):
 
 
 def make_pairs(segments: Segments, spec: MetricSpec | None = None) -> Pairs:
-    """Number the different texts of some segments and list the pairs that a metric compares, in data order: those of
+    """Return the different texts of some segments and the pairs that a metric compares, in data order: those of
     predictions and references, or of predictions and sources; raise an `InputError` where it needs texts that are not
     there. Without a specification all references are paired, as they are.
     """

@@ -190,7 +190,7 @@ class PartitionScorer:
         return score_segments(self.scorers, segments, score_group=score_group, rows=rows)
 
     def _number(self, pairs: Pairs, places: Sequence[RowPlace], part: int) -> Pairs:
-        """Number segments by their rows: a rejected row leaves its place in a centering batch empty."""
+        """Set the numbers of segments to their rows: a rejected row leaves its place in a centering batch empty."""
         numbers = np.array([place[0] for place in places], dtype=np.int64) - part * self.plan.part_rows
         return pairs._replace(segment=np.repeat(numbers, pairs.counts))
 
