@@ -84,8 +84,8 @@ def _plans(gain: Tensor, hyp: PaddedTokens, ref: PaddedTokens, zero_cost_gain: f
 
     workers = min(torch.get_num_threads(), len(cost))
     with ThreadPoolExecutor(workers) as pool:  # both solvers release the GIL
-        for trouble in itertools.chain.from_iterable(pool.map(solve, np.array_split(np.arange(len(cost)), workers))):
-            warn(trouble)
+        for warning in itertools.chain.from_iterable(pool.map(solve, np.array_split(np.arange(len(cost)), workers))):
+            warn(warning)
     return torch.from_numpy(plans)
 
 
@@ -103,8 +103,8 @@ def _plan(cost: np.ndarray, row_weights: np.ndarray, column_weights: np.ndarray)
         plan[linear_sum_assignment(cost)] = 1 / n
         return plan, None
     plan, log = _emd()(a, b, np.ascontiguousarray(cost), numItermax=MAX_ITERATIONS, log=True)
-    trouble = f"exact transport of {n} x {m} tokens stopped early: {log['warning']}" if log["warning"] else None
-    return np.asarray(plan), trouble
+    message = f"exact transport of {n} x {m} tokens stopped early: {log['warning']}" if log["warning"] else None
+    return np.asarray(plan), message
 
 
 @functools.cache

@@ -87,13 +87,13 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
     if not signed and any(getattr(parts, name) for name in PART_NAMES):
         raise SpecError("--part says where a part of a signature is, and no signature is given: use --set KEY=VALUE.")
     parts = check_parts(parts, [parse_signature(name).spec for name in signed])
-    asked = dict[MetricSpec | str, RequestedMetric]()
+    requested = dict[MetricSpec | str, RequestedMetric]()
     for name in names:
         metric = _request(name, given, arguments.preset, parts) if name in ours else RequestedMetric(name)
-        other = asked.setdefault(metric.spec or name, metric)
+        other = requested.setdefault(metric.spec or name, metric)
         if other is not metric:
             raise SpecError(f"{name} and {other.name} are the same metric with the same settings: name it once.")
-    return list(asked.values())
+    return list(requested.values())
 
 
 def _has_keys(name: str) -> bool:
@@ -147,16 +147,16 @@ def _request(name: str, given: dict[str, str], preset: str | None, parts: Parts)
     return RequestedMetric(name, make_spec(metric, preset, **keys))
 
 
-def average_metrics(asked: Sequence[RequestedMetric]) -> RequestedMetric:
+def average_metrics(requested: Sequence[RequestedMetric]) -> RequestedMetric:
     """Return the ensemble of several metrics, with equal weights; a single metric as it is."""
-    members = write_members((1.0, metric.spec) for metric in asked if metric.spec)
-    ensemble = RequestedMetric("ensemble", MetricSpec(metric=MetricName.ENSEMBLE, members=members), asked[0].parts)
-    return ensemble if len(asked) > 1 else asked[0]
+    members = write_members((1.0, metric.spec) for metric in requested if metric.spec)
+    ensemble = RequestedMetric("ensemble", MetricSpec(metric=MetricName.ENSEMBLE, members=members), requested[0].parts)
+    return ensemble if len(requested) > 1 else requested[0]
 
 
-def make_scorers(asked: Iterable[RequestedMetric], options: RunOptions) -> list[Scorer]:
+def make_scorers(requested: Iterable[RequestedMetric], options: RunOptions) -> list[Scorer]:
     """Make a scorer of each metric that is not SacreBLEU's; imports torch only if there is such a metric."""
-    wanted = [(metric.spec, metric.parts, metric.nrefs) for metric in asked if metric.spec is not None]
+    wanted = [(metric.spec, metric.parts, metric.nrefs) for metric in requested if metric.spec is not None]
     if not wanted:
         return []
     from twmd_registry.engine.scorer import Scorer

@@ -126,20 +126,20 @@ def submit_command(arguments: Arguments) -> int:
     """
     from twmd_registry.judgments.mt_metrics_eval import read_outputs, submission_files
 
-    (asked,), name = arguments.asked, arguments.name or arguments.metric
+    (requested,), name = arguments.asked, arguments.name or arguments.metric
     if not SUBMITTED.fullmatch(name):
         raise SpecError(f"--name {name}: expected letters, digits, - and _, as the shared task has them.")
     year = arguments.test_set or arguments.folder.resolve().name
     if not SUBMITTED.fullmatch(year):
         raise SpecError(f"the test set {year!r}: expected letters, digits, - and _; name it by --test-set.")
-    against = {member.against for member in members_or_self(asked.spec)}
+    against = {member.against for member in members_or_self(requested.spec)}
     outputs = read_outputs(arguments.folder, {None, "source"} if "both" in against else against)
     for stem in {name, *(f"metric-scores/{pair.name}/{name}-{reference}" for pair, reference, *_ in outputs)}:
         if any(arguments.output.glob(f"{stem}.*")):
             raise FileError(f"{arguments.output} holds scores of {name} already: remove them, or give another folder.")
     segments = sum(len(predictions) for _, _, _, predictions, *_ in outputs)
     with progress_bar(total=segments) as progress:
-        (scorer,) = make_scorers([asked], options_of(arguments))
+        (scorer,) = make_scorers([requested], options_of(arguments))
         from twmd_registry.engine.scorer import score_all
 
         texts = [(predictions, references, sources) for *_, predictions, references, sources in outputs]

@@ -409,7 +409,7 @@ def mbr_command(arguments: Arguments) -> int:
     with --num-samples N, lines of text, N per segment. - is standard input.
     """
     coarse, number = [] if arguments.prune_coarse is None else [arguments.prune_coarse], len(arguments.metrics)
-    asked = parse_metrics([*arguments.metrics, *coarse], arguments)
+    requested = parse_metrics([*arguments.metrics, *coarse], arguments)
     if arguments.utilities and arguments.format != "json":
         raise SpecError("--utilities needs --format json.")
     if arguments.output:
@@ -422,8 +422,10 @@ def mbr_command(arguments: Arguments) -> int:
     names = ("mean_vectors", "prune_confidence", "prune_keep", "utilities")
     given = {name: getattr(arguments, name) for name in names}
     with progress_bar("candidates", total=sum(map(len, lists))) as progress:
-        made, *by_coarse = make_scorers([average_metrics(asked[:number]), *asked[number:]], options_of(arguments))
-        result = mbr(lists, made, sources=sources, prune_coarse=(*by_coarse, None)[0], progress=progress, **given)
+        utility, *by_coarse = make_scorers(
+            [average_metrics(requested[:number]), *requested[number:]], options_of(arguments)
+        )
+        result = mbr(lists, utility, sources=sources, prune_coarse=(*by_coarse, None)[0], progress=progress, **given)
     how = {"signature": str(result.signature), "method": result.method}
     lines = [choice.candidate for choice in result.choices]
     if arguments.format == "json":

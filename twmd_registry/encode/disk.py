@@ -63,14 +63,14 @@ class DiskCache:
     def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
         """Return the texts that are cached."""
         cached: dict[TextKey, CachedText] = {}
-        sought, damaged = {self._name(key): key for key in keys}, 0
+        missing, damaged = {self._name(key): key for key in keys}, 0
         with self._usable_folder():
             for path, _ in _shards(self._root) if self._usable else ():
                 try:
-                    if here := sought.keys() & _describe(path)[1].keys():
+                    if here := missing.keys() & _describe(path)[1].keys():
                         texts = _unpack(path, here)
                         os.utime(path, (now := time.time(), now))  # the kernel's own time may lag behind `_since`
-                        cached |= {sought.pop(name): texts[name] for name in here}
+                        cached |= {missing.pop(name): texts[name] for name in here}
                 except FileNotFoundError:  # another process has removed it
                     continue
                 except DAMAGED:

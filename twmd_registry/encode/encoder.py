@@ -200,7 +200,7 @@ def tokenise(
     backend.no_truncation()
     backend.no_padding()
     tokenised: list[TextTokens] = []
-    odd: list[int] = []
+    with_unknown: list[int] = []
     for text, encoding in zip(texts, backend.encode_batch_fast(list(texts)), strict=True):
         ids = np.array(encoding.ids, dtype=np.int64)
         if isinstance(tokenizer, UnigramTokenizer):
@@ -212,10 +212,10 @@ def tokenise(
         if limit is not None and len(ids) > limit:
             tokens = tokens.cut(limit)
         if ((tokens.special == 0) & (tokens.ids == tokenizer.unk_token_id)).any():
-            odd.append(len(tokenised))
+            with_unknown.append(len(tokenised))
         tokenised.append(tokens)
     # Only the slower call gives the character offsets of a token.
-    for i, encoding in zip(odd, backend.encode_batch([texts[i] for i in odd]), strict=True):
+    for i, encoding in zip(with_unknown, backend.encode_batch([texts[i] for i in with_unknown]), strict=True):
         special, ids, codes = tokenised[i].special, tokenised[i].ids, tokenised[i].codes
         places = np.flatnonzero((special == 0) & (ids == tokenizer.unk_token_id))
         spans = encoding.offsets  # made anew at every access
@@ -298,15 +298,15 @@ def hidden_states(
     return {k: read[k] for k in wanted}
 
 
-def last_layers(asked: str, depth: int) -> tuple[int, ...]:
+def last_layers(requested: str, depth: int) -> tuple[int, ...]:
     """Return the hidden states that ``last:N`` asks for, not the embedding layer; raise a `SpecError` if the model has
     fewer than N layers.
     """
-    number = int(asked.partition(":")[2])
+    number = int(requested.partition(":")[2])
     if number == 1 and depth == 0:
         return (0,)  # static vectors have nothing above their embeddings
     if number > depth:
-        raise SpecError(f"layer={asked} is out of range: this model has {depth} layers.")
+        raise SpecError(f"layer={requested} is out of range: this model has {depth} layers.")
     return tuple(range(depth - number + 1, depth + 1))
 
 

@@ -119,8 +119,8 @@ class TextStore:
         """Return cached texts by their numbers."""
         cached: dict[int, CachedText] = {}
         for cache, cacheable in self.caches:
-            sought = {self._key(i): i for i in texts[cacheable[texts]].tolist() if i not in cached}
-            cached |= {sought[key]: text for key, text in cache.find(list(sought)).items()}
+            missing = {self._key(i): i for i in texts[cacheable[texts]].tolist() if i not in cached}
+            cached |= {missing[key]: text for key, text in cache.find(list(missing)).items()}
         # In the order in which texts are encoded: it decides the blocks of pairs, and so the last bits of scores.
         return dict(sorted(cached.items()))
 

@@ -65,11 +65,11 @@ class Backend:
     @cached_property
     def adapter(self) -> ModelFiles | None:
         """The adapter's files, None without one; a `ModelError` if it is not available, or its content differs."""
-        if (asked := self.requested.adapter) is None:
+        if (name := self.requested.adapter) is None:
             return None
-        wanted = asked.rpartition("@")[2] if self.parts and "@" in asked else None
-        files = self._find_files("adapter", partial(find_adapter, asked), find_adapter, wanted)
-        return files._replace(name=asked) if wanted else files
+        wanted = name.rpartition("@")[2] if self.parts and "@" in name else None
+        files = self._find_files("adapter", partial(find_adapter, name), find_adapter, wanted)
+        return files._replace(name=name) if wanted else files
 
     def _find_files(
         self, kind: str, by_name: Callable[..., ModelFiles], at: Callable[[str], ModelFiles], wanted: str | None
@@ -195,8 +195,8 @@ class TokenAlignmentBackend(Backend):
         find = partial(find_background, fingerprint=self.files.fingerprint, adapter=adapter)
         if self.requested.background is None:
             return (find(None),)
-        asked = (self.requested.background, self.requested.source_background)
-        vectors = (find_signed(find, name, self.parts, MEAN_VECTOR) for name in asked)
+        names = (self.requested.background, self.requested.source_background)
+        vectors = (find_signed(find, name, self.parts, MEAN_VECTOR) for name in names)
         return tuple(means for means in vectors if means)
 
     @cached_property
@@ -237,15 +237,15 @@ class TokenAlignmentBackend(Backend):
 
     def _layers(self) -> int | str:
         """Return the layers to read, written as in a signature."""
-        asked, encoder = self.requested.layer, self.model
-        if asked is None:
+        requested, encoder = self.requested.layer, self.model
+        if requested is None:
             layer = rule_layer(encoder.depth)
             warn(
                 f"untuned: no settings of {self.files.name} were measured against human ratings. By rule, "
                 f"layer={layer} (5/6 of its depth) and centering={self.requested.centering}."
             )
             return layer
-        layers = self.requested.layers or last_layers(str(asked), encoder.depth)
+        layers = self.requested.layers or last_layers(str(requested), encoder.depth)
         if (highest := max(layers)) > encoder.depth:
             raise SpecError(
                 f"layer={highest} is out of range: {self.files.name} has hidden states 0 to {encoder.depth}."

@@ -82,7 +82,7 @@ class _Method(NamedTuple):
     def prunes(self) -> bool:
         return self.confidence is not None or self.coarse is not None
 
-    def check(self, made: Scorer, *, utilities: bool) -> None:
+    def check(self, utility: Scorer, *, utilities: bool) -> None:
         """Raise SpecError where its values are not possible, alone or with a scorer."""
         if self.confidence is not None and not (isinstance(self.confidence, Real) and 0 < self.confidence < 1):
             raise SpecError(f"prune_confidence={self.confidence}: expected a number between 0 and 1, such as 0.99.")
@@ -90,7 +90,7 @@ class _Method(NamedTuple):
             raise SpecError(f"prune_keep={self.keep}: expected a whole number, 1 or more.")
         if self.mean_vectors and (self.prunes or utilities):
             raise SpecError("mean vectors score no pairs: leave out pruning and utilities, or mean_vectors.")
-        used = [made, *([self.coarse] if self.coarse else [])]
+        used = [utility, *([self.coarse] if self.coarse else [])]
         if (self.mean_vectors or self.prunes) and any(map(depends_on_neighbours, used)):
             raise SpecError(
                 "pruning and mean vectors leave out pairs, on all of which a score depends by this centering or idf: "
@@ -154,34 +154,34 @@ def mbr(
     lists = check_candidates(candidates)
     if isinstance(metric, Scorer) and (preset is not None or keys):
         raise SpecError("a scorer fixes preset, keys and run options: leave them out, or name the metric.")
-    made = metric if isinstance(metric, Scorer) else scorer(metric, preset, **keys)
+    utility = metric if isinstance(metric, Scorer) else scorer(metric, preset, **keys)
     coarse = prune_coarse if prune_coarse is None or isinstance(prune_coarse, Scorer) else scorer(prune_coarse)
     checked = None if sources is None else check_sources(sources, len(lists))
     if prune_keep is not None and coarse is None:
         raise SpecError("prune_keep is how many candidates prune_coarse keeps: name a coarse metric, or leave it out.")
     keep = KEPT_CANDIDATES if prune_keep is None else prune_keep
     how = _Method(mean_vectors, prune_confidence, coarse, keep, checked)
-    how.check(made, utilities=utilities)
-    choices = _choose(made, lists, how, progress, utilities=utilities)
-    nrefs = "0" if all(member.requested.against == "source" for member in made.members) else "1"
-    return MbrResult(Signature(made.spec, nrefs), str(how), tuple(choices))
+    how.check(utility, utilities=utilities)
+    choices = _choose(utility, lists, how, progress, utilities=utilities)
+    nrefs = "0" if all(member.requested.against == "source" for member in utility.members) else "1"
+    return MbrResult(Signature(utility.spec, nrefs), str(how), tuple(choices))
 
 
 def _choose(
-    made: Scorer, lists: list[list[str]], how: _Method, progress: Progress | None, *, utilities: bool
+    utility: Scorer, lists: list[list[str]], how: _Method, progress: Progress | None, *, utilities: bool
 ) -> list[Choice]:
     def remake(given: Scorer) -> Scorer:
         """Return a scorer whose calls share encoded texts, of any number of references."""
         kept = max(given.options.keep_references, KEPT_BYTES if how.prunes else 0)
         return Scorer(given.requested, replace(given.options, keep_references=kept), given.parts)
 
-    made, how = remake(made), how._replace(coarse=how.coarse and remake(how.coarse))
-    first, whole = np.cumsum([0, *map(len, lists)]), depends_on_neighbours(made)
+    utility, how = remake(utility), how._replace(coarse=how.coarse and remake(how.coarse))
+    first, whole = np.cumsum([0, *map(len, lists)]), depends_on_neighbours(utility)
     choices = []
     with collect_warnings() as messages:  # several calls may repeat them
         for _, rows in groupby(range(len(lists)), lambda row: not whole and first[row] // CANDIDATES_AT_ONCE):
             part = {row: lists[row] for row in rows}
-            tables = (_score_with_means if how.mean_vectors else _score_pairs)(made, part, how, progress)
+            tables = (_score_with_means if how.mean_vectors else _score_pairs)(utility, part, how, progress)
             for texts, table in zip(part.values(), tables, strict=True):
                 means = table.mean(1)
                 most = np.nanmax(means)
@@ -192,7 +192,9 @@ def _choose(
     return choices
 
 
-def _score_pairs(made: Scorer, part: dict[int, list[str]], how: _Method, progress: Progress | None) -> list[np.ndarray]:
+def _score_pairs(
+    utility: Scorer, part: dict[int, list[str]], how: _Method, progress: Progress | None
+) -> list[np.ndarray]:
     """Return the utilities of every segment, by its number, shape (n, n), NaN where pruning left them out."""
 
     def score(by: Scorer, rows: list[np.ndarray], columns: list[np.ndarray], progress: Progress | None = None) -> None:
@@ -220,7 +222,7 @@ def _score_pairs(made: Scorer, part: dict[int, list[str]], how: _Method, progres
     tables = [np.full((size, size), np.nan) for size in sizes]
     alive = [np.arange(size) for size in sizes]
     if not how.prunes:
-        score(made, alive, alive, progress)
+        score(utility, alive, alive, progress)
         return tables
     if how.coarse:
         score(how.coarse, alive, alive)
@@ -230,7 +232,7 @@ def _score_pairs(made: Scorer, part: dict[int, list[str]], how: _Method, progres
     orders = [draw.permutation(size) for draw, size in zip(draws, sizes, strict=True)]
     start, stop = 0, max(sizes) if how.confidence is None else FIRST_REFERENCES
     while start < max(sizes):
-        score(made, alive, [order[start:stop] for order in orders])
+        score(utility, alive, [order[start:stop] for order in orders])
         for k, table in enumerate(tables):
             if how.confidence is not None:
                 alive[k] = alive[k][_may_win(table[np.ix_(alive[k], orders[k][:stop])], draws[k], how.confidence)]
@@ -250,7 +252,7 @@ def _may_win(known: np.ndarray, draw: np.random.Generator, confidence: float) ->
 
 
 def _score_with_means(
-    made: Scorer, part: dict[int, list[str]], how: _Method, progress: Progress | None
+    utility: Scorer, part: dict[int, list[str]], how: _Method, progress: Progress | None
 ) -> list[np.ndarray]:
     """Return the utility of every segment's candidates with the mean vector of them all; shape (n, 1)."""
     ends = np.cumsum([len(texts) for texts in part.values()])[:-1]
@@ -274,6 +276,6 @@ def _score_with_means(
     rows = [number for number, _ in texts]
     originals = how.sources and [how.sources[number] for number in rows]
     (scores,) = score_segments(
-        [made], segments._replace(sources=originals), progress=progress, score_group=score_group, rows=rows
+        [utility], segments._replace(sources=originals), progress=progress, score_group=score_group, rows=rows
     )
     return np.split(np.array(scores.scores)[:, None], ends)

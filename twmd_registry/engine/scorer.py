@@ -301,9 +301,9 @@ def score(
     Raises:
         TwmdError: As for `scorer` and `Scorer.score`.
     """
-    made = scorer(metric, preset, **keys)
-    scores = made.score(predictions, references, sources)
-    _LATEST[:] = [made]
+    new = scorer(metric, preset, **keys)
+    scores = new.score(predictions, references, sources)
+    _LATEST[:] = [new]
     return scores
 
 

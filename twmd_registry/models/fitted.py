@@ -102,22 +102,22 @@ def find_for_metric(
 
 
 def find_signed(
-    find: Callable[[str], FittedPart[Content]], asked: str | None, parts: Parts | None, kind: FittedKind
+    find: Callable[[str], FittedPart[Content]], signed: str | None, parts: Parts | None, kind: FittedKind
 ) -> FittedPart[Content] | None:
     """Find a part by its name in the specification (None without one), or in the place that the user names for a
     signature; raise a `ModelError` if it is not here, or does not have the signed content.
     """
     given = getattr(parts, kind.key) if parts else None
-    if parts is None or asked is None or given is None:
-        return None if asked is None else find(asked)
+    if parts is None or signed is None or given is None:
+        return None if signed is None else find(signed)
     try:
         part = find(given)
-        if part.hash == asked:
+        if part.hash == signed:
             return part
         content = part.hash
-        problem = ModelError(f"{given} holds the {kind.what} {content}, not {asked} as asked for.")
+        problem = ModelError(f"{given} holds the {kind.what} {content}, not {signed} as asked for.")
     except ModelError as error:  # it may belong to another specification, with another model
         content, problem = hash_of(Path(given).read_bytes()) if Path(given).is_file() else "", error
-    if content in parts.signed - {asked}:
-        return find(asked)
+    if content in parts.signed - {signed}:
+        return find(signed)
     raise problem

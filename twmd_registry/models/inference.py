@@ -175,22 +175,23 @@ class LoadedModel:
     parked = False  # Whether it waits in the CPU's memory
     static = False  # Whether it is a table of word vectors; words without one are then left out
 
-    def check_limit(self, asked: int | None) -> int | None:
+    def check_limit(self, requested: int | None) -> int | None:
         """Return the length limit that applies: the one asked for, or the model's own; raise a `SpecError` for more
         than the model can read, or no room for text.
         """
-        if asked is None:
+        if requested is None:
             return self.limit
-        if self.limit is not None and asked > self.limit:
+        if self.limit is not None and requested > self.limit:
             raise SpecError(
-                f"truncation to {asked} tokens is out of range: {self.files.name} reads at most {self.limit} tokens."
+                f"truncation to {requested} tokens is out of range: "
+                f"{self.files.name} reads at most {self.limit} tokens."
             )
-        if asked < self.shortest:
+        if requested < self.shortest:
             raise SpecError(
-                f"truncation to {asked} tokens leaves no room for text beside special tokens: expected at least "
+                f"truncation to {requested} tokens leaves no room for text beside special tokens: expected at least "
                 f"{self.shortest}."
             )
-        return asked
+        return requested
 
     def park(self) -> None:
         """Move the network to the CPU and free device memory; the next use moves it back."""

@@ -73,9 +73,9 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
             SpecError: As for `twmd_registry.scorer`.
         """
         keys = {name: value for name, value in settings.items() if name not in TORCHMETRICS_SETTINGS}
-        made = scorer(self.METRIC, preset, **keys)
+        metric_scorer = scorer(self.METRIC, preset, **keys)
         super().__init__(**{name: value for name, value in settings.items() if name in TORCHMETRICS_SETTINGS})
-        self.scorer: Scorer = made
+        self.scorer: Scorer = metric_scorer
         self.as_dict = as_dict
         self.counts: Counts | None = None
         self.add_state("texts", default=[], dist_reduce_fx="cat")

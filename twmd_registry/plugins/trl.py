@@ -16,10 +16,10 @@ from twmd_registry.errors import InputError, collect_warnings, warn
 class Reward:
     """A reward function of TRL: ``(completions, **columns) -> rewards``; made by `reward_function`."""
 
-    def __init__(self, made: Scorer, reference_column: str, *, guard: bool) -> None:
+    def __init__(self, reward_scorer: Scorer, reference_column: str, *, guard: bool) -> None:
         """Store the scorer and the settings of `reward_function`."""
-        self.scorer = made
-        self.__name__ = str(made.requested.metric)  # TRL logs rewards/NAME
+        self.scorer = reward_scorer
+        self.__name__ = str(reward_scorer.requested.metric)  # TRL logs rewards/NAME
         self._reference_column, self._guard = reference_column, guard
         self._warned = set[str]()
 
@@ -102,6 +102,6 @@ def reward_function(
         SpecError: As for `twmd_registry.scorer`, or the metric compares with sources.
     """
     keys = {"keep_references": "256MB", "any_language": True} | keys
-    made = scorer(metric, preset, **keys)
-    check_needs_no_sources(made)
-    return Reward(made, reference_column, guard=guard)
+    reward_scorer = scorer(metric, preset, **keys)
+    check_needs_no_sources(reward_scorer)
+    return Reward(reward_scorer, reference_column, guard=guard)

@@ -119,7 +119,7 @@ def check_record(
             _rescore(system, segments, options, parts, progress)
             for system, segments in zip(record.systems, texts, strict=True)
         ]
-    columns, trouble = _compare_again(record, texts, rescored, compare, recorded=True)
+    columns, reason = _compare_again(record, texts, rescored, compare, recorded=True)
     differ = any(
         isinstance(result, tuple) and result[2].scores != system.results[place].scores
         for system, results in zip(record.systems, rescored, strict=True)
@@ -141,7 +141,7 @@ def check_record(
                 cells = column.cells[i], fresh.get(place, column).cells[i]
                 problems += _published_problems(result, cells, column.signature, entry.tolerance, samples)
             elif result.is_lexical or result.tested or result.documents:
-                problems += [f"{result.head}, its tests and intervals: {trouble}"]
+                problems += [f"{result.head}, its tests and intervals: {reason}"]
             checks.append(entry._replace(problems=(*entry.problems, *problems)))
     differences = _differences(record, signatures, inputs, options.device)
     return Verification(tuple(checks), record.edited, tuple(dict.fromkeys(differences)))

@@ -364,7 +364,7 @@ def run_parts(workers: WorkerOptions, scorer: PartitionScorer, parts: Sequence[i
     ray = import_ray()
     blocks = min(len(parts), _MAX_BLOCKS)
     numbers = ray.data.from_items([{"part": part} for part in parts], override_num_blocks=blocks)
-    lost = (ray.exceptions.RayActorError, ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
+    crashes = (ray.exceptions.RayActorError, ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
     arguments = tuple(getattr(scorer, field.name) for field in fields(scorer))
     options = {"tasks": len(parts), "batch_size": 1}
     try:
@@ -372,7 +372,7 @@ def run_parts(workers: WorkerOptions, scorer: PartitionScorer, parts: Sequence[i
             if row["failure"]:
                 raise getattr(errors, row["failure"], TwmdError)(row["content"])
             yield int(row["part"]), row["content"]
-    except lost as error:
+    except crashes as error:
         why = f"killed, or out of memory; {type(error).__name__}"
         raise TwmdError(f"Ray has lost its workers ({why}). {_KEPT}") from error
 

@@ -277,13 +277,13 @@ def _try_rows(url: str, opened: OpenTable, rows: int, offset: int, columns: Colu
     raise FileError(f"{url}: none of its first {rows} rows can be scored; the first: {first}.")
 
 
-def check_same(plan: ScalePlan, asked: ScalePlan) -> None:
-    """Refuse to resume by another plan than that of the finished parts; the rows of `asked` are not counted."""
+def check_same(plan: ScalePlan, requested: ScalePlan) -> None:
+    """Refuse to resume by another plan than that of the finished parts; the rows of `requested` are not counted."""
     for what, before, now in (
-        ("the metrics", plan.signatures, asked.signatures),
-        ("the columns", plan.columns, asked.columns),
-        ("the rows of a part", plan.part_rows, asked.part_rows),
-        ("the input files", *([file for file, *_ in either.tables] for either in (plan, asked))),
+        ("the metrics", plan.signatures, requested.signatures),
+        ("the columns", plan.columns, requested.columns),
+        ("the rows of a part", plan.part_rows, requested.part_rows),
+        ("the input files", *([file for file, *_ in either.tables] for either in (plan, requested))),
     ):
         if before != now:
             raise SpecError(f"--resume: {what} are not those of its plan.json: give them, or an empty output folder.")

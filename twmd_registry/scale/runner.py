@@ -218,15 +218,15 @@ def score_parts(
         return record
 
 
-def _make_or_read_plan(folder: OutputFolder, asked: ScalePlan, *, resume: bool) -> ScalePlan:
+def _make_or_read_plan(folder: OutputFolder, requested: ScalePlan, *, resume: bool) -> ScalePlan:
     """Make a plan, or read that of an interrupted run."""
     existing = {name for name in folder.names() if not name.endswith(_LEFT)}
     if not existing or (existing == {PLAN} and not resume):  # no part was finished, of texts that were refused, say
-        return cut_into_parts(asked)
+        return cut_into_parts(requested)
     if not resume:
         raise FileError(f"{folder.url} is not empty: give an empty folder, or continue with --resume.")
     plan = ScalePlan.from_json(folder.read(PLAN).decode("utf-8", "replace"))
-    check_same(plan, asked)
+    check_same(plan, requested)
     _tidy(folder, _LEFT)
     return plan
 

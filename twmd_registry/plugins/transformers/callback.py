@@ -121,12 +121,12 @@ OFFLOAD: dict[str, Callable[[Scorer], None]] = {"cpu": Scorer.park, "close": Sco
 
 
 @contextlib.contextmanager
-def _training_goes_on(lost: str) -> Iterator[None]:
+def _training_goes_on(consequence: str) -> Iterator[None]:
     """Turn the error of a file into a warning, which begins with what is lost: a full disk does not end a training."""
     try:
         yield
     except (FileError, ValueError, yaml.YAMLError) as error:
-        warn(f"{lost}: {error}")
+        warn(f"{consequence}: {error}")
 
 
 class RegistryCallback(TrainerCallback):  # type: ignore[misc]
