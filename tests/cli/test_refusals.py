@@ -90,7 +90,7 @@ USAGE = [
     (f"{SCORE} --paired-bs --paired-ar", "--paired-bs and --paired-ar are two tests: give one of them."),
     (
         f"{SCORE} poor.txt --paired-bs --confidence-n 50",
-        "got 1000 for the test (--paired-bs-n) and 50 for the intervals (--confidence-n).",
+        "give one number, not --paired-bs-n 1000 and --confidence-n 50.",
     ),
     (f"{SCORE} -m bleu --record x.json", "--record keeps scores of this package's metrics: name one in -m, too."),
     (f"{SCORE} --doc-column talk", "--doc-column talk is for tables, and no file is one: name a file by --docs"),
