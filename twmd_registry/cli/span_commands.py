@@ -51,10 +51,8 @@ def spans_command(arguments: Arguments) -> int:
             scores = scorer.score(task.predictions, task.references, task.originals)
             alignments = zip(task.originals or repeat(""), scores.explain_all(progress), strict=False)
             segments += [
-                MarkedSegment(
-                    task.name, "", str(i), source, *alignment.texts, *alignment.error_spans(part), alignment.score
-                )
-                for i, (source, alignment) in enumerate(alignments, 1)
+                MarkedSegment(task.name, "", str(i), source, *each.texts, *each.error_spans(part), each.score)
+                for i, (source, each) in enumerate(alignments, 1)
             ]
     rater = f"{scores.signature} spans:{part.hash}"
     if arguments.format in WRITERS:

@@ -214,10 +214,8 @@ def _measure(
         else:
             result = agreement(statistic, scores, rated, resamples=0)
         for pair in pairs:
-            value = result.groups[
-                pair
-            ].value  # a correlation is from -1; accuracies begin at 0, and are averaged with it
-            averaged = (1 + value) / 2 if statistic == "pearson" else value
+            value = result.groups[pair].value
+            averaged = (1 + value) / 2 if statistic == "pearson" else value  # from 0, as accuracies are
             parts[f"{pair} {level} {statistic}"] = {"value": value, "weight": 1.0, "averaged": averaged}
     return parts
 

@@ -126,12 +126,10 @@ def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress:
     """
     names, means = np.array(rated.group), []
     for group in dict.fromkeys(rated.group):
-        group_rated = select(rated, np.flatnonzero(names == group))
-        sets = score_all(
-            scorers, group_rated.predictions, group_rated.references, sources=group_rated.source, progress=progress
-        )
+        part = select(rated, np.flatnonzero(names == group))
+        sets = score_all(scorers, part.predictions, part.references, sources=part.source, progress=progress)
         try:
-            means.append([correlate("pearson", scores.scores, group_rated.ratings) for scores in sets])
+            means.append([correlate("pearson", scores.scores, part.ratings) for scores in sets])
         except InputError as error:
             warn(f"{group}, left out: a setting has no correlation: {error}")
     if not means:

@@ -32,9 +32,7 @@ def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str
     """
     sections = []
     for result, rated in measured:
-        by_statistic = [
-            (str(name), [agreements[name] for agreements in result.agreements]) for name in result.study.statistics
-        ]
+        by_statistic = [(str(name), [each[name] for each in result.agreements]) for name in result.study.statistics]
         drawn = [draw_agreement(result, rated, ".png")]
         if rated.item is not None and rated.system is not None and result.study.statistics != ("accuracy",):
             study = replace(result.study, level=SYSTEM, statistics=("spa",))
@@ -50,9 +48,7 @@ def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str
                 "data": result.study.data,
                 "about": f"{len(rated.ratings)} segments",
                 "tables": [_table(name, labels, agreements) for name, agreements in by_statistic],
-                "pictures": [
-                    (name, base64.b64encode(png).decode()) for pictures in drawn for name, png in pictures.items()
-                ],
+                "pictures": [(name, base64.b64encode(png).decode()) for each in drawn for name, png in each.items()],
                 "notes": [*result.overlaps, result.study.name],
             }
         )

@@ -52,12 +52,12 @@ def bibtex(citations: Collection[str]) -> str:
 def _describe(system: RecordedSystem, result: SystemScore, digits: int) -> dict[str, Any]:
     """Return what the forms need of a system's scores by a metric."""
     segments = result.counts.get("segments", len(result.scores))
-    described = {"system": system.name, "texts": system.texts, "value": result.score, "segments": segments}
+    facts = {"system": system.name, "texts": system.texts, "value": result.score, "segments": segments}
     if result.is_lexical:  # SacreBLEU's scale runs to 100, where two digits fewer mean the same
         metric = next(name for name, head in LEXICAL_NAMES.items() if head == result.head)
         score, software = f"{result.score:.{max(digits - 2, 0)}f}", "SacreBLEU"
         about = {"metric": metric, "title": result.head, "side": "", "citation": SACREBLEU}
-        return described | about | {"score": score, "software": software, "signature": result.signature}
+        return facts | about | {"score": score, "software": software, "signature": result.signature}
     try:
         signature = parse_signature(result.signature)
     except SignatureError as error:
@@ -66,9 +66,7 @@ def _describe(system: RecordedSystem, result: SystemScore, digits: int) -> dict[
     side = f", {output.replace('f1', 'F1')}" if output else ""
     about = {"metric": str(name), "title": CATALOGUE[name].title, "side": side, "citation": CATALOGUE[name].citation}
     software = f"{name} of twmd-registry {__version__}"
-    return (
-        described | about | {"score": f"{result.score:.{digits}f}", "software": software, "signature": str(signature)}
-    )
+    return facts | about | {"score": f"{result.score:.{digits}f}", "software": software, "signature": str(signature)}
 
 
 def _sentence(score: dict[str, Any]) -> str:
