@@ -29,7 +29,8 @@ class TokenVectors(NamedTuple):
     # Tokens that count in averages; shape (T,), bool; None for all. The others can only be matched
     counted: Tensor | None = None
     weights: Tensor | None = None  # Weight of each token; shape (T,), at least 0; None for equal weights
-    # The position of each token in the encoded text (of an n-gram: of its first token); shape (T,)
+    # Place of each token among those of all encoded texts, plus their number for a copied token (`select`); of an
+    # n-gram, of its first token among those that `make_units` returns; shape (T,)
     positions: Tensor | None = None
     # Bound on the norm of each vector's rounding error; shape (T,); empty before `center`
     rounding: Tensor = torch.empty(0)
@@ -118,9 +119,8 @@ class EncodedTexts(NamedTuple):
     """Token vectors of some texts, by hidden state."""
 
     layers: dict[int, Tensor]  # Hidden state number to vectors of shape (T, D), float32, special tokens included
-    lengths: Tensor  # Tokens of each text, special tokens included; shape (I,), int64
-    # 0 for a token of the text, 1 for the special token that opens it, 2 for any other special token; shape (T,), uint8
-    special: Tensor
+    lengths: Tensor  # Tokens of each text, special tokens included, 0 for an empty text; shape (I,), int64
+    special: Tensor  # As those of `TextTokens`; shape (T,), uint8
     ids: Tensor  # Token ids; shape (T,), int64
     codes: Tensor  # For an unknown token a code of its surface string, 0 for any other token; shape (T,), int64
 

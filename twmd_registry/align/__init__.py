@@ -32,7 +32,7 @@ for _name, _metric in CATALOGUE.items():
     if _metric.aligner is not None:
         _module = importlib.import_module(f"{__name__}.{_metric.aligner}")
         ALIGNERS[_name], PLANS[_name] = getattr(_module, _metric.aligner), getattr(_module, f"{_metric.aligner}_plan")
-SYMMETRIC = frozenset(metric for metric in ALIGNERS if not CATALOGUE[metric].two_sided)
+ONE_SIDED = frozenset(metric for metric in ALIGNERS if not CATALOGUE[metric].two_sided)
 """Metrics whose C has one side only."""
 
 
@@ -50,17 +50,17 @@ def similarities(x: PaddedTokens, y: PaddedTokens, distance: Distance | None = N
 def align(s: Tensor, x: PaddedTokens, y: PaddedTokens, spec: MetricSpec) -> tuple[Tensor, Tensor]:
     """Return C(X, Y) from the hypothesis side and from the reference side, from S (B, N, M); each of shape (B,).
 
-    Each side averages over its own tokens of positive weight and may choose any token of the other. For a symmetric
+    Each side averages over its own tokens of positive weight and may choose any token of the other. For a one-sided
     metric both sides are the same tensor.
     """
     hypothesis = ALIGNERS[spec.metric](s, x, y, spec)
-    return hypothesis, hypothesis if spec.metric in SYMMETRIC else ALIGNERS[spec.metric](s.mT, y, x, spec)
+    return hypothesis, hypothesis if spec.metric in ONE_SIDED else ALIGNERS[spec.metric](s.mT, y, x, spec)
 
 
 def plans(s: Tensor, x: PaddedTokens, y: PaddedTokens, spec: MetricSpec) -> tuple[Tensor, Tensor]:
     """Return the plans of both sides, each of shape (B, N, M): with S they give C (exact transport: with the cost)."""
     hypothesis = PLANS[spec.metric](s, x, y, spec)
-    return hypothesis, hypothesis if spec.metric in SYMMETRIC else PLANS[spec.metric](s.mT, y, x, spec).mT
+    return hypothesis, hypothesis if spec.metric in ONE_SIDED else PLANS[spec.metric](s.mT, y, x, spec).mT
 
 
 def combine_sides(

@@ -11,7 +11,7 @@ from typing import Any, cast, get_args
 import numpy as np
 import torch
 
-from twmd_registry.align import SYMMETRIC
+from twmd_registry.align import ONE_SIDED
 from twmd_registry.encode import idf
 from twmd_registry.encode.encoder import Encoder, last_layers, rule_layer, tokenise
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, find_background, fit_background
@@ -39,7 +39,8 @@ from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import OF_TOKENS, TEXT_FLAGS
 
 Scored = tuple[list[np.ndarray], np.ndarray]
-"""The scores of all pairs by every backend of a group, each of shape (sides, pairs), and the flags of the texts."""
+"""The scores of all pairs by every backend of a group, each of shape (sides, pairs) (of documents, with rows of
+`SENTENCE_COUNTS`), and the flags of the texts."""
 
 
 class Backend:
@@ -325,7 +326,7 @@ class TokenAlignmentBackend(Backend):
         passes = 2 if any(backend.spec.centering_kind == "corpus" for backend in group) else 1
         work = len(pairs.texts) * passes * STEPS_PER_TEXT + len(pairs.hyp) * len(group)
         more, columns = (len(SENTENCE_COUNTS), len(pairs.starts)) if self.spec.align else (0, len(pairs.hyp))
-        rows = {backend.spec: (1 if backend.spec.metric in SYMMETRIC else 3) + more for backend in group}
+        rows = {backend.spec: (1 if backend.spec.metric in ONE_SIDED else 3) + more for backend in group}
         scores = {spec: np.full((number, columns), np.nan) for spec, number in rows.items()}
         with stage(work) as progress, self.run(group, pairs, progress, total) as run:
             for chunk, by_spec in run.score_chunks():
@@ -390,7 +391,7 @@ class RegressionBackend(Backend):
             if raw:
                 mean = np.mean([raw[first] for first in backend.orders], axis=0)
                 scores[full] = mean / cast("float", backend.spec.scale)
-            scored.append((np.clip(scores, 0.0, 1.0) if backend.spec.clip else scores)[None, inverse])
+            scored.append((np.clip(scores, 0.0, 1.0) if backend.spec.clip else scores)[inverse][None])  # (1, pairs)
         return scored, flags
 
     @property

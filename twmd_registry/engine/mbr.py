@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from twmd_registry.align import SYMMETRIC
+from twmd_registry.align import ONE_SIDED
 from twmd_registry.engine.backends import Backend, Scored, TokenAlignmentBackend
 from twmd_registry.engine.pairs import Pairs, Segments, check_candidates, check_sources
 from twmd_registry.engine.pipeline import STEPS_PER_TEXT
@@ -268,7 +268,7 @@ def _score_with_means(
         scored = []
         for backend in backends:
             scores = np.concatenate([x @ x.mean(0) for x in np.split(vectors[backend.spec], ends)])
-            scored.append(np.tile(scores, (1 if backend.spec.metric in SYMMETRIC else 3, 1)))
+            scored.append(np.tile(scores, (1 if backend.spec.metric in ONE_SIDED else 3, 1)))
         return scored, flags
 
     texts = [(number, text) for number, texts in part.items() for text in texts]

@@ -18,8 +18,8 @@ from twmd_registry.registry.spec import MetricSpec
 BYTES_PER_TOKEN = 3
 """A low estimate (English has 4 to 5): chunks are cut before texts are tokenised."""
 COPIES_FACTOR = 4
-"""A chunk holds a copy of a text's vectors for every centering batch that the text is in; all copies of a chunk hold at
-most this many times as many tokens as its different texts may hold.
+"""A chunk holds a copy of a text's vectors for every centering batch that the text is in, counted per step (segments
+that stay together); all copies of a chunk hold at most this many times as many tokens as its different texts may hold.
 """
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from twmd_registry.align import ALIGNERS, SYMMETRIC, align, combine_sides, plans, similarities
+from twmd_registry.align import ALIGNERS, ONE_SIDED, align, combine_sides, plans, similarities
 from twmd_registry.align.exact import invert_cost
 from twmd_registry.encode.disk import DiskCache
 from twmd_registry.encode.encoder import Encoder
@@ -51,7 +51,8 @@ ACCELERATOR_FACTOR = 4
 STEPS_PER_TEXT = 10
 """Steps of progress of a text; a pair has one. Encoding a text takes as long as aligning 10 pairs (MiniLM, CPU)."""
 AllReduce = Callable[[Callable[[], Tensor]], Tensor]
-"""Sums a tensor across processes. Takes a callable, so that a cached total skips the local sum.
+"""Sums a tensor across processes. Takes a function that sums up this process's share, and calls it unless the total is
+known.
 
 Large runs store totals in the order of its calls: document frequencies, then the sums by view and layer.
 """
@@ -85,7 +86,7 @@ class PipelineRun:
         total: AllReduce = single_process,
         progress: Progress | None = None,
     ) -> None:
-        """Plan the work, and count in how many texts each token is where the idf is of these; nothing is encoded yet.
+        """Plan the work, and count in how many texts each token is (idf=corpus, references). Nothing is encoded.
 
         All specifications have the same limit and stride; their views hold what was fitted. With `documents`, the pairs
         are the sentences that `split_documents` gives, and the scores are those of pairs of documents. `keep` and
@@ -103,7 +104,7 @@ class PipelineRun:
             self._fit_idf(view, count) if view.idf in {"corpus", "references"} else view: specs
             for view, specs in self._views.items()
         }
-        self._summed = [view for view in self._views if view.centering_kind == "corpus"]
+        self._corpus_centered = [view for view in self._views if view.centering_kind == "corpus"]
         layers = sorted({k for view in self._views for k in view.layers})
         most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_FACTOR) // len(layers)
         limit = None if self._spec.stride else self._spec.limit
@@ -136,36 +137,36 @@ class PipelineRun:
     def score_chunks(self) -> Generator[tuple[slice, dict[MetricSpec, Tensor]]]:
         """Encode, center, align and reduce all pairs, chunk by chunk; differentiable in the weights of the encoder.
         Yields, for every chunk and view, the slice of P pairs, and by specification their precision, recall and F1,
-        shape (3, P), which are equal for a metric of one side; of documents, a metric of one side has one row, and
-        `SENTENCE_COUNTS` follow.
+        shape (3, P), three equal rows for a metric of one side. With `documents` the pairs are those of documents, a
+        metric of one side has one row, and `SENTENCE_COUNTS` follow.
         """
         # First, even without a pair: other processes wait for this one's share.
-        sums = self.sum_corpus() if self._summed else {}
-        *_, last = self._views
+        sums = self.sum_corpus() if self._corpus_centered else {}
+        *_, last = self._views  # the last that reads encoded vectors
         for number, chunk in enumerate(self._chunks):
             # 1. Encode the different texts of the chunk, once for all specifications.
             encoded, texts = self._store.fetch(chunk, number)
-            empty = (encoded.lengths == 0).cpu().numpy()
+            empty_rows = (encoded.lengths == 0).cpu().numpy()
             for view, specs in self._views.items():
-                # 2. Center: subtract a mean from the tokens that take part, and make units (tokens, n-grams) of norm 1.
+                # 2. Center: select the tokens that take part, subtract a mean, scale, and form n-grams.
                 items = make_items(view, self._pairs, chunk, texts)
                 layers, weightless, wordless = select(view, encoded, items, self._encoder)
                 if view is last:  # `layers` holds copies, so the encoded vectors can be freed
                     encoded = encoded._replace(layers={})
-                units = make_units(view, encoded, layers, items, sums.get(view), weightless=weightless)[1]
+                _, units = make_units(view, encoded, layers, items, sums.get(view), weightless=weightless)
                 del layers
                 # 3. Align the units of every pair, and 4. reduce both sides to scores; of documents, over sentences.
                 aligned, average, place = items, None, chunk
                 if self._documents:
                     units, aligned, average, place = match_documents(units, items, self._pairs, chunk)
-                sides, vanished = align_pairs(units, aligned, empty[aligned.row], specs)
+                sides, vanished = align_and_reduce(units, aligned, empty_rows[aligned.row], specs)
                 if average is not None:
                     sides = [
-                        average(c, symmetric=spec.metric in SYMMETRIC) for c, spec in zip(sides, specs, strict=True)
+                        average(c, one_sided=spec.metric in ONE_SIDED) for c, spec in zip(sides, specs, strict=True)
                     ]
                 # Facts about the texts, for counts and warnings; and progress.
                 for flag, gone in (
-                    (self.flags["vanished"], aligned.row[vanished & ~empty[aligned.row]]),
+                    (self.flags["vanished"], aligned.row[vanished & ~empty_rows[aligned.row]]),
                     (self.flags["wordless"], wordless),
                     (self.flags["weightless"], [] if weightless is None else items.row[weightless.cpu().numpy()]),
                 ):
@@ -247,18 +248,19 @@ class PipelineRun:
         def sum_layer(view: TokenView, k: int) -> Tensor:
             return self._total(lambda: local()[view][k]).to(device)
 
-        return {view: [sum_layer(view, k) for k in range(len(view.layers))] for view in self._summed}
+        return {view: [sum_layer(view, k) for k in range(len(view.layers))] for view in self._corpus_centered}
 
     def _sum_locally(self) -> dict[TokenView, list[Tensor]]:
         """Return the sums over these pairs, in a pass of its own before scoring."""
         device, columns = self._encoder.device, self._encoder.width + 1
-        none = {
-            view: torch.zeros(view.groups_per_batch, columns, dtype=torch.float64).to(device) for view in self._summed
+        zero = {
+            view: torch.zeros(view.groups_per_batch, columns, dtype=torch.float64).to(device)
+            for view in self._corpus_centered
         }
-        sums = {view: [none[view]] * len(view.layers) for view in self._summed}
+        sums = {view: [zero[view]] * len(view.layers) for view in self._corpus_centered}
         for number, chunk in enumerate(self._chunks):
             encoded, texts = self._store.fetch(chunk, number)
-            for view in self._summed:
+            for view in self._corpus_centered:
                 items = make_items(view, self._pairs, chunk, texts)
                 layers, _, _ = select(view, encoded, items, self._encoder)
                 here = [sum_items(tokens, items) for tokens in layers]
@@ -316,7 +318,7 @@ BLOCK_NUMBERS = 8_000_000
 """Numbers in the padded vectors of a block."""
 
 
-def align_pairs(
+def align_and_reduce(
     units: TokenVectors, items: TokenItems, empty: np.ndarray, specs: Sequence[MetricSpec]
 ) -> tuple[list[Tensor], np.ndarray]:
     """Align P pairs of some items by every specification of a view, and reduce the sides of each pair to scores.
@@ -327,10 +329,11 @@ def align_pairs(
     exchanged, are aligned once.
     """
     low, high = np.sort([items.hyp, items.ref], axis=0)
-    _, first, pair = np.unique(low * len(empty) + high, return_index=True, return_inverse=True)
+    # A pair of items as one number.
+    _, first, pair = np.unique(low * len(items.row) + high, return_index=True, return_inverse=True)
     if len(first) < len(pair):
         once = items._replace(hyp=items.hyp[first], ref=items.ref[first])
-        scores_once, vanished = align_pairs(units, once, empty, specs)
+        scores_once, vanished = align_and_reduce(units, once, empty, specs)
         exchanged = torch.from_numpy(once.hyp[pair] != items.hyp).to(units.lengths.device)
         repeated = [c[:, torch.from_numpy(pair).to(c.device)] for c in scores_once]  # (3, P)
         return [torch.where(exchanged, c[[1, 0, 2]], c) for c in repeated], vanished

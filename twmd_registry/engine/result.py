@@ -239,8 +239,9 @@ class ScoreSet:
         precision: Hypothesis side of every segment, None for a one-sided metric.
         recall: Reference side of every segment, None for a one-sided metric.
         f1: F1 of every segment, None for a one-sided metric.
-        counts: Truncated, empty, unknown and repeated texts.
-        texts: sha256 of the texts as they were scored: of ``[predictions, references]`` as compact JSON in UTF-8.
+        counts: Facts about the texts, such as how many were cut.
+        texts: sha256 of the texts as they were scored: of ``[predictions, references]`` as compact JSON in UTF-8, and
+            sources, if scores depend on them.
         explainer: Computes the alignment of a segment again; holds the texts and no model.
         by_reference: *The* score of every prediction with each of its references, one after the other; shape (pairs,).
             None for a mean of several scorers.

@@ -360,22 +360,22 @@ def score_segments(
     members_of: dict[str | None, list[Scorer]] = {}
     for member in members:
         members_of.setdefault(member.requested.against, []).append(member)
-    texts_of = {against: make_pairs(segments, members[0].requested) for against, members in members_of.items()}
-    digest = digest_of_texts(segments, sources="source" in texts_of)
+    pairs_of = {against: make_pairs(segments, some[0].requested) for against, some in members_of.items()}
+    digest = digest_of_texts(segments, sources="source" in pairs_of)
     rows = rows or range(len(segments.predictions))
     results: dict[Scorer, ScoreSet] = {}
     with collect_warnings() as held:  # several models, or chunks of the texts, may repeat a warning
         counted = {
             against: check_texts([member.backend for member in members_of[against]], pairs, segments.sources, rows)
-            for against, pairs in texts_of.items()
+            for against, pairs in pairs_of.items()
         }
         groups: dict[tuple[Hashable, str | None], list[Scorer]] = {}  # what shares a model, and its pairs
-        for member in members:
+        for member in members:  # `share_key` loads the model and settles the specification
             groups.setdefault((member.backend.share_key, member.requested.against), []).append(member)
-        flags_of: dict[str | None, list[tuple[np.ndarray, bool]]] = {against: [] for against in texts_of}
+        flags_of: dict[str | None, list[tuple[np.ndarray, bool]]] = {against: [] for against in pairs_of}
         stage = split_progress(progress, len(rows), len(groups)) if progress else lambda _work: nullcontext()
         for (_, against), group in groups.items():
-            backend, pairs = group[0].backend, texts_of[against]
+            backend, pairs = group[0].backend, pairs_of[against]
             if against == "source" or len(pairs.texts) >= RELIABLE_SAMPLE:
                 warn_about_split_words(backend.spec.model, backend.model, pairs)
             of_group, flags = (score_group or backend.score_group)([member.backend for member in group], pairs, stage)
@@ -383,8 +383,11 @@ def score_segments(
             for member, scores in zip(group, of_group, strict=True):
                 results[member] = _make_score_set(member, pairs, scores, flags, counted=counted[against], digest=digest)
         for against, flagged in flags_of.items():
-            warn_about_texts(texts_of[against], flagged, rows)
-        sets = [results.get(given) or given.combine([results[member] for member in given.members]) for given in scorers]
+            warn_about_texts(pairs_of[against], flagged, rows)
+        sets = [
+            results[given] if given in results else given.combine([results[member] for member in given.members])
+            for given in scorers
+        ]
         for given, score_set in zip(scorers, sets, strict=True):
             if given.nrefs not in {None, score_set.signature.nrefs}:
                 warn_about_other_nrefs(given.nrefs, score_set.signature)
@@ -394,10 +397,10 @@ def score_segments(
 
 
 def _make_score_set(
-    scorer: Scorer, pairs: Pairs, scores: np.ndarray, flags: np.ndarray, *, counted: dict[str, Any], digest: str
+    member: Scorer, pairs: Pairs, scores: np.ndarray, flags: np.ndarray, *, counted: dict[str, Any], digest: str
 ) -> ScoreSet:
-    """Return the scores of segments (the best or the mean over references), rescaled, with signature and counts."""
-    spec, baseline = scorer.backend.spec, scorer.backend.baseline
+    """Rescale the scores of pairs, reduce them over references, and return them with signature and counts."""
+    spec, baseline = member.backend.spec, member.backend.baseline
     numbers = dict[str, int]()
     if spec.align:
         scores, of_sentences = np.split(scores, [-len(SENTENCE_COUNTS)])
@@ -410,7 +413,7 @@ def _make_score_set(
         by_side = np.add.reduceat(scores, pairs.starts, axis=1) / pairs.counts
     sides = [tuple(side.tolist()) for side in by_side]
     precision, recall, f1 = sides if len(sides) > 1 else (None, None, None)
-    letters, scripts = counted["letters"], scorer.backend.scripts
+    letters, scripts = counted["letters"], member.backend.scripts
     counts = Counts(
         segments=len(pairs.counts),
         truncated=int(flags["truncated"].sum()),
@@ -426,7 +429,7 @@ def _make_score_set(
     signature = Signature(spec, str(nrefs) if (pairs.counts == pairs.counts[0]).all() else "var")
     explainer = partial(
         _explain_pairs,
-        request=(scorer.requested, scorer.options, scorer.parts),  # a scorer itself would keep its model in memory
+        request=(member.requested, member.options, member.parts),  # a scorer itself would keep its model in memory
         signature=signature,
         pairs=pairs,
         scores=scores[SIDE[spec.output]],

@@ -118,7 +118,9 @@ def match_documents(
     document, sentences = list[int](), np.zeros((2, place.stop - place.start))
     for d, (start, count) in enumerate(zip(pairs.starts[place].tolist(), pairs.counts[place].tolist(), strict=True)):
         rows = slice(start - chunk.start, start - chunk.start + count)
-        n, m = (int(np.count_nonzero(side[start : start + count])) for side in (pairs.hyp, pairs.ref))
+        n, m = (
+            int(np.count_nonzero(side[start : start + count])) for side in (pairs.hyp, pairs.ref)
+        )  # text 0 fills up
         n, m = (n, m) if n or m else (1, 1)  # two empty documents match each other
         pair_items = items.hyp[rows][:n], items.ref[rows][:m]
         links = match_sentences(pooled[pair_items[0]], pooled[pair_items[1]]) if n and m else []
@@ -142,15 +144,15 @@ def match_documents(
     return TokenVectors(vectors, lengths, weights=weights, rounding=units.rounding[positions]), matched, average, place
 
 
-def _average(document: Tensor, linked: Tensor, sentences: Tensor, scores: Tensor, *, symmetric: bool) -> Tensor:
+def _average(document: Tensor, linked: Tensor, sentences: Tensor, scores: Tensor, *, one_sided: bool) -> Tensor:
     """Return the scores of documents: every sentence has the score of its link, or 0 without one.
 
     Precision is the mean over the n sentences of the prediction, recall over the m of the reference, F1 (and the score
-    of a symmetric metric, the only row then) over those of both, ``sum_k (a_k + b_k) s_k / (n + m)`` with a_k and b_k
+    of a one-sided metric, the only row then) over those of both, ``sum_k (a_k + b_k) s_k / (n + m)`` with a_k and b_k
     the sentences of a link. `SENTENCE_COUNTS` follow; shape (6 or 4, D).
     """
     of_links, of_documents = (torch.cat([side, side.sum(0, keepdim=True)]) for side in (linked, sentences))
     rows = torch.cat([scores * of_links / of_documents.clamp(min=1)[:, document], torch.ones_like(linked[:1]), linked])
     totals = rows.new_zeros(len(rows), sentences.shape[1]).index_add(1, document, rows)  # (6, D)
     totals[4:] = sentences - totals[4:]
-    return totals[2:] if symmetric else totals
+    return totals[2:] if one_sided else totals

@@ -1,6 +1,7 @@
 """From encoded texts to the vectors that metrics compare.
 
-The order: select tokens and weigh them, center, aggregate layers, replace unknown tokens, form n-grams.
+The order: select tokens and weigh them, center, aggregate layers, replace unknown tokens, form n-grams, scale to
+norm 1.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ VECTOR_KEYS = (*TOKEN_KEYS, "layer", "aggregation", "centering", "centering_size
 class TokenView(MetricSpec):
     """An applied specification without the keys that token vectors do not depend on, with what was fitted for it.
 
-    Metrics with equal views share all similarities. What was fitted is not compared: its hashes are in keys.
+    Metrics with equal views share all vectors. What was fitted is not compared: its hashes are in keys. `metric` is
+    ``twmd`` in every view.
     """
 
     # Mean vectors by layer (background centering), of both sides or of each; shape (1, D) or (2, D)
@@ -50,7 +52,9 @@ class TokenView(MetricSpec):
 
 
 class TokenItems(NamedTuple):
-    """The texts of a chunk, each once per centering group and per side with its own weights."""
+    """The texts of a chunk, each once per centering group; once per side only with ``idf=corpus``, and once per source
+    with ``against=source``.
+    """
 
     row: np.ndarray  # The text's row in the encoded texts; shape (I,)
     group: np.ndarray  # Its centering group; shape (I,)
@@ -91,8 +95,8 @@ def make_items(view: TokenView, pairs: Pairs, chunk: slice, texts: np.ndarray) -
     keys, inverse = np.unique(both, return_inverse=True)
     keys, partner_of = keys // partners, keys % partners - 1
     hyp, ref = inverse[: len(segment)], inverse[len(segment) :]
-    # A hypothesis counts in its centering group once, however many references it is paired with; a segment has several
-    # where it is a document of sentences.
+    # A hypothesis counts in its centering group once per segment, however many references it is paired with; of a
+    # document the sentences do, once per reference, and one that follows itself once.
     first = np.r_[True, (segment[1:] != segment[:-1]) | (hyp[1:] != hyp[:-1])]
     occurrences = np.bincount(hyp[first], minlength=len(keys)) + np.bincount(ref, minlength=len(keys))
     return TokenItems(keys // 2 // groups, keys // 2 % groups, keys % 2, occurrences, groups, partner_of, hyp, ref)
@@ -102,7 +106,8 @@ def select(
     view: TokenView, encoded: EncodedTexts, items: TokenItems, encoder: Encoder
 ) -> tuple[list[TokenVectors], Tensor | None, np.ndarray]:
     """Return, by layer, the tokens of every item that take part, with their encoder vectors and weights; the items with
-    the weight 0 on every token, shape (I,), bool, or None without weights; and the rows of texts that lose all words.
+    the weight 0 on every token, shape (I,), bool, or None without weights; and the rows of texts that keep
+    special tokens only.
     """
     keep = encoded.special <= SPECIAL_LEVEL[str(view.special)]  # (T,)
     wordless = np.zeros(0, dtype=np.int64)
@@ -119,11 +124,11 @@ def select(
         )
         keep = keep & ~torch.from_numpy(gone).to(keep.device)
         owners = np.repeat(np.arange(len(encoded.lengths)), encoded.lengths.cpu().numpy())
-        had, have, special = (
+        had, have, left = (
             np.bincount(owners, weights=which, minlength=len(encoded.lengths)) > 0
             for which in (ordinary, ordinary & ~gone, keep.cpu().numpy())
         )
-        wordless = np.flatnonzero(had & ~have & special)
+        wordless = np.flatnonzero(had & ~have & left)
     kept = torch.nonzero(keep).squeeze(1)
     lengths = torch.bincount(torch.repeat_interleave(encoded.lengths)[kept], minlength=len(encoded.lengths))
     row = torch.from_numpy(items.row).to(lengths.device)
@@ -268,8 +273,8 @@ def make_units(
         if units.weights is not None and weightless is not None:
             light = torch.repeat_interleave(weightless, units.lengths)
             units = units._replace(weights=torch.where(light, 1.0, units.weights))
-    as_centered = len(view.layers) == 1 and not view.ngram
-    return tokens, units if as_centered or view.vectors == "raw" else scale_to_norm_one(units)
+    has_norm_one = len(view.layers) == 1 and not view.ngram  # as `center` gave it
+    return tokens, units if has_norm_one or view.vectors == "raw" else scale_to_norm_one(units)
 
 
 def _replace_tokens(view: TokenView, encoded: EncodedTexts, tokens: TokenVectors) -> TokenVectors:
