@@ -63,6 +63,12 @@ def test_no_line_is_wider_than_100_columns(run: Run) -> None:
         lines += run(f"explain {metric} {keys}")[1].splitlines()
     table = format_table(("model", "texts", "problem"), [[f"{LONG}@0336012e2308", 12, "a problem " * 12]], "text")
     assert table.count("\n") > 2
+    pairs = [f"{language}-en" for language in "cs de fi lv ru tr zh".split()]
+    heads = ("metric", "pearson", "95% interval", "rank", "p (better)", *pairs, "n")
+    split = format_table(heads, [[f"{LONG} {k}" for k in range(2)] + ["0.123"] * 11], "text")
+    assert all(split.count(head) == 1 for head in heads[1:-1])
+    assert split.count("metric ") == 2
+    table += f"\n{split}"
     assert [line for line in [*lines, *table.splitlines()] if len(line) > WIDTH] == []
 
 

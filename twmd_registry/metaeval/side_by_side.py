@@ -5,6 +5,7 @@ Importing it loads no numpy: the command line reads `FORMATS` at its start.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from typing import Any, TypeAlias
@@ -36,29 +37,56 @@ TextTable: TypeAlias = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
 
 
 def write_table(header: Sequence[object], rows: Iterable[Sequence[object]], form: str, **settings: Any) -> str:
-    """Write a table in a form of `FORMATS`, a plain one at most `WIDTH` wide if wrapping columns can do that."""
+    """Write a table in a form of `FORMATS`, a plain one at most `WIDTH` wide: wide columns are wrapped, and of too many
+    columns there are several tables, each with the first column.
+    """
     cells = [[visible(str(cell)) for cell in row] for row in (header, *rows)]
     if form == "tsv":
         return "\n".join("\t".join(row) for row in cells)
     from tabulate import tabulate
 
-    if form == "txt":
-        settings = {"maxcolwidths": _fit(cells)} | settings
+    if form == "txt" and "maxcolwidths" not in settings:
+        if len(parts := _split(cells)) > 1:
+            tables = ([[row[k] for k in part] for row in cells] for part in parts)
+            return "\n\n".join(write_table(table[0], table[1:], form) for table in tables)
+        settings |= {"maxcolwidths": _fit(cells)}
     if form == "md":
         cells = [[cell.replace("|", r"\|") for cell in row] for row in cells]
     table = tabulate(cells[1:], headers=cells[0], tablefmt=FORMATS[form], disable_numparse=True, **settings)
     return table.translate(_LATEX) if form == "tex" else table
 
 
-def _fit(cells: Sequence[Sequence[str]]) -> list[int | None] | None:
-    """Return limits of the columns of a table that is wider than `WIDTH`, of which the widest are wrapped."""
-    heads = [f"{head}  " for head in cells[0]]  # tabulate's columns are two characters wider than their heads
-    needed = [max(map(len, column)) for column in zip(heads, *cells[1:], strict=True)]
+def _widths(cells: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+    """Return the width of every column without wrapping, and the least one: only cells are wrapped, not the head."""
+    heads = [len(head) + 2 for head in cells[0]]  # tabulate's columns are two characters wider than their heads
+    longest = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [(max(head, cell), max(head, min(cell, LEAST_WIDTH))) for head, cell in zip(heads, longest, strict=True)]
+
+
+def _split(cells: Sequence[Sequence[str]]) -> list[list[int]]:
+    """Return the columns of every table that a table is split into so that each can be `WIDTH` wide."""
+    least = [floor for _, floor in _widths(cells)]
+
+    def cut(most: int) -> list[list[int]]:
+        parts, room = [[0]], WIDTH - least[0]
+        for k, width in enumerate(least[1:], 1):
+            if len(parts[-1]) > most or (width + 2 > room and len(parts[-1]) > 1):
+                parts, room = [*parts, [0]], WIDTH - least[0]
+            parts[-1].append(k)
+            room -= width + 2
+        return parts
+
+    return cut(math.ceil(len(least) / len(cut(len(least)))))  # about as many columns in each
+
+
+def _fit(cells: Sequence[Sequence[str]]) -> list[int | None]:
+    """Return the limits of columns, None for those that are not wrapped: of a wide table the widest columns are."""
+    needed, least = zip(*_widths(cells), strict=True)
     widths, room = list(needed), WIDTH - 2 * (len(needed) - 1)
-    while sum(widths) > room and max(widths) > LEAST_WIDTH:
-        widths[widths.index(max(widths))] -= 1
-    limits = [width if width < need else None for width, need in zip(widths, needed, strict=True)]
-    return limits if sum(widths) <= room else None
+    while sum(widths) > room and widths != list(least):
+        widest = max(width for width, floor in zip(widths, least, strict=True) if width > floor)
+        widths[next(k for k, width in enumerate(widths) if width == widest > least[k])] -= 1
+    return [width if width < need else None for width, need in zip(widths, needed, strict=True)]
 
 
 def as_text(table: TextTable, form: str) -> str:
