@@ -91,7 +91,7 @@ def test_value_of_fit_mean_can_be_set(folder: Path, run: Run, monkeypatch: pytes
 WATCHED = {
     "score few.txt -i few.txt few.txt -m twmd": "80/80 segments",
     "score few.txt -i few.txt -m stsscore bleu --record rec.json": "40/40 segments",
-    "report few.txt -i few.txt other.txt -m sbert -o report.html": "alignments",
+    "report few.txt -i few.txt other.txt -m sbert -o report.html": "80/80 segments",
     "verify rec.json": "40/40 segments",
     "fit-mean few.txt -o means": "40/40 texts",
     "diagnose embedded --data few.txt": "40/40 texts",
