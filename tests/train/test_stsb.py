@@ -101,6 +101,7 @@ def test_pairs_and_dev_are_checked_before_the_training(sets: Path, run: Run) -> 
     ):
         status, _, err = run(line)
         assert (status, words in err) == (1, True)
+    assert "device 'cuda:7' is not available here" in run(f"{command} --device cuda:7")[2]
     (sets / "dev.csv").write_text("a cat sits,a cat sat,3.0\n" * 4, encoding="utf-8")
     assert "STS-B dev: ratings do not vary (all 4 are 3)" in run(command)[2]
     (sets / "dev.csv").unlink()

@@ -220,6 +220,7 @@ def train_command(arguments: Arguments) -> int:
         dtype=arguments.dtype,
         distillation=_make_distillation(arguments) if arguments.pairs else None,
         any_language=arguments.any_language,
+        device=arguments.device,
     )
     print(f"Pearson on dev {pearson:.4f}\nuse --set model={arguments.model} adapter={arguments.output}")
     print(f"signature {signature}")

@@ -50,6 +50,7 @@ def train_stsb(
     dtype: Dtype = "float32",
     distillation: Distillation | None = None,
     any_language: bool = False,
+    device: str = "auto",
 ) -> tuple[str, float]:
     """Fine-tune an encoder on STS-B's ``train.csv``, choose the epoch on ``dev.csv``, and save the adapter.
 
@@ -83,7 +84,7 @@ def train_stsb(
         with tempfile.TemporaryDirectory(dir=output.parent) as run:
             batches = math.ceil(len(pairs["train"].ratings) / recipe.batch)
             arguments = training_arguments(
-                recipe, Path(run), batches, evaluate=True, device_option="auto", warm_up=WARM_UP_STEPS
+                recipe, Path(run), batches, evaluate=True, device_option=device, warm_up=WARM_UP_STEPS
             )
             if bf16:
                 train_in_bfloat16(network.encoder, arguments.device.type)
