@@ -136,7 +136,7 @@ def test_number_that_is_not_finite_is_left_out_with_a_warning() -> None:
     ("metrics", "words"),
     [
         ("twmd", "metrics must be a list"),
-        ([], "there is no metric"),
+        ([], "metrics is empty: give at least one metric"),
         (["twmd", "twmd"], "two metrics would be called 'twmd'"),
         ([3], "3 is no metric: expected a name"),
         (["ensemble(twdm)"], "did you mean 'twmd'"),
