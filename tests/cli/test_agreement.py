@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 import twmd_registry
 from tests import tiny
 from tests.cli.parsing import rows_of
-from tests.conftest import Refused, Run
+from tests.conftest import Patch, Refused, Run
 from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import MRPC, written
 from tests.papers.rated_files import write_wmt
@@ -230,6 +231,14 @@ def test_bad_line_leaves_folders_as_they_are(
     (papers.parent / "file").write_text("mine", encoding="utf-8")
     refused(f"study stsscore -o out {options}", words, status)
     assert not (papers.parent / "out").exists()
+
+
+def test_pictures_without_matplotlib_are_refused_before_scoring(
+    rated: Path, refused: Refused, monkeypatch: Patch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    refused("correlate table:rated.csv -m bleu -o out", "figures need matplotlib: pip install", 1)
+    assert not Path("out").exists()
 
 
 pytest.importorskip("matplotlib")

@@ -526,3 +526,10 @@ def test_number_of_documents_is_verified_with_their_rows_joined(metric: str, fol
     (scored,) = json.loads(printed)
     assert status == 0
     assert run(f"verify '{scored['signature']}' {scored['score']:.6f} {texts}")[0] == 0
+
+
+def test_settings_of_one_metric_have_their_keys_in_the_table(scored: Path, run: Run) -> None:
+    files = f"{scored}/ref.txt -i {scored}/a.txt"
+    assert run(f"score {files} -m 'twmd;layer=3' 'twmd;layer=4' bleu --record two.json")[0] == 0
+    _, table, _ = run("verify two.json")
+    assert [name in table for name in ("twmd layer=3", "twmd layer=4", "BLEU ")] == [True] * 3

@@ -123,6 +123,10 @@ def correlate_command(arguments: Arguments) -> int:
     if arguments.task == "wmt22" and data.startswith("mte:"):
         pairs_of_task(arguments.task, rated)  # refused before warnings of what they lack
         rated = read_divisions(data, rated)
+    if arguments.output and _has_pictures(arguments, rated):
+        from twmd_registry.report.figures import require_matplotlib
+
+        require_matplotlib()
     run: Callable[..., StudyResult | TaskResult] = run_study
     if arguments.task:
         run = partial(run_task, arguments.task)
@@ -133,7 +137,7 @@ def correlate_command(arguments: Arguments) -> int:
     with printed(as_json(result.as_dict()) if form == "json" else result.as_text(SUFFIXES[form])):
         if arguments.output:
             _write_study(result, rated, arguments.output)
-            if isinstance(result, StudyResult):
+            if isinstance(result, StudyResult) and _has_pictures(arguments, rated):
                 _draw(result, rated, arguments.output)
     return 0
 
@@ -152,13 +156,15 @@ def _write_study(result: StudyResult | TaskResult, rated: RatedSegments, folder:
     write_file(folder / "segments.csv", as_csv(header, rows))
 
 
+def _has_pictures(arguments: Arguments, rated: RatedSegments) -> bool:
+    return not arguments.task and (arguments.level != "system" or rated.item is not None)
+
+
 def _draw(result: StudyResult, rated: RatedSegments, folder: Path) -> None:
-    """Write the pictures of a study, where the data name what they need."""
+    """Write the pictures of a study, for which systems need items."""
     from twmd_registry.report.agreement_page import draw_agreement
     from twmd_registry.report.figures import SUFFIXES
 
-    if result.study.level == "system" and rated.item is None:
-        return
     for suffix in SUFFIXES:
         for name, content in draw_agreement(result, rated, suffix).items():
             write_file(folder / f"{name}{suffix}", content)

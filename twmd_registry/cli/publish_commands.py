@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 import textwrap
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +15,12 @@ from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import files_of, make_scorers, options_of, parts_of, read_tasks
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import progress_bar, say
-from twmd_registry.errors import FileError, SpecError, visible
+from twmd_registry.errors import FileError, SignatureError, SpecError, visible
 from twmd_registry.record.content import Record, read_record
-from twmd_registry.registry.diff import compare
+from twmd_registry.registry.diff import compare, labels_of
 from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.signature import parse_signature
-from twmd_registry.registry.spec import is_pinned, members_or_self
+from twmd_registry.registry.spec import MetricSpec, is_pinned, members_or_self
 
 if TYPE_CHECKING:
     from twmd_registry.record.verify import Verification
@@ -187,8 +189,9 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
 
 def _describe(verification: Verification) -> list[str]:
     rows, below = [], []
+    labels = _labels([check.signature for check in verification.checks])
     for check in verification.checks:
-        metric = re.split(r"[|(]", check.signature)[0]
+        metric = labels[check.signature]
         state = "NOT VERIFIED" if check.found is None else "agrees" if check.agrees else "DIFFERS"
         here = "-" if check.found is None else f"{check.found:.6f}"
         resampled = ", ".join(TESTED[name].format(value) for name, value in check.resampled.items())
@@ -214,6 +217,16 @@ def _describe(verification: Verification) -> list[str]:
         "",
         f"{held} of {len(rows)} results hold.",
     ]
+
+
+def _labels(signatures: Sequence[str]) -> dict[str, str]:
+    """Label each signature of a record as a comparison does: by metric and keys in which it differs from others."""
+    specs: dict[str, MetricSpec] = {}
+    for signature in signatures:
+        with suppress(SignatureError):
+            specs[signature] = parse_signature(signature).spec
+    names = {signature: re.split(r"[|(]", signature)[0] for signature in signatures}
+    return names | dict(zip(specs, labels_of(list(specs.values())), strict=True))
 
 
 @command("diff", example="twmd diff 'twmd|output:f1|...' 'twmd|output:recall|...'")

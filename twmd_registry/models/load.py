@@ -37,7 +37,9 @@ def pick_device(device: str) -> torch.device:
         if chosen.type == "cuda" and chosen.index is None:
             return torch.device("cuda", torch.cuda.current_device())  # every thread has a current device of its own
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise SpecError(f"device {device!r} is not available here: expected auto, cpu, cuda, cuda:N or mps.") from error
+        here = ["auto", "cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
+        here += ["mps"] if torch.backends.mps.is_available() else []
+        raise SpecError(f"device {device!r} is not available here: expected {', '.join(here)}.") from error
     return chosen
 
 

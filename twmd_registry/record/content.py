@@ -313,8 +313,10 @@ def parse_record(text: str) -> Record:
         table = json.loads(text, object_pairs_hook=refuse_repeated_keys)
     except RecursionError as error:
         raise FileError("it is nested too deeply.") from error
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise FileError(f"not JSON ({error}); it may be cut off.") from error
+    except ValueError as error:  # a key that comes twice, a number that is too long
+        raise FileError(f"{str(error).partition(':')[0]}.") from error
     _check(table, dict, "record")
     for name, known in (("format", (FORMAT,)), ("format_version", READABLE)):
         if table.get(name) not in known or isinstance(table[name], bool | float):
