@@ -123,7 +123,8 @@ def correlate_command(arguments: Arguments) -> int:
     if arguments.task == "wmt22" and data.startswith("mte:"):
         pairs_of_task(arguments.task, rated)  # refused before warnings of what they lack
         rated = read_divisions(data, rated)
-    if arguments.output and _has_pictures(arguments, rated):
+    drawn = arguments.output and not arguments.task and (arguments.level != "system" or rated.item is not None)
+    if drawn:
         from twmd_registry.report.figures import require_matplotlib
 
         require_matplotlib()
@@ -137,8 +138,8 @@ def correlate_command(arguments: Arguments) -> int:
     with printed(as_json(result.as_dict()) if form == "json" else result.as_text(SUFFIXES[form])):
         if arguments.output:
             _write_study(result, rated, arguments.output)
-            if isinstance(result, StudyResult) and _has_pictures(arguments, rated):
-                _draw(result, rated, arguments.output)
+        if drawn and isinstance(result, StudyResult):
+            _draw(result, rated, arguments.output)
     return 0
 
 
@@ -154,10 +155,6 @@ def _write_study(result: StudyResult | TaskResult, rated: RatedSegments, folder:
     header = ["group", "item", "system", "rating", *(metric.label for metric in result.scored)]
     rows = zip(*ratings, *(metric.scores for metric in result.scored), strict=True)
     write_file(folder / "segments.csv", as_csv(header, rows))
-
-
-def _has_pictures(arguments: Arguments, rated: RatedSegments) -> bool:
-    return not arguments.task and (arguments.level != "system" or rated.item is not None)
 
 
 def _draw(result: StudyResult, rated: RatedSegments, folder: Path) -> None:

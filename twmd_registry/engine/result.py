@@ -240,8 +240,7 @@ class ScoreSet:
         recall: Reference side of every segment, None for a one-sided metric.
         f1: F1 of every segment, None for a one-sided metric.
         counts: Facts about the texts, such as how many were cut.
-        texts: sha256 of the texts as they were scored: of ``[predictions, references]`` as compact JSON in UTF-8, and
-            sources, if scores depend on them.
+        texts: sha256 of the scored ``[predictions, references]``, and sources if used, as compact JSON in UTF-8.
         explainer: Computes the alignment of a segment again; holds the texts and no model.
         by_reference: *The* score of every prediction with each of its references, one after the other; shape (pairs,).
             None for a mean of several scorers.

@@ -109,9 +109,8 @@ def match_documents(
     """
     device = units.lengths.device
     weighted = units.vectors if units.weights is None else units.vectors * units.weights[:, None]
-    sums = weighted.new_zeros(len(units.lengths), weighted.shape[1]).index_add(
-        0, torch.repeat_interleave(units.lengths), weighted
-    )
+    owner = torch.repeat_interleave(units.lengths)
+    sums = weighted.new_zeros(len(units.lengths), weighted.shape[1]).index_add(0, owner, weighted)
     pooled = sums.cpu().numpy()  # (I, D)
     place = slice(*np.searchsorted(pairs.starts, [chunk.start, chunk.stop]).tolist())
     sides: tuple[list[np.ndarray], list[np.ndarray]] = [], []

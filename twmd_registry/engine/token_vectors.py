@@ -1,7 +1,6 @@
 """From encoded texts to the vectors that metrics compare.
 
-The order: select tokens and weigh them, center, aggregate layers, replace unknown tokens, form n-grams, scale to
-norm 1.
+The order: select tokens and weigh them, center, aggregate layers, replace unknown tokens, form n-grams, scale.
 """
 
 from __future__ import annotations
@@ -166,11 +165,8 @@ def sum_groups(tokens: TokenVectors, group: Tensor, occurrences: Tensor, groups:
     the number of tokens; shape (G, D + 1), float64. `group`, and the `occurrences` in it, are those of every
     item, shape (I,).
     """
-    vectors, lengths, owner = (
-        tokens.vectors,
-        tokens.lengths,
-        torch.repeat_interleave(tokens.lengths),
-    )  # (T, D), (I,), (T,)
+    vectors, lengths = tokens.vectors, tokens.lengths  # (T, D), (I,)
+    owner = torch.repeat_interleave(lengths)  # (T,)
     if tokens.counted is not None:
         vectors = torch.where(tokens.counted[:, None], vectors, 0.0)
         lengths = torch.bincount(owner[tokens.counted], minlength=len(lengths))
