@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
+from typing import Any
 
 
 class TwmdError(Exception):
@@ -56,6 +57,16 @@ def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
             return FileError(f"{name} is {kind}: give it a name that says so (.parquet, .gz, .xz), or unpack it first.")
     line = error.object.count(b"\n", 0, error.start) + 1
     return FileError(f"{name} is not UTF-8: byte 0x{error.object[error.start]:02x} in line {line}. Convert it first.")
+
+
+def refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; raises ValueError if a key occurs twice, of which Python's reader takes the last."""
+    table: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in table:
+            raise ValueError(f"{key!r:.40} occurs twice")
+        table[key] = value
+    return table
 
 
 _NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")

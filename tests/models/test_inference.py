@@ -84,7 +84,14 @@ def test_batches_hold_texts_of_like_length_and_the_longest_come_first() -> None:
 def test_large_numbers_with_an_infinite_sum_are_finite() -> None:
     model = LoadedModel()
     model.network, model.device = nn.Identity(), torch.device("cpu")
-    model.run_batches(np.array([1]), None, lambda _: [torch.full((2,), 3e38)])
+    numbers: list[list[int]] = []
+
+    def forward(batch: np.ndarray) -> list[torch.Tensor]:
+        numbers.append(batch.tolist())
+        return [torch.full((2,), 3e38)]
+
+    model.run_batches(np.array([1]), None, forward)
+    assert numbers == [[0]]
 
 
 @needs_onednn

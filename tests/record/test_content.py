@@ -105,7 +105,7 @@ def test_edited_record_is_refused_at_its_place(record: Record, place: str, value
         ("not json", "not JSON"),
         ("3", "record must be an object, not 3"),
         ("[" * 200_000, "nested too deeply"),
-        ('{"format": "twmd-record", "format": "twmd-record"}', "'format' comes twice"),
+        ('{"format": "twmd-record", "format": "twmd-record"}', "'format' occurs twice"),
         ('{"format": ' + "9" * 10_000 + "}", "Exceeds the limit"),
         ("\udcff", r"x.json is not a record of this package: it is not UTF-8: byte 0xff in line 1\."),
     ],

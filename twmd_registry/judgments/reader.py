@@ -12,13 +12,13 @@ import lzma
 import math
 import re
 import zlib
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twmd_registry.errors import FileError, no_column, not_utf8
+from twmd_registry.errors import FileError, no_column, not_utf8, refuse_repeated_keys
 
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # spreadsheets write ; where a comma is the decimal point
 """By suffix, the delimiters of delimited text; the first that splits the header into most names is used."""
@@ -380,7 +380,7 @@ def _read_parquet(file: Any, first: int, stop: int, columns: list[str]) -> Itera
 def _parse_json(raw: bytes) -> Values | None:
     try:
         text = raw.decode("utf-8")
-        values = json.loads(text, object_pairs_hook=_members) if text.strip() else None
+        values = json.loads(text, object_pairs_hook=refuse_repeated_keys) if text.strip() else None
     except UnicodeDecodeError as error:
         return _not_utf8(error)
     except json.JSONDecodeError as error:
@@ -391,15 +391,6 @@ def _parse_json(raw: bytes) -> Values | None:
         return "expected a JSON object (nested too deeply)"
     is_object = isinstance(values, dict) or not text.strip()
     return values if is_object else f"expected a JSON object, not {_shorten(values)}"
-
-
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the members of a JSON object; raise ValueError for a name that occurs twice: json takes the last."""
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"{_shorten(twice)} occurs twice")
-    return members
 
 
 def _not_utf8(error: UnicodeDecodeError) -> str:

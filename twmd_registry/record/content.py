@@ -17,7 +17,7 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from twmd_registry.errors import FileError, not_utf8
+from twmd_registry.errors import FileError, not_utf8, refuse_repeated_keys
 from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS
 from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.signature import Signature, parse_signature
@@ -393,13 +393,3 @@ def _check(value: Any, kind: type, where: str) -> None:
 def _shown(value: Any) -> str:
     shown = repr(value)
     return shown if len(shown) <= 40 else f"{shown[:37]}..."
-
-
-def refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON; raises ValueError if a key comes twice, of which Python's reader takes the last."""
-    table: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in table:
-            raise ValueError(f"{_shown(key)} comes twice")
-        table[key] = value
-    return table
