@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.report.reports import comparison
+from twmd_registry.engine.result import DocumentScore
 from twmd_registry.metaeval.side_by_side import WIDTH
-from twmd_registry.record.content import DeltaAccuracy, Resampling
-from twmd_registry.report.table import describe_differences, describe_test, paper_table, text_table
+from twmd_registry.record.content import DeltaAccuracy, MetricColumn, Resampling
+from twmd_registry.report.table import describe_differences, describe_test, number, paper_table, text_table
 
 
 def test_wide_table_is_split_into_tables_that_fit_the_terminal() -> None:
@@ -21,6 +24,28 @@ def test_wide_table_is_split_into_tables_that_fit_the_terminal() -> None:
         rows = shown[shown.index(head) :].splitlines()[2:4]
         for row, cell in zip(rows, column.cells, strict=True):
             assert f"{cell.score:.{2 if column.hundred else 4}f} (" in row
+
+
+@pytest.mark.parametrize("systems", [["a" * 75], ["a" * 75, "b" * 200]], ids=["one-system", "two-systems"])
+def test_long_names_of_metrics_systems_and_documents_are_wrapped_and_scores_are_not(systems: list[str]) -> None:
+    table, columns = comparison(systems, 5), list[MetricColumn]()
+    for letter, column in zip("xyz", table.columns, strict=True):
+        document = {"d" * 90: DocumentScore(5, 0.25, 0.125, 0.0625)}
+        cells = tuple(replace(cell, documents=document) for cell in column.cells)
+        columns.append(column._replace(name=letter * 150, cells=cells))
+    table = table._replace(columns=tuple(columns), documents=("d" * 90,) * 5)
+    shown, _, _ = text_table(table, None).partition("signatures:")
+    assert max(map(len, shown.splitlines())) <= WIDTH
+    for column in columns:
+        parts = [part for part in shown.split("\n\n") if part.count(column.name[0]) >= 150]
+        for part in parts:  # every table names the rows
+            assert all(part.count(name[0]) >= len(name) for name in systems)
+        for cell in column.cells:
+            values = [number(column, value) for value in (cell.score, cell.mean or 0, cell.ci or 0)]
+            assert "{} ({} ± {})".format(*values) in parts[0]
+        document_values = [number(column, value) for value in (0.25, 0.125, 0.0625)]
+        assert parts[-1].count("{} ({} ± {})".format(*document_values)) >= len(systems)
+        assert parts[-1].count("d") >= 90 * len(systems)
 
 
 def test_latex_table_says_what_its_marks_and_differences_mean() -> None:

@@ -26,8 +26,8 @@ MISSING = "-"
 """The cell of a data set that is not available, or of an undefined number."""
 FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv"}
 """The forms of tables, by the suffix of such a file, and what `tabulate` calls each."""
-WIDTH, LEAST_WIDTH = 100, 8
-"""Characters of a plain table at most, and of a column that is wrapped at least."""
+WIDTH, LEAST_WIDTH, HEAD_MARGIN = 100, 16, 2
+"""Characters of a plain table at most, of a column that is wrapped at least, and what `tabulate` adds to a head's."""
 _LATEX = str.maketrans({"μ": r"$\mu$", "±": r"$\pm$", "|": r"\textbar{}"})
 """Characters that `tabulate` leaves as they are, which not every LaTeX sets right."""
 
@@ -36,57 +36,70 @@ TextTable: TypeAlias = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
 """The name, the header and the rows of a table."""
 
 
-def write_table(header: Sequence[object], rows: Iterable[Sequence[object]], form: str, **settings: Any) -> str:
-    """Write a table in a form of `FORMATS`, a plain one at most `WIDTH` wide: wide columns are wrapped, and of too many
-    columns there are several tables, each with the first column.
+def write_table(
+    header: Sequence[object], rows: Iterable[Sequence[object]], form: str, align: Sequence[str] | None = None
+) -> str:
+    """Write a table in a form of `FORMATS`, a plain one at most `WIDTH` wide: names and texts are wrapped, and of too
+    many columns there are several tables, each with the first one.
+
+    `align` has ``left`` or ``right`` for every column. Right ones are numbers: of them only heads are wrapped, and all
+    columns before them are in each table.
     """
     cells = [[visible(str(cell)) for cell in row] for row in (header, *rows)]
     if form == "tsv":
         return "\n".join("\t".join(row) for row in cells)
     from tabulate import tabulate
 
-    if form == "txt" and "maxcolwidths" not in settings:
-        if len(parts := _split(cells)) > 1:
-            tables = ([[row[k] for k in part] for row in cells] for part in parts)
-            return "\n\n".join(write_table(table[0], table[1:], form) for table in tables)
-        settings |= {"maxcolwidths": _fit(cells)}
     if form == "md":
         cells = [[cell.replace("|", r"\|") for cell in row] for row in cells]
-    table = tabulate(cells[1:], headers=cells[0], tablefmt=FORMATS[form], disable_numparse=True, **settings)
-    return table.translate(_LATEX) if form == "tex" else table
+    first = align.index("right") if align else 1
+    widths = _widths(cells, first, align)
+    tables, least = list[str](), [floor for _, floor in widths]
+    for part in _split(least, first) if form == "txt" else [range(len(widths))]:
+        settings: dict[str, Any] = {"colalign": [align[k] for k in part]} if align else {}
+        if form == "txt":
+            settings["maxcolwidths"] = _fit([widths[k] for k in part])
+            settings["maxheadercolwidths"] = [limit and limit - HEAD_MARGIN for limit in settings["maxcolwidths"]]
+        head, *lines = ([row[k] for k in part] for row in cells)
+        table = tabulate(lines, headers=head, tablefmt=FORMATS[form], disable_numparse=True, **settings)
+        tables.append(table.translate(_LATEX) if form == "tex" else table)
+    return "\n\n".join(tables)
 
 
-def _widths(cells: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-    """Return the width of every column without wrapping, and the least one: only cells are wrapped, not the head."""
-    heads = [len(head) + 2 for head in cells[0]]  # tabulate's columns are two characters wider than their heads
-    longest = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [(max(head, cell), max(head, min(cell, LEAST_WIDTH))) for head, cell in zip(heads, longest, strict=True)]
+def _widths(cells: Sequence[Sequence[str]], first: int, align: Sequence[str] | None) -> list[tuple[int, int]]:
+    """Return the width of every column without wrapping, and the least one, which leaves room for the first columns."""
+    widths, room = list[tuple[int, int]](), WIDTH
+    for k, (head, *column) in enumerate(zip(*cells, strict=True)):
+        need = max([len(head) + HEAD_MARGIN, *map(len, column)])
+        least = need if align and align[k] == "right" else max((len(head) + HEAD_MARGIN) * (k >= first), LEAST_WIDTH)
+        widths.append((need, min(need, least, room)))
+        room -= (widths[-1][1] + 2) * (k < first)
+    return widths
 
 
-def _split(cells: Sequence[Sequence[str]]) -> list[list[int]]:
+def _split(least: Sequence[int], first: int) -> list[list[int]]:
     """Return the columns of every table that a table is split into so that each can be `WIDTH` wide."""
-    least = [floor for _, floor in _widths(cells)]
+    room = WIDTH + 2 - sum(width + 2 for width in least[:first])
 
     def cut(most: int) -> list[list[int]]:
-        parts, room = [[0]], WIDTH - least[0]
-        for k, width in enumerate(least[1:], 1):
-            if len(parts[-1]) > most or (width + 2 > room and len(parts[-1]) > 1):
-                parts, room = [*parts, [0]], WIDTH - least[0]
+        parts = [list[int]()]
+        for k in range(first, len(least)):
+            if parts[-1] and (len(parts[-1]) == most or sum(least[j] + 2 for j in [*parts[-1], k]) > room):
+                parts.append([])
             parts[-1].append(k)
-            room -= width + 2
         return parts
 
-    return cut(math.ceil(len(least) / len(cut(len(least)))))  # about as many columns in each
+    even = math.ceil((len(least) - first) / len(cut(len(least))))  # about as many columns in each
+    return [[*range(first), *part] for part in cut(even)]
 
 
-def _fit(cells: Sequence[Sequence[str]]) -> list[int | None]:
+def _fit(widths: Sequence[tuple[int, int]]) -> list[int | None]:
     """Return the limits of columns, None for those that are not wrapped: of a wide table the widest columns are."""
-    needed, least = zip(*_widths(cells), strict=True)
-    widths, room = list(needed), WIDTH - 2 * (len(needed) - 1)
-    while sum(widths) > room and widths != list(least):
-        widest = max(width for width, floor in zip(widths, least, strict=True) if width > floor)
-        widths[next(k for k, width in enumerate(widths) if width == widest > least[k])] -= 1
-    return [width if width < need else None for width, need in zip(widths, needed, strict=True)]
+    limits, room = [need for need, _ in widths], WIDTH - 2 * (len(widths) - 1)
+    while sum(limits) > room:
+        widest = max((limit, -k) for k, limit in enumerate(limits) if limit > widths[k][1])
+        limits[-widest[1]] -= 1
+    return [limit if limit < need else None for limit, (need, _) in zip(limits, widths, strict=True)]
 
 
 def as_text(table: TextTable, form: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Sequence
 
 from twmd_registry.engine.result import COUNTS
 from twmd_registry.errors import visible
@@ -24,12 +23,8 @@ def number(column: MetricColumn, value: float, digits: int | None = None) -> str
 
 def text_table(comparison: SystemComparison, digits: int | None) -> str:
     """Write a table for the terminal: a row per metric of one system, else per system; wide ones in several."""
-    tables = [_one_system(comparison, digits)] if len(comparison.systems) == 1 else []
-    rest = comparison.columns if not tables else ()
-    while rest:
-        several = [_side_by_side(comparison, rest[: k + 1], digits, "txt") for k in range(len(rest))]
-        fitting = [table for table in several if max(map(len, table.splitlines())) <= WIDTH] or several[:1]
-        tables, rest = [*tables, fitting[-1]], rest[len(fitting) :]
+    several = len(comparison.systems) > 1
+    tables = [_side_by_side(comparison, digits, "txt") if several else _one_system(comparison, digits)]
     test = textwrap.fill(describe_test(comparison), WIDTH, break_long_words=False, break_on_hyphens=False)
     meaning = "\n".join(describe_differences(comparison))
     signatures = "\n".join(["signatures:", *(f"  {line}" for line in signature_lines(comparison))])
@@ -39,7 +34,7 @@ def text_table(comparison: SystemComparison, digits: int | None) -> str:
 
 def paper_table(comparison: SystemComparison, digits: int | None, form: str) -> str:
     """Write a table of LaTeX (``tex``) or Markdown (``md``), what its marks and differences mean, and signatures."""
-    tables = [_side_by_side(comparison, comparison.columns, digits, form), *_documents(comparison, digits, form)]
+    tables = [_side_by_side(comparison, digits, form), *_documents(comparison, digits, form)]
     write, mark = (escape_latex, "% {}") if form == "tex" else (str, "- `{}`")
     lines = [write(line) for line in (describe_test(comparison), *describe_differences(comparison)) if line]
     signatures = "\n".join(mark.format(line) for line in signature_lines(comparison))
@@ -53,17 +48,17 @@ def _one_system(comparison: SystemComparison, digits: int | None) -> str:
         sides = [number(column, cell.sides[output], digits) if output in cell.sides else "-" for output in OUTPUTS]
         rows.append([column.name, comparison.systems[0], _score(column, cell, digits), *sides])
     headers, align = ["metric", "system", "score", *OUTPUTS], ("left", "left", *("right",) * 4)
-    return write_table(headers, rows, "txt", colalign=align)
+    return write_table(headers, rows, "txt", align)
 
 
-def _side_by_side(comparison: SystemComparison, columns: Sequence[MetricColumn], digits: int | None, form: str) -> str:
-    names = list(comparison.systems)
+def _side_by_side(comparison: SystemComparison, digits: int | None, form: str) -> str:
+    names, columns = list(comparison.systems), comparison.columns
     if len(names) > 1:
         names[0] = f"Baseline: {names[0]}"
     rows = [[name, *(_score(column, column.cells[i], digits) for column in columns)] for i, name in enumerate(names)]
     heads = [column.name + " (μ ± 95% CI)" * (column.cells[0].ci is not None) for column in columns]
     align = ("left", *("right",) * len(columns))
-    return write_table(["system", *heads], rows, form, colalign=align, maxcolwidths=None)
+    return write_table(["system", *heads], rows, form, align)
 
 
 def _documents(comparison: SystemComparison, digits: int | None, form: str) -> list[str]:
@@ -76,7 +71,7 @@ def _documents(comparison: SystemComparison, digits: int | None, form: str) -> l
             rows.append([document, system, segments, *(_score(*place, digits) for place in cells)])
     heads = ["document", "system", "segments", *(f"{column.name} (μ ± 95% CI)" for column in comparison.columns)]
     align = ("left", "left", *("right",) * (len(heads) - 2))
-    return [write_table(heads, rows, form, colalign=align)] if rows else []
+    return [write_table(heads, rows, form, align)] if rows else []
 
 
 def _document_cell(cell: SystemScore, document: str) -> SystemScore:
