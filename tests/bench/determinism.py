@@ -78,7 +78,7 @@ def main() -> None:
         )
         rows.append([what, *(f"{difference:.1e}" for difference in np.abs(scores - baseline).max(axis=1))])
         print(rows[-1], flush=True)
-    print_table(rows, ["largest difference of a score", *map(", ".join, METRICS)], tablefmt="github")
+    print_table(rows, ["largest difference of a score", *map(", ".join, METRICS)], "md")
 
 
 if __name__ == "__main__":

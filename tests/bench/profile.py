@@ -132,7 +132,7 @@ def main() -> None:
     rows = [[part, *(f"{parts.get(part, 0) / whole[dtype]:.1%}" for dtype, parts in runs.items())] for part in names]
     print(name)
     headers = ["", *(f"{dtype}, {seconds:.1f} s" for dtype, seconds in whole.items())]
-    print_table(rows, headers, colalign=("left", "right", "right"))
+    print_table(rows, headers)
 
 
 if __name__ == "__main__":

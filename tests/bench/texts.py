@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tabulate import tabulate
+from twmd_registry.metaeval.side_by_side import write_table
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 WORDS = (
@@ -80,8 +80,8 @@ def machine() -> str:
     return f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}"
 
 
-def print_table(rows: Sequence[Sequence[object]], headers: Sequence[str], **layout: Any) -> None:
-    print(tabulate(rows, headers=headers, disable_numparse=True, **layout))
+def print_table(rows: Sequence[Sequence[object]], headers: Sequence[str], form: str = "txt") -> None:
+    print(write_table(headers, rows, form, ["left", *["right"] * (len(headers) - 1)]))
 
 
 def measure_apart(module: str, *arguments: object, **environment: str) -> Any:
