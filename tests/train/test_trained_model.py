@@ -188,6 +188,14 @@ def test_impossible_recipe_is_refused(numbers: dict[str, Any]) -> None:
         Recipe(**numbers)
 
 
+def test_rank_above_the_width_of_the_model_is_refused(bert: str) -> None:
+    encoder = load(bert)
+    modules = lora_modules(encoder, LAYER)
+    with pytest.raises(SpecError, match="^the rank 17 is above 16, the model's width: choose a rank of at most 16\\.$"):
+        add_lora(encoder.network, 17, modules)
+    add_lora(encoder.network, 16, modules)
+
+
 def test_model_without_weights_to_train_is_refused(tmp_path: Path) -> None:
     (tmp_path / "table.txt").write_text("cat 1 0\ndog 0 1\n", encoding="utf-8")
     for keys, message in (

@@ -210,13 +210,8 @@ def _describe(verification: Verification) -> list[str]:
     edited = "EDITED: the record's content does not have the sha256 that it was written with."
     held = sum(check.agrees for check in verification.checks)
     head = [edited, ""] if verification.edited else []
-    return [
-        *head,
-        *format_table(VERIFIED, rows, "text").splitlines(),
-        *below,
-        "",
-        f"{held} of {len(rows)} results hold.",
-    ]
+    table = format_table(VERIFIED, rows, "text").splitlines()
+    return [*head, *table, *below, "", f"{held} of {len(rows)} results hold."]
 
 
 def _labels(signatures: Sequence[str]) -> dict[str, str]:

@@ -31,7 +31,6 @@ WIDTH, LEAST_WIDTH, HEAD_MARGIN = 100, 16, 2
 _LATEX = str.maketrans({"μ": r"$\mu$", "±": r"$\pm$", "|": r"\textbar{}"})
 """Characters that `tabulate` leaves as they are, which not every LaTeX sets right."""
 
-
 TextTable: TypeAlias = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
 """The name, the header and the rows of a table."""
 

@@ -141,7 +141,12 @@ def require_training() -> None:
 
 
 def add_lora(network: Any, rank: int, modules: Sequence[str] | str) -> Any:
-    """Add a LoRA adapter to linear layers (their names, or PEFT's name for several), and freeze the other weights."""
+    """Add a LoRA adapter to linear layers (their names, or PEFT's name for several), and freeze the other weights.
+
+    Raises SpecError for a rank above the model's width: a matrix of that width has no such rank.
+    """
+    if rank > (width := network.config.hidden_size):
+        raise SpecError(f"the rank {rank} is above {width}, the model's width: choose a rank of at most {width}.")
     from peft import LoraConfig, TaskType, get_peft_model
 
     config = LoraConfig(
