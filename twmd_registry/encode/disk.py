@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -149,20 +149,16 @@ def clear(root: Path, models: Sequence[str]) -> None:
         return
     with FileLock(root / "lock", timeout=WAIT_SECONDS):
         for path, _ in _shards(root):
-            try:
-                remove = _describe(path)[0] in models
-            except DAMAGED:
-                remove = True
-            if remove:
-                path.unlink(missing_ok=True)
+            with suppress(*DAMAGED):
+                if _describe(path)[0] not in models:
+                    continue
+            path.unlink(missing_ok=True)
 
 
 def _shards(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
     for path in root.glob("*.safetensors"):
-        try:
+        with suppress(FileNotFoundError):
             yield path, path.stat()
-        except FileNotFoundError:
-            continue
 
 
 def _hash(content: bytes) -> str:

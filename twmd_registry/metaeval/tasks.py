@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -63,22 +63,13 @@ LEVELS: tuple[tuple[str, Averaging], ...] = (
 """What is correlated, and over what correlations are averaged."""
 TaskPart = dict[str, float]
 """A metric's ``value`` in a task, the task's ``weight``, and what is ``averaged``: a rank, or a value from 0 to 1."""
+RANK_FIELDS = ("pair", "domain", "level", "people", "averaging", "statistic")
+RankTask: TypeAlias = tuple[str, str, str, str, Averaging, Statistic]
+"""What metrics are ranked by, its `RANK_FIELDS`: weight is shared out among the values of each in turn. Averaging is
+over what the correlations of segments are averaged; the statistic of `EVERY_PAIR` is accuracy.
+"""
 Published = Sequence[Mapping[tuple[str, str], float]]
 """By metric, published scores of systems by group and system."""
-
-
-class RankTask(NamedTuple):
-    """What metrics are ranked by; weight is shared out among the values of each field in turn.
-
-    `averaging` is over what the correlations of segments are averaged; the statistic of `EVERY_PAIR` is accuracy.
-    """
-
-    pair: str
-    domain: str
-    level: str
-    people: str
-    averaging: Averaging
-    statistic: Statistic
 
 
 @dataclass(frozen=True)
@@ -179,10 +170,11 @@ def _describe_missing(pairs: Sequence[str], tasks: Sequence[RankTask], measured:
     missing = [f"{measured} of {PUBLISHED} tasks"]
     if undefined := len(tasks) - measured:
         missing.append(f"{undefined} are left out, in which a metric has no correlation")
-    if undivided := [pair for pair in pairs if not any(t.pair == pair and t.domain != EVERY_DOMAIN for t in tasks)]:
+    divided = {pair for pair, domain, *_ in tasks if domain != EVERY_DOMAIN}
+    if undivided := [pair for pair in pairs if pair not in divided]:
         missing.append(f"no documents, and so no domains, of {', '.join(undivided)}")
-    alone = [pair for pair in WITH_PEOPLE if pair in pairs]
-    if alone := [pair for pair in alone if not any(t.pair == pair and t.people == "with people" for t in tasks)]:
+    translated = {pair for pair, _, _, people, *_ in tasks if people == "with people"}
+    if alone := [pair for pair in WITH_PEOPLE if pair in pairs and pair not in translated]:
         missing.append(f"no translations by people of {', '.join(alone)} (humans=yes after the folder reads them)")
     if not trials:
         missing.append("ranks are those of the values (--trials 1000 gives ranks of significance, as the task has)")
@@ -223,7 +215,7 @@ def _measure(
 def list_rank_tasks(pairs: Sequence[str], rated: RatedSegments) -> list[RankTask]:
     """List the tasks of these language pairs that the data allow."""
     statistics: tuple[Statistic, ...] = ("pearson", "kendall")
-    tasks = [RankTask(EVERY_PAIR, EVERY_DOMAIN, SYSTEM, "without people", "none", "accuracy")]
+    tasks: list[RankTask] = [(EVERY_PAIR, EVERY_DOMAIN, SYSTEM, "without people", "none", "accuracy")]
     for pair in pairs:
         rows = [i for i, group in enumerate(rated.group) if group == pair]
         domains = sorted({rated.domain[i] for i in rows} - {""}) if rated.domain else []
@@ -231,13 +223,13 @@ def list_rank_tasks(pairs: Sequence[str], rated: RatedSegments) -> list[RankTask
         for domain, (level, averaging), included, statistic in itertools.product(
             [EVERY_DOMAIN, *domains], LEVELS, [*people, "without people"], statistics
         ):
-            tasks.append(RankTask(pair, domain, level, included, averaging, statistic))
+            tasks.append((pair, domain, level, included, averaging, statistic))
     return tasks
 
 
 def share_weight(tasks: Sequence[RankTask], weight: float = 1.0, field: int = 0) -> dict[RankTask, float]:
     """Share weight equally among the values of a field, and the weight of each value among those of the next field."""
-    if field == len(RankTask._fields):
+    if field == len(RANK_FIELDS):
         return dict.fromkeys(tasks, weight)
     values, shares = dict.fromkeys(task[field] for task in tasks), dict[RankTask, float]()
     for value in values:
@@ -278,34 +270,35 @@ def _rank(
     task: RankTask, scores: Sequence[Sequence[float]], published: Published, rated: RatedSegments, **test: int
 ) -> tuple[list[float], list[int]]:
     """Return the value and the rank of every metric."""
-    is_chosen = np.array([task.pair in (EVERY_PAIR, group) for group in rated.group])
-    if task.domain != EVERY_DOMAIN:
-        is_chosen &= np.array(rated.domain) == task.domain
-    if rated.by_person and task.people == "without people":
+    pair, domain, level, people, averaging, statistic = task
+    is_chosen = np.array([pair in (EVERY_PAIR, group) for group in rated.group])
+    if domain != EVERY_DOMAIN:
+        is_chosen &= np.array(rated.domain) == domain
+    if rated.by_person and people == "without people":
         is_chosen &= ~np.array(rated.by_person)
     rows = np.flatnonzero(is_chosen)
-    chosen, averaging = select(rated, rows), task.averaging
-    if task.domain != EVERY_DOMAIN:
-        chosen = chosen._replace(group=[f"{task.pair} {task.domain}"] * len(rows))
+    chosen = select(rated, rows)
+    if domain != EVERY_DOMAIN:
+        chosen = chosen._replace(group=[f"{pair} {domain}"] * len(rows))
     compared = [np.asarray(each)[rows] for each in scores]
-    if task.level == SYSTEM:
+    if level == SYSTEM:
         chosen = chosen._replace(system_ratings=rated.system_ratings)
         means = [mean_systems(each, chosen, "group", by) for each, by in zip(compared, published, strict=True)]
         compared, chosen = [each for each, _ in means], means[0][1]
-    if task.statistic == "accuracy":  # a pair of systems is of one language pair, and each system is swapped
+    if statistic == "accuracy":  # a pair of systems is of one language pair, and each system is swapped
         chosen, averaging = chosen._replace(system=chosen.group), "system"
-    values = [agreement(task.statistic, each, chosen, averaging=averaging, resamples=0).value for each in compared]
+    values = [agreement(statistic, each, chosen, averaging=averaging, resamples=0).value for each in compared]
     if test["trials"]:
         own_scores = [each.tolist() for each in compared]
-        return values, rank_metrics(own_scores, values, chosen, task.statistic, averaging=averaging, **test)
+        return values, rank_metrics(own_scores, values, chosen, statistic, averaging=averaging, **test)
     return values, [1 + sum(other > value for other in values) for value in values]
 
 
 def average_ranks(parts: Mapping[RankTask, TaskPart]) -> dict[str, float]:
     """Average a metric's ranks over the tasks of every value of a field, by value; values of all tasks are left out."""
     averages = dict[str, float]()
-    for field in ("pair", "domain", "level", "people", "statistic"):
-        names = dict.fromkeys(getattr(task, field) for task in parts)
-        for name in names if len(names) > 1 else ():
-            averages[str(name)] = average(part for task, part in parts.items() if getattr(task, field) == name)
+    for k, field in enumerate(RANK_FIELDS):
+        names = dict.fromkeys(task[k] for task in parts)
+        for name in names if len(names) > 1 and field != "averaging" else ():
+            averages[name] = average(part for task, part in parts.items() if task[k] == name)
     return averages
