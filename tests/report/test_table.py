@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from wcwidth import wcswidth
 
 from tests.report.reports import comparison
 from twmd_registry.engine.result import DocumentScore
-from twmd_registry.metaeval.side_by_side import WIDTH
+from twmd_registry.metaeval.side_by_side import WIDTH, write_table
 from twmd_registry.record.content import DeltaAccuracy, MetricColumn, Resampling
 from twmd_registry.report.table import describe_differences, describe_test, number, paper_table, text_table
 
@@ -46,6 +47,43 @@ def test_long_names_of_metrics_systems_and_documents_are_wrapped_and_scores_are_
         document_values = [number(column, value) for value in (0.25, 0.125, 0.0625)]
         assert parts[-1].count("{} ({} ± {})".format(*document_values)) >= len(systems)
         assert parts[-1].count("d") >= 90 * len(systems)
+
+
+def test_every_part_of_a_wide_table_has_the_columns_before_the_decimals() -> None:
+    pairs = [f"{language}-en" for language in ("cs", "de", "fi", "lv", "ru", "tr", "zh")]
+    rows = [
+        ["segments", "here", *["560"] * 7],
+        ["TWMD", "here, layer 4", *["50.7 / 71.4"] * 6, "-"],
+        ["TWMD", "roberta-base, layer 10", *["-1.3 / +2.8"] * 7],
+    ]
+    parts = write_table(["metric", "source", *pairs], rows, "txt").split("\n\n")
+    assert [part.split()[2:-1] for part in (part.partition("\n")[0] + " ." for part in parts)] == [pairs[:4], pairs[4:]]
+    for part in parts:
+        assert [line.split("  ")[0].split()[0] for line in part.splitlines()] == [
+            "metric",
+            "--------",
+            "segments",
+            *["TWMD"] * 2,
+        ]
+        assert part.count("roberta-base, layer 10") == part.count("here, layer 4") == 1
+
+
+def test_words_of_names_are_broken_where_rows_would_lack_a_name_otherwise() -> None:
+    keys = ["layer", "special", "ngram", "centering", "centering_size", "centering_side", "temperature"]
+    rows = [["4", "cls", "2", "batch", "32", "separate", temperature, "0.7521"] for temperature in ("0.1", "0.2")]
+    shown = write_table([*keys, "pearson"], rows, "txt", names=7)
+    assert max(map(len, shown.splitlines())) <= WIDTH
+    assert [line.split() for line in shown.splitlines()[-2:]] == rows
+
+
+def test_wide_letters_take_two_characters_of_the_width() -> None:
+    shown = write_table(["system", "score"], [["我" * 70, "0.5"]], "txt")
+    assert max(map(wcswidth, shown.splitlines())) <= WIDTH
+
+
+def test_name_that_begins_with_a_bracket_or_star_is_no_argument_of_a_line_break() -> None:
+    body = write_table(["system", "score"], [["[mask]", "0.5"], ["*", "0.25 *"]], "tex").splitlines()
+    assert [line.split("&")[0].strip() for line in body if "&" in line] == ["system", "{} [mask]", "{} *"]
 
 
 def test_latex_table_says_what_its_marks_and_differences_mean() -> None:

@@ -32,11 +32,11 @@ def _defined(value: Any) -> object:
     return [_defined(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]], form: str) -> str:
-    """Write a table in one of the formats; as JSON, a list of rows by column."""
+def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]], form: str, names: int = 0) -> str:
+    """Write a table in one of the formats, `names` as for `write_table`; as JSON, a list of rows by column."""
     if form == "json":
         return as_json([dict(zip(headers, row, strict=True)) for row in rows])
-    return write_table(headers, rows, SUFFIXES[form])
+    return write_table(headers, rows, SUFFIXES[form], names=names)
 
 
 def write_forms(folder: Path, name: str, as_text: Callable[[str], str]) -> None:

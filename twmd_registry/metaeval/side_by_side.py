@@ -6,7 +6,8 @@ Importing it loads no numpy: the command line reads `FORMATS` at its start.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, TypeAlias
 
@@ -26,8 +27,8 @@ MISSING = "-"
 """The cell of a data set that is not available, or of an undefined number."""
 FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv"}
 """The forms of tables, by the suffix of such a file, and what `tabulate` calls each."""
-WIDTH, LEAST_WIDTH, HEAD_MARGIN = 100, 16, 2
-"""Characters of a plain table at most, of a column that is wrapped at least, and what `tabulate` adds to a head's."""
+WIDTH, LEAST_WIDTH, MARGIN = 100, 24, "  "
+"""Characters of a plain table at most, of a column with broken words at least, and what `tabulate` adds to heads."""
 _LATEX = str.maketrans({"μ": r"$\mu$", "±": r"$\pm$", "|": r"\textbar{}"})
 """Characters that `tabulate` leaves as they are, which not every LaTeX sets right."""
 
@@ -36,13 +37,11 @@ TextTable: TypeAlias = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
 
 
 def write_table(
-    header: Sequence[object], rows: Iterable[Sequence[object]], form: str, align: Sequence[str] | None = None
+    header: Sequence[object], rows: Iterable[Sequence[object]], form: str, align: Sequence[str] = (), names: int = 0
 ) -> str:
-    """Write a table in a form of `FORMATS`, a plain one at most `WIDTH` wide: names and texts are wrapped, and of too
-    many columns there are several tables, each with the first one.
-
-    `align` has ``left`` or ``right`` for every column. Right ones are numbers: of them only heads are wrapped, and all
-    columns before them are in each table.
+    """Write a table in a form of `FORMATS`, a plain one at most `WIDTH` wide: heads and texts are wrapped, and of too
+    many columns there are several tables, each with the columns that name the rows: the first `names`, or those before
+    all numbers. Numbers are columns that `align` calls ``right`` and not ``left``; without it, columns of decimals.
     """
     cells = [[visible(str(cell)) for cell in row] for row in (header, *rows)]
     if form == "tsv":
@@ -51,63 +50,74 @@ def write_table(
 
     if form == "md":
         cells = [[cell.replace("|", r"\|") for cell in row] for row in cells]
-    first = align.index("right") if align else 1
-    widths = _widths(cells, first, align)
-    tables, least = list[str](), [floor for _, floor in widths]
-    for part in _split(least, first) if form == "txt" else [range(len(widths))]:
-        settings: dict[str, Any] = {"colalign": [align[k] for k in part]} if align else {}
-        if form == "txt":
-            settings["maxcolwidths"] = _fit([widths[k] for k in part])
-            settings["maxheadercolwidths"] = [limit and limit - HEAD_MARGIN for limit in settings["maxcolwidths"]]
-        head, *lines = ([row[k] for k in part] for row in cells)
-        table = tabulate(lines, headers=head, tablefmt=FORMATS[form], disable_numparse=True, **settings)
-        tables.append(table.translate(_LATEX) if form == "tex" else table)
+    layouts, tables = [dict[int, int | None].fromkeys(range(len(cells[0])))], list[str]()
+    if form == "txt":
+        columns = list(enumerate(zip(*cells, strict=True)))
+        numbers = [k for k, column in columns if (align[k] == "right" if align else k and _are_decimals(column[1:]))]
+        widths = [_measure(head, texts, is_number=k in numbers) for k, (head, *texts) in columns]
+        layouts = _layout(widths, names or min(numbers, default=1))
+    for limits in layouts:
+        head, *lines = ([row[k] for k in limits] for row in cells)
+        settings: dict[str, Any] = {"colalign": [align[k] for k in limits] if align else None}
+        settings["maxcolwidths"] = list(limits.values())
+        settings["maxheadercolwidths"] = [limit and limit - len(MARGIN) for limit in limits.values()]
+        tables.append(tabulate(lines, headers=head, tablefmt=FORMATS[form], disable_numparse=True, **settings))
+    if form == "tex":  # a bracket or star at the start of a row would be an argument of the line break before it
+        return re.sub(r"(?m)^(?= *[\[*])", "{}", tables[0]).translate(_LATEX)
     return "\n\n".join(tables)
 
 
-def _widths(cells: Sequence[Sequence[str]], first: int, align: Sequence[str] | None) -> list[tuple[int, int]]:
-    """Return the width of every column without wrapping, and the least one, which leaves room for the first columns."""
-    widths, room = list[tuple[int, int]](), WIDTH
-    for k, (head, *column) in enumerate(zip(*cells, strict=True)):
-        need = max([len(head) + HEAD_MARGIN, *map(len, column)])
-        least = need if align and align[k] == "right" else max((len(head) + HEAD_MARGIN) * (k >= first), LEAST_WIDTH)
-        widths.append((need, min(need, least, room)))
-        room -= (widths[-1][1] + 2) * (k < first)
-    return widths
+def _are_decimals(cells: Sequence[str]) -> bool:
+    """Return whether all cells that are not missing begin with a number, and one with a decimal."""
+    numbers = [re.match(r"[-+]?\d+(\.\d)?", cell) for cell in cells if cell.strip(MISSING)]
+    return all(numbers) and any(number[1] for number in numbers if number)
 
 
-def _split(least: Sequence[int], first: int) -> list[list[int]]:
-    """Return the columns of every table that a table is split into so that each can be `WIDTH` wide."""
-    room = WIDTH + 2 - sum(width + 2 for width in least[:first])
+def _measure(head: str, cells: Sequence[str], *, is_number: bool) -> tuple[int, int]:
+    """Return a column's width without wrapping, and the least one, by which no number and no usual word is broken."""
+    from wcwidth import wcswidth as width_of  # as `tabulate` measures, a wide letter as two characters
+
+    words = [*(word + MARGIN for word in head.split()), *(word for cell in cells for word in cell.split())]
+    least = min(LEAST_WIDTH, max(map(width_of, words), default=0))
+    least = max(len(MARGIN), least, *map(width_of, cells if is_number else ()))
+    return max(map(width_of, [head + MARGIN, *cells])), least
+
+
+def _layout(widths: Sequence[tuple[int, int]], names: int) -> list[dict[int, int | None]]:
+    """Return the columns of every table that a table is split into, each with its limit; None if it is not wrapped."""
+    least = [width for _, width in widths]
+    most = WIDTH - min(LEAST_WIDTH, max(least[names:], default=0))  # that names may take
+    while sum(least[:names]) + 2 * names > most and (widest := max(least[:names])) > LEAST_WIDTH // 2:
+        least[least.index(widest)] -= 1  # words are broken rather than rows left without a name
+    while sum(least[:names]) + 2 * names > most and names > 1:
+        names -= 1
+    room = WIDTH + 2 - sum(least[:names]) - 2 * names
+    least[names:] = [min(width, room - 2) for width in least[names:]]
 
     def cut(most: int) -> list[list[int]]:
         parts = [list[int]()]
-        for k in range(first, len(least)):
+        for k in range(names, len(least)):
             if parts[-1] and (len(parts[-1]) == most or sum(least[j] + 2 for j in [*parts[-1], k]) > room):
                 parts.append([])
             parts[-1].append(k)
         return parts
 
-    even = math.ceil((len(least) - first) / len(cut(len(least))))  # about as many columns in each
-    return [[*range(first), *part] for part in cut(even)]
+    even = math.ceil((len(least) - names) / len(cut(len(least))))  # about as many columns in each
+    return [_fit({k: (widths[k][0], least[k]) for k in (*range(names), *part)}) for part in cut(even)]
 
 
-def _fit(widths: Sequence[tuple[int, int]]) -> list[int | None]:
-    """Return the limits of columns, None for those that are not wrapped: of a wide table the widest columns are."""
-    limits, room = [need for need, _ in widths], WIDTH - 2 * (len(widths) - 1)
-    while sum(limits) > room:
-        widest = max((limit, -k) for k, limit in enumerate(limits) if limit > widths[k][1])
-        limits[-widest[1]] -= 1
-    return [limit if limit < need else None for limit, (need, _) in zip(limits, widths, strict=True)]
+def _fit(widths: Mapping[int, tuple[int, int]]) -> dict[int, int | None]:
+    """Return the limits of a table's columns, None for those that are not wrapped: the widest ones are."""
+    limits = {k: need for k, (need, _) in widths.items()}
+    while sum(limits.values()) + 2 * (len(limits) - 1) > WIDTH:
+        limits[max((k for k in limits if limits[k] > widths[k][1]), key=lambda k: limits[k])] -= 1
+    return {k: limit if limit < widths[k][0] else None for k, limit in limits.items()}
 
 
 def as_text(table: TextTable, form: str) -> str:
     """Write a table in a form of `FORMATS` below its name; ``tsv`` leaves the name out."""
     name, header, rows = table
-    body = write_table(header, rows, form)
-    if form == "tsv":
-        return body
-    return f"% {name}\n{body}" if form == "tex" else f"{name}\n\n{body}"
+    return {"tsv": "", "tex": f"% {name}\n"}.get(form, f"{name}\n\n") + write_table(header, rows, form)
 
 
 def as_report(tables: Iterable[TextTable], notes: Iterable[str], form: str) -> str:

@@ -23,13 +23,12 @@ def number(column: MetricColumn, value: float, digits: int | None = None) -> str
 
 def text_table(comparison: SystemComparison, digits: int | None) -> str:
     """Write a table for the terminal: a row per metric of one system, else per system; wide ones in several."""
-    several = len(comparison.systems) > 1
-    tables = [_side_by_side(comparison, digits, "txt") if several else _one_system(comparison, digits)]
+    one = len(comparison.systems) == 1
+    table = _one_system(comparison, digits) if one else _side_by_side(comparison, digits, "txt")
     test = textwrap.fill(describe_test(comparison), WIDTH, break_long_words=False, break_on_hyphens=False)
     meaning = "\n".join(describe_differences(comparison))
     signatures = "\n".join(["signatures:", *(f"  {line}" for line in signature_lines(comparison))])
-    tables += _documents(comparison, digits, "txt")
-    return "\n\n".join(filter(None, [*tables, test, meaning, signatures]))
+    return "\n\n".join(filter(None, [table, *_documents(comparison, digits, "txt"), test, meaning, signatures]))
 
 
 def paper_table(comparison: SystemComparison, digits: int | None, form: str) -> str:
@@ -71,7 +70,7 @@ def _documents(comparison: SystemComparison, digits: int | None, form: str) -> l
             rows.append([document, system, segments, *(_score(*place, digits) for place in cells)])
     heads = ["document", "system", "segments", *(f"{column.name} (μ ± 95% CI)" for column in comparison.columns)]
     align = ("left", "left", *("right",) * (len(heads) - 2))
-    return [write_table(heads, rows, form, align)] if rows else []
+    return [write_table(heads, rows, form, align, names=3)] if rows else []
 
 
 def _document_cell(cell: SystemScore, document: str) -> SystemScore:
