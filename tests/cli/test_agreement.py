@@ -69,6 +69,16 @@ def test_tune_prints_the_best_settings_and_writes_all(rated: Path, run: Run) -> 
     assert str(rated) not in trwmd.provenance
 
 
+def test_json_of_tune_has_numbers_of_full_precision(line: str, rated: Path, run: Run) -> None:
+    tried = "--layers 1 2 --try special=all temperature=0.25 centering=none,batch"
+    status, printed, _ = run(f"{line} {tried} --format json -o out")
+    rows = json.loads(printed)["twmd"]
+    assert (status, {row["layer"] for row in rows}) == (0, {1, 2})
+    assert {(row["centering"], row["centering_size"]) for row in rows} == {("none", None), ("batch", 32)}
+    header, *trials = [row.split("\t") for row in (rated / "out" / "twmd.tsv").read_text(encoding="utf-8").splitlines()]
+    assert [f"{row['pearson']:.6f}" for row in rows] == [trial[header.index("pearson")] for trial in trials]
+
+
 @pytest.mark.parametrize("name", ["house-v1.5-tuned", "7.0"])
 def test_written_preset_can_be_added_and_used(name: str, line: str, rated: Path, run: Run) -> None:
     status, printed, _ = run(f"{line} {FEW} --name {name} -o out")

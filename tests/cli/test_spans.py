@@ -88,7 +88,7 @@ def test_fitted_thresholds_are_the_ones_that_are_used(folder: Path, run: Run, mo
     measured = json.loads(run(line)[1])
     found = [(row["documents"], row["segments"]) for row in measured]
     assert found == [*(("fitted on", n) for n in (2, 2, 0)), *(("held out", n) for n in (1, 1, 0))]
-    assert {row["F1"] for row in measured[:2]} == {"100.0"}
+    assert {row["F1"] for row in measured[:2]} == {100.0}
     (file,) = (folder / "home" / SPANS.folder).iterdir()
     assert json.loads(file.read_text())["data"] == ["mqm:doc0", "mqm:doc1"]
     status, printed, _ = run(f"{ALIGN} --spans --set temperature=0.2")

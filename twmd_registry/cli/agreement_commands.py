@@ -348,7 +348,8 @@ def tune_command(arguments: Arguments) -> int:
 
         trials = tune(specs, list(data.values()), options, progress, announce)
     by_metric = {metric: [trial for trial in trials if trial[0].metric == metric] for metric in metrics}
-    best = {metric: _rows(trials)[:SHOWN_TRIALS] for metric, trials in by_metric.items()}
+    digits = None if arguments.format == "json" else 4
+    best = {metric: _rows(trials, digits)[:SHOWN_TRIALS] for metric, trials in by_metric.items()}
     heads = {metric: f"{metric}: {len(trials)} settings on {segments} segments" for metric, trials in by_metric.items()}
     tables = [f"{heads[metric]}\n{_table(rows, arguments.format)}\n" for metric, rows in best.items()]
     with printed(as_json(best) if arguments.format == "json" else "\n".join(tables)):
@@ -380,20 +381,21 @@ def _centerings_to_try(model: str) -> tuple[Value, ...]:
     return tuple(value for value in GRID["centering"] if value != "background")
 
 
-def _rows(trials: Sequence[Trial], digits: int = 4) -> list[dict[str, str]]:
-    """Return a row per trial: the keys in which they differ, and the mean Pearson correlation."""
+def _rows(trials: Sequence[Trial], digits: int | None = None) -> list[dict[str, object]]:
+    """Return a row per trial: the keys in which they differ, and the mean Pearson correlation; as text with digits."""
     from twmd_registry.metaeval.tune import varied_keys
 
-    names, rows = varied_keys(trials), []
+    names, rows = varied_keys(trials), list[dict[str, object]]()
     for spec, pearson in trials:
         values = spec.values()
         cells = {name: KEYS[name].format(values[name]) if name in values else "-" for name in names}
-        rows.append(cells | {"pearson": f"{pearson:.{digits}f}"})
+        exact: dict[str, object] = {**{name: values.get(name) for name in names}, "pearson": pearson}
+        rows.append(exact if digits is None else {**cells, "pearson": f"{pearson:.{digits}f}"})
     return rows
 
 
-def _table(rows: Sequence[dict[str, str]], form: str) -> str:
-    return format_table(list(rows[0]), [list(row.values()) for row in rows], form)
+def _table(rows: Sequence[dict[str, object]], form: str) -> str:
+    return format_table(list(rows[0]), [list(row.values()) for row in rows], form, len(rows[0]) - 1)
 
 
 def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dict[str, RatedSegments]) -> None:

@@ -120,8 +120,9 @@ def fit_spans_command(arguments: Arguments) -> int:
                 ("word diff", [(each, differing_words(each.prediction, each.reference)) for each in rated]),
                 ("another person", second_raters(rated)),
             ):
-                numbers = (f"{100 * value:.1f}" for value in span_f1(pairs))
-                rows.append((stem, about, len(pairs), name, *numbers))
+                shares = (100 * value for value in span_f1(pairs))
+                show = float if arguments.format == "json" else "{:.1f}".format
+                rows.append((stem, about, len(pairs), name, *map(show, shares)))
     say(format_table(AGREEMENTS, rows, arguments.format))
     if arguments.format == "text":
         print(f"\n{path}")
