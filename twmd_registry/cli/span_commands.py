@@ -120,9 +120,8 @@ def fit_spans_command(arguments: Arguments) -> int:
                 ("word diff", [(each, differing_words(each.prediction, each.reference)) for each in rated]),
                 ("another person", second_raters(rated)),
             ):
-                shares = (100 * value for value in span_f1(pairs))
                 show = float if arguments.format == "json" else "{:.1f}".format
-                rows.append((stem, about, len(pairs), name, *map(show, shares)))
+                rows.append((stem, about, len(pairs), name, *(show(100 * value) for value in span_f1(pairs))))
     say(format_table(AGREEMENTS, rows, arguments.format))
     if arguments.format == "text":
         print(f"\n{path}")

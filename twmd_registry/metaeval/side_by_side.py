@@ -59,8 +59,9 @@ def write_table(
     for limits in layouts:
         head, *lines = ([row[k] for k in limits] for row in cells)
         settings: dict[str, Any] = {"colalign": [align[k] for k in limits] if align else None}
-        settings["maxcolwidths"] = list(limits.values())
-        settings["maxheadercolwidths"] = [limit and limit - len(MARGIN) for limit in limits.values()]
+        if lines:  # the heads of a table without rows are not wrapped: tabulate 0.9 fails
+            settings["maxcolwidths"] = list(limits.values())
+            settings["maxheadercolwidths"] = [limit and limit - len(MARGIN) for limit in limits.values()]
         tables.append(tabulate(lines, headers=head, tablefmt=FORMATS[form], disable_numparse=True, **settings))
     if form == "tex":  # a bracket or star at the start of a row would be an argument of the line break before it
         return re.sub(r"(?m)^(?= *[\[*])", "{}", tables[0]).translate(_LATEX)
