@@ -79,6 +79,14 @@ def test_json_of_tune_has_numbers_of_full_precision(line: str, rated: Path, run:
     assert [f"{row['pearson']:.6f}" for row in rows] == [trial[header.index("pearson")] for trial in trials]
 
 
+def test_neutral_value_of_a_tried_key_is_shown_and_tsv_has_no_title(line: str, run: Run) -> None:
+    tried = "--layers 1 --try special=all centering=none temperature=0.25 unknown=keep,apart"
+    header, *trials = [row.split("\t") for row in run(f"{line} {tried} --format tsv")[1].splitlines()]
+    assert header == ["unknown", "pearson"]
+    assert sorted(unknown for unknown, _ in trials) == ["apart", "keep"]
+    assert {row["unknown"] for row in json.loads(run(f"{line} {tried} --format json")[1])["twmd"]} == {"apart", "keep"}
+
+
 @pytest.mark.parametrize("name", ["house-v1.5-tuned", "7.0"])
 def test_written_preset_can_be_added_and_used(name: str, line: str, rated: Path, run: Run) -> None:
     status, printed, _ = run(f"{line} {FEW} --name {name} -o out")

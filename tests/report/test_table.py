@@ -68,6 +68,38 @@ def test_every_part_of_a_wide_table_has_the_columns_before_the_decimals() -> Non
         assert part.count("roberta-base, layer 10") == part.count("here, layer 4") == 1
 
 
+def test_names_that_have_no_room_become_one_column() -> None:
+    keys = ["layer", "special", "unknown", "subwords", "centering", "centering_size", "centering_side", "temperature"]
+    rows = [["3", "none", "keep", "drop", "none", "-", "-", temperature, "0.7400"] for temperature in ("0.1", "0.2")]
+    shown = write_table([*keys, "pearson"], rows, "txt", names=8).splitlines()
+    assert [line.split() for line in (shown[0], shown[2])] == [
+        ["row", "pearson"],
+        [*"layer=3 special=none unknown=keep subwords=drop centering=none temperature=0.1".split(), "0.7400"],
+    ]
+    assert (len(shown), max(map(len, shown)) <= WIDTH) == (4, True)
+
+
+def test_numbers_beside_undefined_ones_and_long_names_are_not_broken() -> None:
+    interval = "0.416 (-0.212 .. 0.871)"
+    rows = [["a-group", *[interval] * 6], ["another", *["undefined"] * 6], ["-", *[interval] * 6]]
+    shown = write_table(["", *"abcdef"], rows, "txt")
+    assert (shown.count(interval), shown.count("a-group")) == (12, 2)
+    score = "10.061915430 (10.002287713 ± 2.431141167) (p = 0.0476)*"
+    rows = [["n" * 60, "d" * 60, "12", score]]
+    shown = write_table(["document", "system", "segments", "BLEU"], rows, "txt", ("left", "left", "right", "right"), 3)
+    assert score in shown
+    assert max(map(len, shown.splitlines())) <= WIDTH
+
+
+def test_names_that_begin_with_a_decimal_are_no_numbers() -> None:
+    rows = [
+        ["agrees", f"{size}-instruct-{'x' * 30}", f"twmd {'layer=3 ' * 6}", *["0.864953"] * 7] for size in (3.5, 4.1)
+    ]
+    heads = ["result", "system", "metric", "recorded", "here", "tolerance", *(f"number {k}" for k in range(4))]
+    parts = write_table(heads, rows, "txt").split("\n\n")
+    assert [("3.5-instruct" in part, "4.1-instruct" in part) for part in parts] == [(True, True)] * 2
+
+
 def test_words_of_names_are_broken_where_rows_would_lack_a_name_otherwise() -> None:
     keys = ["layer", "special", "ngram", "centering", "centering_size", "centering_side", "temperature"]
     rows = [["4", "cls", "2", "batch", "32", "separate", temperature, "0.7521"] for temperature in ("0.1", "0.2")]

@@ -18,12 +18,12 @@ from click.core import ParameterSource
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import columns_of, options_of, parse_assignments, read_texts
-from twmd_registry.cli.output import SUFFIXES, as_json, format_table, write_forms
+from twmd_registry.cli.output import SUFFIXES, as_json, write_forms
 from twmd_registry.cli.terminal import HEADER, complain, printed, progress_bar, say
 from twmd_registry.errors import FileError, InputError, SpecError, warn
 from twmd_registry.judgments.mt_metrics_eval import read_divisions, read_official
 from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
-from twmd_registry.metaeval.side_by_side import MISSING, as_text
+from twmd_registry.metaeval.side_by_side import MISSING, UNDEFINED, as_text
 from twmd_registry.papers.experiment import Experiment, read_experiment
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS, Value, key
@@ -192,7 +192,6 @@ def report_agreement(arguments: Arguments) -> int:
 
 
 TEXTS = f"Texts, one per line, or a table. {declare.RATED}"
-UNDEFINED = "undefined"
 WORDS = {True: "pass", False: "fail", None: UNDEFINED}
 
 
@@ -351,8 +350,8 @@ def tune_command(arguments: Arguments) -> int:
     digits = None if arguments.format == "json" else 4
     best = {metric: _rows(trials, digits)[:SHOWN_TRIALS] for metric, trials in by_metric.items()}
     heads = {metric: f"{metric}: {len(trials)} settings on {segments} segments" for metric, trials in by_metric.items()}
-    tables = [f"{heads[metric]}\n{_table(rows, arguments.format)}\n" for metric, rows in best.items()]
-    with printed(as_json(best) if arguments.format == "json" else "\n".join(tables)):
+    tables = (_table(rows, SUFFIXES[arguments.format], heads[metric]) for metric, rows in best.items())
+    with printed(as_json(best) if arguments.format == "json" else "\n\n".join(tables)):
         if arguments.output:
             _write(arguments.output, name, by_metric, data)
     return 0
@@ -387,15 +386,14 @@ def _rows(trials: Sequence[Trial], digits: int | None = None) -> list[dict[str, 
 
     names, rows = varied_keys(trials), list[dict[str, object]]()
     for spec, pearson in trials:
-        values = spec.values()
-        cells = {name: KEYS[name].format(values[name]) if name in values else "-" for name in names}
-        exact: dict[str, object] = {**{name: values.get(name) for name in names}, "pearson": pearson}
-        rows.append(exact if digits is None else {**cells, "pearson": f"{pearson:.{digits}f}"})
+        values = {name: spec.values().get(name, KEYS[name].neutral) for name in names}
+        cells = {name: MISSING if value is None else KEYS[name].format(value) for name, value in values.items()}
+        rows.append({**values, "pearson": pearson} if digits is None else {**cells, "pearson": f"{pearson:.{digits}f}"})
     return rows
 
 
-def _table(rows: Sequence[dict[str, object]], form: str) -> str:
-    return format_table(list(rows[0]), [list(row.values()) for row in rows], form, len(rows[0]) - 1)
+def _table(rows: Sequence[dict[str, object]], form: str, title: str = "") -> str:
+    return as_text((title, tuple(rows[0]), [tuple(map(str, row.values())) for row in rows]), form, len(rows[0]) - 1)
 
 
 def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dict[str, RatedSegments]) -> None:

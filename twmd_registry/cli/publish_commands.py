@@ -210,7 +210,7 @@ def _describe(verification: Verification) -> list[str]:
     edited = "EDITED: the record's content does not have the sha256 that it was written with."
     held = sum(check.agrees for check in verification.checks)
     head = [edited, ""] if verification.edited else []
-    table = format_table(VERIFIED, rows, "text").splitlines()
+    table = format_table(VERIFIED, rows, "text", names=3).splitlines()
     return [*head, *table, *below, "", f"{held} of {len(rows)} results hold."]
 
 

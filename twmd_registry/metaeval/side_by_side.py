@@ -23,8 +23,8 @@ from twmd_registry.registry.spec import MetricSpec
 Compared = MetricSpec | str | LabelledScores
 """A metric of ours, a name of `twmd_registry.registry.names.SEGMENT_LEXICAL`, or scores that a
 shared task has published."""
-MISSING = "-"
-"""The cell of a data set that is not available, or of an undefined number."""
+MISSING, UNDEFINED = "-", "undefined"
+"""The cell of a data set that is not available, or of an undefined number; of a correlation that is not defined."""
 FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv"}
 """The forms of tables, by the suffix of such a file, and what `tabulate` calls each."""
 WIDTH, LEAST_WIDTH, MARGIN = 100, 24, "  "
@@ -39,23 +39,28 @@ TextTable: TypeAlias = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
 def write_table(
     header: Sequence[object], rows: Iterable[Sequence[object]], form: str, align: Sequence[str] = (), names: int = 0
 ) -> str:
-    """Write a table in a form of `FORMATS`, a plain one at most `WIDTH` wide: heads and texts are wrapped, and of too
-    many columns there are several tables, each with the columns that name the rows: the first `names`, or those before
-    all numbers. Numbers are columns that `align` calls ``right`` and not ``left``; without it, columns of decimals.
+    """Write a table in a form of `FORMATS`, a plain one with rows at most `WIDTH` wide: heads and texts are wrapped; of
+    too many columns there are several tables, each with the first `names` columns, which name the rows, or those before
+    all numbers; too many of them are written as one. Numbers are ``right`` in `align`, or without it, are decimals.
     """
-    cells = [[visible(str(cell)) for cell in row] for row in (header, *rows)]
+    pipe = r"\|" if form == "md" else "|"
+    cells = [[visible(str(cell)).replace("|", pipe) for cell in row] for row in (header, *rows)]
     if form == "tsv":
         return "\n".join("\t".join(row) for row in cells)
     from tabulate import tabulate
 
-    if form == "md":
-        cells = [[cell.replace("|", r"\|") for cell in row] for row in cells]
     layouts, tables = [dict[int, int | None].fromkeys(range(len(cells[0])))], list[str]()
     if form == "txt":
         columns = list(enumerate(zip(*cells, strict=True)))
         numbers = [k for k, column in columns if (align[k] == "right" if align else k and _are_decimals(column[1:]))]
         widths = [_measure(head, texts, is_number=k in numbers) for k, (head, *texts) in columns]
-        layouts = _layout(widths, names or min(numbers, default=1))
+        names = names or min(numbers, default=1)
+        narrow = [min(least, LEAST_WIDTH // 2) + 2 for _, least in widths]
+        if names > 1 and sum(narrow[:names]) + max(narrow[names:], default=0) > WIDTH:
+            pairs = [[f"{cells[0][k]}={row[k]}" for k in range(names) if row[k] != MISSING] for row in cells[1:]]
+            named = ([" ".join(pair), *row[names:]] for pair, row in zip(pairs, cells[1:], strict=True))
+            return write_table(["row", *cells[0][names:]], named, form, names=1)
+        layouts = _layout(widths, names)
     for limits in layouts:
         head, *lines = ([row[k] for k in limits] for row in cells)
         settings: dict[str, Any] = {"colalign": [align[k] for k in limits] if align else None}
@@ -70,28 +75,27 @@ def write_table(
 
 def _are_decimals(cells: Sequence[str]) -> bool:
     """Return whether all cells that are not missing begin with a number, and one with a decimal."""
-    numbers = [re.match(r"[-+]?\d+(\.\d)?", cell) for cell in cells if cell.strip(MISSING)]
+    numbers = [re.match(r"[-+]?\d+(\.\d+)?(\s|$)", cell) for cell in cells if cell not in {"", MISSING, UNDEFINED}]
     return all(numbers) and any(number[1] for number in numbers if number)
 
 
 def _measure(head: str, cells: Sequence[str], *, is_number: bool) -> tuple[int, int]:
     """Return a column's width without wrapping, and the least one, by which no number and no usual word is broken."""
-    from wcwidth import wcswidth as width_of  # as `tabulate` measures, a wide letter as two characters
+    from wcwidth import wcswidth as width  # as `tabulate` measures, a wide letter as two characters
 
     words = [*(word + MARGIN for word in head.split()), *(word for cell in cells for word in cell.split())]
-    least = min(LEAST_WIDTH, max(map(width_of, words), default=0))
-    least = max(len(MARGIN), least, *map(width_of, cells if is_number else ()))
-    return max(map(width_of, [head + MARGIN, *cells])), least
+    least = max(
+        len(MARGIN), min(LEAST_WIDTH, max(map(width, words), default=0)), *map(width, cells if is_number else ())
+    )
+    return max(map(width, [head + MARGIN, *cells])), least
 
 
 def _layout(widths: Sequence[tuple[int, int]], names: int) -> list[dict[int, int | None]]:
     """Return the columns of every table that a table is split into, each with its limit; None if it is not wrapped."""
     least = [width for _, width in widths]
-    most = WIDTH - min(LEAST_WIDTH, max(least[names:], default=0))  # that names may take
-    while sum(least[:names]) + 2 * names > most and (widest := max(least[:names])) > LEAST_WIDTH // 2:
-        least[least.index(widest)] -= 1  # words are broken rather than rows left without a name
-    while sum(least[:names]) + 2 * names > most and names > 1:
-        names -= 1
+    most = WIDTH - 2 * names - max(least[names:], default=0)  # that names may take
+    while sum(least[:names]) > most and (widest := max(least[:names])) > LEAST_WIDTH // 2:
+        least[least.index(widest)] -= 1  # words of names are broken rather than numbers
     room = WIDTH + 2 - sum(least[:names]) - 2 * names
     least[names:] = [min(width, room - 2) for width in least[names:]]
 
@@ -115,10 +119,10 @@ def _fit(widths: Mapping[int, tuple[int, int]]) -> dict[int, int | None]:
     return {k: limit if limit < widths[k][0] else None for k, limit in limits.items()}
 
 
-def as_text(table: TextTable, form: str) -> str:
-    """Write a table in a form of `FORMATS` below its name; ``tsv`` leaves the name out."""
+def as_text(table: TextTable, form: str, names: int = 0) -> str:
+    """Write a table, as `write_table` does, below its name; ``tsv`` leaves the name out."""
     name, header, rows = table
-    return {"tsv": "", "tex": f"% {name}\n"}.get(form, f"{name}\n\n") + write_table(header, rows, form)
+    return {"tsv": "", "tex": f"% {name}\n"}.get(form, f"{name}\n\n") + write_table(header, rows, form, names=names)
 
 
 def as_report(tables: Iterable[TextTable], notes: Iterable[str], form: str) -> str:

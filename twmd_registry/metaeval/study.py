@@ -26,6 +26,7 @@ from twmd_registry.metaeval.agreement import (
 from twmd_registry.metaeval.correlation import THRESHOLD
 from twmd_registry.metaeval.side_by_side import (
     MISSING,
+    UNDEFINED,
     Compared,
     TextTable,
     as_report,
@@ -118,7 +119,7 @@ class StudyResult:
         """Return a table per statistic, by its name, and Williams' p in every part if there are tests."""
         tables: dict[str, TextTable] = {statistic: self._table(statistic) for statistic in self.study.statistics}
         rows = [
-            (metric.label, *("undefined" if test is None else f"{test[1]:.4f}" for test in tests.values()))
+            (metric.label, *(UNDEFINED if test is None else f"{test[1]:.4f}" for test in tests.values()))
             for metric, tests in zip(self.scored, self.williams, strict=True)
             if tests
         ]
@@ -151,7 +152,7 @@ class StudyResult:
                 cells["accuracy"] = f"{self.accuracies[k][statistic].value:.3f}"
             for name in groups:
                 group = estimate.groups.get(name)
-                cells[name] = f"{group.value:.3f}" if group else "undefined"
+                cells[name] = f"{group.value:.3f}" if group else UNDEFINED
                 if group and len(groups) > MOST_COLUMNS and (both := between(group.low, group.high)):
                     cells[name] += f" ({both})"
             for name, cell in (cells | {"n": str(estimate.n)}).items():

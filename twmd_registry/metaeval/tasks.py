@@ -66,8 +66,7 @@ TaskPart = dict[str, float]
 RANK_FIELDS = ("pair", "domain", "level", "people", "averaging", "statistic")
 RankTask: TypeAlias = tuple[str, str, str, str, Averaging, Statistic]
 """What metrics are ranked by, its `RANK_FIELDS`: weight is shared out among the values of each in turn. Averaging is
-over what the correlations of segments are averaged; the statistic of `EVERY_PAIR` is accuracy.
-"""
+over what the correlations of segments are averaged; the statistic of `EVERY_PAIR` is accuracy."""
 Published = Sequence[Mapping[tuple[str, str], float]]
 """By metric, published scores of systems by group and system."""
 

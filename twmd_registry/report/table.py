@@ -23,8 +23,7 @@ def number(column: MetricColumn, value: float, digits: int | None = None) -> str
 
 def text_table(comparison: SystemComparison, digits: int | None) -> str:
     """Write a table for the terminal: a row per metric of one system, else per system; wide ones in several."""
-    one = len(comparison.systems) == 1
-    table = _one_system(comparison, digits) if one else _side_by_side(comparison, digits, "txt")
+    table = _side_by_side(comparison, digits, "txt") if comparison.systems[1:] else _one_system(comparison, digits)
     test = textwrap.fill(describe_test(comparison), WIDTH, break_long_words=False, break_on_hyphens=False)
     meaning = "\n".join(describe_differences(comparison))
     signatures = "\n".join(["signatures:", *(f"  {line}" for line in signature_lines(comparison))])
@@ -56,8 +55,7 @@ def _side_by_side(comparison: SystemComparison, digits: int | None, form: str) -
         names[0] = f"Baseline: {names[0]}"
     rows = [[name, *(_score(column, column.cells[i], digits) for column in columns)] for i, name in enumerate(names)]
     heads = [column.name + " (μ ± 95% CI)" * (column.cells[0].ci is not None) for column in columns]
-    align = ("left", *("right",) * len(columns))
-    return write_table(["system", *heads], rows, form, align)
+    return write_table(["system", *heads], rows, form, ("left", *("right",) * len(columns)))
 
 
 def _documents(comparison: SystemComparison, digits: int | None, form: str) -> list[str]:
