@@ -82,8 +82,8 @@ def test_json_of_tune_has_numbers_of_full_precision(line: str, rated: Path, run:
 def test_neutral_value_of_a_tried_key_is_shown_and_tsv_has_no_title(line: str, run: Run) -> None:
     tried = "--layers 1 --try special=all centering=none temperature=0.25 unknown=keep,apart"
     header, *trials = [row.split("\t") for row in run(f"{line} {tried} --format tsv")[1].splitlines()]
-    assert header == ["unknown", "pearson"]
-    assert sorted(unknown for unknown, _ in trials) == ["apart", "keep"]
+    assert header == ["layer", "unknown", "pearson"]
+    assert sorted(unknown for _, unknown, _ in trials) == ["apart", "keep"]
     assert {row["unknown"] for row in json.loads(run(f"{line} {tried} --format json")[1])["twmd"]} == {"apart", "keep"}
 
 
