@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.promises import CHANGELOG, FOLDER, PROMISES, digest, written
+from tests.promises import FOLDER, PROMISES, written
 
 
 @pytest.mark.parametrize("name", PROMISES)
@@ -14,8 +14,3 @@ def test_promise_is_what_the_code_does(name: str) -> None:
     assert written(name) == (FOLDER / f"{name}.txt").read_text(encoding="utf-8"), (
         "what users rely on has changed: say so in CHANGELOG.md, and run make promises"
     )
-
-
-def test_top_of_the_changelog_names_the_promises_of_this_version() -> None:
-    top = CHANGELOG.read_text(encoding="utf-8").split("\n## ")[1]
-    assert f"`{digest()}`" in top
