@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import PreTrainedTokenizerFast
 
 from tests import tiny
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
@@ -17,7 +18,6 @@ from twmd_registry.plugins.transformers.callback import (
     RegistryCallback,
     count_rows,
     decode_texts,
-    padding_of,
     texts_of,
 )
 
@@ -54,17 +54,31 @@ def test_ids_in_every_form_decode_to_the_texts(form: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [np.zeros((3, 6, 24), dtype=np.float32), np.zeros((3, 6), dtype=np.float32), np.zeros(3, dtype=np.int64)]
+    ("what", "wrong", "words"),
+    [
+        ("predictions", np.zeros((3, 6, 24), dtype=np.float32), "set predict_with_generate=True"),
+        ("predictions", np.zeros((3, 6), dtype=np.float32), "set predict_with_generate=True"),
+        ("predictions", np.zeros(3, dtype=np.int64), "set predict_with_generate=True"),
+        ("predictions", (None, ids()), "not None"),
+        ("predictions", (), "must be token ids"),
+        ("label_ids", None, "label_names"),
+        ("label_ids", [ids(), None], "label_names"),
+        ("label_ids", np.zeros((3, 6, 24)), r"not float64 of shape \(3, 6, 24\)\.$"),
+        ("label_ids", [ids(), np.array([[4, -100], [4, 24]])], "row 2: the tokenizer has no token with id 24"),
+        ("predictions", np.array([[4, 1 << 40]]), "row 1: the tokenizer has no token with id 1099511627776"),
+    ],
 )
-def test_array_that_is_not_token_ids_is_refused(wrong: Any) -> None:
-    with pytest.raises(InputError, match=r"predictions must be token ids.*set predict_with_generate=True"):
-        decode_texts(wrong, tiny.tokenizer(), "predictions")
+def test_array_that_is_not_token_ids_is_refused(what: str, wrong: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        decode_texts(wrong, tiny.tokenizer(), what)
 
 
-def test_padding_of_a_tokenizer_without_pad_token_is_its_end_token() -> None:
-    assert padding_of(SimpleNamespace(pad_token_id=None, eos_token_id=7)) == 7
-    assert padding_of(SimpleNamespace(pad_token_id=0, eos_token_id=7)) == 0
-    assert padding_of(SimpleNamespace(tokenizer=SimpleNamespace(pad_token_id=3, eos_token_id=7))) == 3
+def test_tokenizer_without_padding_and_end_decodes_padded_rows() -> None:
+    bare = PreTrainedTokenizerFast(tokenizer_object=tiny.tokenizer().backend_tokenizer)
+    assert bare.pad_token_id is bare.eos_token_id is None
+    rows = np.array([[-100, 4, 6, -100], [-100] * 4])
+    for tokenizer in (bare, SimpleNamespace(tokenizer=bare, batch_decode=bare.batch_decode)):
+        assert decode_texts(rows, tokenizer, "label_ids") == ["the cat", ""]
 
 
 LABELS = ["a", "b", "c"]

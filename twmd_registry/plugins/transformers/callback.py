@@ -90,23 +90,38 @@ def texts_of(data: Any, what: str, given: References, labels: Sequence[str], lab
 def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
     """Decode token ids in any of the forms that `Trainer` has for them: shape (rows, tokens), a list of such batches,
     or a tuple of outputs that begins with the ids. Negative numbers (the -100 of joined batches) are padding.
+
+    Raises `InputError` for anything else, and for ids that the tokenizer has no token of, which it would leave out.
     """
-    if isinstance(ids, tuple):
+    if isinstance(ids, tuple) and ids:
         return decode_texts(ids[0], tokenizer, what)
     if isinstance(ids, list):
         return [text for batch in ids for text in decode_texts(batch, tokenizer, what)]
+    expected = f"{what} must be token ids, whole numbers of shape (rows, tokens)"
     numbers = ids.detach().cpu().numpy() if torch.is_tensor(ids) else np.asarray(ids)
+    if ids is None:
+        where = "columns named in label_names" if what == "label_ids" else "what the model generates"
+        raise InputError(f"{expected}, not None: give {where}.")
     if numbers.ndim != 2 or not np.issubdtype(numbers.dtype, np.integer):
-        given = f"not {numbers.dtype} of shape {numbers.shape}: set predict_with_generate=True"
-        raise InputError(f"{what} must be token ids, whole numbers of shape (rows, tokens), {given}.")
-    padded = np.where(numbers < 0, padding_of(tokenizer), numbers)
-    return [text.strip() for text in tokenizer.batch_decode(padded, skip_special_tokens=True)]
+        remedy = ": set predict_with_generate=True" if what == "predictions" else ""
+        raise InputError(f"{expected}, not {numbers.dtype} of shape {numbers.shape}{remedy}.")
+    inner = getattr(tokenizer, "tokenizer", tokenizer)  # a processor has one
+    strange = ~np.isin(numbers, _vocabulary(inner, len(inner))) & (numbers >= 0)
+    if strange.any():
+        row, place = np.argwhere(strange)[0]
+        raise InputError(
+            f"{what}, row {row + 1}: the tokenizer has no token with id {numbers[row, place]}. Give the tokenizer "
+            "of the model that is trained."
+        )
+    rows = [row[row >= 0].tolist() for row in numbers]
+    return [text.strip() for text in tokenizer.batch_decode(rows, skip_special_tokens=True)]
 
 
-def padding_of(tokenizer: Any) -> int:
-    """Return the id of a special token that decoding leaves out: padding, or else the end of a text."""
-    inner = getattr(tokenizer, "tokenizer", tokenizer)
-    return int(inner.eos_token_id if inner.pad_token_id is None else inner.pad_token_id)
+@functools.lru_cache(maxsize=1)
+def _vocabulary(tokenizer: Any, size: int) -> np.ndarray:
+    """Return the token ids of a tokenizer that has `size` tokens now; a large one takes 0.2 s to list them."""
+    del size
+    return np.fromiter(tokenizer.get_vocab().values(), np.int64)
 
 
 KEPT = "256MB"
