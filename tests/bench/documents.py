@@ -19,7 +19,7 @@ import numpy as np
 
 import twmd_registry
 from twmd_registry.engine import sentences
-from twmd_registry.judgments.reader import read_csv
+from twmd_registry.files.tables import read_csv
 
 SYSTEMS = ("Online-W", "SMU", "Facebook-AI")
 ROUNDS = 7

@@ -16,10 +16,10 @@ from sacrebleu.metrics.bleu import BLEU
 import twmd_registry
 from tests.cli.parsing import GOOD, REFERENCES
 from tests.conftest import Run
-from tests.judgments.test_reader import content_of
+from tests.files.test_tables import content_of
 from tests.plugins.test_sources import PREDICTIONS, SOURCES
 from tests.plugins.test_sources import REFERENCES as TRANSLATIONS
-from twmd_registry.judgments.reader import form_of
+from twmd_registry.files.tables import form_of
 from twmd_registry.record.content import Record
 
 NAMES = ["chrF2", "sbert", "BLEU", "twmd", "TER"]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.judgments.test_reader import content_of
+from tests.files.test_tables import content_of
 from twmd_registry.errors import FileError, TwmdWarning
+from twmd_registry.files.tables import read_lines
 from twmd_registry.judgments.corpora import read_mlqe, read_mrpc, read_qqp, read_sts, read_stsb, read_wmt
 from twmd_registry.judgments.rated import RatedSegments, read_table
-from twmd_registry.judgments.reader import read_lines
 
 MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
 QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"

@@ -14,7 +14,7 @@ import pytest
 
 from tests.scale.segments import draw_segments, write_csv, write_jsonl, write_parquet
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.judgments.reader import Columns
+from twmd_registry.files.tables import Columns
 from twmd_registry.scale.plan import (
     InputTable,
     OutputFolder,

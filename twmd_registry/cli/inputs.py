@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from twmd_registry.cli.declare import Arguments
 from twmd_registry.errors import FileError, SpecError, menu, warn
-from twmd_registry.judgments.reader import (
+from twmd_registry.files.tables import (
     USUAL_REFERENCES,
     Columns,
     TableRow,

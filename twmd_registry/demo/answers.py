@@ -17,7 +17,7 @@ import numpy as np
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import FileError, InputError, SpecError, collect_warnings, menu
-from twmd_registry.judgments.reader import USUAL_REFERENCES, TableRow, read_rows
+from twmd_registry.files.tables import USUAL_REFERENCES, TableRow, read_rows
 from twmd_registry.models.q4 import has_multilingual
 from twmd_registry.record.content import InputFile, SystemComparison, column_of, make_record, record_text
 from twmd_registry.registry.keys import KEYS

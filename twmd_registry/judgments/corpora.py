@@ -10,8 +10,8 @@ from itertools import takewhile
 from pathlib import Path
 
 from twmd_registry.errors import FileError, MissingExtraError, SpecError, menu, warn
+from twmd_registry.files.tables import TableRow, decode, read_content, read_csv, read_lines, read_rating, read_rows
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, read_json_lines
-from twmd_registry.judgments.reader import TableRow, decode, read_content, read_csv, read_lines, read_rating, read_rows
 
 TOO_SHORT = "rows without a rating, or with a text too short"
 SHORTEST = 2

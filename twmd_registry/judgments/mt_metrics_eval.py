@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from twmd_registry.errors import FileError, SpecError, menu, warn
+from twmd_registry.files.tables import read_content, read_lines, read_rating
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather
-from twmd_registry.judgments.reader import read_content, read_lines, read_rating
 
 UNRATED = "None"
 RATING, REFERENCE, ALL = "mqm", "refA", "all"

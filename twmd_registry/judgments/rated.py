@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twmd_registry.errors import FileError, InputError, menu, warn
-from twmd_registry.judgments.reader import TABLE_SUFFIXES, TableRow, form_of, read_content, read_rows
+from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, form_of, read_content, read_rows
 
 if TYPE_CHECKING:  # a command reads its files, and refuses bad ones, before it loads numpy
     import numpy as np

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from twmd_registry.engine.error_spans import ErrorSpan, ErrorSpans, Severity
 from twmd_registry.errors import FileError, no_column
-from twmd_registry.judgments.reader import read_csv
+from twmd_registry.files.tables import read_csv
 
 MQM_COLUMNS = ("system", "doc", "doc_id", "seg_id", "rater", "source", "target", "category", "severity")
 OPEN, CLOSE, NO_ERROR = "<v>", "</v>", "No-error"

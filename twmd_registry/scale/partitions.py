@@ -31,7 +31,7 @@ from twmd_registry.errors import (
     TwmdError,
     collect_warnings,
 )
-from twmd_registry.judgments.reader import TableRow
+from twmd_registry.files.tables import TableRow
 from twmd_registry.progress import Stage
 from twmd_registry.record.content import environment
 from twmd_registry.registry.names import OUTPUTS

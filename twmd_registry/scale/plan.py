@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from twmd_registry.errors import FileError, MissingExtraError, SpecError, TwmdError
-from twmd_registry.judgments.reader import PACKED, TABLE_SUFFIXES, Columns, OpenTable, TableRow, form_of, open_unpacked
+from twmd_registry.files.tables import PACKED, TABLE_SUFFIXES, Columns, OpenTable, TableRow, form_of, open_unpacked
 from twmd_registry.registry.paths import write_atomically
 
 LOCK = ".lock"

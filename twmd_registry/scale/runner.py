@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, warn
-from twmd_registry.judgments.reader import Columns
+from twmd_registry.files.tables import Columns
 from twmd_registry.progress import Progress, expect, split_progress
 from twmd_registry.record.content import DATASET_FORMAT, digest_of, spec_keys
 from twmd_registry.registry.signature import Signature, parse_signature

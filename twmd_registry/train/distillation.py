@@ -17,8 +17,8 @@ from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer, score_segments
 from twmd_registry.engine.shared_passes import depends_on_neighbours
 from twmd_registry.errors import FileError, InputError, SpecError
+from twmd_registry.files.tables import Columns
 from twmd_registry.judgments.rated import RatedSegments, join, read_table_rows, select
-from twmd_registry.judgments.reader import Columns
 from twmd_registry.judgments.sets import DIGITS, content_of
 from twmd_registry.progress import Progress
 from twmd_registry.registry.paths import write_atomically

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from tests.conftest import Patch
 from twmd_registry.errors import FileError, TwmdError
-from twmd_registry.judgments import reader
-from twmd_registry.judgments.reader import (
+from twmd_registry.files import tables
+from twmd_registry.files.tables import (
     Columns,
     OpenTable,
     TableRow,
@@ -166,7 +166,7 @@ def test_quote_that_is_not_closed_costs_its_own_row() -> None:
     ],
 )
 def test_content_of_another_form_is_refused(form: str, content: bytes, message: str, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(reader, "LONGEST_LINE", 50)
+    monkeypatch.setattr(tables, "LONGEST_LINE", 50)
     with pytest.raises(FileError, match=f"^{message}$"):
         read_rows("rows", content, form)
 
@@ -225,7 +225,7 @@ def test_small_file_that_unpacks_to_much_is_refused_before_it_fills_the_memory(
     path = tmp_path / "bomb.jsonl"
     path.write_bytes(packed := pack(b" " * (1 << 20)))
     assert len(read_content(path)) == 1 << 20
-    monkeypatch.setattr(reader, "MOST_UNPACKED", 1000)
+    monkeypatch.setattr(tables, "MOST_UNPACKED", 1000)
     most = max(1000, 100 * len(packed))
     with pytest.raises(FileError, match=rf"jsonl unpacks to more than {most:,} bytes, far more than its own: unpack"):
         read_content(path)
@@ -237,7 +237,7 @@ def cut(path: Path) -> object:
 
 @pytest.mark.parametrize("name", ["lines.txt", "lines.txt.gz", "table.jsonl", "table.jsonl.gz", "vectors.txt"])
 def test_line_without_an_end_is_one_error_and_never_in_memory(name: str, tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(reader, "LONGEST_LINE", 1 << 22)
+    monkeypatch.setattr(tables, "LONGEST_LINE", 1 << 22)
     read = {"lines": read_lines, "table": cut, "vectors": read_table}[name.partition(".")[0]]
     content = b"word 1 2\n" * (name == "vectors.txt") + b"a" * (1 << 26)
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
@@ -264,7 +264,7 @@ def test_file_takes_its_size_in_memory_and_a_long_line_is_refused_wherever_it_st
         assert tracemalloc.get_traced_memory()[1] < 1.3 * size
     finally:
         tracemalloc.stop()
-    monkeypatch.setattr(reader, "LONGEST_LINE", 1 << 22)
+    monkeypatch.setattr(tables, "LONGEST_LINE", 1 << 22)
     line = b"y" * (1 << 22)
     for content in (b"x\n" + line, line + b"\nz\n"):
         assert read_whole("lines.txt", lambda own=content: io.BytesIO(own)) == content  # type: ignore[misc]
