@@ -241,7 +241,7 @@ packaged-adapters: $(VENV)/.dev
 
 MTE ?= mte
 PICTURES := build/pictures
-DRAW = $(BIN)/twmd correlate mte:$(MTE)/wmt23/,pair=en-de -m 'twmd;preset=multilingual-tuned' chrf --resamples 0 --disk-cache 4GB
+DRAW = $(BIN)/twmd correlate mte:$(MTE)/wmt23/,pair=en-de -m 'twmd;preset=multilingual-tuned' chrf --resamples 0
 pictures: $(VENV)/.dev
 	mkdir -p docs/pictures
 	$(DRAW) --correlation acc_eq -o $(PICTURES)/segments

@@ -133,10 +133,8 @@ def outputs() -> Iterator[str]:
         yield f"tsv: {run(*score, 'tsv').splitlines()[0]}"
         yield f"tsv -sl: {run(*score, 'tsv', '-sl').splitlines()[0]}"
         run("report", "-i", *systems, "-m", "twmd", "-o", report)
-        run("score", "-i", systems[0], "-m", "twmd", "--disk-cache", "1GB")
         for command, *words in (
             ("align", "twmd", "a cat", "the cat"),
-            ("cache", "ls"),
             ("correlate", f"table:{rated}", "-m", "twmd"),
             ("diff", *(row["signature"] for row in json.loads(scores)[:2])),
             ("explain", "ensemble"),

@@ -16,7 +16,6 @@ from safetensors.torch import load_file
 
 import twmd_registry
 from tests import tiny
-from twmd_registry.encode.disk import DAMAGED, _describe, cache_folder
 from twmd_registry.encode.mean_vectors import read_background
 from twmd_registry.errors import ModelError, SignatureError, SpecError, TwmdError
 from twmd_registry.metaeval.overlap import read_hashes
@@ -82,7 +81,6 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "head": ("head.safetensors", lambda path: load_line(path, "")),
     "mean vectors": ("mean-x.safetensors", read_background),
     "training data": ("preset.safetensors", read_hashes),
-    "disk cache": ("shard.safetensors", _describe),
 }
 
 
@@ -91,7 +89,7 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
 def test_header_that_lies_is_an_error(folders: Path, reader: str, header: str) -> None:
     name, read = READERS[reader]
     (folders / name).write_bytes(HEADERS[header])
-    with pytest.raises(DAMAGED if reader == "disk cache" else TwmdError):
+    with pytest.raises(TwmdError):
         read(folders / name)
     (folders / "part-00000.sums").write_bytes(HEADERS[header])
     assert read_sums(OutputFolder(str(folders)), 0) is None  # they are computed again
@@ -143,22 +141,6 @@ def test_signature_reads_no_file(key: str, tmp_path: Path) -> None:
     signature = f"{before[:at]}|{key}:{tmp_path}/secret{before[before.index('|', at + 1) :]}"
     with pytest.raises((SignatureError, SpecError)):
         twmd_registry.scorer(signature)
-
-
-def test_link_in_the_disk_cache_is_removed_and_what_it_leads_to_is_kept(tmp_path: Path) -> None:
-    model = tiny.save_encoder("bert", tmp_path / "m")
-    given = twmd_registry.scorer("sbert", model=str(model), layer=1, centering="none", disk_cache="1MB")
-    given.score(["a cat"], ["the cat"])
-    (shard,) = cache_folder().glob("*.safetensors")
-    outside = tmp_path / "outside"
-    outside.write_bytes(b"mine")
-    shard.unlink()
-    shard.symlink_to(outside)
-    with pytest.warns(twmd_registry.errors.TwmdWarning, match="damaged"):
-        given.score(["a cat"], ["the cat"])
-    assert outside.read_bytes() == b"mine"
-    assert not shard.is_symlink()
-    shutil.rmtree(cache_folder())
 
 
 def test_package_opens_no_archive_whose_names_could_lead_elsewhere() -> None:

@@ -84,7 +84,6 @@ USAGE = [
     (f"{SCORE} --part modle=X", "--part modle: signatures have no such part; did you mean 'model'?"),
     (f"{SCORE} --part stopwords=two.txt", "no signature is given: use --set KEY=VALUE."),
     (f"{SCORE} --device nonsense", "device 'nonsense' is not available here"),
-    (f"{SCORE} --disk-cache much", "disk_cache='much' is not possible"),
     # Options that do not fit each other.
     (f"{SCORE} --paired-bs", "a paired test compares systems: give two or more after -i"),
     (f"{SCORE} --paired-bs --paired-ar", "--paired-bs and --paired-ar are two tests: give one of them."),

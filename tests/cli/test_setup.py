@@ -1,4 +1,4 @@
-"""``twmd list``, ``explain``, ``cache``, ``serve`` and ``demo``; and the progress bars of all commands."""
+"""``twmd list``, ``explain``, ``serve`` and ``demo``; and the progress bars of all commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import re
 import socket
 import sys
-from collections.abc import Callable
 from importlib import util
 from pathlib import Path
 from typing import Any
@@ -127,65 +126,6 @@ def test_long_work_shows_a_bar_with_total_rate_and_time_left(
             assert bool(bars) is (bar is not None), (line, shown.getvalue())
             if bar is not None:
                 assert any(bar in state for state in bars), (line, bars)
-
-
-EMBEDDED = "sentence-transformers/all-MiniLM-L6-v2"
-
-
-@pytest.fixture
-def home(files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TWMD_HOME", str(files / "home"))
-    return files / "home"
-
-
-@pytest.fixture
-def score(home: Path, run: Run, tiny_encoder: Callable[[str], Path]) -> Callable[..., str]:
-    """Score by the embedded model, or by a tiny one where keys are given; return the output."""
-
-    def call(keys: str = "", size: str = "1MB") -> str:
-        tiny = f"--set model={tiny_encoder('bert')} centering=none {keys}" if keys else ""
-        status, out, _ = run(f"score ref.txt -i good.txt -m twmd -sl --disk-cache {size} {tiny}")
-        assert status == 0
-        return out
-
-    return call
-
-
-def test_cached_texts_are_listed_by_model(home: Path, run: Run, score: Callable[..., str]) -> None:
-    for keys in ("", "layer=1", "layer=1 dtype=bfloat16", "layer=2"):
-        score(keys)
-    first, _, _, row, *_ = run("cache ls")[1].splitlines()
-    assert first.startswith(f"{home / 'cache'}: 20 texts, 0.1 MB (each run brings its own bound")
-    assert re.fullmatch(r"\S+@[0-9a-f]{12}( float32)? +\d+ +\d+ +[\d.]+ +\d{4}-\S+ \S+", row)
-    rows = [line.split("\t") for line in run("cache ls --format tsv")[1].splitlines()[1:]]
-    named = {re.sub("@[0-9a-f]{12}", "@", row[0]): tuple(row[1:3]) for row in rows}
-    assert named == {f"{EMBEDDED}@ float32": ("5", "1"), "./bert@ float32": ("10", "2"), "./bert@ bfloat16": ("5", "1")}
-
-
-def test_cache_of_a_model_is_listed_and_cleared(home: Path, run: Run, score: Callable[..., str]) -> None:
-    assert json.loads(run("cache ls --format json")[1]) == []
-    score()
-    score("layer=1")
-    kept = json.loads(run("cache ls --format json")[1])
-    assert [(model["texts"], model["shards"]) for model in kept] == [(5, 1), (5, 1)]
-    assert sum(model["bytes"] for model in kept) == sum(path.stat().st_size for path in home.rglob("*.safetensors"))
-    assert run("cache ls --format tsv")[1].startswith("model\ttexts\tfiles\tMB\tlast used\n")
-    (removed,) = json.loads(run("cache clear --model embedded --format json")[1])
-    assert removed in kept
-    assert removed["model"].startswith(f"{EMBEDDED}@")
-    (shard,) = (home / "cache").rglob("*.safetensors")
-    assert ": 5 texts" in run("cache ls --model ./bert")[1]
-    assert f"nothing is kept of a model {EMBEDDED!r}; Choices: ./bert@" in run("cache ls --model embedded")[2]
-    shard.with_name("damaged.safetensors").write_bytes(b"nonsense")
-    assert run("cache clear")[:2] == (0, f"removed 5 texts, 0.0 MB, from {home / 'cache'}\n")
-    assert list((home / "cache").rglob("*.safetensors")) == []
-
-
-@pytest.mark.parametrize("action", ["ls", "clear"])
-def test_empty_cache_has_no_texts_and_no_model(home: Path, action: str, run: Run, refused: Refused) -> None:
-    status, out, _ = run(f"cache {action}")
-    assert (status, "0 texts, 0.0 MB" in out, home.exists()) == (0, True, False)
-    refused(f"cache {action} --model no/such", "nothing is kept of a model 'no/such'; the cache is empty.")
 
 
 def skip_without_extra(command: str) -> None:

@@ -1,4 +1,4 @@
-"""Both caches: each text is encoded once, and never taken for another. The cache in main memory: bounded, and freed."""
+"""The cache of references: each is encoded once and never taken for another; it is bounded, and freed."""
 
 from __future__ import annotations
 
@@ -13,24 +13,20 @@ import pytest
 
 import twmd_registry
 from tests import tiny
-from tests.encode.cached import (
-    DIFFERENT,
-    DIFFERENT_REFERENCES,
-    PAIRS,
-    PREDICTIONS,
-    REFERENCES,
-    ROOM,
-    key,
-    metric,
-    score_and_count,
-    some_text,
-)
-from twmd_registry.encode.store import TextCache
+from twmd_registry.encode.store import CachedText, TextCache, TextKey
 from twmd_registry.engine import pipeline
-from twmd_registry.engine.scorer import score_all
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.registry.options import RunOptions
+from twmd_registry.tensors import TextTokens
 
+PREDICTIONS = ["the cat sat", "a dog ran over the hill", "it"]
+REFERENCES = [["the cat sat on the mat", "a cat sat"], ["a dog ran"], ["it ran again", "the dog", "we saw it"]]
+PAIRS = PREDICTIONS, REFERENCES
+DIFFERENT, DIFFERENT_REFERENCES = 9, 6
+"""Different texts in `PAIRS`, and in their references alone."""
+ROOM = "10MB"
 OTHERS = ["a cat sat on the mat today", "we ran", "it rains"]
 KEYS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -42,9 +38,28 @@ KEYS: dict[str, dict[str, Any]] = {
     "cut": {"truncation": "cut:4"},
     "bfloat16": {"dtype": "bfloat16"},
 }
-AGAIN = {"keep_references": len(PREDICTIONS), "disk_cache": 0}
-"""By cache, the texts that are encoded when `PAIRS` are scored again: main memory keeps references only."""
-both_caches = pytest.mark.parametrize("cache", AGAIN)
+
+
+def metric(model: str, name: str = "twmd", **keys: Any) -> Scorer:
+    return twmd_registry.scorer(name, **{"model": model, "layer": 2, "centering": "none", **keys})
+
+
+def score_and_count(
+    scorer: Scorer, predictions: Any = PREDICTIONS, references: Any = REFERENCES
+) -> tuple[ScoreSet, int]:
+    """Score texts; return the scores, and the number of texts that were encoded for them."""
+    before = scorer.backend.model.texts_encoded
+    return scorer.score(predictions, references), scorer.backend.model.texts_encoded - before
+
+
+def key(text: str) -> TextKey:
+    return "model", (1,), None, None, text
+
+
+def some_text(tokens: int) -> CachedText:
+    special, ids, codes = (np.zeros(tokens, dtype) for dtype in (np.uint8, np.int64, np.int64))
+    facts = TextTokens(special, ids, codes, empty=False, truncated=False, unknown=False)
+    return np.zeros((1, tokens, 4), np.float32), facts
 
 
 @pytest.fixture
@@ -53,72 +68,67 @@ def model(tiny_encoder: Callable[[str], Path], tmp_path: Path, monkeypatch: pyte
     return str(tiny_encoder("bert"))
 
 
-@both_caches
 @pytest.mark.parametrize("name", KEYS)
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-def test_later_calls_encode_what_is_not_cached_and_score_the_same(model: str, cache: str, name: str) -> None:
+def test_later_calls_encode_what_is_not_cached_and_score_the_same(model: str, name: str) -> None:
     keys = KEYS[name]
-    with metric(model, **keys, **{cache: ROOM}) as caching, metric(model, **keys) as plain:
-        for predictions, number in ((PREDICTIONS, DIFFERENT), (OTHERS, len(OTHERS)), (PREDICTIONS, AGAIN[cache])):
+    with metric(model, **keys, keep_references=ROOM) as caching, metric(model, **keys) as plain:
+        for predictions, number in ((PREDICTIONS, DIFFERENT), (OTHERS, len(OTHERS)), (PREDICTIONS, len(PREDICTIONS))):
             found, encoded = score_and_count(caching, predictions)
             expected, all_texts = score_and_count(plain, predictions)
             assert (encoded, all_texts) == (number, DIFFERENT)
             np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=1e-5)
         assert found.counts == expected.counts
-        assert cache == "keep_references" or found == expected
 
 
-@both_caches
-def test_texts_cached_across_chunks_and_metrics_are_encoded_once(
-    model: str, cache: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_cached_across_chunks_and_metrics_are_encoded_once(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     keys: list[dict[str, Any]] = [{"name": "twmd"}, {"name": "twmd", "temperature": 0.7}, {"name": "sbert"}]
     whole = [found.scores for found in score_all([metric(model, **own) for own in keys], *PAIRS)]
     monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 12)
-    scorers = [metric(model, **{**own, cache: room}) for own, room in zip(keys, (ROOM, ROOM, 10), strict=True)]
+    scorers = [
+        metric(model, **{**own, "keep_references": room}) for own, room in zip(keys, (ROOM, ROOM, 10), strict=True)
+    ]
     assert all(scorer.spec for scorer in scorers)
-    for number in (DIFFERENT, AGAIN[cache]):
+    for number in (DIFFERENT, len(PREDICTIONS)):
         before = scorers[0].backend.model.texts_encoded
         found = [one.scores for one in score_all(scorers, *PAIRS)]
         assert scorers[0].backend.model.texts_encoded - before == number
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
 
 
-@both_caches
-def test_counts_and_warnings_are_those_of_a_run_without_cache(model: str, cache: str, tmp_path: Path) -> None:
+def test_counts_and_warnings_are_those_of_a_run_without_cache(model: str, tmp_path: Path) -> None:
     table = tmp_path / "table.txt"
     table.write_text("cat 1 0\ndog 0.5 1\nsat 0 1\n", encoding="utf-8")
     references = [["cat " * 60], [" "], ["zebra h\u00e9ron"]]
     for name, layer, counts in ((model, 2, (3, 1, 1, 1)), (str(table), 0, (3,))):
         results = []
-        with metric(name, layer=layer) as plain, metric(name, layer=layer, **{cache: ROOM}) as caching:
+        with metric(name, layer=layer) as plain, metric(name, layer=layer, keep_references=ROOM) as caching:
             for one in (plain, caching, caching):
                 with pytest.warns(TwmdWarning) as caught:
                     found, number = score_and_count(one, PREDICTIONS, references)
                 results.append((found.counts, found.scores, [str(warning.message) for warning in caught]))
         assert results[0] == results[1] == results[2]
         assert found.counts[: len(counts)] == counts
-        assert number == AGAIN[cache]
+        assert number == len(PREDICTIONS)
     assert found.counts.oov > 0
 
 
-@both_caches
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
 @pytest.mark.parametrize(
     "other", [{"layer": 1}, {"truncation": "cut:5"}, {"truncation": "window:5/2"}, {"dtype": "bfloat16"}, {"seed": 1}]
 )
 def test_texts_cached_under_other_settings_or_another_model_are_encoded_again(
-    model: str, cache: str, tmp_path: Path, other: dict[str, Any]
+    model: str, tmp_path: Path, other: dict[str, Any]
 ) -> None:
     name = model
     if "seed" in other:
         name, other = str(tiny.save_encoder("bert", tmp_path / "bert", **other)), {}
-    with metric(model, **{cache: ROOM}) as one, metric(name, **other, **{cache: ROOM}) as another:
+    with metric(model, keep_references=ROOM) as one, metric(name, **other, keep_references=ROOM) as another:
         one.score(*PAIRS)
         found, number = score_and_count(another)
         assert number == DIFFERENT
         np.testing.assert_allclose(found.scores, metric(name, **other).score(*PAIRS).scores, rtol=0, atol=1e-5)
-        assert score_and_count(one)[1] == AGAIN[cache]
+        assert score_and_count(one)[1] == len(PREDICTIONS)
 
 
 def test_reference_cache_is_freed_when_the_last_scorer_closes(model: str) -> None:
@@ -174,15 +184,11 @@ def test_full_cache_evicts_the_least_recently_used_entry() -> None:
     assert len(cache) == 2
 
 
-@pytest.mark.parametrize("option", ["keep_references", "disk_cache"])
-def test_bound_of_a_cache_is_a_number_of_bytes_or_refused(option: str) -> None:
+def test_bound_of_the_cache_is_a_number_of_bytes_or_refused() -> None:
     read: dict[Any, int] = {0: 0, 7: 7, "64": 64, "2kB": 2000, "256MB": 256_000_000, "1.5 GB": 1_500_000_000}
     for given, number in read.items():
-        keys: dict[str, Any] = {option: given}
-        assert getattr(twmd_registry.scorer("twmd", **keys).options, option) == number
+        assert twmd_registry.scorer("twmd", keep_references=given).options.keep_references == number
     wrong: list[Any] = [-1, 1.5, True, "", "much", "1TB", "MB", "-5MB", "nan", None]
     for given in wrong:
-        with pytest.raises(
-            SpecError, match=rf'^{option}=.* is not possible: expected a number of bytes from 0, or .*"256MB"'
-        ):
-            RunOptions(**{option: given})
+        with pytest.raises(SpecError, match="keep_references=.*bytes"):
+            RunOptions(keep_references=given)

@@ -39,7 +39,7 @@ PANELS = {
     "Publish": ("publish_commands", "verify diff cite submit"),
     "Agreement with people": ("agreement_commands", "correlate tune diagnose study reproduce"),
     "Training": ("train_commands", "fit-mean fit-idf fit-baseline fit-accuracy train finetune distill average"),
-    "Set up": ("setup_commands", "list explain preset cache selfcheck demo hub install uninstall completion"),
+    "Set up": ("setup_commands", "list explain preset selfcheck demo hub install uninstall completion"),
 }
 """From a panel of ``--help`` to the module that declares and runs its commands, and their names."""
 MODULES = {name: module for module, names in PANELS.values() for name in names.split()}

@@ -276,7 +276,6 @@ def all_of(*declarations: Declare) -> Declare:
     return declare
 
 
-CACHED = "Keep encoded texts on disk for later runs, SIZE at most ('10GB'; see 'twmd cache ls')."
 PREDICTIONS = "The column of the predictions, of JSON lines, CSV, TSV and Parquet (default: prediction)."
 REFERENCES = "The columns of the references (default: references or reference)."
 DOCS = "Score documents, too: a file with a line DOMAIN<TAB>DOCUMENT per segment (mt-metrics-eval's .docs)."
@@ -293,7 +292,7 @@ placement = all_of(device, option("--batch-tokens", "N", "Maximum number of padd
 any_language = flag(
     "--any-language", "Take texts in scripts that the model does not read, with a warning in place of an error."
 )
-run_options = all_of(placement, option("--disk-cache", "SIZE", CACHED, default=0, type=str), any_language)
+run_options = all_of(placement, any_language)
 """Declares the run options, which never change a score: those of `placement`, and where and what is scored."""
 columns = all_of(option("--prediction-column", "NAME", PREDICTIONS), many("--reference-column", "NAME", REFERENCES))
 """Declares the columns of texts in tables."""

@@ -49,7 +49,7 @@ class RequestedMetric(NamedTuple):
 
 
 def options_of(arguments: Arguments) -> RunOptions:
-    """Return the run options of a command line; raises SpecError if ``--disk-cache`` is no number of bytes."""
+    """Return the run options of a command line."""
     given = vars(arguments)
     return RunOptions(**{name: given[name] for name in OPTION_NAMES if name in given})
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import textwrap
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import rich_click as click
 from click.shell_completion import get_completion_class
@@ -16,12 +14,12 @@ from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import make_scorers, options_of
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import progress_bar, say
-from twmd_registry.errors import MissingExtraError, SpecError, menu
+from twmd_registry.errors import MissingExtraError, SpecError
 from twmd_registry.hub import metrics_with_card
 from twmd_registry.plugins.evaluate import hook
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import CATALOGUE, entry
-from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, SHORT_NAMES, MetricName
+from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName
 from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.presets import Preset, presets, presets_of
 from twmd_registry.registry.signature import canonical
@@ -135,53 +133,6 @@ def preset_command(arguments: Arguments) -> int:
     for preset in add_preset(Path(arguments.what), arguments.name):
         print(f"added {preset.name} for {preset.metric}: {canonical(preset)}")
     return 0
-
-
-@command("cache", example="twmd cache clear --model embedded")
-@declare.argument("action", type=click.Choice(["ls", "clear"]))
-@declare.option("--model", "NAME", "List or remove the texts of this model only.")
-@declare.output_format(*declare.RESULT_FORMATS)
-def cache_command(arguments: Arguments) -> int:
-    """List or remove the encoded texts that '--disk-cache SIZE' keeps."""
-    from twmd_registry.encode.disk import cache_folder, clear, list_models
-
-    folder, form = cache_folder(), arguments.format
-    uses = _uses_of(arguments.model, list_models(folder))
-    if arguments.action == "clear":
-        clear(folder, [use["model"] for use in uses])
-    if form == "json":  # of the models that were listed, or removed
-        say(as_json([use | {"used": _format_time(use["used"])} for use in uses]))
-        return 0
-    size = f"{sum(use['texts'] for use in uses)} texts, {sum(use['bytes'] for use in uses) / 1e6:.1f} MB"
-    if arguments.action == "clear":
-        print(f"removed {size}, from {folder}")
-        return 0
-    if form == "text":
-        print(f"{folder}: {size} (each run brings its own bound: --disk-cache SIZE)")
-    if uses or form != "text":
-        end = 16 if form == "text" else None  # minutes are enough for people; a model's name needs the room
-        rows = [
-            [model, texts, shards, f"{size / 1e6:.1f}", _format_time(used)[:end]]
-            for model, texts, shards, size, used in (use.values() for use in uses)
-        ]
-        say(format_table(("model", "texts", "files", "MB", "last used"), rows, form))
-    return 0
-
-
-def _uses_of(name: str | None, uses: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Select a model by its name alone, with its content, or as the list shows it."""
-    if name is None:
-        return uses
-    name = SHORT_NAMES.get(name, name)
-    chosen = [use for use in uses if use["model"] == name or use["model"].startswith((f"{name}@", f"{name} "))]
-    if not chosen:
-        choices = menu(name, [use["model"] for use in uses]) if uses else "the cache is empty"
-        raise SpecError(f"nothing is kept of a model {name!r}; {choices}.")
-    return chosen
-
-
-def _format_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).astimezone().isoformat(" ", "seconds")
 
 
 @command("selfcheck", example="twmd selfcheck")

@@ -7,17 +7,13 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import torch
 
 from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.tensors import OF_TOKENS, EncodedTexts, TextTokens, span_indices
-
-if TYPE_CHECKING:
-    from twmd_registry.encode.disk import DiskCache
-
 
 TextKey = tuple[str, tuple[int, ...], int | None, int | None, str]
 """Everything that an encoded text depends on: `Encoder.identity`, the hidden states, ascending, limit and stride, and
@@ -31,7 +27,7 @@ CachedText = tuple[np.ndarray, TextTokens]
 class TextStore:
     """Encodes texts chunk by chunk, and each different text once if the texts of later chunks fit.
 
-    All chunks of a call are planned in advance, so the texts that are needed soonest are held. Caches keep texts for
+    All chunks of a call are planned in advance, so the texts that are needed soonest are held. A cache keeps texts for
     later calls.
     """
 
@@ -43,8 +39,8 @@ class TextStore:
     flags: np.ndarray  # Facts about texts, set when they are read
     limit: int | None = None  # As `stride`, for `Encoder.encode`
     stride: int | None = None
-    # The fastest first, each with the texts that it may keep; shape (texts,), bool
-    caches: Sequence[tuple[TextCache | DiskCache, np.ndarray]] = ()
+    cache: TextCache | None = None
+    cacheable: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))  # By text, whether it may be cached
     batch_tokens: int | None = None  # As `progress`, for `Encoder.encode`
     progress: Callable[[int], None] | None = None
     most_tokens: int | None = None  # Tokens that are held for later chunks; None for all
@@ -62,7 +58,7 @@ class TextStore:
         nothing = EncodedTexts(dict.fromkeys(self.layers, no_vectors), none, none.to(torch.uint8), none, none)
         new, parts = np.setdiff1d(self.pairs[:, chunk], self.held_texts), [self.held or nothing]
         numbers = self.held_texts
-        if self.caches and (cached := self._find_cached(new)):
+        if self.cache is not None and (cached := self._find_cached(self.cache, new)):
             parts.append(self._to_device(cached))
             numbers = np.r_[numbers, list(cached)]
             new = np.setdiff1d(new, list(cached))
@@ -83,10 +79,8 @@ class TextStore:
             lengths = torch.tensor([0 if text.empty else len(text.ids) for text in tokens])
             parts.append(encoded._replace(lengths=lengths.to(device)))
             numbers = np.r_[numbers, new]
-            if self.caches:
-                fresh = self._to_memory(new, tokens, parts[-1])
-                for cache, cacheable in self.caches:
-                    cache.keep({self._key(i): text for i, text in fresh.items() if cacheable[i]})
+            if self.cache is not None:
+                self.cache.keep(self._to_memory(new, tokens, parts[-1]))
         held, *others = [part for part in parts if len(part.lengths)] or parts
         if others:
             layers = {k: torch.cat([held.layers[k], *(part.layers[k] for part in others)]) for k in self.layers}
@@ -115,14 +109,10 @@ class TextStore:
         self.held = EncodedTexts(layers, all_lengths[kept], special[places], ids[places], codes[places])
         self.held_texts = self.held_texts[rows]
 
-    def _find_cached(self, texts: np.ndarray) -> dict[int, CachedText]:
-        """Return cached texts by their numbers."""
-        cached: dict[int, CachedText] = {}
-        for cache, cacheable in self.caches:
-            missing = {self._key(i): i for i in texts[cacheable[texts]].tolist() if i not in cached}
-            cached |= {missing[key]: text for key, text in cache.find(list(missing)).items()}
-        # In the order in which texts are encoded: it decides the blocks of pairs, and so the last bits of scores.
-        return dict(sorted(cached.items()))
+    def _find_cached(self, cache: TextCache, texts: np.ndarray) -> dict[int, CachedText]:
+        """Return cached texts by their numbers, in the order of `texts`."""
+        keys = {self._key(i): i for i in texts[self.cacheable[texts]].tolist()}
+        return {keys[key]: text for key, text in cache.find(list(keys)).items()}
 
     def _key(self, text: int) -> TextKey:
         return self.encoder.identity, tuple(self.layers), self.limit, self.stride, self.texts[text]
@@ -140,17 +130,18 @@ class TextStore:
         arrays = (lengths, *map(np.concatenate, sides))
         return EncodedTexts(layers, *(torch.from_numpy(side).to(self.encoder.device) for side in arrays))
 
-    def _to_memory(self, texts: np.ndarray, tokens: Sequence[TextTokens], fresh: EncodedTexts) -> dict[int, CachedText]:
-        """Copy the texts that a cache may keep to main memory; an empty text has no tokens there."""
-        wanted = np.logical_or.reduce([cacheable for _, cacheable in self.caches])
+    def _to_memory(
+        self, texts: np.ndarray, tokens: Sequence[TextTokens], fresh: EncodedTexts
+    ) -> dict[TextKey, CachedText]:
+        """Copy the texts that may be cached to main memory; an empty text has no tokens there."""
         layers = [fresh.layers[k].cpu().numpy() for k in self.layers]
         copied, end = {}, 0
         for i, text, length in zip(texts.tolist(), tokens, fresh.lengths.tolist(), strict=True):
             start, end = end, end + length
-            if wanted[i]:
+            if self.cacheable[i]:
                 special, ids, codes = (array[:length] for array in (text.special, text.ids, text.codes))
                 vectors = np.stack([layer[start:end] for layer in layers])
-                copied[i] = vectors, text._replace(special=special, ids=ids, codes=codes)
+                copied[self._key(i)] = vectors, text._replace(special=special, ids=ids, codes=codes)
         return copied
 
 

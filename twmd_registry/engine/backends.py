@@ -299,7 +299,6 @@ class TokenAlignmentBackend(Backend):
                 documents=self.spec.align is not None,
                 batch_tokens=self.options.batch_tokens,
                 keep=max(backend.options.keep_references for backend in group),
-                disk=max(backend.options.disk_cache for backend in group),
                 total=total,
                 progress=progress,
             )

@@ -15,7 +15,6 @@ from torch.nn.functional import normalize
 
 from twmd_registry.align import ALIGNERS, ONE_SIDED, align, combine_sides, plans, similarities
 from twmd_registry.align.exact import invert_cost
-from twmd_registry.encode.disk import DiskCache
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import count_documents, idf_weights
 from twmd_registry.encode.store import TextCache, TextStore
@@ -82,16 +81,15 @@ class PipelineRun:
         documents: bool = False,
         batch_tokens: int | None = None,
         keep: int = 0,
-        disk: int = 0,
         total: AllReduce = single_process,
         progress: Progress | None = None,
     ) -> None:
         """Plan the work, and count in how many texts each token is (idf=corpus, references). Nothing is encoded.
 
         All specifications have the same limit and stride; their views hold what was fitted. With `documents`, the pairs
-        are the sentences that `split_documents` gives, and the scores are those of pairs of documents. `keep` and
-        `disk` are the most bytes of encoded references in main memory, and of encoded texts in files. `progress` is
-        called with `STEPS_PER_TEXT` for every encoded text, and with 1 for every aligned pair of a specification.
+        are the sentences that `split_documents` gives, and the scores are those of pairs of documents. `keep` is the
+        most bytes of encoded references in main memory. `progress` is called with `STEPS_PER_TEXT` for every encoded
+        text, and with 1 for every aligned pair of a specification.
         """
         self._encoder, self._pairs, self._documents = encoder, pairs, documents
         self._progress, self._total = progress, total
@@ -111,14 +109,10 @@ class PipelineRun:
         step = math.lcm(*(spec.centering_size or 1 for spec in views))
         self._chunks, uses = plan_chunks(pairs, limit, most_tokens, step)
         self.flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
-        caches: list[tuple[TextCache | DiskCache, np.ndarray]] = []
-        if keep:  # references only: predictions do not come again, and would push references out
+        if keep:
             if encoder.reference_cache is None:
                 encoder.reference_cache = TextCache()
             encoder.reference_cache.begin(keep)
-            caches.append((encoder.reference_cache, np.isin(np.arange(len(pairs.texts)), pairs.ref)))
-        if disk:
-            caches.append((DiskCache(encoder, disk), np.ones(len(pairs.texts), dtype=bool)))
         self._store = TextStore(
             encoder,
             pairs.texts,
@@ -128,7 +122,9 @@ class PipelineRun:
             limit=self._spec.limit,
             stride=self._spec.stride,
             flags=self.flags,
-            caches=caches,
+            cache=encoder.reference_cache if keep else None,
+            # Predictions do not come again, and would push references out.
+            cacheable=np.isin(np.arange(len(pairs.texts)), pairs.ref),
             batch_tokens=batch_tokens,
             progress=progress and (lambda texts: progress(texts * STEPS_PER_TEXT)),
             most_tokens=most_tokens if len(self._chunks) > 1 else None,

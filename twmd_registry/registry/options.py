@@ -16,7 +16,7 @@ _UNITS = {"": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Device, batch size and caches of a computation.
+    """Device, batch size and cache of a computation.
 
     Attributes:
         device: ``auto`` (CUDA, then MPS, then CPU) or a torch device name such as ``cuda:1``.
@@ -26,10 +26,6 @@ class RunOptions:
             MB, GB). With it, a second call with the same references encodes the predictions only. All scorers of a
             model share the memory, up to the largest of their limits; it is freed with the model. It does nothing for a
             regression model, which reads both texts at once.
-        disk_cache: Most disk space for encoded texts, written like `keep_references`; 0 for none. With it, another
-            process that scores the same texts by the same model, layers and length limit encodes nothing. The texts are
-            in the folder ``cache`` of this package's home (``twmd cache ls``). It does nothing for a regression model
-            either.
         any_language: Score texts in scripts that the model does not read, with a warning in place of an error.
         progress: Show a progress bar on stderr. It is shown only on a terminal and only when the work is long.
     """
@@ -37,7 +33,6 @@ class RunOptions:
     device: str = "auto"
     batch_tokens: int | None = None
     keep_references: int = 0
-    disk_cache: int = 0
     any_language: bool = False
     progress: bool = False
 
@@ -49,8 +44,7 @@ class RunOptions:
         for name in ("any_language", "progress"):
             if not isinstance(given := getattr(self, name), bool):
                 raise SpecError(f"{name}={given!r} is not possible: expected True or False.")
-        for name in ("keep_references", "disk_cache"):
-            object.__setattr__(self, name, _bytes(name, getattr(self, name)))
+        object.__setattr__(self, "keep_references", _bytes("keep_references", self.keep_references))
 
 
 def _bytes(name: str, given: object) -> int:
