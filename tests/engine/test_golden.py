@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import string
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,3 +106,26 @@ def test_moverscore_scores_match_the_golden_scores(pairs: Texts) -> None:
 def test_sbert_with_sentence_transformers_preset_matches_the_golden_cosine(pairs: Texts) -> None:
     found = twmd_registry.scorer("sbert", "sentence-transformers").score(*pairs)
     assert largest_difference(found, {"score": golden("sentence_transformers.json")["cosine"]}) <= TOLERANCE
+
+
+@pytest.mark.parametrize("release", ["v1", "v2"])
+@pytest.mark.parametrize("subwords", ["drop", "keep"])
+def test_stop_words_leave_out_the_pieces_that_moverscores_authors_leave_out(
+    release: str, subwords: str, tmp_path: Path
+) -> None:
+    text, stop_words = "don't toss tofu to tover over overcaffeinated toes", {"to", "over", "don't", "tofu", "t"}
+    (tmp_path / "stop.txt").write_text("\n".join(stop_words), encoding="utf-8")
+    keys: dict[str, Any] = {"preset": f"moverscore-{release}", "subwords": subwords, "special": "none"}
+    scorer = twmd_registry.scorer("moverscore", stopwords=tmp_path / "stop.txt", **keys)
+    ids = scorer.backend.model.tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).tokens
+    assert {"to", "##ver", "##fu"} < set(ids)
+    found = scorer.score([text], [text])
+    # moverscore.py and moverscore_v2.py: `w in set(string.punctuation) or '##' in w or w in stop_words`
+    left = [w for w in ids if not (w in string.punctuation or ("##" in w and subwords == "drop") or w in stop_words)]
+    assert found.explain(0).hypothesis == tuple(left)
+    assert "|stopword_unit:piece|" in str(found.signature)
+    assert "stopword_unit" not in str(twmd_registry.scorer("moverscore", **keys).signature)
+    by_word = twmd_registry.scorer("moverscore", stopwords=tmp_path / "stop.txt", **keys, stopword_unit="word").score(
+        [text], [text]
+    )
+    assert by_word.explain(0).hypothesis != tuple(left)

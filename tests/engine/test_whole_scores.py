@@ -179,6 +179,8 @@ def draw_setting(draw: np.random.Generator, depth: int) -> dict[str, Any]:
     keys["subwords"], keys["punctuation"] = one("keep", "keep", "drop"), one("keep", "keep", "drop", "drop-ascii")
     keys["unknown"] = one("apart", "apart", "keep")
     keys["stopwords"] = one("none", "none", "list")
+    if keys["stopwords"] == "list":
+        keys["stopword_unit"] = one("word", "word", "piece")
     keys["idf"] = one("none", "none", "none", "corpus", "references", "background")
     keys["centering"] = one("none", "dimension", "sentence", "batch", "corpus", "background")
     if keys["centering"] in {"batch", "corpus"}:
@@ -232,7 +234,7 @@ def test_random_setting_scores_as_recomputed_from_the_raw_model(
     bench = benches("embedded" if draw.random() < 0.15 else "tiny")
     keys, texts = draw_setting(draw, bench.depth), draw_texts(draw)
     given = keys_here(bench, keys)
-    fitted = whole.Fitted(bench.stop_words, CORPUS, CORPUS)
+    fitted = whole.Fitted(bench.stop_words, STOP_WORDS, CORPUS, CORPUS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)  # empty texts, batches of one segment and so on are meant
         if keys["baseline"] == "fitted":

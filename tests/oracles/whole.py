@@ -64,6 +64,7 @@ class Fitted:
     """What was prepared from other texts."""
 
     stopwords: Sequence[tuple[str, ...]] = ()  # Each as the tokenizer's pieces of it
+    stop_pieces: Sequence[str] = ()  # The same words as they are written
     background: Sequence[str] = ()  # Texts whose mean is subtracted
     documents: Sequence[str] = ()  # Texts over which ``idf=background`` counts
     baseline: tuple[float, ...] | None = None  # Of unrelated texts: precision, recall and F1, or the score
@@ -191,6 +192,8 @@ class _Recomputation:
             out |= {t for word in words for t in word if all(map(is_punctuation, bare(tokens.pieces[t])))}
         if self.key("punctuation") == "drop-ascii":
             out |= {t for word in words for t in word if bare(tokens.pieces[t]) in set(string.punctuation)}
+        if self.key("stopword_unit", "word") == "piece":
+            return out | {t for word in words for t in word if tokens.pieces[t] in self.fitted.stop_pieces}
         written = ["".join(bare(tokens.pieces[t]) for t in word).lower() for word in words]
         for phrase in self.fitted.stopwords if self.key("stopwords", "none") != "none" else ():
             wanted = [] if self.model.unknown in phrase else _words(phrase)

@@ -40,6 +40,7 @@ VALUES: dict[str, list[Any]] = {
     "subwords": ["drop", None],
     "punctuation": ["drop", None, "drop-ascii"],
     "stopwords": [HASH, None],
+    "stopword_unit": ["piece", None],
     "ngram": [2, None, 999, "sentence"],
     "idf": ["corpus", None, "references", f"background:{HASH}"],
     "centering": ["batch", *(kind for kind in CENTERINGS if kind not in {"batch", "sentence"}), f"background:{HASH}"],
@@ -89,6 +90,8 @@ def random_spec(r: random.Random, *, single: bool = False) -> MetricSpec:
     spec = spec.replace(**{name: r.choice(VALUES[name]) for name in sorted(keys)})
     if isinstance(spec.layer, int):
         spec = spec.replace(aggregation=None)
+    if not spec.stopwords:
+        spec = spec.replace(stopword_unit=None)
     if spec.symmetric:
         spec = spec.replace(first=None)
     if spec.baseline or spec.against or spec.idf in {"corpus", "references"}:

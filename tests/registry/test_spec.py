@@ -50,6 +50,7 @@ NEUTRAL: dict[str, Any] = {
     "subwords": "keep",
     "punctuation": "keep",
     "stopwords": "none",
+    "stopword_unit": "word",
     "ngram": 1,
     "idf": "none",
     "distance": "similarity",

@@ -10,7 +10,7 @@ from twmd_registry.encode.encoder import tokenise
 from twmd_registry.encode.pieces import Vocabulary
 from twmd_registry.errors import ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
-from twmd_registry.registry.names import Punctuation, Subwords
+from twmd_registry.registry.names import Punctuation, StopwordUnit, Subwords
 from twmd_registry.tensors import EncodedTexts
 
 if TYPE_CHECKING:
@@ -59,12 +59,17 @@ Phrase = tuple[str, ...]
 """Words in a row, in lower case; nearly always one."""
 
 
-def as_tokenized(words: frozenset[str], tokenizer: PreTrainedTokenizerFast, pieces: Vocabulary) -> frozenset[Phrase]:
-    """Return words as a tokenizer reads them: normalised, and split where it always splits (``don ' t``).
+def as_tokenized(
+    words: frozenset[str], tokenizer: PreTrainedTokenizerFast, pieces: Vocabulary, unit: StopwordUnit = "word"
+) -> frozenset[Phrase]:
+    """Return words as a tokenizer reads them: normalised, and split where it always splits (``don ' t``); for the unit
+    ``piece`` as they are, which MoverScore's authors compare with pieces.
 
     An apostrophe stands for either form, ``'`` and ``\u2019``. A word with a character that the vocabulary does not
     hold is dropped: no text contains its tokens.
     """
+    if unit == "piece":
+        return frozenset((word,) for word in words)
     phrases = set[Phrase]()
     tokens = tokenise(
         tokenizer, sorted({form for word in words for form in (word, word.replace("'", "\u2019"))}), limit=None
@@ -89,19 +94,22 @@ def left_out(
     subwords: Subwords = "keep",
     punctuation: Punctuation = "keep",
     stop_words: frozenset[Phrase] = frozenset(),
+    stopword_unit: StopwordUnit = "word",
 ) -> np.ndarray:
     """Return which tokens of the text are left out, never special ones; shape (T,), bool. `ids` and `ordinary` are as
     for `Vocabulary.continuing`; `stop_words` are left out with all their pieces, as the tokenizer reads them
-    (`as_tokenized`).
+    (`as_tokenized`); with the unit ``piece``, single pieces that begin a word are.
     """
     starts = (np.cumsum(lengths) - lengths)[lengths > 0]
-    gone = np.zeros(len(ids), dtype=bool)
-    if subwords == "drop":
-        gone |= pieces.continuing(ids, ordinary, starts)
+    continuing = pieces.continuing(ids, ordinary, starts)
+    gone = continuing.copy() if subwords == "drop" else np.zeros(len(ids), dtype=bool)
     if punctuation != "keep":
         marks = pieces.punctuation if punctuation == "drop" else pieces.ascii_punctuation
         gone |= marks[ids] & ordinary
-    if stop_words:
+    if stop_words and stopword_unit == "piece":
+        single = np.arange(len(ids))
+        gone |= _in_phrases(stop_words, _texts(pieces, ids, single), single, starts) & ordinary & ~continuing
+    elif stop_words:
         words = pieces.words(ids, ordinary, starts)
         gone |= _in_phrases(stop_words, _texts(pieces, ids, words), words, starts) & ordinary
     return gone

@@ -273,7 +273,9 @@ class TokenAlignmentBackend(Backend):
             both = [means.content[str(view.special)] for means in self.backgrounds]
             view = replace(view, means={k: torch.stack([means[k] for means in both]) for k in view.layers})
         if self.stop_words is not None:
-            words = as_tokenized(self.stop_words.content, encoder.tokenizer, encoder.pieces)
+            words = as_tokenized(
+                self.stop_words.content, encoder.tokenizer, encoder.pieces, view.stopword_unit or "word"
+            )
             view = replace(view, stop_words=words)
         if self.frequencies is not None:
             unseen = encoder.tokenizer.unk_token_id if view.unknown == "apart" else None

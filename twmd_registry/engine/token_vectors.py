@@ -120,6 +120,7 @@ def select(
             subwords=view.subwords or "keep",
             punctuation=view.punctuation or "keep",
             stop_words=view.stop_words,
+            stopword_unit=view.stopword_unit or "word",
         )
         keep = keep & ~torch.from_numpy(gone).to(keep.device)
         owners = np.repeat(np.arange(len(encoded.lengths)), encoded.lengths.cpu().numpy())

@@ -29,6 +29,7 @@ from twmd_registry.registry.names import (
     RoutingKernel,
     Side,
     Special,
+    StopwordUnit,
     Subwords,
     Transform,
     Units,
@@ -252,6 +253,12 @@ class MetricSpec:
     )
     stopwords: str | None = _key(
         "sw", "words that are left out", "none, HASH, or a FILE with one word per line", neutral="none"
+    )
+    stopword_unit: StopwordUnit | None = _key(
+        "wu",
+        "what is compared with the stop words: whole words, or any piece that begins a word (only `to` of `to ##ver`)",
+        StopwordUnit,
+        neutral="word",
     )
     ngram: int | str | None = _key(
         "ng", "tokens that are moved together", "a whole number from 1, or 'sentence'", _whole_or(SENTENCE), neutral=1

@@ -29,6 +29,7 @@ Special = Literal["cls", "none", "all", "partners"]
 Unknown = Literal["keep", "apart"]
 Subwords = Literal["keep", "drop"]
 Punctuation = Literal["keep", "drop", "drop-ascii"]  # the last as MoverScore's program: `string.punctuation`
+StopwordUnit = Literal["word", "piece"]  # the second as MoverScore's program
 Centering = Literal["none", "dimension", "sentence", "batch", "corpus", "background"]
 CENTERINGS: tuple[Centering, ...] = get_args(Centering)
 Side = Literal["joint", "separate"]

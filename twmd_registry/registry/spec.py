@@ -69,7 +69,7 @@ def apply_preset(preset: Preset, given: dict[str, Value], preset_of_members: str
     spec = MetricSpec(
         metric=preset.metric,
         fingerprint=preset.fingerprint if same_model and "model" in facts.keys else None,
-        **_settle_centering(merged, given),  # type: ignore[arg-type]
+        **_settle(merged, given),  # type: ignore[arg-type]
     )
     if spec.members is not None:
         return spec.replace(members=_expand(spec.members, preset_of_members if "members" in given else None))
@@ -173,6 +173,8 @@ def check_keys_together(spec: MetricSpec) -> None:
         problem = "truncation=window averages the vectors of a token, and stsscore has none: use cut or cut:N"
     elif spec.source_weight is not None and spec.against != "both":
         problem = f"source_weight has no meaning with against={spec.against or 'reference'}: set against=both"
+    elif spec.stopword_unit and not spec.stopwords:
+        problem = f"stopword_unit={spec.stopword_unit} has no meaning without stop words: give stopwords"
     elif spec.align and (spec.baseline or spec.against or spec.idf in {"corpus", "references"}):
         counted = "no idf that is counted over the scored texts"
         problem = f"align=sentences takes no baseline, {counted}, and no against=source"
@@ -183,12 +185,14 @@ def check_keys_together(spec: MetricSpec) -> None:
         raise SpecError(f"{problem}.")
 
 
-def _settle_centering(merged: dict[str, Value], given: dict[str, Value]) -> dict[str, Value]:
-    """Leave out centering keys of the preset that the new centering does not use, and fill in defaults."""
+def _settle(merged: dict[str, Value], given: dict[str, Value]) -> dict[str, Value]:
+    """Leave out keys of the preset that the other keys leave without a use, and fill in defaults."""
     defaults = _CENTERING_DEFAULTS.get(kind_of_centering(merged.get("centering")), {})
     unused = _ALL_CENTERING_KEYS - defaults.keys() - given.keys()
     if merged.get("against") == "both":
         defaults = {"source_weight": SOURCE_WEIGHT, **defaults}
     elif "source_weight" not in given:
         unused |= {"source_weight"}
+    if "stopwords" not in merged and "stopword_unit" not in given:
+        unused |= {"stopword_unit"}
     return defaults | {name: value for name, value in merged.items() if name not in unused}

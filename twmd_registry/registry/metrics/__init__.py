@@ -8,7 +8,7 @@ from importlib import import_module
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.names import MetricName
 
-TOKEN_KEYS = ("special", "unknown", "subwords", "punctuation", "stopwords", "ngram", "idf")
+TOKEN_KEYS = ("special", "unknown", "subwords", "punctuation", "stopwords", "stopword_unit", "ngram", "idf")
 ENCODER_KEYS = (
     "model",
     "revision",
