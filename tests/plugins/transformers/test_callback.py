@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import accelerate.data_loader  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 import torch
-from transformers import PreTrainedTokenizerFast
+from transformers import EvalPrediction, PreTrainedTokenizerFast, trainer_pt_utils
 
 from tests import tiny
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
@@ -81,6 +83,83 @@ def test_tokenizer_without_padding_and_end_decodes_padded_rows() -> None:
         assert decode_texts(rows, tokenizer, "label_ids") == ["the cat", ""]
 
 
+def token_rows(*rows: str) -> np.ndarray[Any, Any]:
+    """Return the ids of words; ``_`` is -100."""
+    return np.array([[-100 if word == "_" else VOCABULARY[word] for word in row.split()] for row in rows])
+
+
+VOCABULARY = tiny.tokenizer().get_vocab()
+PROMPTED = token_rows("_ _ the cat sat [SEP] _ _", "_ _ _ rain [SEP] _ _ _")
+"""Labels of a causal model: two prompts, two answers."""
+NEXT = token_rows("hill the cat sat [SEP] hill hill hill", "hill hill rain [SEP] a a a a")
+"""Its argmax: every answer is right, and there is something at every other position."""
+WHOLE = token_rows("the cat sat [SEP] _ _", "rain [SEP] _ _ _ _")
+"""Labels without prompts: of a causal model, or of an encoder-decoder."""
+NEXT_OF_WHOLE = token_rows("cat sat [SEP] hill hill hill", "[SEP] a a a a a")
+ON_THE_RIGHT = token_rows("_ _ _ the cat sat [SEP]", "_ _ _ _ _ rain [SEP]")
+NEXT_ON_THE_RIGHT = token_rows("hill hill the cat sat [SEP] hill", "a a a a rain [SEP] a")
+SAME = token_rows("the cat sat [SEP] hill hill", "rain [SEP] a a a a")
+FORMS: dict[str, Callable[[Any], Any]] = {
+    "array": lambda ids: ids,
+    "tensor": torch.from_numpy,
+    "outputs": lambda ids: (ids, np.zeros((2, 2, 2))),
+    "batches": lambda ids: [ids[:1], ids[1:, :-1]],
+}
+
+
+def callback(teacher_forced: Any = None) -> RegistryCallback:
+    tokenizer = tiny.tokenizer()
+    tokenizer.eos_token = "[SEP]"
+    return RegistryCallback(tokenizer, [Exact()], teacher_forced=teacher_forced)
+
+
+class Exact:
+    """The share of predictions that are their reference."""
+
+    name = "exact"
+
+    def compute(self, predictions: list[str], references: list[str]) -> dict[str, float]:
+        return {"exact": float(np.mean([p == r for p, r in zip(predictions, references, strict=True)]))}
+
+
+class TestTeacherForced:
+    @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+    @pytest.mark.parametrize(
+        ("argmax", "labels", "kind"),
+        [
+            (NEXT, PROMPTED, "causal"),
+            (NEXT[:, :-1], PROMPTED, "causal"),
+            (NEXT_ON_THE_RIGHT, ON_THE_RIGHT, "causal"),
+            (NEXT_OF_WHOLE, WHOLE, "causal"),
+            (SAME, WHOLE, "seq2seq"),
+        ],
+        ids=["prompts", "shifted", "padded on the left", "whole texts", "encoder-decoder"],
+    )
+    def test_argmax_is_refused_or_compared_where_it_has_labels(
+        self, argmax: Any, labels: Any, kind: Any, form: Callable[[Any], Any]
+    ) -> None:
+        given = EvalPrediction(predictions=form(argmax), label_ids=form(labels))
+        with pytest.raises(InputError, match="teacher_forced='causal'"):
+            callback()(given)
+        assert callback(kind)(given)["exact"] == 1
+        assert callback(teacher_forced=False)(given)["exact"] == 0
+        assert callback(teacher_forced=False)(EvalPrediction(predictions=labels, label_ids=labels))["exact"] == 1
+
+    def test_generated_texts_are_scored_also_as_wide_as_the_labels(self) -> None:
+        texts = token_rows("[SEP] the cat sat [SEP] [PAD] [PAD] [PAD]", "[SEP] rain [SEP] [PAD] [PAD] [PAD] _ _")
+        for labels in (PROMPTED[:, 2:], token_rows("the cat sat [SEP] _ _ _ _", "rain [SEP] _ _ _ _ _ _")):
+            assert callback()(EvalPrediction(predictions=texts, label_ids=labels))["exact"] == 1
+
+    @pytest.mark.parametrize("argmax", [NEXT[:, 2:], NEXT[:1], [NEXT, NEXT]], ids=["width", "rows", "batches"])
+    def test_argmax_of_another_shape_is_refused(self, argmax: Any) -> None:
+        with pytest.raises(InputError, match="shapes"):
+            callback("causal")(EvalPrediction(predictions=argmax, label_ids=PROMPTED))
+
+    def test_unknown_kind_is_refused(self) -> None:
+        with pytest.raises(SpecError, match="teacher_forced='casual': did you mean 'causal'"):
+            callback("casual")
+
+
 LABELS = ["a", "b", "c"]
 
 
@@ -90,6 +169,23 @@ class SplitDataset(list[str]):
     def __init__(self, split: str | None, size: int = 3) -> None:
         super().__init__(["row"] * size)
         self.split = split
+
+
+class Stream(torch.utils.data.IterableDataset[str]):
+    """Rows without a length."""
+
+    def __iter__(self) -> Iterator[str]:
+        yield from ["row"] * 5
+
+
+class SizedStream(Stream):
+    """Rows with one."""
+
+    def __len__(self) -> int:
+        return 5
+
+
+SHARES = [accelerate.data_loader.IterableDatasetShard, trainer_pt_utils.IterableDatasetShard]
 
 
 class TestCount:
@@ -103,6 +199,20 @@ class TestCount:
     def test_missing_rows_are_warned_about(self) -> None:
         with pytest.warns(TwmdWarning, match="2 of the 3 rows"):
             assert count_rows(SplitDataset("x"), 2) == 2
+
+    @pytest.mark.parametrize("share", SHARES)
+    def test_share_of_a_stream_counts_as_the_stream(self, share: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        stream, sized = (share(whole, batch_size=2, num_processes=2) for whole in (Stream(), SizedStream()))
+        assert [count_rows(one, 5) for one in (Stream(), stream, sized)] == [5, 5, 5]
+        with pytest.raises(InputError, match="6 predictions came for an evaluation set of 5 rows"):
+            count_rows(sized, 6)
+        assert texts_of(stream, "references", ["x", "y", "z"], LABELS, {}) == ["x", "y", "z"]
+        with pytest.raises(InputError, match="3 references for an evaluation set of 5 rows"):
+            texts_of(sized, "references", ["x", "y", "z"], LABELS, {})
+        monkeypatch.setattr(module, "world_size", lambda: 2)
+        with pytest.warns(TwmdWarning, match="has no length"):
+            assert count_rows(stream, 8) == 8
+        assert count_rows(sized, 8) == 5
 
     def test_rows_of_several_processes_are_cut_to_the_data_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "world_size", lambda: 2)

@@ -13,13 +13,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sacrebleu
 import torch
 from huggingface_hub import ModelCard
 from transformers import (
+    AutoModelForCausalLM,
     BartConfig,
     BartForConditionalGeneration,
     DataCollatorForSeq2Seq,
     EvalPrediction,
+    GPT2Config,
     Seq2SeqTrainer,
     Seq2SeqTrainingArguments,
 )
@@ -29,7 +32,7 @@ from tests import tiny
 from tests.conftest import fill_disk
 from tests.processes import run_beside
 from twmd_registry.cli import main
-from twmd_registry.errors import InputError, TwmdError, TwmdWarning
+from twmd_registry.errors import InputError, SpecError, TwmdError, TwmdWarning
 from twmd_registry.plugins.transformers import RegistryCallback, make_compute_metrics
 from twmd_registry.plugins.transformers.evaluation import BESIDE
 
@@ -277,6 +280,60 @@ def test_every_form_of_rows_gives_the_same_scores(
     run = trainer(tmp_path, make(encoder), callback=callback, **settings)
     for _ in range(2):
         assert scores(run.evaluate()) == pytest.approx(wanted, abs=1e-6)
+
+
+class Prompted(torch.utils.data.Dataset[dict[str, list[int]]]):
+    """Rows of a causal model: a prompt without labels, and its answer."""
+
+    def __len__(self) -> int:
+        return len(SOURCES)
+
+    def __getitem__(self, i: int) -> dict[str, list[int]]:
+        prompt, answer = (tiny.tokenizer()(text)["input_ids"] for text in (SOURCES[i], TARGETS[i]))
+        return {"input_ids": prompt + answer, "labels": [-100] * len(prompt) + answer}
+
+
+@pytest.mark.parametrize("settings", [{}, {"batch_eval_metrics": True}, {"eval_do_concat_batches": False}])
+def test_argmax_of_a_causal_model_is_refused_or_compared_where_it_has_labels(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    torch.manual_seed(0)
+    tokenizer = tiny.tokenizer()
+    model = AutoModelForCausalLM.from_config(
+        GPT2Config(vocab_size=len(tokenizer), n_embd=16, n_layer=1, n_head=2, bos_token_id=0, eos_token_id=2)
+    )
+
+    def evaluate(teacher_forced: Any = None, *, callback: bool = True, **more: Any) -> dict[str, float]:
+        metrics = make_compute_metrics(tokenizer, ["chrf"], teacher_forced=teacher_forced)
+        arguments = {"report_to": [], "use_cpu": True, "per_device_eval_batch_size": 2, **settings, **more}
+        running = Seq2SeqTrainer(
+            model=model,
+            args=Seq2SeqTrainingArguments(output_dir=str(tmp_path), **arguments),
+            eval_dataset=Prompted(),
+            data_collator=DataCollatorForSeq2Seq(tokenizer),
+            processing_class=tokenizer,
+            compute_metrics=metrics,
+            callbacks=[metrics] if callback else None,
+            preprocess_logits_for_metrics=None if more else lambda logits, _labels: logits.argmax(-1),
+        )
+        found: dict[str, float] = running.evaluate()
+        return found
+
+    for is_callback in (True, False):
+        with pytest.raises(InputError, match="labels begin with -100"):
+            evaluate(callback=is_callback)
+    for wrong in (None, "causal"):
+        with pytest.raises(SpecError, match=r"turn (it|predict_with_generate) off"):
+            evaluate(wrong, predict_with_generate=True, generation_max_length=20)
+    predicted = []
+    for row in Prompted():  # type: ignore[attr-defined]
+        logits = model(torch.tensor([row["input_ids"]])).logits[0]
+        answer = [guess for guess, label in zip(logits.argmax(-1), row["labels"][1:], strict=False) if label >= 0]
+        predicted.append(tokenizer.decode(answer, skip_special_tokens=True))
+    expected = sacrebleu.corpus_chrf(predicted, [TARGETS]).score
+    assert expected > 0
+    for is_callback in (True, False):
+        assert evaluate("causal", callback=is_callback)["eval_chrf"] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("offload", ["cpu", "close"])

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -31,18 +31,39 @@ Rows = Sequence[str] | Sequence[Sequence[str]]
 """References, one entry per row of a data set: a text, or a list of texts."""
 References = Rows | Mapping[str, Rows] | Callable[[Any], Rows] | None
 """References of one evaluation set, of several by split, a function from the data set, or None for the labels."""
+TeacherForced = Literal["causal", "seq2seq", False, None]
+"""What predictions hold: an argmax of the logits for the labels, by a causal model, in which a position holds the token
+after it, or by an encoder-decoder, in which it holds its own token; False for generated texts; None for generated texts
+with a check that they are.
+"""
 _IN_CALLBACKS = "give the compute_metrics object in callbacks=[...], too"
 _SEVERAL = "For several evaluation sets give a dict {split: texts}, or a function of the data set."
 
 
+def whole_dataset(dataset: Any) -> Any:
+    """Return a data set itself in place of a process's share of it (accelerate's and transformers' have one name)."""
+    while type(dataset).__name__ == "IterableDatasetShard":
+        dataset = dataset.dataset
+    return dataset
+
+
+def _size_of(dataset: Any) -> int | None:
+    """Return the number of rows of a data set; None for a stream, also one whose ``__len__`` raises."""
+    try:
+        return len(whole_dataset(dataset))
+    except (TypeError, AttributeError, NotImplementedError):
+        return None
+
+
 def count_rows(dataset: Any, received: int) -> int:
     """Return how many received rows belong to the data set; the others are repeats that fill the last batches."""
-    several = world_size() > 1
+    several, size = world_size() > 1, _size_of(dataset)
     if dataset is None and several:
         raise SpecError(f"several processes repeat rows at the end: {_IN_CALLBACKS}.")
-    if not hasattr(dataset, "__len__"):
+    if size is None:
+        if several:
+            warn("the evaluation set has no length: rows that several processes repeat at the end are scored, too.")
         return received
-    size = len(dataset)
     if received > size and not several:
         interrupted = "some may come from an interrupted evaluation. Evaluate again"
         raise InputError(f"{received} predictions came for an evaluation set of {size} rows; {interrupted}.")
@@ -75,7 +96,8 @@ def texts_of(data: Any, what: str, given: References, labels: Sequence[str], lab
         if name not in given:
             raise SpecError(f"there are no {what} of the split {name!r}; {menu(name, given)}.")
         texts = given[name]
-    size = len(data) if hasattr(data, "__len__") else len(labels)
+    known = _size_of(data)
+    size = len(labels) if known is None else known
     of_name = name and f" of {name!r}"
     if len(texts) != size:
         raise InputError(f"there are {len(texts)} {what}{of_name} for an evaluation set of {size} rows. {_SEVERAL}")
@@ -93,28 +115,91 @@ def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
 
     Raises `InputError` for anything else, and for ids that the tokenizer has no token of, which it would leave out.
     """
+    batches = batches_of(ids)
+    inner = getattr(tokenizer, "tokenizer", tokenizer)  # a processor has one
+    for numbers in batches:
+        _check_ids(numbers, inner, what)
+    rows = [row[row >= 0].tolist() for numbers in batches for row in numbers]
+    return [text.strip() for text in tokenizer.batch_decode(rows, skip_special_tokens=True)]
+
+
+def batches_of(ids: Any) -> list[Any]:
+    """Return token ids in any form that `Trainer` has for them as one array per batch; None stays as it is."""
     if isinstance(ids, tuple) and ids:
-        return decode_texts(ids[0], tokenizer, what)
+        return batches_of(ids[0])
     if isinstance(ids, list):
-        return [text for batch in ids for text in decode_texts(batch, tokenizer, what)]
+        return [batch for part in ids for batch in batches_of(part)]
+    if torch.is_tensor(ids):
+        return [(ids.float() if ids.is_floating_point() else ids).detach().cpu().numpy()]  # numpy has no bfloat16
+    return [ids if ids is None else np.asarray(ids)]
+
+
+def _check_ids(numbers: Any, tokenizer: Any, what: str) -> None:
+    """Raise `InputError` for a batch that is not token ids of a tokenizer, with negative numbers as padding."""
     expected = f"{what} must be token ids, whole numbers of shape (rows, tokens)"
-    numbers = ids.detach().cpu().numpy() if torch.is_tensor(ids) else np.asarray(ids)
-    if ids is None:
+    if numbers is None:
         where = "columns named in label_names" if what == "label_ids" else "what the model generates"
         raise InputError(f"{expected}, not None: give {where}.")
     if numbers.ndim != 2 or not np.issubdtype(numbers.dtype, np.integer):
-        remedy = ": set predict_with_generate=True" if what == "predictions" else ""
+        remedy = ": set predict_with_generate=True, or take token ids from preprocess_logits_for_metrics"
+        remedy = remedy if what == "predictions" else ""
         raise InputError(f"{expected}, not {numbers.dtype} of shape {numbers.shape}{remedy}.")
-    inner = getattr(tokenizer, "tokenizer", tokenizer)  # a processor has one
-    strange = ~np.isin(numbers, _vocabulary(inner, len(inner))) & (numbers >= 0)
+    strange = ~np.isin(numbers, _vocabulary(tokenizer, len(tokenizer))) & (numbers >= 0)
     if strange.any():
         row, place = np.argwhere(strange)[0]
         raise InputError(
             f"{what}, row {row + 1}: the tokenizer has no token with id {numbers[row, place]}. Give the tokenizer "
             "of the model that is trained."
         )
-    rows = [row[row >= 0].tolist() for row in numbers]
-    return [text.strip() for text in tokenizer.batch_decode(rows, skip_special_tokens=True)]
+
+
+def refuse_teacher_forced(predictions: Any, labels: Any, tokenizer: Any, *, generates: bool | None) -> None:
+    """Raise `InputError` for an argmax of the logits in place of generated texts: token ids as wide as the labels, if
+    labels begin with -100, as those of prompts do, text follows its end, or the run generates nothing (None: unknown).
+    """
+    for guesses, wanted in zip(batches_of(predictions), batches_of(labels), strict=False):
+        if generates or not _has_token_per_label(guesses, wanted):
+            continue
+        if ((wanted[:, :1] < 0).any(axis=1) & (wanted >= 0).any(axis=1)).any():
+            evidence = "labels begin with -100"
+        elif _text_follows_end(guesses, getattr(tokenizer, "tokenizer", tokenizer)):
+            evidence = "text follows the end of text"
+        elif generates is False:
+            evidence = "predict_with_generate is off"
+        else:
+            continue
+        raise InputError(
+            f"predictions are as wide as the labels, and {evidence}: an argmax of the logits, not generated text. Set "
+            "predict_with_generate=True, or compare the labelled tokens by teacher_forced='causal' ('seq2seq' for a "
+            "model with an encoder). If they are generated text after all, set teacher_forced=False."
+        )
+
+
+def _text_follows_end(ids: Any, tokenizer: Any) -> bool:
+    """Return whether a row has text, an end of text, and text again, which no generation writes."""
+    text = (ids >= 0) & ~np.isin(ids, tokenizer.all_special_ids)
+    ended = np.logical_or.accumulate(np.logical_or.accumulate(text, 1) & (ids == tokenizer.eos_token_id), 1)
+    return bool((text & ended).any())
+
+
+def labelled_tokens(predictions: Any, labels: Any, kind: TeacherForced) -> tuple[list[Any], list[Any]]:
+    """Return an argmax of the logits and the labels, per batch, without tokens that have no label or no prediction: a
+    causal model predicts a token at the position before it.
+    """
+    argmax, given = batches_of(predictions), batches_of(labels)
+    if len(argmax) != len(given) or not all(map(_has_token_per_label, argmax, given)):
+        theirs, ours = ([np.shape(ids) for ids in batches] for batches in (argmax, given))
+        raise InputError(f"teacher_forced={kind!r} needs predictions in the labels' shapes, {ours}; got {theirs}.")
+    if kind == "causal":
+        argmax = [guesses[:, : wanted.shape[1] - 1] for guesses, wanted in zip(argmax, given, strict=True)]
+        given = [wanted[:, 1:] for wanted in given]
+    return [np.where(wanted < 0, wanted, guesses) for guesses, wanted in zip(argmax, given, strict=True)], given
+
+
+def _has_token_per_label(guesses: Any, wanted: Any) -> bool:
+    """Return whether a batch of predictions has a token for every label, or for every one after the first."""
+    shapes = np.shape(guesses), np.shape(wanted)
+    return all(len(shape) == 2 for shape in shapes) and shapes[0] in {shapes[1], (shapes[1][0], shapes[1][1] - 1)}
 
 
 @functools.lru_cache(maxsize=1)
@@ -163,6 +248,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         offload: str | None = None,
         keep_references: int | str = KEPT,
         sources: References = None,
+        teacher_forced: TeacherForced = None,
     ) -> None:
         """Store the settings; no model is loaded yet.
 
@@ -181,6 +267,10 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             keep_references: Most main memory for encoded references, so that every evaluation after the first encodes
                 predictions only; 0 for none. Scorers that are given have their own setting. ``offload="close"`` forgets
                 them.
+            teacher_forced: ``"causal"`` or ``"seq2seq"`` if predictions are an argmax of the logits, which
+                ``preprocess_logits_for_metrics`` makes, of a causal model or of one with an encoder and a decoder: the
+                tokens predicted for the labelled positions are compared with the labels. By default such an argmax is
+                refused where it is recognised; False says that predictions are generated texts, and checks nothing.
 
         Raises:
             SpecError: An unknown metric or setting, impossible references, or two metrics of one name.
@@ -188,6 +278,10 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self.panel, self.prefix = make_panel(metrics, keep_references), prefix or ""
         self._scorers = [metric for metric in self.panel.values() if isinstance(metric, Scorer)]
         self._tokenizer = tokenizer
+        if teacher_forced not in get_args(TeacherForced):
+            raise SpecError(f"teacher_forced={teacher_forced!r}: {menu(str(teacher_forced), get_args(TeacherForced))}.")
+        self._teacher_forced = teacher_forced
+        self._generates: bool | None = None  # whether Trainer generates texts; None where it is unknown
         self._given: dict[str, References] = {"references": references, "sources": sources}
         self._labels_of: dict[str, str] = {}
         self._dataset: Any = None
@@ -210,8 +304,13 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         """
         predictions, labels = self._predictions, self._labels
         self._forget_rows()  # rows of a failed evaluation are not used again
-        predictions += decode_texts(prediction.predictions, self._tokenizer, "predictions")
-        labels += decode_texts(prediction.label_ids, self._tokenizer, "label_ids")
+        guesses, wanted = prediction.predictions, prediction.label_ids
+        if self._teacher_forced:
+            guesses, wanted = labelled_tokens(guesses, wanted, self._teacher_forced)
+        predictions += decode_texts(guesses, self._tokenizer, "predictions")
+        labels += decode_texts(wanted, self._tokenizer, "label_ids")
+        if self._teacher_forced is None:
+            refuse_teacher_forced(guesses, wanted, self._tokenizer, generates=self._generates)
         if len(predictions) != len(labels):
             raise InputError(f"{len(predictions)} predictions came with {len(labels)} labels; expected as many.")
         if not compute_result:
@@ -242,8 +341,12 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self._evaluations, self._restored = {}, None
         self._forget_rows()
 
-    def on_prediction_step(self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **_: Any) -> None:
-        """Note which data set is evaluated; refuse rows in another order than its own where references go by it."""
+    def on_prediction_step(
+        self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, model: Any = None, **_: Any
+    ) -> None:
+        """Note which data set is evaluated, and whether texts are generated; refuse rows in another order than its own
+        where references go by it, and texts that a causal model generates after its prompt and answer.
+        """
         del state, control
         if eval_dataloader is not self._loader:  # a new evaluation: rows of an interrupted one do not belong to it
             self._loader = eval_dataloader
@@ -252,7 +355,18 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         if by_length and any(texts is not None for texts in self._given.values()):
             hint = "turn it off, or give no sources, and references=None, which takes the labels as references"
             raise SpecError(f"grouping by length evaluates rows in another order than the data set's: {hint}.")
-        self._dataset = getattr(eval_dataloader, "dataset", None)
+        self._dataset = whole_dataset(getattr(eval_dataloader, "dataset", None))
+        self._generates = bool(getattr(args, "predict_with_generate", False))
+        if self._generates and self._teacher_forced:
+            raise SpecError("teacher_forced compares an argmax of the logits: turn predict_with_generate off.")
+        config, reads_text = getattr(model, "config", None), getattr(model, "main_input_name", None) == "input_ids"
+        is_causal = reads_text and getattr(config, "is_encoder_decoder", None) is False
+        if self._generates and is_causal and self._teacher_forced is None:
+            raise SpecError(
+                "predict_with_generate lets a causal model write on after its prompt and answer, and keeps both in the "
+                "text: turn it off and set teacher_forced='causal' with an argmax from preprocess_logits_for_metrics; "
+                "or generate in a prediction_step of your own and set teacher_forced=False."
+            )
 
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **_: Any
