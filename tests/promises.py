@@ -141,7 +141,6 @@ def outputs() -> Iterator[str]:
             ("list",),
             ("mbr", rated),
             ("selfcheck",),
-            ("spans", "twmd", "-i", systems[0]),
             ("verify", record, "-i", *systems),
         ):
             yield from shape(json.JSONDecoder().raw_decode(run(command, *words, "--format", "json"))[0], str(command))

@@ -48,9 +48,7 @@ OWN_TEST = "docs/coming-from.md"
 LONGEST_README = 10_000
 WIDEST = 120
 NOT_RUN = set(
-    (
-        "average correlate demo distill finetune fit-accuracy fit-spans preset reproduce serve study submit train tune"
-    ).split()
+    ("average correlate demo distill finetune fit-accuracy preset reproduce serve study submit train tune").split()
 )
 """Commands that need rated data or an adapter, or serve a page: they are parsed."""
 

@@ -1,10 +1,8 @@
-"""Segments of a report: which are highlighted, how they are grouped, which words differ, and error spans by kind."""
+"""Segments of a report: which are highlighted, how they are grouped, and which words differ."""
 
 from __future__ import annotations
 
-import html
 import math
-import re
 from itertools import pairwise
 
 import numpy as np
@@ -12,27 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import twmd_registry
 from tests.report.reports import column, comparison
-from twmd_registry.engine.error_spans import ErrorSpan, split_pieces
 from twmd_registry.record.content import SystemComparison
-from twmd_registry.report.alignment_picture import heat_maps
 from twmd_registry.report.segments import (
     GROUPS,
     choose_highlights,
-    compare_spans,
     disagreements,
     group_by,
-    kind_of,
     mark_differences,
     percentile_ranks,
     reference_lengths,
+    split_pieces,
     word_frequencies,
 )
 
-REFERENCES = ["It rained all day in the old town.", "We met Anna in 1998 near the river."]
-FIRST = ["It rained all night in the old town.", "We met Otto in 2004 near the river."]
-SECOND = ["It rained all day in the old town.", "We met Anna in 2004 near the river."]
 VALUES = st.lists(st.one_of(st.integers(0, 6).map(float), st.just(math.nan)), min_size=1, max_size=40)
 TEXTS = st.lists(st.text(alphabet="ab ,\u0301我\n", max_size=12), min_size=1, max_size=3)
 
@@ -127,35 +118,7 @@ def test_words_without_counterpart_in_the_closest_reference_are_marked() -> None
 
 
 @pytest.mark.parametrize(
-    ("marked", "kind"),
-    [("2004", "number"), ("!", "punctuation"), ("Otto", "capitalised word"), ("We", "other word"), ("a", "other word")],
-)  # fmt: skip
-def test_kind_of_a_span_follows_from_its_characters(marked: str, kind: str) -> None:
-    text = "We met Otto in 2004 near here!"
-    start = text.index(marked)
-    assert kind_of(text, ErrorSpan(start, start + len(marked), "minor")) == kind
-    assert kind_of(text, ErrorSpan(15, 29, "minor")) == "number"
-    assert kind_of("we met him near here", ErrorSpan(3, 20, "minor")) == "phrase"
-
-
-def test_errors_of_the_first_system_that_another_does_not_make_are_gone() -> None:
-    with twmd_registry.scorer("twmd") as twmd, twmd_registry.scorer("sbert") as other:
-        scores = [[other.score(own, REFERENCES), twmd.score(own, REFERENCES)] for own in (FIRST, SECOND)]
-        compared = compare_spans(scores)
-        assert compared
-        cells = dict(compared["rows"])
-        assert cells["other word"] == ["1", "0\n1 gone, 0 new"]
-        assert cells["capitalised word"] == ["1", "0\n1 gone, 0 new"]
-        assert int(cells["all"][0]) > int(cells["all"][1].partition("\n")[0])
-        assert compared["by"].startswith("twmd|")
-        assert compare_spans([scores[0][:1]]) is None
-
-
-def test_spans_are_marked_in_the_texts_of_a_page() -> None:
-    alignment = twmd_registry.score([f"<b>{FIRST[0]}\u202e"], [REFERENCES[0]]).explain(0)
-    page, text = heat_maps(alignment), alignment.texts[0]
-    assert re.findall('class="marked">(.*?):', page) == ["hypothesis", "reference"]
-    assert "error span, badness 0." in page
-    assert ">night</span>" in page
-    (shown,) = re.findall('<p class="marked">hypothesis: <span dir="auto">(.*?)</span></p>', page)
-    assert html.unescape(re.sub("<[^>]*>", "", shown)) == text.replace("\u202e", "\\u202e")
+    "text", ["👨\u200d👩\u200d👧", "👩🏽\u200d🚀", "🇩🇪", "❤️\u200d🔥", "1️⃣", "ที่", "क्षेत्र", "e\u0301t\u00ade"]
+)
+def test_user_character_is_in_one_piece(text: str) -> None:
+    assert split_pieces(f"a {text}, {text}") == ["a", " ", text, ",", " ", text]

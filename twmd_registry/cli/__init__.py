@@ -34,7 +34,6 @@ M_ARENA_MAX = -8
 """The option of glibc's ``mallopt`` that limits the areas which threads allocate in."""
 PANELS = {
     "Score": ("score_commands", "score report align mbr"),
-    "Errors": ("span_commands", "spans fit-spans"),
     "Serve": ("setup_commands", "serve"),
     "Publish": ("publish_commands", "verify diff cite submit"),
     "Agreement with people": ("agreement_commands", "correlate tune diagnose study reproduce"),

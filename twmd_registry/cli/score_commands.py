@@ -325,7 +325,6 @@ def _check_ray(arguments: Arguments) -> None:
 
 
 SHOWN_LINKS = 15
-SPAN_COLUMNS = ("text", "from", "to", "severity", "badness")
 
 
 @command(
@@ -335,7 +334,6 @@ SPAN_COLUMNS = ("text", "from", "to", "severity", "badness")
 @declare.argument("hypothesis", metavar="HYP")
 @declare.argument("reference", metavar="REF")
 @declare.output("Draw the alignment to a .png, .svg, .pdf or .html file.", "FILE")
-@declare.flag("--spans", "Show the error spans of both texts, too ('twmd spans' marks files).")
 @declare.output_format("text", "json")
 @declare.settings
 @declare.parts
@@ -350,13 +348,9 @@ def align_command(arguments: Arguments) -> int:
     if arguments.output is not None:
         check_picture_file(arguments.output)
     (scorer,) = make_scorers(arguments.asked, options_of(arguments))
-    if arguments.spans:
-        from twmd_registry.engine.error_spans import check_has_spans
-
-        check_has_spans(scorer.requested)
     scores = scorer.score([arguments.hypothesis], [[arguments.reference]], [arguments.reference])
     alignment = scores.explain(0)
-    shown = alignment.as_dict(spans=arguments.spans)
+    shown = alignment.as_dict()
     if arguments.format == "json":
         print(as_json(shown))
     else:
@@ -368,9 +362,6 @@ def align_command(arguments: Arguments) -> int:
             print(f"\n{side}:\n{format_table(columns, rows[:SHOWN_LINKS], 'text')}")
             if len(rows) > SHOWN_LINKS:
                 print(f"... and {len(rows) - SHOWN_LINKS} more")
-        for name in ("hypothesis", "reference") if arguments.spans else ():
-            spans = [(*fields, f"{badness:.3f}") for *fields, badness in (s.values() for s in shown[name]["spans"])]
-            print(f"\nerror spans of the {name}:\n{format_table(SPAN_COLUMNS, spans, 'text')}")
     if arguments.output is not None:
         draw(alignment, arguments.output)
         if arguments.format == "text":
@@ -502,7 +493,7 @@ def report_command(arguments: Arguments) -> int:
     tasks = _read_reported(arguments)
     from twmd_registry.metaeval.overlap import warn_about_overlap
     from twmd_registry.report.html_report import align_highlight, report_page
-    from twmd_registry.report.segments import choose_highlights, compare_spans
+    from twmd_registry.report.segments import choose_highlights
     from twmd_registry.report.table import text_table
 
     references, samples = tasks[0].references, DEFAULT_RESAMPLES
@@ -520,8 +511,6 @@ def report_command(arguments: Arguments) -> int:
     with printed(text_table(comparison, None)):
         chosen = choose_highlights(comparison, HIGHLIGHTS)
         highlights = [(highlight, align_highlight(highlight, scores)) for highlight in chosen]
-        with progress_bar("error spans", len(tasks) * len(references), first="") as progress:
-            spans = compare_spans(scores, progress)
         page = report_page(
             comparison,
             [task.predictions for task in tasks],
@@ -530,7 +519,6 @@ def report_command(arguments: Arguments) -> int:
             record(),
             overlaps=warn_about_overlap(labels, scorers, references, data),
             sources=next((task.originals for task in tasks if task.originals is not None), None),
-            spans=spans,
         )
         write_file(arguments.output, page.encode())
     print(f"wrote {arguments.output}")

@@ -103,17 +103,6 @@ class Encoder(LoadedModel):
             for token, text in zip(tokens, texts, strict=True)
         ]
 
-    def offsets(self, text: str, limit: int | None = None, stride: int | None = None) -> np.ndarray:
-        """Return where the tokens that `tokenise` gives begin and end in a text's characters; shape (t, 2); special
-        tokens are empty.
-        """
-        (tokens,) = tokenise(self.tokenizer, [text], None if stride else limit or self.limit)
-        (encoding,) = self.tokenizer.backend_tokenizer.encode_batch([text])
-        every, special = np.array(encoding.offsets).reshape(-1, 2), np.array(encoding.special_tokens_mask)
-        every[special == 1] = 0
-        closing = int(np.argmin(special[::-1])) if not special.all() else 0
-        return every[np.r_[0 : len(tokens.ids) - closing, len(every) - closing : len(every)]]
-
     def encode(
         self,
         tokens: Sequence[TextTokens],

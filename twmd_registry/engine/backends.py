@@ -341,12 +341,12 @@ class TokenAlignmentBackend(Backend):
         with self.run(group, split_documents(pairs)[0] if self.spec.align else pairs, None, total) as run:
             run.sum_corpus()
 
-    def explain(self, pairs: Pairs, wanted: Sequence[int]) -> list[dict[str, Any]]:
-        """Return how some of these pairs are aligned, as `PipelineRun.explain`."""
+    def explain(self, pairs: Pairs, pair: int) -> dict[str, Any]:
+        """Return how one of these pairs is aligned, as `PipelineRun.explain`."""
         if self.spec.align:
             raise SpecError("align=sentences has no alignment of whole documents to show: explain pairs of sentences.")
         with self.run([self], pairs, None) as run:
-            return run.explain(wanted)
+            return run.explain(pair)
 
 
 class RegressionBackend(Backend):

@@ -18,7 +18,6 @@ from twmd_registry.align.exact import invert_cost
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import count_documents, idf_weights
 from twmd_registry.encode.store import TextCache, TextStore
-from twmd_registry.engine.error_spans import word_costs
 from twmd_registry.engine.pairs import Pairs, plan_chunks
 from twmd_registry.engine.sentences import match_documents
 from twmd_registry.engine.token_vectors import (
@@ -36,7 +35,6 @@ from twmd_registry.tensors import (
     EPSILON,
     TEXT_FLAGS,
     ZERO_TOLERANCE,
-    PaddedTokens,
     TokenVectors,
     pad,
 )
@@ -193,47 +191,38 @@ class PipelineRun:
                     parts[spec].append(normalize(means) if spec.normalize else means)
         return {spec: torch.cat(chunks).numpy() for spec, chunks in parts.items()}
 
-    def explain(self, wanted: Sequence[int]) -> list[dict[str, Any]]:
-        """Return how the only specification aligns some pairs that follow each other, centered with their batches (or
-        the corpus) as in their scores: all fields of `Alignment` but signature and score, with the plans of both sides.
+    def explain(self, pair: int) -> dict[str, Any]:
+        """Return how the only specification aligns a pair, centered with its batch (or the corpus) as in its score: all
+        fields of `Alignment` but signature and score, with the plans of both sides.
         """
         ((view, (spec,)),) = self._views.items()
-        chosen = np.array(wanted)
+        chosen = np.array([pair])
         if view.centering_kind == "batch":
             batch = self._pairs.segment // cast("int", view.centering_size)
-            chosen = np.flatnonzero((batch >= batch[chosen[0]]) & (batch <= batch[chosen[-1]]))
+            chosen = np.flatnonzero(batch == batch[pair])
         chunk = slice(int(chosen[0]), int(chosen[-1]) + 1)
         encoded, texts = self._store.fetch(chunk)
         items = make_items(view, self._pairs, chunk, texts)
         layers, weightless, _ = select(view, encoded, items, self._encoder)
         tokens, units = make_units(view, encoded, layers, items, self.sum_corpus().get(view), weightless=weightless)
-        starts = (torch.cumsum(encoded.lengths, 0) - encoded.lengths).tolist()
-        names = ("precision", "recall") if spec.output else ("score",)
-        alignments = []
-        for pair in wanted:
-            both = [int(side[pair - chunk.start]) for side in (items.hyp, items.ref)]
-            texts_of_pair = [self._pairs.texts[side[pair]] for side in (self._pairs.hyp, self._pairs.ref)]
-            shares, s, plan, losses = _align_items(spec, units, *both)
-            read, words = [], []
-            for item, text, loss in zip(both, texts_of_pair, losses, strict=True):
-                places = [at_unit % len(encoded.ids) for at_unit in positions_of(view, tokens, units, item)]
-                read.append(tuple(" ".join(self._encoder.decode_tokens(encoded.ids[unit].tolist())) for unit in places))
-                offsets = self._encoder.offsets(text, spec.limit, spec.stride)
-                at = [place - starts[items.row[item]] for unit in places for place in unit.tolist()]
-                words.append(word_costs(text, offsets[at], np.repeat(loss, list(map(len, places)))))
-            alignments.append(
-                {
-                    "hypothesis": read[0],
-                    "reference": read[1],
-                    "hypothesis_shares": shares[0],
-                    "reference_shares": shares[1],
-                    "similarities": s,
-                    "plans": {str(name): moved for name, moved in zip(names, plan, strict=False)},
-                    "texts": tuple(texts_of_pair),
-                    "words": tuple(words),
-                }
+        hypothesis, reference = (int(side[pair - chunk.start]) for side in (items.hyp, items.ref))
+        shares, s, plan = _align_items(spec, units, hypothesis, reference)
+        read = [
+            tuple(
+                " ".join(self._encoder.decode_tokens(encoded.ids[unit % len(encoded.ids)].tolist()))
+                for unit in positions_of(view, tokens, units, item)
             )
-        return alignments
+            for item in (hypothesis, reference)
+        ]
+        names = ("precision", "recall") if spec.output else ("score",)
+        return {
+            "hypothesis": read[0],
+            "reference": read[1],
+            "hypothesis_shares": shares[0],
+            "reference_shares": shares[1],
+            "similarities": s,
+            "plans": {str(name): moved for name, moved in zip(names, plan, strict=False)},
+        }
 
     def sum_corpus(self) -> dict[TokenView, list[Tensor]]:
         """Return, by view with corpus centering, the sums over the whole corpus in each layer, as `sum_groups`: those
@@ -281,31 +270,18 @@ class PipelineRun:
 
 def _align_items(
     spec: MetricSpec, units: TokenVectors, hypothesis: int, reference: int
-) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray], list[np.ndarray]]:
-    """Return the shares of both sides' tokens, S, the plans of both sides, and the losses of both sides' tokens: the
-    similarity that each has to its own text by the plan of that text with itself, less that to the other text.
+) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
+    """Return the shares of both sides' tokens, S, and the plans of both sides; zeros where a text has no token to
+    compare.
     """
     x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in (hypothesis, reference))
-    sizes = [int(units.lengths[item]) for item in (hypothesis, reference)]
-    compared = [bool(side.weights.any()) for side in (x, y)]
-
-    def gains(a: PaddedTokens, b: PaddedTokens) -> tuple[Tensor, tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        block = similarities(a, b, spec.distance)
-        both = plans(block, a, b, spec)
-        return block, both, ((both[0] * block).sum(2), (both[1] * block).sum(1))
-
-    if all(compared):
-        s, plan, across = gains(x, y)
-    else:  # nothing is compared, and a text loses all that it has in common with itself
-        s = x.weights.new_zeros(1, *sizes)
-        plan, across = (s, s), (s.sum(2), s.sum(1))
-    shares, losses = [], []
-    for side, gain, some in zip((x, y), across, compared, strict=True):
-        share = side.shares if some else torch.zeros_like(gain)
-        best = gains(side, side)[2][0] if some else gain
-        losses.append(torch.where(share > 0, (best - gain) / torch.where(share > 0, share, 1.0), 0.0)[0].cpu().numpy())
-        shares.append((share if all(compared) else torch.zeros_like(gain))[0].cpu().numpy())
-    return shares, s[0].cpu().numpy(), [side_plan[0].cpu().numpy() for side_plan in plan], losses
+    if x.weights.any() and y.weights.any():
+        s = similarities(x, y, spec.distance)
+        shares, both = (x.shares, y.shares), plans(s, x, y, spec)
+    else:
+        s = x.weights.new_zeros(1, *(int(units.lengths[item]) for item in (hypothesis, reference)))
+        shares, both = (s.sum(2), s.sum(1)), (s, s)
+    return [share[0].cpu().numpy() for share in shares], s[0].cpu().numpy(), [plan[0].cpu().numpy() for plan in both]
 
 
 BLOCK_CELLS = 1_000_000

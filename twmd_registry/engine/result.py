@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.engine.error_spans import ErrorSpans, SpanSettings, Word, find_error_spans, require_span_settings
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.models.fitted import FittedPart
-from twmd_registry.progress import Progress
 from twmd_registry.registry.names import OUTPUTS, MetricName
 from twmd_registry.registry.signature import Signature
-
-EXPLAINED = 64
-"""Segments that are aligned again at once."""
 
 
 class Link(NamedTuple):
@@ -53,8 +47,6 @@ class Alignment:
             Transport plans have the shares as row sums (precision) or column sums (recall), exact transport as both; a
             greedy token gives all it has to one partner; sbert spreads evenly; wordset_cka weighs each similarity by
             itself.
-        texts: The hypothesis and the reference.
-        words: The words of each, with what they lose by being compared with the other text.
     """
 
     signature: Signature
@@ -65,8 +57,6 @@ class Alignment:
     reference_shares: np.ndarray
     similarities: np.ndarray
     plans: dict[str, np.ndarray]
-    texts: tuple[str, str] = ("", "")
-    words: tuple[tuple[Word, ...], ...] = ((), ())
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -83,18 +73,8 @@ class Alignment:
         ]
         return sorted(links, key=lambda link: (-link.amount, link.hypothesis, link.reference))
 
-    def error_spans(self, part: FittedPart[SpanSettings] | None = None) -> tuple[ErrorSpans, ErrorSpans]:
-        """Return where an error is: spans of the hypothesis, and spans of the reference that it does not say; by the
-        settings that were fitted for this metric if none are given. Raises `SpecError` if there are none.
-        """
-        part = part or require_span_settings(self.signature.spec)
-        hypothesis, reference = (find_error_spans(words, part.content) for words in self.words)
-        return hypothesis, reference
-
-    def as_dict(self, most: int | None = None, *, spans: bool = False) -> dict[str, Any]:
-        """Return the signature, the score, and by side the `most` largest links (all, for None) with their tokens; with
-        `spans` also both texts with their words and error spans.
-        """
+    def as_dict(self, most: int | None = None) -> dict[str, Any]:
+        """Return the signature, the score, and by side the `most` largest links (all, for None) with their tokens."""
         sides = {
             side: [
                 {
@@ -107,15 +87,7 @@ class Alignment:
             ]
             for side in self.sides
         }
-        shown: dict[str, Any] = {"signature": str(self.signature), "score": self.score, "sides": sides}
-        if spans:
-            part = require_span_settings(self.signature.spec)
-            both = zip(("hypothesis", "reference"), self.texts, self.words, self.error_spans(part), strict=True)
-            shown["spans_settings"] = part.hash
-            for side, text, words, errors in both:
-                listed = [{"text": text[each.start : each.end], **each._asdict()} for each in errors]
-                shown[side] = {"text": text, "spans": listed, "words": [word._asdict() for word in words]}
-        return shown
+        return {"signature": str(self.signature), "score": self.score, "sides": sides}
 
 
 SIDE: dict[str | None, int] = {None: 0} | {output: row for row, output in enumerate(OUTPUTS)}
@@ -253,9 +225,7 @@ class ScoreSet:
     f1: tuple[float, ...] | None
     counts: Counts
     texts: str
-    explainer: Callable[[Sequence[int], int | None], list[Alignment]] | None = field(
-        default=None, compare=False, repr=False
-    )
+    explainer: Callable[[int, int | None], Alignment] | None = field(default=None, compare=False, repr=False)
     by_reference: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -305,22 +275,9 @@ class ScoreSet:
             SpecError: The metric aligns nothing (stsscore, an ensemble), or the scores come from elsewhere.
             ModelError: The model is gone, or a part has changed since.
         """
-        return self._explain([segment], reference)[0]
-
-    def explain_all(self, progress: Progress | None = None) -> Iterator[Alignment]:
-        """Yield the alignments of all segments in their order, as `explain` gives them, `EXPLAINED` at a time; call
-        `progress` with 1 after each.
-        """
-        for first in range(0, len(self.scores), EXPLAINED):
-            for alignment in self._explain(range(len(self.scores))[first : first + EXPLAINED], None):
-                yield alignment
-                if progress:
-                    progress(1)
-
-    def _explain(self, segments: Sequence[int], reference: int | None) -> list[Alignment]:
         if self.explainer is None:
             raise SpecError("these scores were not computed in this process: score the texts again to explain them.")
-        return self.explainer(segments, reference)
+        return self.explainer(segment, reference)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the flat result that `evaluate` users expect: the corpus score under the metric's name, corpus

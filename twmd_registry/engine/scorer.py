@@ -224,7 +224,7 @@ def _split_mean(spec: MetricSpec) -> tuple[tuple[float, MetricSpec], ...]:
     return (1 - share, of_references), (share, alone.replace(against="source"))
 
 
-def _explain_no_ensemble(_segments: Sequence[int], _reference: int | None) -> NoReturn:
+def _explain_no_ensemble(_segment: int, _reference: int | None) -> NoReturn:
     raise SpecError("a mean (ensemble, against=both) has no alignment of its own: explain a member's scores.")
 
 
@@ -439,18 +439,18 @@ def _make_score_set(
 
 
 def _explain_pairs(
-    segments: Sequence[int],
+    segment: int,
     reference: int | None,
     *,
     request: tuple[MetricSpec, RunOptions, Parts | None],
     signature: Signature,
     pairs: Pairs,
     scores: np.ndarray,
-) -> list[Alignment]:
-    """Recompute the alignments of scored segments in a row, as documented in `ScoreSet.explain`, by the scorer of a
-    request; the main scores of all pairs, shape (pairs,), say which reference is the best.
+) -> Alignment:
+    """Recompute the alignment of a scored segment, as documented in `ScoreSet.explain`, by the scorer of a request; the
+    main scores of all pairs, shape (pairs,), say which reference is the best.
     """
-    wanted = [_find(pairs, scores, segment, reference) for segment in segments]
+    pair = _find(pairs, scores, segment, reference)
     backend = make_backend(*request)
     if not isinstance(backend, TokenAlignmentBackend):
         raise SpecError(
@@ -462,8 +462,7 @@ def _explain_pairs(
                 "the model, or another part of these scores, has changed since: score the texts again to have them "
                 "explained."
             )
-        explained = zip(wanted, backend.explain(pairs, wanted), strict=True)
-        return [Alignment(signature=signature, score=float(scores[pair]), **alignment) for pair, alignment in explained]
+        return Alignment(signature=signature, score=float(scores[pair]), **backend.explain(pairs, pair))
     finally:
         backend.close()
 

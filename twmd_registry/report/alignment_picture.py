@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.cells import cell_len, set_cell_size
 
-from twmd_registry.engine.error_spans import find_span_settings
 from twmd_registry.errors import InputError, SpecError, menu, visible
 from twmd_registry.registry.paths import write_file
 from twmd_registry.report.figures import plain_style, require_matplotlib, save_figure
@@ -108,7 +107,7 @@ def _visible_token(token: str) -> str:
 
 
 def heat_maps(alignment: Alignment, *, level: int = 2, least: float = 0.0) -> str:
-    """Write both texts with their error spans, and a heat map per side below a heading of `level`, as HTML.
+    """Write a heat map per side below a heading of `level`, as HTML.
 
     Cells below the share `least` of the greatest amount stay empty, which makes a page much smaller.
     """
@@ -116,10 +115,8 @@ def heat_maps(alignment: Alignment, *, level: int = 2, least: float = 0.0) -> st
 
 
 def _variables(alignment: Alignment) -> dict[str, Any]:
-    """Return the variables of the template; no texts where no thresholds of error spans were fitted for the metric."""
-    sides, second, part = [], second_text(alignment), find_span_settings(alignment.signature.spec)
-    spans = alignment.error_spans(part) if part else ()
-    marked = [*zip(("hypothesis", second), alignment.texts, spans, strict=False)]
+    """Return the variables of the template."""
+    sides, second = [], second_text(alignment)
     rows, columns = ([(_visible_token(t), label(t)) for t in ts] for ts in (alignment.hypothesis, alignment.reference))
     for side in alignment.sides:
         plan, cells = alignment.plans[side], zip(alignment.plans[side], alignment.similarities, strict=True)
@@ -128,7 +125,7 @@ def _variables(alignment: Alignment) -> dict[str, Any]:
         for name, sums in (("row", plan.sum(1)), ("column", plan.sum(0))):
             values |= {f"{name}_sums": sums.tolist(), f"{name}_most": float(np.abs(sums).max()) or 1.0}
         sides.append(values | {"most": float(np.abs(plan).max()) or 1.0, "negative": bool((plan < 0).any())})
-    return {"sides": sides, "second": second, "marked": marked, "level": 2, "least": 0.0}
+    return {"sides": sides, "second": second, "level": 2, "least": 0.0}
 
 
 def _plot(alignment: Alignment, suffix: str) -> bytes:

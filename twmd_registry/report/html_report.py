@@ -80,7 +80,6 @@ def report_page(
     *,
     overlaps: Sequence[str] = (),
     sources: Sequence[str] | None = None,
-    spans: Mapping[str, Any] | None = None,
 ) -> str:
     """Write a report as a page of HTML, which can be encoded as UTF-8 whatever the texts and names are.
 
@@ -99,7 +98,6 @@ def report_page(
         comparison=comparison,
         references=references,
         overlaps=overlaps,
-        spans=spans,
         record=record,
         script=script,
         script_hash=f"sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}",

@@ -1,27 +1,33 @@
-"""Segments of a report: groups, segments to look at, the words that differ, and error spans by kind."""
+"""Segments of a report: groups, segments to look at, and the words that differ."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from typing import Any
 
 import numpy as np
+import regex
 
-from twmd_registry.engine.error_spans import ErrorSpan, find_span_settings, place_words, split_pieces
-from twmd_registry.engine.result import Alignment, ScoreSet
 from twmd_registry.errors import visible
-from twmd_registry.progress import Progress
 from twmd_registry.record.content import MetricColumn, SystemComparison
 from twmd_registry.report.table import number
 
 GROUPS = 4
-PHRASE = 4
-"""Words of a span from which it is a phrase."""
 Highlight = tuple[int, tuple[int, ...], str]
 """A segment to look at: its number and the systems' numbers, from 0, and the reason in words."""
-KINDS = ("number", "punctuation", "capitalised word", "phrase", "other word", "not said", "all", "of them major")
+_BLANK, _MARK = r"[\s\x1c-\x1f]", r"[\p{M}\p{Cf}]"
+"""A mark belongs to the character before it, as an accent or a vowel sign does."""
+_ALONE = (
+    r"[\p{P}\p{S}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # punctuation, signs, Thai, Lao, Burmese, Khmer
+    r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # Kana, Han
+)
+"""Punctuation, and characters of scripts without blanks between words."""
+_CLUSTER = rf"\X{_MARK}*"
+"""A user's character (UAX 29), such as an emoji of several characters."""
+_PIECE = regex.compile(
+    rf"(?:{_BLANK}{_MARK}*)+|(?!{_MARK})(?={_ALONE}){_CLUSTER}|(?:(?!{_BLANK}|{_MARK}|{_ALONE}){_CLUSTER})+|{_MARK}+"
+)
 
 
 def segment_scores(column: MetricColumn) -> np.ndarray:
@@ -118,6 +124,18 @@ def split_words(text: str) -> list[str]:
     return [piece.casefold() for piece in split_pieces(text) if any(character.isalnum() for character in piece)]
 
 
+def split_pieces(text: str) -> list[str]:
+    """Split a text into words, punctuation characters and blanks, which joined are the text.
+
+    In a script without blanks between words, a character is a word.
+
+    >>> split_pieces("It rained, twice.")
+    ['It', ' ', 'rained', ',', ' ', 'twice', '.']
+    """
+    pieces: list[str] = _PIECE.findall(text)
+    return pieces
+
+
 def mark_differences(predictions: Sequence[str], references: Sequence[str]) -> tuple[list[list[str]], list[list[str]]]:
     """Mark the words by which the texts of one segment differ, as `difflib` aligns words and punctuation characters.
 
@@ -156,51 +174,3 @@ def _parts(pieces: Sequence[str], matched: set[int]) -> list[str]:
         else:
             parts.append(piece)
     return parts
-
-
-def kind_of(text: str, span: ErrorSpan) -> str:
-    """Return the first of `KINDS` that a span of a prediction is."""
-    marked = text[span.start : span.end]
-    if any(character.isnumeric() for character in marked):
-        return "number"
-    if not any(character.isalpha() for character in marked):
-        return "punctuation"
-    words = [marked[start:end] for start, end in place_words(marked)]
-    if len(words) >= PHRASE:
-        return "phrase"
-    after_first = text[: span.start].strip()
-    return "capitalised word" if after_first and any(word[0].isupper() for word in words) else "other word"
-
-
-def count_kinds(alignment: Alignment, spans: Sequence[Sequence[ErrorSpan]]) -> Counter[str]:
-    """Count the spans of a segment by kind; those of the reference are what its prediction does not say."""
-    wrong, missing = spans
-    kinds = Counter(kind_of(alignment.texts[0], span) for span in wrong) + Counter({"not said": len(missing)})
-    every = [*wrong, *missing]
-    return kinds + Counter({"all": len(every), "of them major": sum(span.severity == "major" for span in every)})
-
-
-def compare_spans(scores: Sequence[Sequence[ScoreSet]], progress: Progress | None = None) -> dict[str, Any] | None:
-    """Count the error spans of every system by kind, and those that are gone or new compared with the first system.
-
-    They are of the first metric whose thresholds were fitted; None without such a metric. `scores` are by system and
-    metric. A span is gone where a segment has fewer spans of its kind than by the first system, and new where more.
-    """
-    specs = [result.signature.spec for result in scores[0]]
-    fitted = ((k, find_span_settings(spec)) for k, spec in enumerate(specs) if spec.has_plan)
-    first, part = next(((k, part) for k, part in fitted if part), (0, None))
-    if part is None:
-        return None
-    counted = [
-        [count_kinds(alignment, alignment.error_spans(part)) for alignment in system[first].explain_all(progress)]
-        for system in scores
-    ]
-    rows = []
-    for kind in KINDS:
-        cells = [f"{sum(segment[kind] for segment in counted[0])}"]
-        for other in counted[1:]:
-            changes = [mine[kind] - before[kind] for before, mine in zip(counted[0], other, strict=True)]
-            gone, new = (sum(max(0, sign * change) for change in changes) for sign in (-1, 1))
-            cells.append(f"{sum(segment[kind] for segment in other)}\n{gone} gone, {new} new")
-        rows.append((kind, cells))
-    return {"rows": rows, "by": f"{scores[0][first].signature} spans:{part.hash}"}
