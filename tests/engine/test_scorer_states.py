@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import importlib
+import os
+from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest.mock import MagicMock
@@ -21,17 +23,50 @@ from twmd_registry.models.inference import LoadedModel
 TEXTS = [" ".join(WORDS[start : start + length]) for start, length in ((0, 5), (3, 2), (7, 9), (12, 4), (1, 1), (6, 6))]
 
 
-def test_forked_process_scores_as_its_parent_that_has_scored_by_several_threads(bert: str) -> None:
+LONG = TEXTS[:3] * 20, TEXTS[3:] * 20  # enough for operators to run in parallel
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """Compute by two threads, whatever the machine."""
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
-    try:
-        given = scorer("twmd", model=bert, layer=2, centering="none")
-        texts = TEXTS[:3] * 20, TEXTS[3:] * 20  # enough for operators to run in parallel
-        expected = pytest.approx(given.score(*texts).scores, abs=1e-6)
-        assert in_a_fork(lambda: bool(given.score(*texts).scores == expected))
-        assert given.score(*texts).scores == expected
-    finally:
-        torch.set_num_threads(threads)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("parent", ["keeps its scorer", "has closed it", "has used torch itself"])
+def test_fork_of_a_process_that_has_computed_by_several_threads_scores(parent: str, bert: str) -> None:
+    given = scorer("twmd", model=bert, layer=2, centering="none")
+    expected = pytest.approx(given.score(*LONG).scores, abs=1e-6)
+    if parent != "keeps its scorer":
+        given.close()
+    if parent == "has used torch itself":
+        torch.rand(500, 500).matmul(torch.rand(500, 500)).relu().sum()
+    assert in_a_fork(lambda: bool(given.score(*LONG).scores == expected))
+    assert given.score(*LONG).scores == expected
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_fork_keeps_the_threads_that_the_program_has_set(bert: str) -> None:
+    given = scorer("twmd", model=bert, layer=2, centering="none")
+    given.score(*LONG)
+
+    def count() -> bool:
+        before, _, after = torch.get_num_threads(), given.score(*LONG), torch.get_num_threads()
+        return before == after == 2
+
+    assert in_a_fork(count)
+
+
+def test_engine_is_imported_where_there_are_no_forks() -> None:
+    def reload() -> bool:
+        del os.register_at_fork  # as on Windows
+        importlib.reload(inference)
+        return True
+
+    assert in_a_fork(reload)
 
 
 PREDICTIONS = [f"the number {i} is on the list" for i in range(12)]

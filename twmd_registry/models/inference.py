@@ -40,17 +40,17 @@ _HOLDERS = set[object]()
 """Blocks that compute exactly."""
 _UNDO: list[partial[Any]] = []
 """What sets the caller's default dtype and precisions again."""
+_FORKED = False
+"""Whether this process was forked from one that had loaded this module."""
 
 
 def _after_fork() -> None:
-    """Renew the locks in a forked process, drop models that other threads were using, and compute by one thread."""
-    global _LOCK, LOADING
-    _LOCK, LOADING = threading.RLock(), threading.RLock()
+    """Renew the locks in a forked process, and drop models that other threads were using."""
+    global _LOCK, LOADING, _FORKED
+    _LOCK, LOADING, _FORKED = threading.RLock(), threading.RLock(), True
     _HOLDERS.clear()
     while _UNDO:
         _UNDO.pop(0)()
-    if LOADED:
-        torch.set_num_threads(1)  # OpenMP's threads are gone, and the first parallel operator would wait for them
     for key, model in list(LOADED.items()):
         if model.lock.acquire(blocking=False):
             model.lock.release()
@@ -58,7 +58,24 @@ def _after_fork() -> None:
             del LOADED[key]  # its backend may have been in the middle of a layer, and loads it again
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+@contextlib.contextmanager
+def _usable_threads() -> Iterator[None]:
+    """Compute by one thread in a forked process: OpenMP's threads stayed in the parent, which may have started them by
+    any use of torch, and the first parallel operator would wait for them for ever.
+    """
+    if not _FORKED:
+        yield
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 @contextlib.contextmanager
@@ -87,6 +104,7 @@ def exact_arithmetic() -> Iterator[None]:
                 for set_ours in changes:
                     set_ours()
         with (
+            _usable_threads(),
             contextlib.nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"),
             torch.autocast("cuda", enabled=False),
             torch.autocast("cpu", enabled=False),
