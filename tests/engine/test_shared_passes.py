@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from tests.conftest import Texts
+from tests.processes import in_a_fork
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
@@ -121,3 +125,26 @@ def test_warning_that_is_an_error_reaches_the_row_that_it_is_about() -> None:
 def test_metric_that_needs_sources_is_refused_where_a_framework_gives_none(against: str) -> None:
     with pytest.raises(SpecError, match=f"against={against} needs sources, and this framework gives predictions"):
         Batcher(scorer("twmd", against=against))
+
+
+COPIES: dict[str, Callable[[Batcher], Batcher]] = {
+    "pickle": lambda batcher: pickle.loads(pickle.dumps(batcher)),
+    "deep copy": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("kind", COPIES)
+def test_copy_of_a_batcher_that_has_scored_scores(kind: str) -> None:
+    own = Batcher(Scorer(spec_with_keys("sbert")))
+    expected = own.score("it rains", "it snows").score
+    made = COPIES[kind](own)
+    assert made.score("it rains", "it snows").score == expected
+    assert made.waiting is not own.waiting
+
+
+def test_fork_of_a_batcher_scores_and_leaves_the_parents_requests_to_the_parent() -> None:
+    own = Batcher(Scorer(spec_with_keys("sbert")))
+    expected = own.score("it rains", "it snows").score
+    waiting = own.submit(check_segments(["it rains"], ["it rains"]), lambda scores: scores.score)
+    assert in_a_fork(lambda: not own.waiting and abs(own.score("it rains", "it snows").score - expected) < 1e-6)
+    assert waiting.result()[0] == pytest.approx(1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pickle
 import random
 import re
 import shlex
@@ -30,7 +31,7 @@ import mcp
 
 import twmd_registry
 from tests.conftest import Texts
-from tests.processes import PATIENCE
+from tests.processes import PATIENCE, in_a_fork
 from tests.serve.serving import (
     JSON,
     ServingProcess,
@@ -56,7 +57,7 @@ def run(service: Service, *calls: Coroutine[Any, Any, Any]) -> list[Any]:
     async def answer() -> list[Any]:
         all_wait = threading.Event()
         async with service.running():
-            service._pool.submit(all_wait.wait)
+            service._pool.get().submit(all_wait.wait)
             answers = asyncio.gather(*calls, return_exceptions=True)
             await asyncio.sleep(0)
             all_wait.set()
@@ -111,6 +112,13 @@ def test_answer_is_that_of_python_with_notices(texts: Texts) -> None:
     expected = twmd_registry.score(["it rains", ""], [["it is raining", "rain"], ["it snows"]])
     assert answer == {"metric": "twmd", "score": expected.score, "notices": answer["notices"]} | expected.as_dict()
     assert [notice[:22] for notice in answer["notices"]] == ["texts without a token:"]
+
+
+def test_fork_and_pickle_of_a_service_that_has_loaded_answer() -> None:
+    service = service_of()
+    service.load()
+    again = pickle.loads(pickle.dumps(service))
+    assert in_a_fork(lambda: all(run(one, one.score([PAIR[0]], [PAIR[1]]))[0]["score"] for one in (service, again)))
 
 
 def test_alignment_is_that_of_python_cut_to_its_largest_links(monkeypatch: pytest.MonkeyPatch) -> None:

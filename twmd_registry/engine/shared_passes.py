@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from itertools import accumulate, chain
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from twmd_registry.engine.backends import Backend, Scored
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, make_pairs
@@ -22,6 +23,36 @@ WAIT = 0.02
 """Seconds for which the first pair of a pass waits for others."""
 Outcome: TypeAlias = tuple[ScoreSet | TwmdError, list[str]]
 """A request's scores, or the error that refuses its texts, and the warnings about them."""
+Request: TypeAlias = tuple[Segments, Callable[[ScoreSet], Any]]
+"""A request's texts, and what makes the answer of their scores."""
+T = TypeVar("T")
+
+
+class PerProcess(Generic[T]):
+    """A value that every process makes for itself: a fork has no thread of its parent's pool, and must not answer its
+    parent's requests. Pickles and deep copies make their own value, too.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        """Store what makes the value, when it is first needed."""
+        self._make, self._values = make, dict[int, T]()
+
+    def get(self) -> T:
+        """Return this process's value; threads that ask at once get the same one."""
+        process = os.getpid()
+        try:
+            return self._values[process]
+        except KeyError:
+            return self._values.setdefault(process, self._make())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what makes the value, not the value."""
+        return type(self), (self._make,)
+
+
+def scoring_thread() -> PerProcess[ThreadPoolExecutor]:
+    """Return a pool of one thread, which starts with the first request."""
+    return PerProcess(partial(ThreadPoolExecutor, 1, "scorer"))
 
 
 def depends_on_neighbours(scorer: Scorer) -> bool:
@@ -89,13 +120,13 @@ def check_needs_no_sources(scorer: Scorer) -> None:
 class Batcher:
     """Scores pairs that a framework or a service gives one by one: while one pass of the model runs, others are
     `waiting`, and the next takes all of them, where passes are `shared`: no score depends on a pair's neighbours, or on
-    sources, which passes do not hold.
+    sources, which passes do not hold. It can be forked, pickled and copied: each copy has a queue of its own.
     """
 
     def __init__(
         self,
         scorer: Scorer,
-        pool: ThreadPoolExecutor | None = None,
+        pool: PerProcess[ThreadPoolExecutor] | None = None,
         score: Callable[[Scorer, Sequence[Segments]], Sequence[Outcome]] | None = None,
     ) -> None:
         """Store the scorer and its pool. Batchers that share a pool of one thread take turns in the order of arrival;
@@ -111,8 +142,13 @@ class Batcher:
                 "centering=batch and corpus, and idf=corpus and references, need all texts at once, and this framework "
                 "gives them one by one: fit a mean vector or an idf table first, or choose another preset."
             )
-        self.waiting = dict[Future[Any], tuple[Segments, Callable[[ScoreSet], Any]]]()
-        self._pool, self._score, self._wait = pool or ThreadPoolExecutor(1, "scorer"), score, 0.0 if pool else WAIT
+        self._waiting = PerProcess[dict[Future[Any], Request]](dict)
+        self._pool, self._score, self._wait = pool or scoring_thread(), score, 0.0 if pool else WAIT
+
+    @property
+    def waiting(self) -> dict[Future[Any], Request]:
+        """The requests of this process that no pass has taken yet, by their futures."""
+        return self._waiting.get()
 
     def submit(self, segments: Segments, make: Callable[[ScoreSet], Any]) -> Future[Any]:
         """Return the future of what `make` makes of the scores, in the pool's thread, and of the warnings.
@@ -122,7 +158,7 @@ class Batcher:
         answer = Future[Any]()
         self.waiting[answer] = segments, make
         answer.add_done_callback(lambda _: self.waiting.pop(answer, None))
-        self._pool.submit(self._score_waiting)
+        self._pool.get().submit(self._score_waiting)
         return answer
 
     def _score_waiting(self) -> None:

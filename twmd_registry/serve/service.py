@@ -14,9 +14,8 @@ import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -33,7 +32,7 @@ from starlette.requests import ClientDisconnect
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.engine.shared_passes import Batcher, Outcome, score_together
+from twmd_registry.engine.shared_passes import Batcher, Outcome, score_together, scoring_thread
 from twmd_registry.errors import FileError, InputError, SpecError, TwmdError, collect_warnings, menu
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.paths import read_secret
@@ -89,7 +88,7 @@ class Service:
         """Make the queues and counters; no model is loaded yet."""
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-        self._pool = ThreadPoolExecutor(1, "scorer")
+        self._pool = scoring_thread()
         self._queues = {
             name: Batcher(scorer, self._pool, partial(self._score, name)) for name, scorer in self.scorers.items()
         }
@@ -99,6 +98,10 @@ class Service:
         waiting = Gauge("twmd_waiting_requests", "Requests in the queue", registry=registry)
         waiting.set_function(lambda: self.waiting)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the settings; queues and counters, which hold locks, are made anew."""
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
+
     @property
     def waiting(self) -> int:
         """The number of requests that wait for a pass."""
@@ -107,7 +110,7 @@ class Service:
     def load(self) -> None:
         """Load all models in the thread that scores, with the errors of `Scorer.spec`."""
         for scorer in self.scorers.values():
-            self._pool.submit(getattr, scorer, "spec").result()
+            self._pool.get().submit(getattr, scorer, "spec").result()
 
     def list_metrics(self) -> list[Answer]:
         """Return facts about the metrics that are served; ``batched`` is whether requests share passes."""
@@ -180,7 +183,7 @@ class Service:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Answer requests within the block; at its end, wait for the pass that runs."""
-        with self._pool:
+        with self._pool.get():
             yield
 
     def _score(self, metric: str, scorer: Scorer, tasks: Sequence[Segments]) -> Sequence[Outcome]:
