@@ -6,6 +6,7 @@ import errno
 import functools
 import json
 import os
+import re
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator
@@ -111,7 +112,7 @@ def refused(run: Run) -> Refused:
 
     def check(line: str, words: str, status: int = 2) -> None:
         found, out, err = run(line)
-        errors = [one for one in err.splitlines() if not one.startswith("twmd: warning: ")]
+        errors = [one for one in err.splitlines() if not re.match(r"\w+: warning: ", one)]
         assert (found, out, [words in one for one in errors]) == (status, "", [True]), err
 
     return check

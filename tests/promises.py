@@ -24,7 +24,7 @@ import rich_click as click
 
 import twmd_registry
 from twmd_registry import errors, scale
-from twmd_registry.cli import MODULES, main, twmd
+from twmd_registry.cli import main, twmd
 from twmd_registry.engine.shared_passes import Batcher
 from twmd_registry.metaeval.delta_accuracy import DELTA_ACCURACY
 from twmd_registry.metaeval.side_by_side import names_of
@@ -79,7 +79,7 @@ def plugins() -> Iterator[str]:
 def commands() -> Iterator[str]:
     """Yield every command with its arguments and options, their types and defaults, as click declares them."""
     context = click.Context(twmd)
-    for name in MODULES:
+    for name in twmd.list_commands(context):
         command = twmd.get_command(context, name)
         assert command is not None
         yield f"twmd {name}"

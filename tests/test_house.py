@@ -28,7 +28,6 @@ LAYERS = (
     {"plugins", "metaeval", "scale"},
     {"train"},
     {"report"},
-    {"papers"},
     {"hub", "demo", "serve"},
     {"cli"},
 )
@@ -66,6 +65,11 @@ def test_packages_import_from_lower_layers_only() -> None:
         own = [name for name in imports(path) if name.startswith("twmd_registry.") and here != "__init__"]
         upward += [f"{path.relative_to(ROOT)} imports {name}" for name in own if name.split(".")[1] not in allowed]
     assert upward == []
+
+
+def test_product_imports_nothing_of_the_laboratory() -> None:
+    files = [*sources(), *sorted((ROOT / "metrics").rglob("*.py"))]
+    assert [str(path) for path in files for name in imports(path) if name.split(".")[0] == "experiments"] == []
 
 
 def test_foreign_imports_are_where_they_belong() -> None:

@@ -28,12 +28,12 @@ class Terminal(io.StringIO):
         return True
 
 
-def parse(arguments: Sequence[str]) -> dict[str, Any]:
+def parse(arguments: Sequence[str], program: click.Group = twmd) -> dict[str, Any]:
     """Return the parameters of the command that is named, and of the groups above it."""
     with redirect_stderr(sys.stderr):  # restored on exit: --quiet drops it
-        context = twmd.make_context("twmd", list(arguments))
+        context = program.make_context(str(program.name), list(arguments))
         found = dict(context.params)
-        command: click.Command | None = twmd
+        command: click.Command | None = program
         while isinstance(command, click.Group):
             name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
             assert command is not None

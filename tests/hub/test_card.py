@@ -21,7 +21,6 @@ from twmd_registry.hub.space import (
     SDK_VERSION,
     card_text,
     measured_correlations,
-    paper_correlations,
     write_card,
     write_cards,
 )
@@ -149,15 +148,6 @@ def test_tables_of_agreement_hold_the_measured_numbers_only() -> None:
     assert len(printed) == 2 * len(MetricName) * 8
     assert {data for data, *_ in measured_correlations()} == set(DATA)
     assert {correlation for _, _, correlation, *_ in measured_correlations()} == set(CORRELATIONS)
-
-
-def test_papers_correlations_are_the_printed_numbers() -> None:
-    _, source, values = paper_correlations("twmd-table8", "TWMD-b")[1]
-    assert source == "Chen et al. (2020), TWMD, Table 8: TWMD-b on roberta-large"
-    assert values == {"kendall": "57.5", "pearson": "77.3"}
-    ((_, _, herbold),) = paper_correlations("stsscore-table1", "STSScore")
-    assert herbold == {"pearson": "90", "spearman": "89"}
-    assert all(paper_correlations(**row) for metric in METRICS_WITH_CARD for row in card_text(metric)["papers"])
 
 
 def test_unrelated_words_and_texts_have_the_scores_of_the_cards() -> None:

@@ -11,7 +11,7 @@ from scipy import stats
 
 import twmd_registry
 from tests.conftest import Run
-from tests.papers.rated_files import TEXTS, system_rows, write_rows
+from tests.rated_files import TEXTS, system_rows, write_rows
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.delta_accuracy import (

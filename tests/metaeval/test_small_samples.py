@@ -16,12 +16,9 @@ from twmd_registry.engine.input_warnings import RELIABLE_SAMPLE, describe_small_
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import agreement, permutation, williams_by_part
-from twmd_registry.metaeval.diagnosis import diagnose
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.plugins.sacrebleu.metric import SBERT
 from twmd_registry.record.content import Resampling
-from twmd_registry.registry.names import EMBEDDED_MODEL
-from twmd_registry.registry.options import RunOptions
 
 NOUNS, VERBS = ("heron", "tram", "baker", "dog", "train", "sister"), ("waited", "sang", "left", "ran", "stood", "slept")
 TEXTS = [f"The {noun} {verb}." for noun in NOUNS for verb in VERBS]
@@ -51,7 +48,6 @@ INTERFACES: dict[str, Callable[[int], object]] = {
     "SacreBLEU's interval": lambda n: SBERT().corpus_score(OTHERS[:n], [TEXTS[:n]], n_bootstrap=20),
     "a comparison with a test": lambda n: compared(n, Resampling("bs", 20, seed=1)),
     "a permutation": lambda n: permutation(np.arange(n), rated(n).ratings, rated(n), "pearson", trials=5),
-    "a diagnosis": lambda n: diagnose(EMBEDDED_MODEL, TEXTS[:n], RunOptions(), pairs=20),
 }
 
 
@@ -61,7 +57,7 @@ def test_few_segments_cause_a_warning_and_one_is_refused(interface: str, recwarn
     assert not [warning for warning in recwarn if WARNING in str(warning.message)]
     with pytest.warns(TwmdWarning, match=f"^{WARNING}: n = 29.$"):
         INTERFACES[interface](RELIABLE_SAMPLE - 1)
-    with pytest.raises(InputError, match=f"{REFUSAL}|texts with a word: 1 of 1"):
+    with pytest.raises(InputError, match=REFUSAL):
         INTERFACES[interface](1)
 
 

@@ -16,7 +16,7 @@ import sacrebleu
 import twmd_registry
 from tests.cli.parsing import rows_of
 from tests.conftest import Patch, Run, shared
-from tests.papers.rated_files import system_rows, write_rows
+from tests.rated_files import system_rows, write_rows
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from tests import tiny
-from tests.papers.rated_files import of_group
+from tests.rated_files import of_group
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Run
-from tests.papers.rated_files import system_rows, write_rows
+from tests.rated_files import system_rows, write_rows
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 LARGEST_PICTURE = 90_000

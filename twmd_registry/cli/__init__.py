@@ -9,7 +9,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, suppress
 from typing import Any
 
@@ -36,29 +36,39 @@ PANELS = {
     "Score": ("score_commands", "score report align mbr"),
     "Serve": ("setup_commands", "serve"),
     "Publish": ("publish_commands", "verify diff cite submit"),
-    "Agreement with people": ("agreement_commands", "correlate tune diagnose study reproduce"),
+    "Agreement with people": ("agreement_commands", "correlate tune"),
     "Training": ("train_commands", "fit-mean fit-idf fit-baseline fit-accuracy train finetune distill average"),
     "Set up": ("setup_commands", "list explain preset selfcheck demo hub install uninstall completion"),
 }
 """From a panel of ``--help`` to the module that declares and runs its commands, and their names."""
-MODULES = {name: module for module, names in PANELS.values() for name in names.split()}
 
 
 class LazyGroup(click.RichGroup):
-    """A group that imports a command's module when the command is used."""
+    """A group that imports a command's module when the command is used.
+
+    Args:
+        package: The package of the modules that declare the commands.
+        sections: From a panel of ``--help`` to the module that declares its commands, and their names.
+        settings: As for `click.RichGroup`.
+    """
+
+    def __init__(self, *, package: str, sections: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+        panels = [RichCommandPanel(panel, commands=names.split()) for panel, (_, names) in sections.items()]
+        super().__init__(**settings | {"panels": panels})
+        self._modules = {name: f"{package}.{module}" for module, names in sections.values() for name in names.split()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, in the order of ``--help``."""
-        return list(MODULES)
+        return list(self._modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command; raises UsageError, with the closest name, for an unknown one."""
-        if cmd_name not in MODULES:
+        if cmd_name not in self._modules:
             if ctx.resilient_parsing:
                 return None
-            hints = [f" Did you mean {name!r}?" for name in difflib.get_close_matches(cmd_name, MODULES, n=1)]
+            hints = [f" Did you mean {name!r}?" for name in difflib.get_close_matches(cmd_name, self._modules, n=1)]
             raise click.UsageError(f"No such command {cmd_name!r}.{''.join(hints)}", ctx)
-        module = importlib.import_module(f"twmd_registry.cli.{MODULES[cmd_name]}")
+        module = importlib.import_module(self._modules[cmd_name])
         command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 
@@ -66,8 +76,9 @@ class LazyGroup(click.RichGroup):
 @click.group(
     "twmd",
     cls=LazyGroup,
+    package="twmd_registry.cli",
+    sections=PANELS,
     invoke_without_command=True,
-    panels=[RichCommandPanel(panel, commands=names.split()) for panel, (_, names) in PANELS.items()],
     help="Embedding metrics for generated text, with signatures that anybody can re-run.",
     epilog="Example: twmd score ref.txt -i system_a.txt system_b.txt -m twmd moverscore",
 )
@@ -81,8 +92,8 @@ def twmd(ctx: click.Context) -> None:
         ctx.exit(click.UsageError.exit_code)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line, the process's own by default, and return its exit status.
+def main(argv: Sequence[str] | None = None, program: click.Group = twmd) -> int:
+    """Run one command line of a program, the process's own by default, and return its exit status.
 
     It is 0 for success, 1 for bad data or a failed verification, 2 for bad usage, 3 for scores that fail a check.
     """
@@ -103,43 +114,46 @@ def main(argv: Sequence[str] | None = None) -> int:
         """Show a warning, once per command: it may score in many calls."""
         if str(message) not in shown:
             shown.add(str(message))
-            complain("twmd: warning:", DOUBTFUL, message)
+            complain(f"{program.name}: warning:", DOUBTFUL, message)
 
     with warnings.catch_warnings():
         warnings.showwarning = show_once
-        return _run(sys.argv[1:] if argv is None else [str(word) for word in argv])
+        return _run(program, sys.argv[1:] if argv is None else [str(word) for word in argv])
 
 
-def _run(argv: list[str]) -> int:  # noqa: PLR0911 (a return for each kind of failure)
+def _run(program: click.Group, argv: list[str]) -> int:  # noqa: PLR0911 (a return for each kind of failure)
+    name = str(program.name)
     if COMPLETION in os.environ:  # a shell asks what may stand at the cursor
         from click.shell_completion import shell_complete
 
-        return shell_complete(twmd, {}, "twmd", COMPLETION, os.environ[COMPLETION])
+        return shell_complete(program, {}, name, COMPLETION, os.environ[COMPLETION])
     try:
         # Not `twmd.main`, which answers interrupts and closed pipes itself. On exit stderr is as before --quiet.
-        with redirect_stderr(sys.stderr), twmd.make_context("twmd", argv) as context:
-            status: int = twmd.invoke(context)
+        with redirect_stderr(sys.stderr), program.make_context(name, argv) as context:
+            status: int = program.invoke(context)
         sys.stdout.flush()
     except Exit as stop:
         return stop.exit_code
     except click.UsageError as error:
-        path = error.ctx.command_path if error.ctx else "twmd"
+        path = error.ctx.command_path if error.ctx else name
         return _fail(error.format_message(), BAD_USAGE, f"{path}: error (see {path} --help):")
     except KeyboardInterrupt:
-        return _fail("interrupted", INTERRUPTED)
+        return _fail("interrupted", INTERRUPTED, f"{name}:")
     except click.ClickException as error:  # scores that fail a check
-        return _fail(error, CHECK_FAILED, "twmd: failed:")
+        return _fail(error, CHECK_FAILED, f"{name}: failed:")
     except TwmdError as error:
-        return _fail(error, BAD_USAGE if isinstance(error, SpecError) else BAD_DATA)
+        return _fail(error, BAD_USAGE if isinstance(error, SpecError) else BAD_DATA, f"{name}:")
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        return _fail(OUT_OF_MEMORY, BAD_DATA)
+        return _fail(OUT_OF_MEMORY, BAD_DATA, f"{name}:")
     except BrokenPipeError:  # the reader has gone (`| head`)
         _drop_output()
         return PIPE_CLOSED
     except OSError as error:
-        return _fail(f"{error.filename}: {error.strerror}." if error.filename is not None else error, BAD_DATA)
+        return _fail(
+            f"{error.filename}: {error.strerror}." if error.filename is not None else error, BAD_DATA, f"{name}:"
+        )
     return status
 
 
@@ -148,7 +162,7 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _fail(message: object, status: int, head: str = "twmd:") -> int:
+def _fail(message: object, status: int, head: str) -> int:
     complain(head, BAD, message)
     try:
         sys.stdout.flush()

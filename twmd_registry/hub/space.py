@@ -14,7 +14,6 @@ from typing import Any
 from twmd_registry.engine.result import COUNTS
 from twmd_registry.errors import FileError, SpecError, menu
 from twmd_registry.hub import metrics_with_card
-from twmd_registry.papers.experiment import AVERAGE, UNNAMED, read_experiment
 from twmd_registry.plugins.evaluate.hook import path
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import CATALOGUE
@@ -39,7 +38,7 @@ def card_text(metric: str) -> dict[str, Any]:
     """Read the hand-written part of a metric's card, ``data/cards/METRIC.toml``; SpecError without a card.
 
     `example` has the texts that every card scores, `scores` the scores of the embedded preset to three digits: of the
-    examples, of `unrelated` texts and unrelated `words`; `papers` are rows of the papers' tables.
+    examples, of `unrelated` texts and unrelated `words`; `papers` has 100 times the correlations that papers printed.
     """
     if metric not in metrics_with_card():
         raise SpecError(f"there is no card for {metric!r}; {menu(metric, metrics_with_card())}.")
@@ -91,24 +90,6 @@ def measured_correlations() -> list[tuple[str, ...]]:
     return [tuple(line.split("\t")) for line in lines]
 
 
-def paper_correlations(table: str, row: str) -> list[tuple[str, str, dict[str, str]]]:
-    """Return a paper's row of a table by model: data set, source, and 100 times the correlations, as printed."""
-    experiment = read_experiment(table)
-    paper, data = experiment.about.partition(":")[0], "stsb-test" if "STS-B" in experiment.data else "wmt17"
-    decimals = experiment.decimals if experiment.scale == 100 else experiment.decimals - 2
-    entries = []
-    for printed in experiment.printed:
-        if printed.metric == row:
-            values = {
-                statistic: f"{100 * value / experiment.scale:.{decimals}f}"
-                for (_, unit, statistic), value in zip(experiment.cells, printed.values, strict=True)
-                if unit in {AVERAGE, "STS-B"}
-            }
-            model = "" if printed.model == UNNAMED else f" on {printed.model}"
-            entries.append((DATA[data], f"{paper}: {row}{model}", values))
-    return entries
-
-
 def _values(metric: MetricName, papers: list[dict[str, str]]) -> list[list[str]]:
     """Return the table of correlations, ours and the papers', with its two head rows."""
     measured: dict[str, dict[str, str]] = {}
@@ -116,7 +97,7 @@ def _values(metric: MetricName, papers: list[dict[str, str]]) -> list[list[str]]
         if name == metric and group == "mean":
             measured.setdefault(data, {})[correlation] = f"**{value} ±{half_width}**"
     ours = [(about, "**embedded preset**", measured[data]) for data, about in DATA.items() if data in measured]
-    entries = [*ours, *(entry for row in papers for entry in paper_correlations(**row))]
+    entries = [*ours, *((DATA[row["data"]], row["source"], row) for row in papers)]
     used = [name for name in CORRELATIONS if any(name in values for *_, values in entries)]
     head = ["data", "whose", *(f"{CORRELATIONS[name]} x 100" for name in used)]
     rows = [[data, source, *(values.get(name, "-") for name in used)] for data, source, values in entries]

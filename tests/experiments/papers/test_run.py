@@ -13,17 +13,17 @@ import pytest
 import sacrebleu
 from scipy import stats
 
+from experiments.papers.experiment import AVERAGE, read_experiment
+from experiments.papers.reproduction import Reproduction
+from experiments.papers.run import first_pairs, marginal_errors, reproduce
 from tests.conftest import shared
 from tests.judgments.test_corpora import write_tac
-from tests.papers.rated_files import LANGUAGE_PAIRS, SUBSETS, YEARS, of_group, write_sts, write_wmt
+from tests.rated_files import LANGUAGE_PAIRS, SUBSETS, YEARS, of_group, write_sts, write_wmt
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
 from twmd_registry.errors import FileError, InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.corpora import read_sts, read_tac, read_wmt
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.metaeval.side_by_side import score_lexically
-from twmd_registry.papers.experiment import AVERAGE, read_experiment
-from twmd_registry.papers.reproduction import Reproduction
-from twmd_registry.papers.run import first_pairs, marginal_errors, reproduce
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec, make_spec
 
@@ -310,7 +310,7 @@ def test_hub_is_asked_only_for_what_is_not_here(tmp_path: Path, monkeypatch: pyt
         asked.append(name)
         raise FileError("cannot read it from the Hub: no network")
 
-    monkeypatch.setattr("twmd_registry.papers.run.read_hub", read)
+    monkeypatch.setattr("experiments.papers.run.read_hub", read)
     texts = [("a heron", "the heron", 1.0), ("a heron waits", "it rains", 2.0), ("rain", "the rain", 3.0)]
     table = read_experiment("stsscore-table4")
     (result,) = reproduce([table], rated_pairs(tmp_path, texts), hub=True)

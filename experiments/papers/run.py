@@ -13,16 +13,8 @@ import numpy as np
 import torch
 from scipy.integrate import trapezoid
 
-from twmd_registry.align.sinkhorn import sinkhorn_plan
-from twmd_registry.engine.scorer import Scorer, score_all
-from twmd_registry.errors import FileError, InputError, ModelError, SpecError, warn
-from twmd_registry.judgments.rated import RatedSegments, select
-from twmd_registry.judgments.sets import FORMATS, read_hub
-from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.metaeval.diagnosis import Diagnosis, diagnose
-from twmd_registry.metaeval.overlap import warn_about_overlap
-from twmd_registry.metaeval.side_by_side import score_lexically
-from twmd_registry.papers.experiment import (
+from experiments.papers.diagnosis import Diagnosis, diagnose
+from experiments.papers.experiment import (
     AVERAGE,
     EVERY,
     OWN,
@@ -32,7 +24,15 @@ from twmd_registry.papers.experiment import (
     TableMetric,
     make_settings,
 )
-from twmd_registry.papers.reproduction import GroupedSegments, Place, Reproduction, line_name
+from experiments.papers.reproduction import GroupedSegments, Place, Reproduction, line_name
+from twmd_registry.align.sinkhorn import sinkhorn_plan
+from twmd_registry.engine.scorer import Scorer, score_all
+from twmd_registry.errors import FileError, InputError, ModelError, SpecError, warn
+from twmd_registry.judgments.rated import RatedSegments, select
+from twmd_registry.judgments.sets import FORMATS, read_hub
+from twmd_registry.metaeval.correlation import correlate
+from twmd_registry.metaeval.overlap import warn_about_overlap
+from twmd_registry.metaeval.side_by_side import score_lexically
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.options import RunOptions

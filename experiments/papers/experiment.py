@@ -1,4 +1,4 @@
-"""`Experiment`: a table or figure of a paper as data, read from ``data/papers/PAPER.toml``, and its rows as metrics."""
+"""`Experiment`: a table or figure of a paper as data, read from ``PAPER.toml`` here, and its rows as metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from twmd_registry.errors import SpecError, menu
@@ -23,7 +23,7 @@ ExperimentCell: TypeAlias = tuple[str, str, str]
 EVERY = "every"
 """Stands for the values of an axis over all layers of the model."""
 _SHARED = ("about", "encoders", "keys", "rows", "data", "defaults")
-_FOLDER = resources.files("twmd_registry").joinpath("data/papers")
+_FOLDER = Path(__file__).parent
 
 
 class ExperimentRow(NamedTuple):
@@ -162,8 +162,8 @@ def _resolve(row: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 @functools.cache
 def _papers() -> dict[str, dict[str, Any]]:
-    files = sorted((path for path in _FOLDER.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
-    return {path.name.removesuffix(".toml"): tomllib.loads(path.read_text(encoding="utf-8")) for path in files}
+    files = sorted(_FOLDER.glob("*.toml"))
+    return {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in files}
 
 
 TableMetric = MetricSpec | str

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from experiments.papers.experiment import AVERAGE, experiment_names, make_settings, read_experiment
+from experiments.papers.run import MEASURES, measure, roc_area, roc_curve
 from tests.conftest import shared
-from tests.papers.rated_files import LANGUAGE_PAIRS
+from tests.rated_files import LANGUAGE_PAIRS
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.papers.experiment import AVERAGE, experiment_names, make_settings, read_experiment
-from twmd_registry.papers.run import MEASURES, measure, roc_area, roc_curve
+from twmd_registry.judgments.sets import HUB
 from twmd_registry.registry.spec import MetricSpec, make_spec
 
 TABLES = [name for name in experiment_names() if read_experiment(name).printed and name != "twmd-appendix-b"]
@@ -234,3 +235,7 @@ def test_undefined_numbers_are_nan_and_warned_of_once() -> None:
         result = measure([(scores, ratings), (np.ones(5), ratings)], ["pearson", "mean-1"], "lv-en")
     assert np.isnan(result).tolist() == [[False, False], [True, False]]
     assert len(caught) == 1
+
+
+def test_data_sets_of_the_study_are_known_names_on_the_hub() -> None:
+    assert {source["hub"] for source in read_experiment("stsscore-table1").data.values()} <= set(HUB)

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.papers import diagnosis
+from experiments.papers.diagnosis import PROPERTIES, Similarity, diagnose, judge, pair_words
 from tests import tiny
 from tests.cli.parsing import rows_of
 from tests.conftest import Run
-from tests.papers.rated_files import write_rows
+from tests.rated_files import write_rows
 from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.encode.mean_vectors import find_background
 from twmd_registry.errors import InputError, TwmdWarning
-from twmd_registry.metaeval import diagnosis
-from twmd_registry.metaeval.diagnosis import PROPERTIES, Similarity, diagnose, judge, pair_words
 from twmd_registry.models.files import find_model
 from twmd_registry.registry.names import CENTERINGS, EMBEDDED_MODEL, Centering
 from twmd_registry.registry.options import RunOptions
