@@ -149,6 +149,21 @@ def test_processes_that_make_the_folder_at_once_get_the_same_complete_one(tiny_p
         process.join(60)
 
 
+def test_folder_that_another_process_is_removing_is_made_again(
+    tiny_package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, real = multilingual_folder(), fingerprint
+
+    def remove(path: Path) -> str:
+        monkeypatch.setattr(q4, "fingerprint", real)
+        (path / "config.json").unlink()
+        raise ModelError("cannot read config.json: No such file or directory.")
+
+    monkeypatch.setattr(q4, "fingerprint", remove)
+    assert multilingual_folder() == folder
+    assert (folder / "config.json").is_file()
+
+
 def full_disk(*_arguments: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 

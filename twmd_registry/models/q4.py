@@ -74,10 +74,12 @@ def multilingual_folder() -> Path:
                 for path in (partial, folder):
                     shutil.rmtree(path, ignore_errors=True)
                 partial.mkdir()
-                write_model(source, partial)
-                partial.rename(folder)
+                try:
+                    write_model(source, partial)
+                    partial.rename(folder)
+                finally:  # still locked: afterwards it may be another's
+                    shutil.rmtree(partial, ignore_errors=True)
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(partial, ignore_errors=True)
         raise ModelError(
             f"cannot write {folder} (480 MB): {getattr(error, 'strerror', None) or error}. Set TWMD_HOME to a folder "
             "that can be written and has so much room."
@@ -86,7 +88,10 @@ def multilingual_folder() -> Path:
 
 
 def _is_complete(folder: Path) -> bool:
-    return folder.is_dir() and fingerprint(folder) == MULTILINGUAL_FINGERPRINT
+    try:
+        return folder.is_dir() and fingerprint(folder) == MULTILINGUAL_FINGERPRINT
+    except ModelError:  # another process removes it, to make it again
+        return False
 
 
 def _data_file() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 from pathlib import Path
 
@@ -28,11 +29,12 @@ def read_secret(file: Path, what: str) -> str:
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file through a temporary one beside it, so that no reader sees a partial file; raises OSError.
 
-    A link stays a link, and an existing file keeps its permissions.
+    A link stays a link, and an existing file keeps its permissions. Of several writers, threads or processes of one
+    machine or several, the last wins.
     """
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    partial = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
         partial.write_bytes(content)
         if path.exists():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -48,32 +49,37 @@ def save_adapter(wrapped: Any, base: str, folder: Path, dtype: Dtype = "float32"
     for name, weight in wrapped.named_parameters():
         if ".default." in name:
             weight.data = weight.data.to(getattr(torch, dtype)).contiguous()
-    wrapped.save_pretrained(str(folder), save_embedding_layers=False)
-    path = folder / "adapter_config.json"
-    settings = json.loads(path.read_text(encoding="utf-8"))
-    # A path of this machine means nothing to others, and the order of a set differs from run to run.
-    settings["base_model_name_or_path"] = base
-    if isinstance(settings["target_modules"], list):
-        settings["target_modules"] = sorted(settings["target_modules"])
-    path.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    _make_readable(folder)
+    with _staged(folder) as stage:
+        wrapped.save_pretrained(str(stage), save_embedding_layers=False)
+        path = stage / "adapter_config.json"
+        settings = json.loads(path.read_text(encoding="utf-8"))
+        # A path of this machine means nothing to others, and the order of a set differs from run to run.
+        settings["base_model_name_or_path"] = base
+        if isinstance(settings["target_modules"], list):
+            settings["target_modules"] = sorted(settings["target_modules"])
+        path.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def save_network(network: Any, files: ModelFiles, folder: Path) -> None:
     """Write a whole network, with the tokenizer of the model that it was trained from."""
-    network.save_pretrained(str(folder))
-    for path in [*tokenizer_files(files.folder), files.folder / "tokenizer_config.json"]:
-        if path.is_file():
-            shutil.copyfile(path, folder / path.name)
-    _make_readable(folder)
+    with _staged(folder) as stage:
+        network.save_pretrained(str(stage))
+        for path in [*tokenizer_files(files.folder), files.folder / "tokenizer_config.json"]:
+            if path.is_file():
+                shutil.copyfile(path, stage / path.name)
 
 
-def _make_readable(folder: Path) -> None:
-    """Give weights the usual permissions: the libraries write them for their owner only."""
-    for path in folder.glob("*.safetensors"):
-        content = path.read_bytes()
-        path.unlink()
-        write_atomically(path, content)
+@contextlib.contextmanager
+def _staged(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder for libraries to write to; its files are then moved to `folder`, each whole and with the
+    usual permissions (libraries write weights for their owner only).
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, suffix=".part") as stage:
+        yield Path(stage)
+        for path in sorted(Path(stage).iterdir()):
+            write_atomically(folder / path.name, path.read_bytes())
+            path.unlink()
 
 
 def save_means(spec: MetricSpec, background: MeanVectors | None, folder: Path) -> MetricSpec:
