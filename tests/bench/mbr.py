@@ -2,9 +2,7 @@
 
 Run by ``make bench``, or alone: ``python -m tests.bench.mbr SEGMENTS CANDIDATES TRIALS``. Seconds are the
 processor's, of all threads; with OMP_NUM_THREADS=1 every contestant has one thread. The contestants take turns in every
-trial; those that are slow get a single segment, a new one in every trial, some of them 16 candidates of it. The last
-columns compare the choices of approximations with those from all pairs: segments with the same choice, and how much
-lower the mean expected utility is.
+trial; those that are slow get a single segment, a new one in every trial, some of them 16 candidates of it.
 """
 
 from __future__ import annotations
@@ -16,13 +14,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-import numpy as np
 import torch
 
 from tests.bench.contestants import Setting, bert_score
 from tests.bench.texts import WORDS, benchmark_pairs, machine, print_table
-from twmd_registry import MbrResult, Scorer, mbr, scorer
-from twmd_registry.engine.mbr import TIED
+from twmd_registry import Scorer, mbr, scorer
 from twmd_registry.models.files import embedded_folder
 
 EXCHANGED = 0.15
@@ -62,14 +58,6 @@ def call_for_every_segment(score: Callable[[list[str], list[str]], object], list
         score([text for text in texts for _ in texts], texts * len(texts))
 
 
-def compare(chosen: list[int], means: list[np.ndarray]) -> list[str]:
-    """Return in how many segments the candidate with the highest mean utility is chosen, and what is lost in others."""
-    if not chosen:
-        return ["", ""]
-    lost = np.array([own.max() - own[index] for index, own in zip(chosen, means, strict=True)])
-    return [f"{(lost <= TIED).mean():.0%}", f"{lost.mean():.5f}"]
-
-
 def main() -> None:
     """Measure all contestants in turn; print the table."""
     segments, number, trials = map(int, sys.argv[1:4] or (100, 64, 3))
@@ -78,15 +66,8 @@ def main() -> None:
     regressor, peer = scorer("stsscore"), bert_score(Setting(str(embedded_folder()), 4, "cpu"))
     contestants: dict[str, tuple[Callable[[Lists], object], int, int]] = {
         "mbr, twmd": (partial(mbr, metric=twmd), segments, number),
-        "mbr, twmd, prune_confidence=0.99": (partial(mbr, metric=twmd, prune_confidence=0.99), segments, number),
-        "mbr, twmd, mean_vectors": (partial(mbr, metric=twmd, mean_vectors=True), segments, number),
         "mbr, bertscore_centered": (partial(mbr, metric=greedy), segments, number),
         "mbr, stsscore": (partial(mbr, metric=regressor), 1, 16),
-        "mbr, stsscore, prune_coarse=twmd, prune_keep=4": (
-            partial(mbr, metric=regressor, prune_coarse=twmd, prune_keep=4),
-            1,
-            16,
-        ),
         "score, a call per pair, twmd": (partial(call_for_every_pair, twmd), 1, 16),
         "bert_score, a call per candidate": (partial(call_for_every_candidate, peer), 1, number),
         "bert_score, a call per segment": (partial(call_for_every_segment, peer), 1, number),
@@ -94,30 +75,20 @@ def main() -> None:
     print(f"{name}: {segments} segments of {number} candidates; ", end="")
     print(f"{machine()}, {torch.get_num_threads()} threads", flush=True)
     rates: dict[str, list[float]] = {contestant: [] for contestant in contestants}
-    chosen: dict[str, list[int]] = {}
     for trial in range(trials):
         for contestant, (run, most, width) in contestants.items():
-            for each in (twmd, greedy):  # with the model, vectors that pruning has kept are freed
-                each.close()
             run([["it rains", "it is raining"]])  # loads the model
             own = [texts[:width] for texts in (lists if most == segments else [lists[trial % segments]])]
             start = time.process_time()
-            found = run(own)
+            run(own)
             rates[contestant].append(len(own) * width**2 / (time.process_time() - start))
-            if isinstance(found, MbrResult) and most == segments:
-                chosen[contestant] = [choice.index for choice in found.choices]
             print(f"{contestant}: {rates[contestant][-1]:.0f} pairs/s", flush=True)
     medians = {contestant: statistics.median(own) for contestant, own in rates.items()}
-    means = [np.mean(np.asarray(own.utilities), axis=1) for own in mbr(lists, twmd, utilities=True).choices]
     rows = [
-        [
-            *(contestant, f"{rate:.0f}", f"{number**2 / rate:.3f}", f"{medians['mbr, twmd'] / rate:.2f}"),
-            *compare(chosen.get(contestant, []), means),
-        ]
+        [contestant, f"{rate:.0f}", f"{number**2 / rate:.3f}", f"{medians['mbr, twmd'] / rate:.2f}"]
         for contestant, rate in medians.items()
     ]
-    headers = ["", "pairs/s", "s per segment", "x mbr, twmd", "same choice", "utility lost"]
-    print_table(rows, headers)
+    print_table(rows, ["", "pairs/s", "s per segment", "x mbr, twmd"])
 
 
 if __name__ == "__main__":

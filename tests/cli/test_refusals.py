@@ -115,9 +115,7 @@ USAGE = [
     ("mbr c.jsonl --num-samples 3", "c.jsonl is a table"),
     ("mbr c.jsonl --utilities", "--utilities needs --format json"),
     ("mbr c.jsonl -m bleu", "there is no metric 'bleu'"),
-    ("mbr c.jsonl -m twmd --prune-coarse twmd", "twmd and twmd are the same metric"),
-    ("mbr c.jsonl --prune-confidence 1.5", "prune_confidence=1.5: expected a number between 0 and 1"),
-    ("mbr c.jsonl --prune-keep 3", "prune_keep is how many candidates prune_coarse keeps"),
+    ("mbr c.jsonl -m twmd twmd", "twmd and twmd are the same metric"),
     ("mbr lines.jsonl", "a candidate holds a line break"),
     # Reports.
     (f"report {SCORE[6:]} -o report.pdf", "a report is an HTML file; give a name that ends in .html. For a PDF"),

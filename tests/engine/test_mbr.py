@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 import pytest
 
-from twmd_registry import mbr, parse, score, score_all, scorer
+from twmd_registry import mbr, score, score_all, scorer
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine.mbr import CANDIDATES_AT_ONCE, TIED, Choice
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
@@ -71,14 +70,13 @@ def test_expected_utility_is_the_score_against_all_candidates_by_their_mean(keys
     np.testing.assert_allclose(means, scores, atol=1e-6)
 
 
-@pytest.mark.parametrize("keys", [{}, {"prune_confidence": 0.9}, {"mean_vectors": True}])
 @pytest.mark.parametrize("metric", ["sbert;against=source", "sbert;against=both;source_weight=0.4"])
-def test_sources_decide_as_in_score(metric: str, keys: dict[str, Any]) -> None:
+def test_sources_decide_as_in_score(metric: str) -> None:
     name, *given = metric.split(";")
     sources = ["hounds barked", "no sunshine", "sentence"]  # without words of the candidates
     spec: dict[str, Any] = {"centering": "none", **dict(key.split("=") for key in given)}
     with scorer(name, **spec) as made:
-        found = mbr(CANDIDATES, made, sources=sources, **keys)
+        found = mbr(CANDIDATES, made, sources=sources)
         assert f"|nrefs:{0 if 'source' in metric.split(';')[1:][0] else 1}|" in str(found.signature)
         for texts, source, choice in zip(CANDIDATES, sources, found.choices, strict=True):
             count = len(texts)
@@ -114,19 +112,10 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return numbers
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {},
-        {"prune_confidence": 0.9},
-        {"mean_vectors": True},
-        {"prune_coarse": "sbert", "prune_keep": 3},  # both read layer 4
-        {"metric": "ensemble(twmd,trwmd)"},
-    ],
-)
-def test_every_different_candidate_is_encoded_once(keys: dict[str, Any], encoded: list[int]) -> None:
-    lists = [[f"{text} {len(keys)} {'|'.join(keys)}" for text in texts] for texts in draw_candidates(3, 40)]  # new ones
-    mbr(lists, **keys)
+@pytest.mark.parametrize("metric", ["twmd", "ensemble(twmd,trwmd)"])
+def test_every_different_candidate_is_encoded_once(metric: str, encoded: list[int]) -> None:
+    lists = draw_candidates(3, 40)
+    mbr(lists, metric)
     assert sum(encoded) == len({text for texts in lists for text in texts})
 
 
@@ -140,63 +129,6 @@ def test_more_candidates_than_are_scored_at_once_get_the_same(monkeypatch: pytes
     assert [choice.index for choice in parts] == [choice.index for choice in whole]
     for table, expected in zip(tables(parts), tables(whole), strict=True):
         np.testing.assert_allclose(table, expected, atol=1e-6)
-
-
-def test_confidence_based_pruning_drops_candidates_and_chooses_the_best() -> None:
-    lists = draw_candidates(8, 48)
-    whole, pruned = (mbr(lists, utilities=True, prune_confidence=how).choices for how in (None, 0.99))
-    for choice, expected in zip(pruned, whole, strict=True):
-        known = ~np.isnan(np.asarray(choice.utilities))
-        for_all = np.asarray(expected.utilities)[known]
-        np.testing.assert_allclose(np.asarray(choice.utilities)[known], for_all, atol=1e-6)
-        assert known[choice.index].all()
-        assert set(known.sum(1)) <= {16, 32, 48}
-    assert sum(np.isnan(table).sum() for table in tables(pruned)) > 8 * 48 * 48 / 4
-    assert np.mean([choice.index == own.index for choice, own in zip(pruned, whole, strict=True)]) >= 0.75
-    again = mbr(lists[3:4], prune_confidence=0.99).choices[0]  # no choice depends on other segments
-    assert (again.index, again.candidate) == (pruned[3].index, pruned[3].candidate)
-
-
-def test_confidence_based_pruning_keeps_what_may_win() -> None:
-    texts = ["the cat sat there", *["the cat sat there again"] * 20, "dogs bark", *["a cat sat there"] * 10]
-    (choice,) = mbr([texts], utilities=True, prune_confidence=0.9).choices
-    known = ~np.isnan(np.asarray(choice.utilities))
-    assert known[1].all()
-    assert known[21].sum() == 16
-    np.testing.assert_array_equal(known[1:21], np.broadcast_to(known[1], (20, 32)))  # equal texts stay together
-
-
-def test_coarse_to_fine_pruning_keeps_the_best_of_the_coarse_metric() -> None:
-    found = mbr(CANDIDATES, "stsscore", utilities=True, prune_coarse="twmd", prune_keep=2)
-    coarse = tables(mbr(CANDIDATES, utilities=True).choices)
-    fine = tables(mbr(CANDIDATES, "stsscore", utilities=True).choices)
-    for table, by_coarse, expected in zip(tables(found.choices), coarse, fine, strict=True):
-        kept = np.argsort(-by_coarse.mean(1), kind="stable")[:2]
-        assert set(np.flatnonzero(~np.isnan(table).any(1))) == set(kept)
-        np.testing.assert_allclose(table[kept], expected[kept], atol=1e-6)
-    (_, _, signed, kept_number) = found.method.split("|")
-    assert parse(unquote(signed.removeprefix("prune_coarse:"))).metric == "twmd"
-    assert kept_number == "prune_keep:2"
-
-
-@pytest.mark.parametrize(
-    "keys", [{}, {"normalize": "no", "vectors": "unit"}, {"idf": "none", "vectors": "unit", "layer": "4-6"}]
-)
-def test_mean_vectors_are_exact_for_sbert(keys: dict[str, Any]) -> None:
-    keys |= {"aggregation": "concat"} if "layer" in keys else {}
-    exact, approximate = (mbr(CANDIDATES, "sbert", mean_vectors=how, **keys) for how in (False, True))
-    assert approximate.method == "mbr|mean_vectors:yes"
-    assert exact.method == "mbr|mean_vectors:no"
-    for choice, expected in zip(approximate.choices, exact.choices, strict=True):
-        assert choice.index == expected.index
-        assert choice.expected_utility == pytest.approx(expected.expected_utility, abs=1e-6)
-
-
-def test_mean_vectors_of_other_metrics_are_the_mean_cosines_of_their_vectors() -> None:
-    keys: dict[str, Any] = {"layer": 4, "special": "all", "centering": "none", "mean_vectors": True}
-    ours, pooled = mbr(CANDIDATES, "twmd", **keys).choices, mbr(CANDIDATES, "sbert", vectors="unit", **keys).choices
-    for one, other in zip(ours, pooled, strict=True):
-        assert one.expected_utility == pytest.approx(other.expected_utility, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -213,35 +145,15 @@ def test_bad_candidates_are_refused_with_their_row(candidates: Any, message: str
         mbr(candidates)
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"prune_confidence": 1.0}, "between 0 and 1"),
-        ({"prune_coarse": "sbert", "prune_keep": 0}, "prune_keep=0: expected a whole number, 1 or more"),
-        ({"prune_coarse": "sbert", "prune_keep": 1.5}, "prune_keep=1.5: expected a whole number"),
-        ({"prune_confidence": "0.9"}, "between 0 and 1"),
-        ({"prune_keep": 4}, "name a coarse metric"),
-        ({"mean_vectors": True, "utilities": True}, "score no pairs"),
-        ({"mean_vectors": True, "prune_confidence": 0.9}, "score no pairs"),
-        ({"mean_vectors": True, "centering": "corpus"}, "leave out pairs"),
-        ({"prune_confidence": 0.9, "centering": "batch"}, "leave out pairs"),
-        ({"mean_vectors": True, "metric": "stsscore"}, "stsscore and align=sentences have no"),
-        ({"mean_vectors": True, "align": "sentences"}, "stsscore and align=sentences have no"),
-        ({"metric": scorer("twmd"), "temperature": 0.1}, "a scorer fixes preset, keys and run options"),
-    ],
-)
-def test_impossible_arguments_are_refused(keys: dict[str, Any], message: str) -> None:
-    with pytest.raises(SpecError, match=message):
-        mbr(CANDIDATES, **keys)
+def test_scorer_takes_no_keys() -> None:
+    with pytest.raises(SpecError, match="scorer fixes"):
+        mbr(CANDIDATES, scorer("twmd"), temperature=0.1)
 
 
-@pytest.mark.parametrize("keys", [{}, {"prune_confidence": 0.9}, {"prune_coarse": "sbert", "prune_keep": 2}])
-def test_result_can_be_made_again_from_its_signature(keys: dict[str, Any], recwarn: pytest.WarningsRecorder) -> None:
-    result = mbr(CANDIDATES, "bertscore_centered", output="recall", **keys)
-    if "prune_coarse" in keys:
-        keys = keys | {"prune_coarse": mbr(CANDIDATES, keys["prune_coarse"]).signature}
-    again = mbr(CANDIDATES, result.signature, **keys)
-    assert (again.signature, again.method) == (result.signature, result.method)
+def test_result_can_be_made_again_from_its_signature(recwarn: pytest.WarningsRecorder) -> None:
+    result = mbr(CANDIDATES, "bertscore_centered", output="recall")
+    again = mbr(CANDIDATES, result.signature)
+    assert again.signature == result.signature
     assert [vars(choice) for choice in again.choices] == [vars(choice) for choice in result.choices]
     assert [str(warning.message) for warning in recwarn] == []
 

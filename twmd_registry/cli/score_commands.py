@@ -369,27 +369,15 @@ def align_command(arguments: Arguments) -> int:
     return 0
 
 
-PRUNING = {"panel": "In less time (default: the utilities of all pairs)"}
-PRUNE_CONFIDENCE = (
-    "Drop candidates that lose in more than this share of bootstrap samples (Cheng & Vlachos 2023): 0.99."
-)
-
-
 @command("mbr", example="twmd mbr candidates.jsonl -m twmd -o chosen.txt\ntwmd mbr samples.txt --num-samples 64")
 @declare.argument("candidates", type=declare.INPUT)
 @declare.source
 @declare.metrics((), "A metric or a signature; of several, their mean (default: twmd).", default=[str(MetricName.TWMD)])
 @declare.option("--num-samples", "N", "Lines of text hold N candidates per segment, one after the other.")
 @declare.settings
-@declare.output("Write the chosen candidates to FILE, and print the signature and the method.", "FILE")
+@declare.output("Write the chosen candidates to FILE, and print the signature.", "FILE")
 @declare.output_format("text", "json", about="; json: an object per line, with index, expected utility and signature")
 @declare.flag("--utilities", "With --format json: the utilities of all pairs, too.")
-@declare.flag("--mean-vectors", "Aggregate references to their mean token vectors (Vamvas & Sennrich 2024).", **PRUNING)
-@declare.option("--prune-confidence", "P", PRUNE_CONFIDENCE, type=float, **PRUNING)
-@declare.option(
-    "--prune-coarse", "METRIC", "Keep the best by this metric (coarse-to-fine; Eikema & Aziz 2022).", **PRUNING
-)
-@declare.option("--prune-keep", "N", "Number of candidates that --prune-coarse keeps (default: 16).", **PRUNING)
 @declare.parts
 @declare.run_options
 def mbr_command(arguments: Arguments) -> int:
@@ -399,8 +387,7 @@ def mbr_command(arguments: Arguments) -> int:
     CANDIDATES is a table (JSON lines, CSV, TSV, Parquet) with a column candidates, a list of texts per segment; or,
     with --num-samples N, lines of text, N per segment. - is standard input.
     """
-    coarse, number = [] if arguments.prune_coarse is None else [arguments.prune_coarse], len(arguments.metrics)
-    requested = parse_metrics([*arguments.metrics, *coarse], arguments)
+    requested = parse_metrics(arguments.metrics, arguments)
     if arguments.utilities and arguments.format != "json":
         raise SpecError("--utilities needs --format json.")
     if arguments.output:
@@ -410,25 +397,20 @@ def mbr_command(arguments: Arguments) -> int:
         raise SpecError("a candidate holds a line break, and --format text writes one line per segment: use json.")
     from twmd_registry.engine.mbr import mbr
 
-    names = ("mean_vectors", "prune_confidence", "prune_keep", "utilities")
-    given = {name: getattr(arguments, name) for name in names}
     with progress_bar("candidates", total=sum(map(len, lists))) as progress:
-        utility, *by_coarse = make_scorers(
-            [average_metrics(requested[:number]), *requested[number:]], options_of(arguments)
-        )
-        result = mbr(lists, utility, sources=sources, prune_coarse=(*by_coarse, None)[0], progress=progress, **given)
-    how = {"signature": str(result.signature), "method": result.method}
+        (utility,) = make_scorers([average_metrics(requested)], options_of(arguments))
+        result = mbr(lists, utility, sources=sources, utilities=arguments.utilities, progress=progress)
+    signature = str(result.signature)
     lines = [choice.candidate for choice in result.choices]
     if arguments.format == "json":
         chosen = map(vars, result.choices)
         shown = [{name: value for name, value in each.items() if value is not None} for each in chosen]
-        lines = [as_json(fields | how, indent=None) for fields in shown]
+        lines = [as_json(fields | {"signature": signature}, indent=None) for fields in shown]
     if arguments.output:
         write_file(arguments.output, "".join(f"{line}\n" for line in lines).encode())
     else:
         print(*lines, sep="\n")
-    for name, text in how.items():
-        print(f"{name}: {text}", file=sys.stdout if arguments.output else sys.stderr)
+    print(f"signature: {signature}", file=sys.stdout if arguments.output else sys.stderr)
     return 0
 
 

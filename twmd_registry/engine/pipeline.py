@@ -11,7 +11,6 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from twmd_registry.align import ALIGNERS, ONE_SIDED, align, combine_sides, plans, similarities
 from twmd_registry.align.exact import invert_cost
@@ -168,28 +167,6 @@ class PipelineRun:
                 if self._progress is not None:
                     self._progress(len(items.hyp) * len(specs))
                 yield place, dict(zip(specs, sides, strict=True))
-
-    def average_hypotheses(self) -> dict[MetricSpec, np.ndarray]:
-        """Return, by specification, the weighted mean of what is compared of every pair's hypothesis, shape (pairs, D),
-        float64: scaled to norm 1 if the specification normalises, 0 for a text with nothing to compare. No mean or
-        idf is of these texts.
-        """
-        parts: dict[MetricSpec, list[Tensor]] = {spec: [] for specs in self._views.values() for spec in specs}
-        for number, chunk in enumerate(self._chunks):
-            encoded, texts = self._store.fetch(chunk, number)
-            for view, specs in self._views.items():
-                items = make_items(view, self._pairs, chunk, texts)
-                layers, weightless, _ = select(view, encoded, items, self._encoder)
-                _, units = make_units(view, encoded, layers, items, None, weightless=weightless)
-                weights = torch.ones_like(units.vectors[:, 0]) if units.weights is None else units.weights
-                owner = torch.repeat_interleave(units.lengths)  # the item of every unit
-                totals = weights.new_zeros(len(items.row)).index_add(0, owner, weights)  # (I,)
-                weighted = units.vectors * weights[:, None]
-                means = weighted.new_zeros(len(totals), weighted.shape[1]).index_add(0, owner, weighted)
-                means = (means / torch.where(totals > 0, totals, 1.0)[:, None])[items.hyp].to("cpu", torch.float64)
-                for spec in specs:
-                    parts[spec].append(normalize(means) if spec.normalize else means)
-        return {spec: torch.cat(chunks).numpy() for spec, chunks in parts.items()}
 
     def explain(self, pair: int) -> dict[str, Any]:
         """Return how the only specification aligns a pair, centered with its batch (or the corpus) as in its score: all
