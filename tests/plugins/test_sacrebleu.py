@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import pytest
+from sacrebleu.metrics import METRICS as SACREBLEUS
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest, estimate_ci
@@ -21,7 +21,6 @@ from tests.conftest import Texts
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.plugins.sacrebleu import compare as module
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.plugins.sacrebleu.metric import METRICS, TWMD, MoverScore
 from twmd_registry.record.content import Resampling, SystemComparison
@@ -149,17 +148,8 @@ def scored(texts: Texts) -> list[tuple[Scorer, list[ScoreSet]]]:
     return [(scorer, [scorer.score(own, texts.references) for _, own in systems(texts)]) for scorer in scorers]
 
 
-def bootstrap_p(difference: np.ndarray) -> np.ndarray:
-    """SacreBLEU's p for differences of so many standard errors d, with infinitely many resamples: the probability that
-    ``|x| - E|x| > d`` for normal x of mean d and variance 1. It is below one half, whatever the systems."""
-    mean = 2 * stats.norm.pdf(difference) + difference * (1 - 2 * stats.norm.sf(difference))
-    return np.asarray(stats.norm.sf(mean) + stats.norm.sf(mean + 2 * difference))
-
-
 @pytest.mark.parametrize("kind", ["ar", "bs"])
-def test_randomisation_p_of_equal_systems_is_uniform_and_bootstrap_p_that_of_its_formula(
-    kind: Literal["ar", "bs"],
-) -> None:
+def test_p_of_equal_systems_is_uniform(kind: Literal["ar", "bs"]) -> None:
     scorer, rng, draws, trials = twmd_registry.scorer("twmd"), np.random.default_rng(8), 150, 199
     numbered = [(name, [f"{name} {i}" for i in range(60)]) for name in ("first", "second")]
     references = [[text] for text in numbered[0][1]]
@@ -172,13 +162,44 @@ def test_randomisation_p_of_equal_systems_is_uniform_and_bootstrap_p_that_of_its
             numbered, references, [(scorer, drawn)], resampling=Resampling(kind, trials, 0, seed)
         )
         p.append(compared.columns[0].cells[1].p_value or math.nan)
-    uniform, tolerance = np.array(p), 1 / (1 + trials)  # p is a multiple of that
-    if kind == "bs":
-        differences = np.linspace(6, 0, 1000)  # p rises as they fall; 2 sf(d) of all draws differ by more than d
-        uniform = np.interp(uniform, bootstrap_p(differences), 2 * stats.norm.sf(differences))
-        tolerance = 1 / math.sqrt(trials)  # at least two standard deviations of p over resamples
-    # With a hundredth of seeds a right test would be beyond.
-    assert stats.kstest(uniform, "uniform").statistic < stats.kstwo.isf(0.01, draws) + tolerance
+    # With a hundredth of seeds a right test would be beyond; p is a multiple of 1 / (1 + trials).
+    assert stats.kstest(p, "uniform").statistic < stats.kstwo.isf(0.01, draws) + 1 / (1 + trials)
+
+
+@pytest.mark.parametrize("kind", ["ar", "bs"])
+def test_a_single_segment_that_differs_is_no_evidence(kind: Literal["ar", "bs"]) -> None:
+    references = [f"the cat sat on mat {i}" for i in range(60)]
+    named = [("base", references), ("other", ["a dog ran here", *references[1:]])]
+    scorer, streams = twmd_registry.scorer("twmd"), [[text] for text in references]
+    base, other = (scorer.score(texts, streams) for _, texts in named)
+    noise = np.random.default_rng(0).uniform(-2.4e-7, 2.4e-7, 60)
+    other = replace(other, scores=tuple((np.array(other.scores) + noise).tolist()))
+    found = compare_systems(
+        named, streams, [(scorer, [base, other]), *LEXICAL_NAMES], resampling=Resampling(kind, 2000)
+    )
+    p = [column.cells[1].p_value or 0.0 for column in found.columns]
+    if kind == "ar":
+        assert p == [1.0] * 4
+    else:  # the segment is drawn never, or twice or more often
+        assert p == pytest.approx([1 - math.exp(-1)] * 4, abs=0.05)
+
+
+@pytest.mark.parametrize(("kind", "resamples"), [("ar", 100), ("bs", 0)])
+def test_intervals_and_signatures_are_sacrebleus_and_p_differs_by_ties_alone(
+    texts: Texts, kind: Literal["ar", "bs"], resamples: int
+) -> None:
+    named, streams = systems(texts), [[text] for text in texts.references]
+    lexical: list[Any] = list(LEXICAL_NAMES)
+    found = compare_systems(named, streams, lexical, resampling=Resampling(kind, 200, resamples, 12345))
+    for name, column in zip(LEXICAL_NAMES, found.columns, strict=True):
+        metric = SACREBLEUS[name.upper()]()
+        test: Any = PairedTest(named, {name: metric}, [texts.references], kind, 200, resamples or -1)
+        (signature,), (_, results) = (list(each.values()) for each in test())
+        assert column.long_signature == f"{column.name}|{signature}"
+        for cell, result in zip(column.cells, results, strict=True):
+            assert (cell.mean, cell.ci) == pytest.approx((result.mean, result.ci), rel=1e-5)
+            if kind == "ar" and cell is column.cells[2]:
+                assert cell.p_value == result.p_value
 
 
 class TestComparison:
@@ -216,9 +237,9 @@ class TestComparison:
             for cell in (first, last):
                 mean, half = estimate_ci(np.array(cell.resampled))
                 assert (mean, half) == pytest.approx((cell.mean, cell.ci), rel=1e-6)  # SacreBLEU averages in float32
-            distances = np.abs(np.subtract(last.resampled, first.resampled))
-            beyond = int((distances - distances.mean() > abs(last.score - first.score)).sum())
-            assert last.p_value == pytest.approx((beyond + 1) / 301)
+            difference, n = last.score - first.score, len(self.texts.references)
+            distances = np.abs(np.subtract(last.resampled, first.resampled) - difference) * math.sqrt(n / (n - 3))
+            assert last.p_value == pytest.approx((int((distances >= abs(difference)).sum()) + 1) / 301)
         plain = self.compare("bs", 300, 0, 7)
         assert {cell.resampled for column in plain.columns for cell in column.cells} == {()}
 
@@ -235,12 +256,10 @@ class TestComparison:
         assert "|seed:0|" in first.columns[0].signature
         assert first.columns[0].cells[0].ci != other.columns[0].cells[0].ci
 
-    def test_seed_of_the_environment_is_restored(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for before in ("77", None):
-            monkeypatch.setenv("SACREBLEU_SEED", "77") if before else monkeypatch.delenv("SACREBLEU_SEED")
-            with module._seeded(3):
-                assert os.environ["SACREBLEU_SEED"] == "3"
-            assert os.environ.get("SACREBLEU_SEED") == before
+    def test_seed_of_the_environment_is_not_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        before = self.compare("ar", 40, 30, 1)
+        monkeypatch.setenv("SACREBLEU_SEED", "77")
+        assert self.compare("ar", 40, 30, 1) == before
 
     def test_intervals_are_the_bootstraps_and_plain_numbers(self) -> None:
         found = self.compare(None, 0, 500, 5, lexical=["chrf"])

@@ -19,6 +19,7 @@ from twmd_registry.engine.result import Alignment, ScoreSet
 from twmd_registry.errors import InputError, SpecError, visible
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.record.content import MetricColumn, Record, SystemComparison, record_text
+from twmd_registry.record.significance import COUNT_ROUNDING, MEAN_ROUNDING
 from twmd_registry.registry.names import Statistic
 from twmd_registry.report.alignment_picture import check_drawable, heat_maps, title
 from twmd_registry.report.segments import (
@@ -183,7 +184,8 @@ def _difference(column: MetricColumn, i: int, j: int) -> str:
     """Return system i's score minus system j's, with its bootstrap interval below."""
     first, second = column.cells[i], column.cells[j]
     low, high = np.quantile(np.subtract(first.resampled, second.resampled), (0.025, 0.975)).tolist()
-    difference = _shown(column, first.score - second.score) + "†" * (low > 0 or high < 0)
+    edge = 100 * COUNT_ROUNDING if column.hundred else MEAN_ROUNDING
+    difference = _shown(column, first.score - second.score) + "†" * (low > edge or high < -edge)
     return f"{difference}\n{_shown(column, low)} to {_shown(column, high)}"
 
 

@@ -1,10 +1,8 @@
-"""Compare systems side by side by our metrics and SacreBLEU's own, with SacreBLEU's tests and intervals."""
+"""Compare systems side by side by our metrics and SacreBLEU's own, with paired tests and SacreBLEU's intervals."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sacrebleu.metrics import METRICS as LEXICAL
 from sacrebleu.metrics.base import Metric
-from sacrebleu.significance import PairedTest, _bootstrap_resample
+from sacrebleu.significance import estimate_ci
 
 from twmd_registry.engine.input_warnings import check_sample
 from twmd_registry.engine.result import DOCUMENT_RESAMPLES, score_documents
@@ -28,6 +26,15 @@ from twmd_registry.record.content import (
     SystemScore,
     cell_of,
     read_record,
+)
+from twmd_registry.record.significance import (
+    COUNT_ROUNDING,
+    MEAN_ROUNDING,
+    bootstrap,
+    draw_segments,
+    draw_swaps,
+    randomise,
+    score_resamples,
 )
 from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.names import LEXICAL_NAMES
@@ -73,13 +80,12 @@ def compare_systems(
         report(1)
     ours = iter(labels_of([metric[0].spec for metric in metrics if not isinstance(metric, str)]))
     columns = []
-    with _seeded(resampling.seed):
-        for metric, (scorer, cells) in zip(metrics, scored, strict=True):
-            label = LEXICAL_NAMES[metric] if isinstance(metric, str) else next(ours)
-            signature, tested = _resample(scorer, systems, cells, resampling, keep_resamples=keep_resamples)
-            tested = _add_documents(tested, metric, scorer, systems, documents=documents, resampling=resampling)
-            columns.append(_column(scorer, label, signature, tested, short=short))
-            report(1)
+    for metric, (scorer, cells) in zip(metrics, scored, strict=True):
+        label = LEXICAL_NAMES[metric] if isinstance(metric, str) else next(ours)
+        signature, tested = _resample(scorer, systems, cells, resampling, keep_resamples=keep_resamples)
+        tested = _add_documents(tested, metric, scorer, systems, documents=documents, resampling=resampling)
+        columns.append(_column(scorer, label, signature, tested, short=short))
+        report(1)
     resampling = replace(resampling, resamples=0 if resampling.test == "bs" else resampling.resamples)
     kept = resampling if resampling.test or resampling.resamples or documents else None
     return SystemComparison(tuple(name for name, _ in systems), tuple(columns), kept, tuple(documents))
@@ -110,8 +116,6 @@ def _score(
     scorer, sets = metric
     ours = METRICS[scorer.requested.metric](references=streams, scorer_used=scorer)
     ours.checked_sample = len(streams[0])
-    for hypotheses, scores in zip(predictions, sets, strict=True):
-        ours.remember(scores, hypotheses)
     return ours, [cell_of(scores) for scores in sets]
 
 
@@ -158,43 +162,53 @@ def _resample(
     *,
     keep_resamples: bool,
 ) -> tuple[Any, tuple[SystemScore, ...]]:
-    """Add a test or intervals to a metric's cells, where asked for; return its signature, too."""
-    scale = SCALE if isinstance(metric, SacreBLEUMetric) else 1.0
-    if not resampling.test:
-        if resampling.resamples:
-            intervals = [metric.corpus_score(texts, None, n_bootstrap=resampling.resamples) for _, texts in systems]
-            cells = [
-                replace(cell, mean=float(interval._mean) / scale, ci=float(interval._ci) / scale)  # noqa: SLF001
-                for cell, interval in zip(cells, intervals, strict=True)
-            ]
+    """Add a test or intervals to a metric's cells, where asked for; return its signature, too.
+
+    What is drawn, intervals and signatures are SacreBLEU's; the p-values are those of `randomise` and `bootstrap`.
+    """
+    ours, test, seed = isinstance(metric, SacreBLEUMetric), resampling.test, resampling.seed
+    scale, tolerance = (SCALE, SCALE * MEAN_ROUNDING) if ours else (1.0, SCALE * COUNT_ROUNDING)
+    resamples = resampling.samples if test == "bs" else resampling.resamples
+    if not test and not resamples:
         return metric.get_signature(), tuple(cells)
-    # One metric at a time: `PairedTest` keeps results by the score's name, which two variants may share.
-    paired = PairedTest(
-        list(systems),
-        {"metric": metric},
-        None,
-        test_type=resampling.test,
-        n_samples=resampling.samples,
-        # A paired bootstrap has its intervals from its own resamples; SacreBLEU would sign it with this number instead.
-        n_ar_confidence=resampling.resamples if resampling.test == "ar" and resampling.resamples else -1,
-    )
-    # In a list, for SacreBLEU takes 0 for no seed; numpy draws the same by both.
-    paired._seed = [resampling.seed]  # type: ignore[assignment]  # noqa: SLF001
-    signatures, results = paired()
-    (name,) = signatures
-    outcomes: Any = results[name]
+
+    def score_of(sums: np.ndarray) -> np.ndarray:
+        return np.array([metric._compute_score_from_stats(row).score for row in sums.tolist()])  # noqa: SLF001
+
+    if ours:
+        statistics = [np.stack([SCALE * np.array(cell.scores), np.ones(len(cell.scores))], axis=1) for cell in cells]
+    else:
+        extract = metric._extract_corpus_statistics  # noqa: SLF001
+        statistics = [np.array(extract(texts, None), np.float64) for _, texts in systems]
+    segments = len(statistics[0])
+    drawn = draw_segments(resamples, segments, np.random.default_rng(seed))
+    of_systems, swaps = drawn, None
+    if test == "ar":  # SacreBLEU draws the resamples of all systems but the first after the swaps
+        rng = np.random.default_rng(seed)
+        swaps = draw_swaps(resampling.samples, segments, rng)
+        of_systems = draw_segments(resamples, segments, rng)
+    baseline, resampled = statistics[0], list[np.ndarray]()
+    observed = score_of(np.stack([values.sum(axis=0) for values in statistics]))  # (systems,)
     tested = []
-    for (_, texts), cell, result in zip(systems, cells, outcomes, strict=True):
-        # SacreBLEU gives a system against itself the smallest p of all.
-        is_same = result.p_value is not None and cell.score == cells[0].score
-        mean, ci = (None if value is None else float(value) / scale for value in (result.mean, result.ci))
-        cell = replace(cell, mean=mean, ci=ci, p_value=1.0 if is_same else result.p_value)  # noqa: PLW2901
-        if keep_resamples and resampling.test == "bs":  # `PairedTest` keeps no resample: the seed gives them again
-            stats = metric._extract_corpus_statistics(texts, None)  # noqa: SLF001
-            resamples = _bootstrap_resample(stats, metric, resampling.samples)[1]
-            cell = replace(cell, resampled=tuple(float(score.score) / scale for score in resamples))  # noqa: PLW2901
-        tested.append(cell)
-    return signatures[name], tuple(tested)
+    for k, (cell, values) in enumerate(zip(cells, statistics, strict=True)):
+        changes: dict[str, Any] = {}
+        if resamples:
+            resampled.append(score_resamples(values, of_systems if k else drawn, score_of))
+            mean, ci = (float(value) / scale for value in estimate_ci(resampled[k]))
+            changes |= {"mean": mean, "ci": ci}
+        if k and test == "bs":
+            differences, observed_difference = resampled[k] - resampled[0], float(observed[k] - observed[0])
+            changes["p_value"] = bootstrap(differences, observed_difference, segments, tolerance)
+        elif k and swaps is not None:
+            changes["p_value"] = randomise(baseline, values, swaps, score_of, tolerance)
+        if keep_resamples and test == "bs":
+            changes["resampled"] = tuple((resampled[k] / scale).tolist())
+        tested.append(replace(cell, **changes))
+    signature = metric.get_signature()
+    signed = {"seed": seed} | ({test: resampling.samples} if test else {}) | ({"bs": resamples} if resamples else {})
+    for name, value in signed.items():
+        signature.update(name, str(value))
+    return signature, tuple(tested)
 
 
 def _add_documents(
@@ -220,20 +234,6 @@ def _add_documents(
     else:
         by_document = [scores.by_document(documents, draws, resampling.seed) for scores in metric[1]]
     return tuple(replace(cell, documents=scores) for cell, scores in zip(cells, by_document, strict=True))
-
-
-@contextlib.contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Set the environment variable that SacreBLEU reads its seed from."""
-    before = os.environ.get("SACREBLEU_SEED")
-    os.environ["SACREBLEU_SEED"] = str(seed)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["SACREBLEU_SEED"]
-        else:
-            os.environ["SACREBLEU_SEED"] = before
 
 
 def verify_record(

@@ -67,8 +67,8 @@ class SacreBLEUMetric(Metric):
     """One metric of the registry as a SacreBLEU metric.
 
     Segments are scored once, in one batch: the scores are cached for SacreBLEU's tests, which request them again.
-    SacreBLEU's own `PairedTest` runs on it; only `compare_systems` (and the command line) works around two of its bugs:
-    a system compared with itself gets the smallest p, and seed 0 counts as no seed.
+    SacreBLEU's own `PairedTest` runs on it, with its own p-values: ties are evidence, a system compared with itself
+    gets the smallest p, and seed 0 is no seed. `compare_systems` and the command line have tests without these flaws.
 
     Attributes:
         scorer: Computes the scores.
@@ -146,10 +146,6 @@ class SacreBLEUMetric(Metric):
         if n_bootstrap > 1:
             result._mean = _Mean(result._mean)  # noqa: SLF001
         return result
-
-    def remember(self, scores: ScoreSet, hypotheses: Sequence[str]) -> None:
-        """Keep scores that the same scorer computed elsewhere, of hypotheses with the references of this metric."""
-        self._known[_digest(hypotheses, self._ref_cache or [])] = scores
 
     def _cache_references(self, references: Sequence[Sequence[str | None]]) -> list[Any]:
         if any(isinstance(stream, str) for stream in references):
