@@ -106,12 +106,39 @@ def test_combine_holds_two_copies_and_other_peoples_metrics() -> None:
     assert "bertscore_centered" in both
 
 
-@pytest.mark.parametrize("clone", [copy.deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))])
-def test_copy_scores_the_same(clone: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize("clone", [copy.copy, copy.deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))])
+def test_copy_scores_the_same_with_rows_of_its_own(clone: Callable[[Any], Any]) -> None:
     metric = evaluate.load("twmd", temperature=0.3, keep_in_memory=True)
-    before = metric.compute(predictions=P, references=R)
-    assert clone(metric).compute(predictions=P, references=R) == before
+    whole = metric.compute(predictions=P, references=R)
+    metric.add(prediction=P[0], reference=R[0])
+    copied = clone(metric)
+    copied.add_batch(predictions=P[1:], references=R[1:])
+    assert (len(metric), len(copied)) == (1, 2)
+    assert copied.compute() == whole
+    assert metric.compute()["scores"] == whole["scores"][:1]
     assert clone(type(metric)) is type(metric)
+
+
+def test_threads_that_share_a_metric_score_their_own_rows() -> None:
+    metric = evaluate.load("twmd")
+    texts = [[f"{P[0]} {number}"] * (number + 1) for number in range(6)]
+    expected = [twmd_registry.score(one, [R[0]] * len(one)).score for one in texts]
+    with ThreadPoolExecutor(6) as pool:
+        found = pool.map(lambda one: metric.compute(predictions=one, references=[R[0]] * len(one)), texts * 3)
+        assert [one["twmd"] for one in found] == pytest.approx(expected * 3, abs=1e-6)
+        list(pool.map(lambda one: metric.add_batch(predictions=one, references=[R[0]] * len(one)), texts * 3))
+    assert metric.compute()["segments"] == 3 * sum(map(len, texts))
+
+
+def test_rows_of_several_processes_are_in_files_and_are_not_copied(tmp_path: Path) -> None:
+    several: dict[str, Any] = {"num_process": 2, "cache_dir": str(tmp_path)}
+    with pytest.raises(ValueError, match="keep_in_memory"):
+        evaluate.load("twmd", keep_in_memory=True, **several)
+    metric = evaluate.load("twmd", **several)
+    assert pickle.loads(pickle.dumps(metric)).num_process == 2
+    metric.writer = [1]  # as with rows, without the other process, for which it would wait
+    with pytest.raises(SpecError, match="locked file"):
+        pickle.dumps(metric)
 
 
 def test_failed_computation_leaves_the_metric_usable() -> None:

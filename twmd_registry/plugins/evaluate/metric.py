@@ -6,8 +6,10 @@ import abc
 import importlib
 import inspect
 import sys
+import threading
 import traceback
-from typing import Any
+from types import MethodType
+from typing import Any, NamedTuple
 
 import datasets
 import evaluate
@@ -24,11 +26,20 @@ EVALUATE_SETTINGS = frozenset(inspect.signature(evaluate.EvaluationModule.__init
 """Keywords of `evaluate` itself; every other keyword must be one of our keys or run options."""
 
 
+class _Rows(NamedTuple):
+    predictions: list[str]
+    references: list[list[str]]
+
+
 class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
     """One metric of the registry as an `evaluate.Metric`.
 
     Every key of the specification and every run option can be given to ``evaluate.load`` and to ``compute``;
     ``config_name`` is the preset. What is given to ``compute`` holds for that call.
+
+    Rows are kept in memory, whatever `evaluate`'s ``keep_in_memory`` says: a file would leave its lock behind when a
+    computation fails. With ``num_process`` they lie in files, through which processes gather them. A metric can be
+    copied and pickled together with its rows, and used by several threads.
     """
 
     @property
@@ -53,9 +64,9 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         self._preset = config_name
         self._settings = {name: settings.pop(name) for name in tuple(settings) if name not in EVALUATE_SETTINGS}
         self.scorer = self._make_scorer(self._settings)
-        # One process needs no files: texts in memory leave no lock behind when a computation fails.
-        settings["keep_in_memory"] = settings.get("num_process", 1) == 1
         super().__init__(config_name=config_name, **settings)
+        self._rows = _Rows([], [])
+        self._lock = threading.RLock()
         if any(frame.f_globals.get("__name__") == "lm_eval.api.registry" for frame, _ in traceback.walk_stack(None)):
             # lm_eval fails next where a metric has no aggregation: with ours it calls `compute`, which says what to do
             importlib.import_module("twmd_registry.plugins.lm_eval")
@@ -78,14 +89,45 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
             ],
         )
 
+    def __len__(self) -> int:
+        """Return the number of rows that were added."""
+        return len(self._rows.predictions) if self.num_process == 1 else super().__len__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return everything but the lock, with the rows.
+
+        Raises:
+            SpecError: There are rows for several processes, which lie in a locked file.
+        """
+        with self._lock:
+            if self.num_process > 1 and len(self):
+                raise SpecError("rows for several processes lie in a locked file: compute() before you copy a metric.")
+            state: dict[str, Any] = vars(self) | {"_rows": _Rows([*self._rows.predictions], [*self._rows.references])}
+            del state["_lock"]
+            return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take everything, with a lock of one's own."""
+        self.__dict__.update(state, _lock=threading.RLock())
+        for name in ("compute", "add", "add_batch"):  # `evaluate` binds them, with longer docstrings, to each object
+            setattr(self, name, MethodType(state[name].__func__, self))
+
     def add_batch(self, *, predictions: Any = None, references: Any = None, **other: Any) -> None:
         """Add some predictions and references; every row is checked at once. Sources are for `compute`.
 
         Raises:
             InputError: The texts cannot be scored; names the row.
         """
-        texts, targets = self._check(predictions, references)
-        super().add_batch(predictions=texts, references=targets, **other)
+        if other:
+            names = ", ".join(other)
+            raise InputError(f"Bad inputs for evaluation module: {names}. Rows are predictions and references.")
+        with self._lock:
+            texts, targets = self._check(predictions, references)
+            if self.num_process == 1:
+                self._rows.predictions.extend(texts)
+                self._rows.references.extend(targets)
+            else:
+                super().add_batch(predictions=texts, references=targets)
 
     def _check(self, predictions: Any, references: Any) -> tuple[list[str], list[list[str]]]:
         """Return checked rows; without references, which `compute` does not need for sources, these are empty lists."""
@@ -113,8 +155,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         """
         text = predictions if prediction is None else prediction
         target = references if reference is None else reference
-        (checked,), (references,) = self._check([text], None if target is None else [target])
-        super().add(prediction=checked, reference=references, **other)
+        self.add_batch(predictions=[text], references=None if target is None else [target], **other)
 
     def compute(
         self, *, predictions: Any = None, references: Any = None, sources: Any = None, **keys: Any
@@ -143,12 +184,20 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
             how = "import twmd_registry.plugins.lm_eval before the task is loaded, or name its corpus_score in YAML"
             raise InputError(f"lm_eval calls metrics of evaluate pair by pair: {how}, without hf_evaluate.")
         self._make_scorer(self._settings | keys)
-        if predictions is None and references is None and self.writer is None:
-            raise InputError("there is nothing to score: give predictions and references, or add_batch() them first.")
         if sources is not None:
             keys["sources"] = check_rows(sources, "sources")
-        result: dict[str, Any] | None = super().compute(predictions=predictions, references=references, **keys)
-        return result
+        with self._lock:  # of several threads each scores its own rows
+            if predictions is not None or references is not None:
+                self.add_batch(predictions=predictions, references=references)
+            elif not len(self):
+                raise InputError(
+                    "there is nothing to score: give predictions and references, or add_batch() them first."
+                )
+            if self.num_process > 1:
+                result: dict[str, Any] | None = super().compute(**keys)
+                return result
+            rows, self._rows = self._rows, _Rows([], [])
+        return self._compute(*rows, **keys)
 
     def _compute(
         self, predictions: list[str], references: list[list[str]], sources: list[str] | None = None, **keys: Any
