@@ -9,7 +9,10 @@ import rich_click as click
 from twmd_registry.cli import LazyGroup, main
 from twmd_registry.cli.declare import quiet
 
-SECTIONS = {"Papers": ("papers.commands", "reproduce study diagnose")}
+SECTIONS = {
+    "Papers": ("papers.commands", "reproduce study diagnose"),
+    "Protocols of shared tasks": ("protocols.commands", "submit accuracy"),
+}
 """From a panel of ``--help`` to the module that declares and runs its commands, and their names."""
 
 

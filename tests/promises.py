@@ -26,9 +26,6 @@ import twmd_registry
 from twmd_registry import errors, scale
 from twmd_registry.cli import main, twmd
 from twmd_registry.engine.shared_passes import Batcher
-from twmd_registry.metaeval.delta_accuracy import DELTA_ACCURACY
-from twmd_registry.metaeval.side_by_side import names_of
-from twmd_registry.models.fitted import save
 
 FOLDER = Path(__file__).parent / "snapshots"
 DEMO = Path(twmd_registry.__file__).parent / "data" / "demo"
@@ -119,9 +116,6 @@ def outputs() -> Iterator[str]:
             path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         score = ("score", "-i", *systems, "-m", "twmd", "stsscore", "bleu", "--format")
         scores = run(*score, "json")
-        metric = names_of([twmd_registry.parse(json.loads(scores)[0]["signature"])])
-        fitted = {"metric": metric, "spread": [0.01, 0.1], "resampled": [[0.01, 0.1]]}
-        save(DELTA_ACCURACY, json.dumps(fitted).encode(), DELTA_ACCURACY.home)
         tested = ("--paired-bs", "--paired-bs-n", 100, "--docs", documents, "--record", record)
         yield from shape(json.loads(scores), "json")
         yield from shape(json.loads(run(*score, "json", *tested)), "json tested")

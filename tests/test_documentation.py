@@ -47,9 +47,7 @@ OWN_TEST = "docs/coming-from.md"
 """The page whose blocks tests/test_coming_from.py runs."""
 LONGEST_README = 10_000
 WIDEST = 120
-NOT_RUN = set(
-    ("average correlate demo distill finetune fit-accuracy preset reproduce serve study submit train tune").split()
-)
+NOT_RUN = set(("average correlate demo distill finetune preset serve train tune").split())
 """Commands that need rated data or an adapter, or serve a page: they are parsed."""
 
 

@@ -35,9 +35,9 @@ M_ARENA_MAX = -8
 PANELS = {
     "Score": ("score_commands", "score report align mbr"),
     "Serve": ("setup_commands", "serve"),
-    "Publish": ("publish_commands", "verify diff cite submit"),
+    "Publish": ("publish_commands", "verify diff cite"),
     "Agreement with people": ("agreement_commands", "correlate tune"),
-    "Training": ("train_commands", "fit-mean fit-idf fit-baseline fit-accuracy train finetune distill average"),
+    "Training": ("train_commands", "fit-mean fit-idf fit-baseline train finetune distill average"),
     "Set up": ("setup_commands", "list explain preset selfcheck demo hub install uninstall completion"),
 }
 """From a panel of ``--help`` to the module that declares and runs its commands, and their names."""

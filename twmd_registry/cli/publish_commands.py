@@ -1,4 +1,4 @@
-"""``twmd verify``, ``diff``, ``cite`` and ``submit``: check published scores, and publish them."""
+"""``twmd verify``, ``diff`` and ``cite``: check published scores, and publish them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import files_of, make_scorers, options_of, parts_of, read_tasks
+from twmd_registry.cli.inputs import files_of, options_of, parts_of, read_tasks
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.errors import FileError, SignatureError, SpecError, visible
 from twmd_registry.record.content import Record, read_record
 from twmd_registry.registry.diff import compare, labels_of
-from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec, is_pinned, members_or_self
 
@@ -32,8 +31,6 @@ DIGITS, TASK = 4, "text-generation"
 VERIFIED = ("result", "system", "metric", "recorded", "here", "tolerance", "resampled")
 """The columns of what is printed of a verified record; the tolerance is of a segment's score."""
 TESTED = {"mean": "mean {:.6g}", "ci": "± {:.3g}", "p_value": "p = {:.3g}"}
-SUBMITTED = re.compile(r"[A-Za-z0-9_-]+")
-"""A metric's name in a submission."""
 MARKS = {True: "-", False: "=", None: "?"}
 
 
@@ -110,50 +107,6 @@ def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
             raise FileError(f"{path}: {missing}. Give all files by {', '.join(files)}.")
         files[role].append(same[0])
     return [*files.values()]
-
-
-@command("submit", lexical=(), example="twmd submit twmd wmt23/ --preset multilingual -o submission/")
-@declare.metric()
-@declare.argument("folder", type=declare.INPUT_FOLDER, metavar="DIR")
-@declare.settings
-@declare.option("--name", "NAME", "The metric's name in the files (default: METRIC).")
-@declare.option("--test-set", "NAME", "The test set's name in the files (default: the name of DIR).")
-@declare.output("Where the files are written.", required=True)
-@declare.run_options
-def submit_command(arguments: Arguments) -> int:
-    """Score every output of a test set of the metrics shared task, and write the files that it asks for.
-
-    DIR is in the layout of mt-metrics-eval. Written are the tables of the task, the score files that mt-metrics-eval
-    reads, and the signatures.
-    """
-    from twmd_registry.judgments.mt_metrics_eval import read_outputs, submission_files
-
-    (requested,), name = arguments.asked, arguments.name or arguments.metric
-    if not SUBMITTED.fullmatch(name):
-        raise SpecError(f"--name {name}: expected letters, digits, - and _, as the shared task has them.")
-    year = arguments.test_set or arguments.folder.resolve().name
-    if not SUBMITTED.fullmatch(year):
-        raise SpecError(f"the test set {year!r}: expected letters, digits, - and _; name it by --test-set.")
-    against = {member.against for member in members_or_self(requested.spec)}
-    outputs = read_outputs(arguments.folder, {None, "source"} if "both" in against else against)
-    for stem in {name, *(f"metric-scores/{pair.name}/{name}-{reference}" for pair, reference, *_ in outputs)}:
-        if any(arguments.output.glob(f"{stem}.*")):
-            raise FileError(f"{arguments.output} holds scores of {name} already: remove them, or give another folder.")
-    segments = sum(len(predictions) for _, _, _, predictions, *_ in outputs)
-    with progress_bar(total=segments) as progress:
-        (scorer,) = make_scorers([requested], options_of(arguments))
-        from twmd_registry.engine.scorer import score_all
-
-        texts = [(predictions, references, sources) for *_, predictions, references, sources in outputs]
-        scored = [score_all([scorer], *segments, progress=progress)[0] for segments in texts]
-    results = [(result.score, result.scores) for result in scored]
-    for path, text in submission_files(name, year, outputs, results).items():
-        write_file(arguments.output / path, text.encode())
-    lines = "\n".join(sorted({str(result.signature) for result in scored}))
-    write_file(arguments.output / f"{name}.signature.txt", f"{lines}\n".encode())
-    pairs = len({pair.name for pair, *_ in outputs})
-    print(f"{len(scored)} outputs of {pairs} language pairs, {segments} segments: {arguments.output}\n{lines}")
-    return 0
 
 
 def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:

@@ -237,10 +237,6 @@ def _score_and_compare(
     with progress_bar("steps", first="") as progress:
         settings: dict[str, Any] = {"resampling": resampling, "documents": tasks[0].documents, "progress": progress}
         table = compare_systems(systems, references, metrics, **settings | shown)
-    if scorers:
-        from twmd_registry.metaeval.delta_accuracy import add_delta_accuracies
-
-        table = add_delta_accuracies(table, references)
     sets = [(task.name, results) for task, results in zip(tasks, scores, strict=True)]
     about: dict[str, Any] = {"inputs": files_of(tasks), "references": references, "device": arguments.device}
     return table, partial(make_record, sets, seconds=seconds, comparison=table, **about), scorers, scores

@@ -14,7 +14,7 @@ from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import columns_of, make_scorers, options_of, parse_metrics, read_texts
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.errors import SpecError
-from twmd_registry.judgments.sets import content_of, read_all_rated, title_of
+from twmd_registry.judgments.sets import read_all_rated, title_of
 from twmd_registry.registry.names import Dtype, MetricName
 from twmd_registry.registry.presets import name_preset
 from twmd_registry.registry.spec import keys_to_set, make_spec
@@ -111,34 +111,6 @@ def fit_baseline_command(arguments: Arguments) -> int:
     path = save(BASELINE, content, arguments.output or BASELINE.home)
     print(path.read_text(encoding="utf-8"), end="")
     _print_fitted("baseline=", path, arguments)
-    return 0
-
-
-@command("fit-accuracy", lexical=(), example="twmd fit-accuracy twmd --data mte:wmt22/,pair=zh-en")
-@declare.metric()
-@declare.many("--data", "DATA", declare.RATED, required=True)
-@declare.output("Folder of the fit (default: where 'twmd score' looks for it).")
-@declare.settings
-@declare.run_options
-def fit_accuracy_command(arguments: Arguments) -> int:
-    """Fit how often people prefer the better of two systems, by the difference of their scores, for 'twmd score'.
-
-    The data name the item and the system of every segment.
-    """
-    data = read_all_rated(arguments.data)
-    from twmd_registry.engine.scorer import score_all
-    from twmd_registry.metaeval.delta_accuracy import DELTA_ACCURACY, fit_delta_accuracy
-    from twmd_registry.models.fitted import save
-
-    with progress_bar(total=sum(len(rated.ratings) for rated in data.values())) as progress:
-        (scorer,) = make_scorers(arguments.asked, options_of(arguments))
-        scored = {}
-        for name, rated in data.items():
-            texts = rated.predictions, rated.references
-            (scores,) = score_all([scorer], *texts, sources=rated.source, progress=progress)
-            scored[f"{title_of(name)}@{content_of(rated)}"] = scores.scores, rated
-        content = fit_delta_accuracy(scorer.spec, scored)
-    print(save(DELTA_ACCURACY, content, arguments.output or DELTA_ACCURACY.home))
     return 0
 
 

@@ -245,10 +245,6 @@ def _read_pair(
     return rows
 
 
-SystemOutput = tuple[LanguagePair, str, str, list[str], list[str] | None, list[str] | None]
-"""An output to be scored: its language pair, the names of reference and system, predictions, references, sources."""
-
-
 class LabelledScores(NamedTuple):
     """A metric's scores of rated segments, with its signature and a label that no other metric beside it has; of a
     published metric also its published scores of systems, with their group and system.
@@ -358,63 +354,3 @@ def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[d
         what = f"no published score of some systems ({shown}); the mean of segments stands for it"
         warn(f"{', '.join(names)}: {what}.")
     return result
-
-
-def read_outputs(folder: Path, compared: Collection[str | None] = (None,)) -> list[SystemOutput]:
-    """Read every output of a test set, with every reference but itself; a reference may be an output, too.
-
-    `compared` has the values of the key ``against``: sources are read for ``source``, and references for None; without
-    references an output is read once, and its reference is called `SOURCE`.
-    """
-    names = sorted(path.name for path in (folder / "system-outputs").glob("*") if path.is_dir())
-    if not names:
-        raise FileError(f"{folder}/system-outputs holds no folder of a language pair.")
-    result = list[SystemOutput]()
-    for pair in (LanguagePair(folder, name) for name in names):
-        sources = pair.read_texts(pair.sources) if "source" in compared else None
-        references: dict[str, list[str] | None] = {SOURCE: None}
-        if None in compared:
-            references = {name: pair.read_reference(name) for name in pair.references}
-        if not references:
-            raise FileError(f"{folder}/references holds no {pair.name}.NAME.txt.")
-        outputs = {system: pair.read_texts(path) for system, path in pair.outputs.items()}
-        if pair.docs.is_file() and any(domain == ALL for domain, _ in pair.documents):
-            raise FileError(f"{pair.docs}: {ALL!r} is no domain: the shared task means all segments by it.")
-        for name in (pair.name, *references, *outputs):
-            if not name.isprintable() or len(name.split()) != 1:
-                raise FileError(f"{folder}: {name!r} of {pair.name}: names in score files have no white space.")
-        named = [(name, system) for name in references for system in outputs if system != name]
-        if not named:
-            raise FileError(f"system-outputs/{pair.name} holds no SYSTEM.txt to be scored.")
-        result += [(pair, name, system, outputs[system], references[name], sources) for name, system in named]
-    return result
-
-
-def submission_files(
-    name: str, year: str, outputs: Sequence[SystemOutput], scores: Sequence[tuple[float, Sequence[float]]]
-) -> dict[str, str]:
-    """Return the files of a submission, by path; `scores` has, by output, the score of all segments and of each.
-
-    ``NAME.sys.score`` and ``NAME.seg.score`` are tables of the shared task: metric, language pair, test set, domain,
-    (document,) reference, system, (segment number,) score; a domain's score of a system is the mean of its segments.
-    ``metric-scores/PAIR/NAME-REFERENCE.{sys,domain,seg}.score`` are what mt-metrics-eval reads.
-    """
-    files: dict[str, list[tuple[object, ...]]] = {f"{name}.sys.score": [], f"{name}.seg.score": []}
-    for (pair, reference, system, *_), (score, segments) in zip(outputs, scores, strict=True):
-        documents = pair.documents if pair.docs.is_file() else [(ALL, pair.name)] * pair.segments
-        folder, by_domain = f"metric-scores/{pair.name}/{name}-{reference}", dict[str, list[float]]()
-        for (domain, _), segment in zip(documents, segments, strict=True):
-            by_domain.setdefault(domain, []).append(segment)
-        means = {domain: sum(values) / len(values) for domain, values in by_domain.items()}
-        start = name, pair.name, year
-        files[f"{name}.sys.score"] += [
-            (*start, domain, reference, system, mean) for domain, mean in (means | {ALL: score}).items()
-        ]
-        files.setdefault(f"{folder}.sys.score", []).append((system, score))
-        files.setdefault(f"{folder}.domain.score", []).extend((domain, system, mean) for domain, mean in means.items())
-        files[f"{name}.seg.score"] += [
-            (*start, *place, reference, system, number, segment)
-            for number, (place, segment) in enumerate(zip(documents, segments, strict=True), 1)
-        ]
-        files.setdefault(f"{folder}.seg.score", []).extend((system, segment) for segment in segments)
-    return {path: "".join("\t".join(map(str, row)) + "\n" for row in rows) for path, rows in files.items()}

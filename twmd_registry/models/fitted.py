@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from twmd_registry.errors import ModelError, warn
+from twmd_registry.errors import ModelError
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.options import Parts
 from twmd_registry.registry.paths import home, write_file
@@ -83,22 +83,6 @@ class FittedPart(NamedTuple, Generic[Content]):
     content: Content
     hash: str
     about: dict[str, Any]
-
-
-def find_for_metric(
-    kind: FittedKind, read: Callable[[Path], FittedPart[Content]], metric: str
-) -> FittedPart[Content] | None:
-    """Find the part that was fitted for a metric with exactly these settings, the user's own first."""
-    for folder in (kind.home, kind.packaged):
-        for path in sorted(folder.glob(kind.name("*"))):
-            try:
-                part = read(path)
-            except ModelError as error:
-                warn(str(error))
-                continue
-            if part.about["metric"] == metric:
-                return part
-    return None
 
 
 def find_signed(

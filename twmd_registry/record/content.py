@@ -42,17 +42,6 @@ class Resampling:
     seed: int = 12345
 
 
-class DeltaAccuracy(NamedTuple):
-    """How often people prefer the better of two systems whose scores differ so much: a share from 0.5 to 1 within its
-    95% interval, by the fitted file of a hash, see `twmd_registry.metaeval.delta_accuracy`.
-    """
-
-    share: float
-    low: float
-    high: float
-    fit: str
-
-
 @dataclass(frozen=True)
 class SystemScore:
     """One system by one metric, this package's or SacreBLEU's.
@@ -62,7 +51,7 @@ class SystemScore:
         scores: One score per segment; empty for SacreBLEU's metrics unless they were asked for.
         counts: Counts of the texts; of SacreBLEU's metrics a record has the number of segments, a comparison nothing.
         mean: Of the bootstrap resamples, as `ci`, half the width of their central 95%; None without them.
-        p_value: Of the difference to the first system, as `accuracy`; None for that system, and where there is none.
+        p_value: Of the difference to the first system; None for that system, and where there is none.
         resampled: The corpus score of every bootstrap resample; empty unless asked for. Resample i draws the same
             segments for every system and metric.
         documents: By document its score, where segments belong to documents.
@@ -78,7 +67,6 @@ class SystemScore:
     ci: float | None = None
     p_value: float | None = None
     resampled: tuple[float, ...] = ()
-    accuracy: DeltaAccuracy | None = None
     documents: dict[str, DocumentScore] = field(default_factory=dict)
     signature: str = ""
     keys: dict[str, str] = field(default_factory=dict)
@@ -257,8 +245,8 @@ READABLE = (1, 2)
 """Version 1 had no metrics of SacreBLEU, no tests and no intervals."""
 LARGEST = 1 << 29
 """Bytes of a file that are read, some 20 million scores: what somebody else wrote must not fill the memory."""
-RESULT = ("signature", "keys", "counts", "score", "sides", "scores", "mean", "ci", "p_value", "accuracy", "documents")
-MAY_LACK = {"mean", "ci", "p_value", "accuracy", "test", "resampling", "references", "documents"}
+RESULT = ("signature", "keys", "counts", "score", "sides", "scores", "mean", "ci", "p_value", "documents")
+MAY_LACK = {"mean", "ci", "p_value", "test", "resampling", "references", "documents"}
 
 
 def record_text(record: Record) -> str:
@@ -268,7 +256,6 @@ def record_text(record: Record) -> str:
     content["inputs"] = [file._asdict() for file in record.inputs]
     for system in content["systems"]:
         for result in system["results"]:
-            result["accuracy"] = result["accuracy"] and result["accuracy"]._asdict()
             result["documents"] = {name: document.as_dict() for name, document in result["documents"].items()} or None
         system["results"] = [
             {name: result[name] for name in RESULT if result[name] is not None} for result in system["results"]

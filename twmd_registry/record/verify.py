@@ -162,9 +162,6 @@ def _differences(
                 yield f"inputs: {after.name} has the sha256 {after.sha256[:12]}, {was} ({role})"
         if inputs and len(old) != len(new):
             yield f"inputs: {len(new)} files of {role}, {len(old)} were recorded"
-    for result in (result for system in record.systems for result in system.results):
-        if result.accuracy:
-            yield f"not verified: the accuracy by the fit {result.accuracy.fit[:12]}; compute it from the scores"
     then, now = record.environment, environment(device)
     for name in sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name)):
         kind = "device" if name in {"device", "threads", "platform"} else "versions"

@@ -1,27 +1,21 @@
-"""One HTML page of how metrics agree with people: values with intervals, pictures, and what a difference means."""
+"""One HTML page of how metrics agree with people: values with intervals, and pictures."""
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import ndtri
 
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval.agreement import LEVEL, Agreement, system_agreement
+from twmd_registry.metaeval.agreement import Agreement, system_agreement
 from twmd_registry.metaeval.correlation import order_p_values, place_systems
-from twmd_registry.metaeval.delta_accuracy import find_delta_accuracy
 from twmd_registry.metaeval.side_by_side import TextTable, between
 from twmd_registry.metaeval.study import SEGMENT, SYSTEM, StudyResult
-from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.report.figures import matrices, scatter
 from twmd_registry.report.template import render
-
-SHARES, SEGMENTS = (0.75, 0.9, 0.95), 1000
-"""Shares of comparisons in which people agree with a difference of scores on so many segments."""
 
 
 def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str:
@@ -52,14 +46,8 @@ def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str
                 "notes": [*result.overlaps, result.study.name],
             }
         )
-    first = measured[0][0]
-    meanings = (
-        f"Difference of two systems' scores on {SEGMENTS} segments that people agree with in a share of comparisons",
-        ("metric", *(f"{share:.0%}" for share in SHARES)),
-        list(_meanings(first)),
-    )
-    signatures = [f"{metric.label}: {metric.signature}" for metric in first.scored]
-    return render("agreement.html", sections=sections, meanings=meanings, signatures=signatures)
+    signatures = [f"{metric.label}: {metric.signature}" for metric in measured[0][0].scored]
+    return render("agreement.html", sections=sections, signatures=signatures)
 
 
 def _table(statistic: str, labels: Sequence[str], agreements: Sequence[Agreement]) -> TextTable:
@@ -75,20 +63,6 @@ def _cell(agreement: Agreement | None) -> str:
     if agreement is None:
         return "undefined"
     return f"{agreement.value:.3f}\n{between(agreement.low, agreement.high) or ''}".strip()
-
-
-def _meanings(result: StudyResult) -> Iterator[tuple[str, ...]]:
-    """Yield a row for every metric with a fitted accuracy: the difference for each of `SHARES`, with its interval."""
-    for metric, metric_scores in zip(result.study.metrics, result.scored, strict=True):
-        if isinstance(metric, MetricSpec) and (part := find_delta_accuracy(metric)):
-            s, t = part.content.T
-            spread = np.sqrt(s * s + t * t / SEGMENTS)  # (1 + resamples,), the estimate first
-            cells = []
-            for share in SHARES:
-                difference, *resampled = ndtri(share) * spread
-                low, high = np.percentile(resampled, LEVEL)
-                cells.append(f"{difference:.4f}\n{between(low, high, 4)}")
-            yield (metric_scores.label, *cells)
 
 
 def draw_agreement(result: StudyResult, rated: RatedSegments, suffix: str) -> dict[str, bytes]:

@@ -25,16 +25,15 @@ def text_table(comparison: SystemComparison, digits: int | None) -> str:
     """Write a table for the terminal: a row per metric of one system, else per system; wide ones in several."""
     table = _side_by_side(comparison, digits, "txt") if comparison.systems[1:] else _one_system(comparison, digits)
     test = textwrap.fill(describe_test(comparison), WIDTH, break_long_words=False, break_on_hyphens=False)
-    meaning = "\n".join(describe_differences(comparison))
     signatures = "\n".join(["signatures:", *(f"  {line}" for line in signature_lines(comparison))])
-    return "\n\n".join(filter(None, [table, *_documents(comparison, digits, "txt"), test, meaning, signatures]))
+    return "\n\n".join(filter(None, [table, *_documents(comparison, digits, "txt"), test, signatures]))
 
 
 def paper_table(comparison: SystemComparison, digits: int | None, form: str) -> str:
-    """Write a table of LaTeX (``tex``) or Markdown (``md``), what its marks and differences mean, and signatures."""
+    """Write a table of LaTeX (``tex``) or Markdown (``md``), what its marks mean, and signatures."""
     tables = [_side_by_side(comparison, digits, form), *_documents(comparison, digits, form)]
     write, mark = (escape_latex, "% {}") if form == "tex" else (str, "- `{}`")
-    lines = [write(line) for line in (describe_test(comparison), *describe_differences(comparison)) if line]
+    lines = [write(describe_test(comparison))] if describe_test(comparison) else []
     signatures = "\n".join(mark.format(line) for line in signature_lines(comparison))
     return "\n\n".join([*tables, *lines, signatures])
 
@@ -98,21 +97,6 @@ def describe_test(comparison: SystemComparison) -> str:
     )
 
 
-def describe_differences(comparison: SystemComparison) -> list[str]:
-    """Explain every system's difference to the first system, by the metrics for which its meaning was fitted."""
-    baseline, lines = visible(comparison.systems[0]), []
-    for system, column, cell in _cells(comparison):
-        if cell.accuracy:
-            share, low, high, _ = cell.accuracy
-            above = cell.score > column.cells[0].score
-            better, worse = (visible(system), baseline) if above else (baseline, visible(system))
-            shown = f"{100 * share:.0f}% ({100 * low:.0f} to {100 * high:.0f}%)"
-            lines.append(
-                f"{column.name}: {better} is better than {worse}; people agree in {shown} of such comparisons."
-            )
-    return lines
-
-
 def signature_lines(comparison: SystemComparison) -> list[str]:
     """Return every column's signature, after the column's name where that is not the signature's metric."""
     lines = []
@@ -124,7 +108,7 @@ def signature_lines(comparison: SystemComparison) -> list[str]:
 
 def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
     """Write tab-separated values: a line per system and metric, and per document of it; the signature is last."""
-    lines = [["system", "metric", "score", *OUTPUTS, "mean", "ci", "p_value", "accuracy", *COUNTS, "signature"]]
+    lines = [["system", "metric", "score", *OUTPUTS, "mean", "ci", "p_value", *COUNTS, "signature"]]
     documents = dict.fromkeys(comparison.documents)
     entries = [
         (system, column, entry)
@@ -135,9 +119,8 @@ def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
         numbers = [cell.score, *(cell.sides.get(output) for output in OUTPUTS), cell.mean, cell.ci]
         shown = ["-" if value is None else number(column, value, digits) for value in numbers]
         p_value = "-" if cell.p_value is None else f"{cell.p_value:.6f}"
-        accuracy = f"{cell.accuracy.share:.4f}" if cell.accuracy else "-"
         counts = [str(cell.counts.get(name, "-")) for name in COUNTS]
-        lines.append([_escape(system), column.name, *shown, p_value, accuracy, *counts, column.signature])
+        lines.append([_escape(system), column.name, *shown, p_value, *counts, column.signature])
     if documents:
         names = ["document", *["-", *map(_escape, documents)] * len(_cells(comparison))]
         lines = [[name, *line] for name, line in zip(names, lines, strict=True)]
@@ -151,7 +134,6 @@ def json_table(comparison: SystemComparison, *, segments: bool) -> str:
         row: dict[str, object] = {"system": system, "metric": column.name, "score": cell.score}
         row |= cell.sides
         row |= {name: value for name in ("mean", "ci", "p_value") if (value := getattr(cell, name)) is not None}
-        row |= {"accuracy": cell.accuracy._asdict()} if cell.accuracy else {}
         row |= {"scores": list(cell.scores)} if segments else {}
         row |= {"documents": {name: part.as_dict() for name, part in cell.documents.items()}} if cell.documents else {}
         rows.append(row | {"signature": column.signature} | cell.counts)

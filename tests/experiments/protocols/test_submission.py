@@ -1,0 +1,145 @@
+"""``submit``: every output is scored, and its files are what the shared task and mt-metrics-eval read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import twmd_registry
+from tests.conftest import Refused, Run
+from tests.judgments.test_readers import written
+from twmd_registry.judgments.mt_metrics_eval import read_official
+from twmd_registry.judgments.sets import read_rated
+
+REFERENCES = {
+    "refA": "It rained all night.\nThe weir is closed.\nNo bread.\n",
+    "refB": "Rain.\nA closed weir.\nBread.\n",
+}
+OUTPUTS = {"sys-1": "It rained.\nThe weir closed.\nNo bread today.\n", "refB": REFERENCES["refB"]}
+DOCUMENTS = "news a\nnews b\nchat c\n"
+
+
+@pytest.fixture
+def wmt99(folder: Path) -> Path:
+    """Return a test set of one language pair, two references and two outputs."""
+    data = folder / "wmt99"
+    for name, text in REFERENCES.items():
+        written(data, text, f"references/cs-en.{name}.txt")
+    for name, text in OUTPUTS.items():
+        written(data, text, f"system-outputs/cs-en/{name}.txt")
+    written(data, DOCUMENTS, "documents/cs-en.docs")
+    return data
+
+
+def rows(path: Path) -> list[list[str]]:
+    return [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_every_output_is_scored_against_every_other_reference(wmt99: Path, run: Run) -> None:
+    status, printed, _ = run("submit twmd wmt99 --name TW-MD -o out")
+    assert status == 0
+    scorer, out = twmd_registry.scorer("twmd"), wmt99.parent / "out"
+    texts = {name: text.splitlines() for name, text in (REFERENCES | OUTPUTS).items()}
+    table = rows(out / "TW-MD.sys.score")
+    assert [row[:6] for row in table] == [
+        ["TW-MD", "cs-en", "wmt99", domain, reference, system]
+        for reference, system in (("refA", "refB"), ("refA", "sys-1"), ("refB", "sys-1"))
+        for domain in ("news", "chat", "all")
+    ]
+    segments = rows(out / "TW-MD.seg.score")
+    assert segments[4][:8] == ["TW-MD", "cs-en", "wmt99", "news", "b", "refA", "sys-1", "2"]
+    for reference, system in (("refA", "refB"), ("refA", "sys-1"), ("refB", "sys-1")):
+        own = scorer.score(texts[system], texts[reference])
+        assert [float(row[8]) for row in segments if row[5:7] == [reference, system]] == pytest.approx(own.scores)
+        by_domain = {row[3]: float(row[6]) for row in table if row[4:6] == [reference, system]}
+        news = (own.scores[0] + own.scores[1]) / 2
+        assert by_domain == pytest.approx({"news": news, "chat": own.scores[2], "all": own.score})
+        files = out / "metric-scores" / "cs-en" / f"TW-MD-{reference}"
+        domain = rows(files.with_name(f"{files.name}.domain.score"))
+        assert [row[:2] for row in domain if row[1] == system] == [["news", system], ["chat", system]]
+        assert [float(row[2]) for row in domain if row[1] == system] == pytest.approx([news, own.scores[2]])
+    signature = (out / "TW-MD.signature.txt").read_text(encoding="utf-8").strip()
+    assert signature == str(own.signature)
+    assert signature in printed
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_score_files_are_read_as_published_scores(wmt99: Path, run: Run) -> None:
+    assert run("submit twmd wmt99 -o wmt99")[0] == 0
+    written(wmt99, "sys-1\t-1\nsys-1\tNone\nsys-1\t-5\n", "human-scores/cs-en.mqm.seg.score")
+    rated = read_rated(f"mte:{wmt99}")
+    (published,) = read_official(f"mte:{wmt99}", rated)
+    assert published.label == "twmd*"
+    alone = twmd_registry.scorer("twmd").score(rated.predictions, rated.references)
+    assert published.scores == pytest.approx(alone.scores)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_metric_that_compares_with_sources_is_scored_with_them(wmt99: Path, run: Run) -> None:
+    status, _, complained = run("submit twmd wmt99 --set against=source -o out")
+    assert (status, "wmt99/sources/cs-en.txt: No such file" in complained) == (1, True)
+    assert not (wmt99.parent / "out").exists()
+    sources = ["It did rain.", "The weir is shut.", "There is no bread."]
+    written(wmt99, "\n".join(sources), "sources/cs-en.txt")
+    for against, reference, systems in (("source", "src", ["refB", "sys-1"]), ("both", "refB", ["sys-1"])):
+        assert run(f"submit twmd wmt99 --set against={against} --name {against} -o wmt99")[0] == 0
+        scores = rows(wmt99 / "metric-scores" / "cs-en" / f"{against}-{reference}.seg.score")
+        texts = OUTPUTS["sys-1"].splitlines(), REFERENCES["refB"].splitlines()
+        own = twmd_registry.score(*texts, "twmd", sources=sources, against=against)
+        assert list(dict.fromkeys(system for system, _ in scores)) == systems
+        assert [float(score) for system, score in scores if system == "sys-1"] == pytest.approx(own.scores)
+        assert str(own.signature) in (wmt99 / f"{against}.signature.txt").read_text(encoding="utf-8")
+    written(wmt99, "sys-1\t-1\nsys-1\tNone\nsys-1\t-5\n", "human-scores/cs-en.mqm.seg.score")
+    rated = read_rated(f"mte:{wmt99},reference=refB")
+    assert [own.label for own in read_official(f"mte:{wmt99},reference=refB", rated)] == ["both*", "source*"]
+
+
+def test_metrics_of_one_folder_may_begin_with_the_same_word(wmt99: Path, run: Run) -> None:
+    for name in ("twmd-2", "twmd"):
+        assert run(f"submit twmd wmt99 --name {name} -o out")[0] == 0
+    assert len(list((wmt99.parent / "out").rglob("*.seg.score"))) == 2 * (1 + len(REFERENCES))
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "words"),
+    [
+        (
+            "documents/cs-en.docs",
+            "news a\nnews\nchat c\n",
+            "cs-en.docs, row 2: expected a domain and a document, got 'news'.",
+        ),
+        ("documents/cs-en.docs", "news a\n", "cs-en.docs: expected 3 lines, one per segment; got 1."),
+        ("system-outputs/cs-en/sys-1.txt", "one\n", "system-outputs/cs-en/sys-1.txt has 1 lines; expected 3"),
+        ("references/cs-en.refA.txt", "one\n", "references/cs-en.refA.txt has 1 lines; expected 3"),
+        ("system-outputs/en-cs/sys-1.txt", "one\n", "references holds no en-cs.NAME.txt"),
+        ("documents/cs-en.docs", "all a\nall b\nchat c\n", "cs-en.docs: 'all' is no domain: the shared task means all"),
+        ("system-outputs/cs-en/a\tb.txt", "1\n2\n3\n", r"'a\tb' of cs-en: names in score files have no white space"),
+    ],
+)
+def test_damaged_test_set_is_refused(file: str, text: str, words: str, wmt99: Path, refused: Refused) -> None:
+    written(wmt99, text, file)
+    refused("submit twmd wmt99 -o out", words, 1)
+    assert not (wmt99.parent / "out").exists()
+
+
+def test_test_set_without_outputs_is_refused(wmt99: Path, refused: Refused) -> None:
+    for name in OUTPUTS:
+        (wmt99 / "system-outputs" / "cs-en" / f"{name}.txt").unlink()
+    refused("submit twmd wmt99 -o new", "system-outputs/cs-en holds no SYSTEM.txt to be scored", 1)
+    assert not (wmt99.parent / "new").exists()
+
+
+def test_folder_is_checked_before_the_metric_is_made(wmt99: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("experiments.protocols.commands.make_scorers", lambda *_: pytest.fail("it is made"))
+    assert "holds no folder of a language pair" in run(f"submit twmd {wmt99.parent} --test-set x -o out")[2]
+    for against in ("source", "both"):
+        missing = run(f"submit 'ensemble(twmd;against={against},sbert)' wmt99 --name twmd -o out")[2]
+        assert "wmt99/sources/cs-en.txt: No such file" in missing
+    written(wmt99, "", "out/twmd.seg.score")
+    assert "holds scores of twmd already" in run("submit twmd wmt99 -o wmt99/out")[2]
+
+
+def test_name_that_is_no_file_name_is_refused(wmt99: Path, refused: Refused) -> None:
+    refused("submit twmd wmt99 --name a.b -o out", "--name a.b: expected letters, digits, - and _")
+    refused("submit twmd wmt99 --test-set 'a b' -o out", "the test set 'a b': expected letters, digits, - and _")
