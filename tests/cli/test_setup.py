@@ -60,7 +60,7 @@ def test_no_line_is_wider_than_100_columns(run: Run) -> None:
     for metric in MetricName:
         keys = f"--set model={LONG} layer=1" if {"model", "layer"} <= set(CATALOGUE[metric].keys) else ""
         lines += run(f"explain {metric} {keys}")[1].splitlines()
-    table = format_table(("model", "texts", "problem"), [[f"{LONG}@0336012e2308", 12, "a problem " * 12]], "text")
+    table = format_table(("model", "texts", "problem"), [[f"{LONG}@21de63af9d45", 12, "a problem " * 12]], "text")
     assert table.count("\n") > 2
     pairs = [f"{language}-en" for language in "cs de fi lv ru tr zh".split()]
     heads = ("metric", "pearson", "95% interval", "rank", "p (better)", *pairs, "n")

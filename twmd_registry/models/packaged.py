@@ -23,9 +23,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twmd_registry.errors import ModelError
-from twmd_registry.models.files import ModelFiles, check_base, packaged_adapters, read_adapter_config
+from twmd_registry.models.files import (
+    ModelFiles,
+    adapter_content,
+    check_base,
+    packaged_adapters,
+    read_adapter_config,
+    reading,
+)
 from twmd_registry.models.inference import OneDnnLinear, multiplies
 from twmd_registry.models.q4 import model_folders
+from twmd_registry.registry.fingerprint import stamp_of
 from twmd_registry.registry.names import (
     EMBEDDED_FINGERPRINT,
     EMBEDDED_MODEL,
@@ -114,11 +122,12 @@ class Bert(nn.Module):
 
 
 def embeddings_in_file(path: Path, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
-    """Return a function that reads the word embeddings of token ids, shape (...) to (..., D), from a safetensors file,
-    which must never be written again: only the rows of the texts at hand are in memory, where reading mapped weights
-    would keep up to 64 KB of the file for every row.
+    """Return a function that reads the word embeddings of token ids, shape (...) to (..., D), from a safetensors file:
+    only the rows of the texts at hand are in memory, where reading mapped weights would keep up to 64 KB of the file
+    for every row. It raises a `ModelError` once the file is another than now.
     """
     with path.open("rb") as file:
+        stamp = stamp_of(file)
         size = int.from_bytes(file.read(8), "little")
         entry = json.loads(file.read(size))[WORDS]
     offset, width = 8 + size + entry["data_offsets"][0], entry["shape"][1]
@@ -126,11 +135,16 @@ def embeddings_in_file(path: Path, dtype: torch.dtype) -> Callable[[Tensor], Ten
     def read_rows(ids: Tensor) -> Tensor:
         numbers, places = np.unique(ids.cpu().numpy().ravel(), return_inverse=True)
         rows = np.empty((len(numbers), width), dtype="<f4")
-        with path.open("rb", buffering=0) as file:
-            for row, number in zip(rows, numbers.tolist(), strict=True):
-                file.seek(offset + number * row.nbytes)
-                if file.readinto(row.data) != row.nbytes:
-                    raise ModelError(f"{path} ends before its word embeddings do: remove its folder.")
+        try:
+            with path.open("rb", buffering=0) as file:
+                for row, number in zip(rows, numbers.tolist(), strict=True):
+                    file.seek(offset + number * row.nbytes)
+                    file.readinto(row.data)
+                is_same = stamp_of(file) == stamp
+        except OSError:
+            is_same = False
+        if not is_same:
+            raise ModelError(f"{path} was changed or removed while it was in use: make a new scorer.")
         return torch.from_numpy(rows[places].reshape(*ids.shape, -1)).to(ids.device, dtype)
 
     return read_rows
@@ -143,7 +157,7 @@ class PackagedTokenizer:
         """Read the tokenizer of a model's folder."""
         self._read_vocabulary(folder / "tokenizer.json")
         settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-        self.model_max_length: int = settings["model_max_length"]
+        self.model_max_length: int | None = settings.get("model_max_length")
         find = self.backend_tokenizer.get_vocab().__getitem__
         self.unk_token_id, self.pad_token_id = (find(settings[name]) for name in ("unk_token", "pad_token"))
 
@@ -237,12 +251,14 @@ class UnigramTokenizer(PackagedTokenizer):
 def is_packaged(files: ModelFiles, adapter: ModelFiles | None) -> bool:
     """Return whether a model has the content of a packaged one, and its adapter, if any, comes with this package."""
     is_packaged = adapter is None or adapter.folder.parent == packaged_adapters()
-    return is_packaged and (files.name, files.fingerprint) in KNOWN
+    is_whole = (files.folder / "model.safetensors").is_file()  # shards of a saved copy are left to transformers
+    return is_packaged and is_whole and (files.name, files.fingerprint) in KNOWN
 
 
 def read_tokenizer(files: ModelFiles) -> PackagedTokenizer:
     """Return the tokenizer of a packaged model."""
-    return (UnigramTokenizer if files.name == MULTILINGUAL_MODEL else PackagedTokenizer)(files.folder)
+    with reading(files):
+        return (UnigramTokenizer if files.name == MULTILINGUAL_MODEL else PackagedTokenizer)(files.folder)
 
 
 def load_bert(files: ModelFiles, adapter: ModelFiles | None, dtype: str) -> Bert:
@@ -250,24 +266,24 @@ def load_bert(files: ModelFiles, adapter: ModelFiles | None, dtype: str) -> Bert
     if the adapter was made for another model, or a file is damaged.
     """
     path, kind = files.folder / "model.safetensors", getattr(torch, dtype)
-    try:
-        config = json.loads((files.folder / "config.json").read_text(encoding="utf-8"))
-        # The folder that this package makes is never written again: its 384 MB of word embeddings stay in the file.
-        words = embeddings_in_file(path, kind) if files.folder.parent == model_folders() else None
-        with torch.device("meta"):
-            network = Bert(config, words)
-        with safe_open(path, framework="pt") as file:
-            # Tensors are mapped from the file. Another file may be written again, and an adapter changes them; without
-            # a copy, layers above the one that is read take no memory.
-            copy = words is None or adapter is not None
-            weights = {name: file.get_tensor(name).to(kind, copy=copy) for name in network.state_dict()}
-        if adapter is not None:
-            _merge(weights, adapter, files)
-        network.load_state_dict(weights, assign=True)
-    except ModelError:
-        raise  # an OSError, too
-    except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as error:
-        raise ModelError(f"model {files.label} is damaged ({str(error).splitlines()[0]}): reinstall it.") from error
+    with reading(files):
+        try:
+            config = json.loads((files.folder / "config.json").read_text(encoding="utf-8"))
+            # In the folder that this package makes, 384 MB of word embeddings stay in the file.
+            words = embeddings_in_file(path, kind) if files.folder.parent == model_folders() else None
+            with torch.device("meta"):
+                network = Bert(config, words)
+            with safe_open(path, framework="pt") as file:
+                # Tensors are mapped from the file, which may be written again.
+                weights = {name: file.get_tensor(name).to(kind, copy=True) for name in network.state_dict()}
+            if adapter is not None:
+                with reading(adapter, adapter_content):
+                    _merge(weights, adapter, files)
+            network.load_state_dict(weights, assign=True)
+        except ModelError:
+            raise  # an OSError, too
+        except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as error:
+            raise ModelError(f"model {files.label} is damaged ({str(error).splitlines()[0]}): reinstall it.") from error
     return network.eval().requires_grad_(False)  # noqa: FBT003 (torch's own signature)
 
 

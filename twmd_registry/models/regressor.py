@@ -16,7 +16,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from twmd_registry.errors import ModelError
-from twmd_registry.models.files import HEAD_FILE, ModelFiles, merge, read_adapter_config
+from twmd_registry.models.files import HEAD_FILE, ModelFiles, adapter_content, merge, read_adapter_config, reading
 from twmd_registry.models.inference import LoadedModel
 from twmd_registry.models.load import (
     check_vocabulary,
@@ -133,7 +133,9 @@ class Regressor(LoadedModel):
             else:
                 encoder, self.tokenizer = merge(load_encoder(files, dtype), adapter, files), load_tokenizer(files)
                 check_vocabulary(self.tokenizer, encoder, files.label)
-            network = SiameseRegressor(encoder, load_line(head, files.fingerprint))
+            with reading(adapter, adapter_content):
+                line = load_line(head, files.fingerprint)
+            network = SiameseRegressor(encoder, line)
         elif adapter and read_adapter_config(adapter, "task_type") == "FEATURE_EXTRACTION":
             raise ModelError(
                 f"adapter {adapter.name} is one of an encoder and has no {HEAD_FILE}: stsscore needs what makes "

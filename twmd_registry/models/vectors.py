@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from twmd_registry.errors import ModelError
-from twmd_registry.models.files import ModelFiles, is_static_folder
+from twmd_registry.models.files import ModelFiles, is_static_folder, reading
 from twmd_registry.registry.paths import write_file
 
 if TYPE_CHECKING:
@@ -43,11 +43,12 @@ def load_static(files: ModelFiles, dtype: str) -> tuple[Any, PreTrainedTokenizer
     """Load a table or a folder of static vectors as a network without layers, and its tokenizer."""
     import torch
 
-    if is_static_folder(files.folder):
-        tokenizer, vectors = _read_folder(files.folder, files.label)
-    else:
-        words, rows = read_table(files.folder)
-        tokenizer, vectors = word_tokenizer(words), torch.from_numpy(rows)
+    with reading(files):
+        if is_static_folder(files.folder):
+            tokenizer, vectors = _read_folder(files.folder, files.label)
+        else:
+            words, rows = read_table(files.folder)
+            tokenizer, vectors = word_tokenizer(words), torch.from_numpy(rows)
     if not bool(torch.isfinite(vectors).all()):
         raise ModelError(f"model {files.label} holds vectors that are not finite.")
     return _network(vectors.to(getattr(torch, dtype))), _wrapped(tokenizer)

