@@ -13,9 +13,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.conftest import shared
 from tests.metaeval.pairwise import correlate_pairs
-from twmd_registry.errors import InputError, SpecError
-from twmd_registry.metaeval.agreement import draw
+from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.judgments.mt_metrics_eval import read_official
+from twmd_registry.judgments.sets import read_rated
+from twmd_registry.metaeval.agreement import agreement, draw
 from twmd_registry.metaeval.correlation import correlate, make_estimator, order_p_values
 from twmd_registry.registry.names import Statistic
 
@@ -179,13 +182,14 @@ def test_p_value_of_an_order_is_the_share_of_permutations() -> None:
 
 def test_spa_equals_the_loop_over_pairs_of_systems_and_drops_items_that_a_system_lacks() -> None:
     scores, ratings = make_systems(2)
-    people, metric = order_p_values(ratings), order_p_values(scores)
-    pairs = list(itertools.combinations(range(6), 2))
-    expected = np.mean([1 - abs(people[pair] - metric[pair]) for pair in pairs])
     rows = [(system, item) for system in range(6) for item in range(40)] + [(0, 99), (3, 99)]
     rows = [rows[k] for k in np.random.default_rng(0).permutation(len(rows))]
+    order = [item for item in dict.fromkeys(item for _, item in rows) if item < 40]  # of the data
+    people, metric = order_p_values(ratings[:, order]), order_p_values(scores[:, order])
+    pairs = list(itertools.combinations(range(6), 2))
+    expected = np.mean([1 - abs(people[pair] - metric[pair]) for pair in pairs])
     x, y = ([float(own[system, item]) if item < 40 else 77.0 for system, item in rows] for own in (scores, ratings))
-    systems, items = [f"s{system}" for system, _ in rows], [f"i{item:03}" for _, item in rows]
+    systems, items = [f"s{system}" for system, _ in rows], [f"i{item}" for _, item in rows]
     estimate = make_estimator("spa", np.array(y), items, systems=systems)(np.array(x))
     assert estimate.value == pytest.approx(expected)
     assert (estimate.n, estimate.units) == (240, 6)
@@ -196,6 +200,34 @@ def test_spa_equals_the_loop_over_pairs_of_systems_and_drops_items_that_a_system
     ):
         chosen = [(i, j) for i, j in itertools.combinations(np.repeat(np.arange(6), drawn).tolist(), 2) if i != j]
         assert value == pytest.approx(np.mean([1 - abs(people[pair] - metric[pair]) for pair in chosen]))
+
+
+def spa_of_the_task(ratings: np.ndarray, scores: np.ndarray) -> float:
+    """Compute the soft pairwise accuracy as mt-metrics-eval does, in float32; shape (systems, items) each."""
+    signs = 2 * np.rint(np.random.default_rng(4).random((1000, ratings.shape[1]), dtype=np.float32)) - 1
+    below = np.triu_indices(len(ratings), 1)
+    p = []
+    for values in (ratings.astype(np.float32), scores.astype(np.float32)):
+        permuted, observed = signs @ values.T, values.sum(axis=1)
+        reached = permuted[:, below[0]] - permuted[:, below[1]] >= observed[below[0]] - observed[below[1]]
+        p.append(reached.mean(axis=0))
+    return float(1 - np.abs(p[0] - p[1]).mean())
+
+
+def test_spa_is_that_of_the_shared_task() -> None:
+    data = f"mte:{shared('data/mte/wmt23')}"
+    with pytest.warns(TwmdWarning):
+        rated = read_rated(data)
+        metrics = read_official(data, rated)
+    systems = dict.fromkeys(rated.system or [])
+    rows = [[row for row, name in enumerate(rated.system or []) if name == system] for system in sorted(systems)]
+    assert len(metrics) == 11
+    for metric in metrics:
+        own = agreement("spa", metric.scores, rated, resamples=0).value
+        # A tie of three permutations of the ratings, and of more for whole numbers, depends on rounding there.
+        ties = 17 if metric.label == "GEMBA-MQM*" else 3
+        expected = spa_of_the_task(rated.ratings[rows], np.array(metric.scores)[rows])
+        assert own == pytest.approx(expected, abs=ties / 1000 / 66 + 1e-9), metric.label
 
 
 @pytest.mark.parametrize("statistic", LOOPS)

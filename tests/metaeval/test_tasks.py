@@ -74,6 +74,8 @@ def test_average_of_wmt23_is_of_accuracy_correlations_and_acc_eq() -> None:
     assert result.averages[0] == pytest.approx(np.mean(expected), abs=1e-12)
     assert result.notes == ("wmt23: no ratings of he-en; the average is over en-de, zh-en.",)
     assert result.tables["task"][1][2] == "accuracy of systems (x 2)"
+    unrated = [run_made(task, metrics, rated._replace(dropped=2)).notes[-1] for task in ("wmt23", "wmt24")]
+    assert ["worse*, better* scores systems by the mean of rated" in note for note in unrated] == [True, False]
 
 
 def test_average_of_wmt24_is_of_spa_and_acc_eq_and_other_pairs_are_refused() -> None:

@@ -49,6 +49,10 @@ AVERAGED = {
 """Level and statistic of every part of a year's average of values; each is taken in every language pair."""
 WITH_ACCURACY = {"wmt23"}
 """Years with the accuracy of systems over all language pairs as a part, as heavy as one of every pair together."""
+MEANS_OF_ALL = dict.fromkeys(
+    ("wmt22", "wmt23"), "the mean of rated segments, where the task takes all segments of the test set"
+)
+"""Years that take scores of systems from all segments, and what is said of metrics without such scores."""
 WITH_PEOPLE = ("en-de", "zh-en")
 """The language pairs of `RANKED` whose translations by people were ranked, too."""
 PUBLISHED = 201
@@ -143,6 +147,9 @@ def run_task(
     fields = {"task": task, "data": f"{study.data}@{study.content}", "metrics": names_of(applied)}
     missing = [pair for pair in TASKS[task] if pair not in pairs]
     notes = [f"{task}: no ratings of {', '.join(missing)}; the average is over {', '.join(pairs)}."] if missing else []
+    own = [metric.label for metric in scored if not metric.systems]
+    if own and rated.dropped and task in MEANS_OF_ALL:
+        notes.append(f"{task}: {', '.join(own)} scores systems by {MEANS_OF_ALL[task]}.")
     if task == RANKED:
         fields |= {"ar": str(study.trials), "seed": str(study.seed)}
         tasks = list_rank_tasks(pairs, rated)
