@@ -174,7 +174,6 @@ DATA = [
     # Files that cannot be written.
     (f"{SCORE} --docs my.docs --record my.docs", "it is one of the files"),
     (f"{SCORE} --src poor.txt --record poor.txt", "it is one of the files"),
-    (f"{SCORE} --fail-under 0 --junit good.txt", "it is one of the files"),
     (f"{SCORE} --record .", "cannot write .: it is no regular file"),
     *((f"{SCORE} --record {place}", f"cannot write {place}: ") for place in ("good.txt/o", "none/o", "/proc/o")),
     ("mbr c.jsonl -o c.jsonl", "it is one of the files"),

@@ -99,7 +99,6 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, e
 @declare.option(
     "--alpha", "P", f"Significance level of --fail-if-worse (default: {DEFAULT_ALPHA}).", type=float, **CHECKS
 )
-@declare.option("--junit", "FILE", "Write the checks as JUnit XML.", type=Path, **CHECKS)
 @sacrebleu_seed
 @declare.choice("--engine", ["local", "ray"], "local", "ray: files with columns on Ray Data (default: local).")
 @declare.output("An empty folder, or URL of one, for the scores and the record.", type=str, **RAY)
@@ -120,8 +119,8 @@ def score_command(arguments: Arguments) -> int:
         return _score_on_ray(arguments)
     _check_local(arguments)
     arguments.input = tuple(map(Path, arguments.input))
-    for path in filter(None, (arguments.record, arguments.junit)):
-        _check_output(path, arguments)
+    if arguments.record:
+        _check_output(arguments.record, arguments)
     baseline = read_record(arguments.fail_if_worse) if arguments.fail_if_worse else None
     specs = [member for metric in arguments.asked if metric.spec for member in members_or_self(metric.spec)]
     tasks = read_tasks(arguments, join=any(spec.align for spec in specs))
@@ -131,10 +130,6 @@ def score_command(arguments: Arguments) -> int:
         if arguments.record:
             write_record(record(), arguments.record)
         checks = _check_scores(comparison, record, baseline, arguments)
-        if arguments.junit:
-            from twmd_registry.record.checks import write_junit
-
-            write_file(arguments.junit, write_junit(checks))
     failures = [failure for *_, failure in checks if failure]
     if failures:
         raise click.ClickException("; ".join(failures))
@@ -172,18 +167,14 @@ def _check_local(arguments: Arguments) -> None:
     """Refuse options that do not fit each other, or the local engine."""
     _refuse([RAY], [], "is for --engine ray: add --engine ray, or leave it out")
     ours = any(metric.spec for metric in arguments.asked)
-    checks = arguments.fail_under is not None or arguments.fail_if_worse
     numbers = (arguments.score_only or arguments.sentence_level) and arguments.format != "json"
-    same = arguments.junit and arguments.record and arguments.junit.resolve() == arguments.record.resolve()
     for is_wrong, message in (
-        (same, "--junit and --record name the same file: give each a file of its own."),
         (arguments.docs and arguments.doc_column, "--docs and --doc-column both name documents: give one of them."),
         (
             (arguments.docs or arguments.doc_column) and numbers,
             "--docs and --doc-column print scores of documents: leave out -b and -sl, or add --format json.",
         ),
         (arguments.paired_bs and arguments.paired_ar, "--paired-bs and --paired-ar are two tests: give one of them."),
-        (arguments.junit and not checks, "--junit writes checks: add --fail-under X or --fail-if-worse RECORD."),
         (not math.isfinite(arguments.fail_under or 0), "--fail-under: expected a finite number."),
         (arguments.alpha is not None and not arguments.fail_if_worse, "--alpha is for --fail-if-worse RECORD: add it."),
         (not 0 < (DEFAULT_ALPHA if arguments.alpha is None else arguments.alpha) < 1, "--alpha: expected 0 < P < 1."),

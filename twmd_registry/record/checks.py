@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TypeAlias
-from xml.etree import ElementTree as ET
 
 import numpy as np
 
 from twmd_registry.engine.input_warnings import check_sample
-from twmd_registry.errors import InputError, visible, warn
+from twmd_registry.errors import InputError, warn
 from twmd_registry.record.content import Record, RecordedSystem, SystemComparison, SystemScore
 from twmd_registry.record.significance import MEAN_ROUNDING, p_value
 from twmd_registry.registry.signature import parse_signature
@@ -85,17 +84,3 @@ def _randomise(scores: Sequence[float], other: Sequence[float], seed: int) -> fl
     signs = (rng.choice((-1.0, 1.0), size=(_BLOCK, len(changes))) for _ in range(TRIALS // _BLOCK))
     differences = np.concatenate([block @ changes for block in signs]) / len(changes)  # (trials,)
     return p_value(-differences, -mean, MEAN_ROUNDING)
-
-
-def write_junit(checks: Sequence[Check]) -> bytes:
-    """Write checks as JUnit XML: a suite with a case per check."""
-    failures = sum(bool(failure) for *_, failure in checks)
-    suite = ET.Element("testsuite", name="twmd", tests=str(len(checks)), failures=str(failures))
-    for system, name, failure in checks:
-        case = ET.SubElement(suite, "testcase", classname=visible(system), name=visible(name))
-        if failure:
-            ET.SubElement(case, "failure", message=visible(failure))
-    root = ET.Element("testsuites")
-    root.append(suite)
-    content: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return content
