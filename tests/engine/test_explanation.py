@@ -67,8 +67,17 @@ def test_f1_shows_both_sides_and_links_come_strongest_first() -> None:
         amounts = [link.amount for link in shown.links(side)]
         assert amounts == sorted(amounts, reverse=True)
         assert sum(amounts) == pytest.approx(1, abs=1e-5)
+        for most in (1, 2, len(amounts) + 1):
+            assert shown.links(side, most) == shown.links(side)[:most]
     first = shown.links()[0]
     assert first.similarity == shown.similarities[first.hypothesis, first.reference]
+
+
+def test_links_of_equal_amounts_come_in_the_order_of_tokens() -> None:
+    shown = twmd_registry.scorer("sbert").score(["it rains"], ["it snows"]).explain(0)
+    links = shown.links()
+    assert [tuple(link[:2]) for link in links] == sorted(tuple(link[:2]) for link in links)
+    assert shown.links(most=5) == links[:5]
 
 
 def test_n_grams_read_as_their_tokens_and_pieces_as_they_are() -> None:

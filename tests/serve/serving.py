@@ -19,6 +19,7 @@ import uvicorn
 
 from tests.conftest import Texts
 from tests.processes import PATIENCE
+from twmd_registry.serve.connection import Connection
 from twmd_registry.serve.service import Service, make_app
 
 JSON = {"Content-Type": "application/json"}
@@ -91,7 +92,7 @@ def serving_process(folder: Path, *arguments: str) -> Iterator[ServingProcess]:
 def serving_thread(service: Service, key: str | None = None) -> Iterator[int]:
     """Serve in a thread, and stop gracefully at the end; yield the port."""
     service.load()
-    server = uvicorn.Server(uvicorn.Config(make_app(service, key), log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(make_app(service, key), http=Connection, log_level="warning"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()

@@ -273,6 +273,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[Blocked]:
         return score_together(*texts)
 
     monkeypatch.setattr("twmd_registry.serve.service.score_together", wait_and_score)
+    monkeypatch.setattr("twmd_registry.serve.connection.PROBE", 0.05)
     go.set()
     with serving_thread(service) as port:
         yield Blocked(port, service, go, begun)
@@ -370,6 +371,8 @@ class TestRefusals:
             (b'{"predictions": ["a"], "references": ["a"], "metric": "bleu"}', 422, "metric 'bleu' is not served here"),
             (b'{"predictions": ["a", "b"], "references": ["a"]}', 422, "there are 2 predictions but 1 references"),
             (b'{"predictions": ["a", "b"], "references": ["a", 7]}', 422, "references[1] must be a text or a list"),
+            (b'{"predictions": ["a"], "predictions": ["b"], "references": ["a"]}', 422, "'predictions' occurs twice"),
+            (b'{"predictions": ["a"], "references": [{"x": 1, "x": 2}]}', 422, "'x' occurs twice"),
             (MANY, 413, "the request has 1,001 pairs: send at most 1,000"),
             (LONG, 413, "row 0 has a text of 20,001 letters"),
             (b" " * 30_000_000, 413, "the body is too large: send at most 1,000,000 bytes"),
@@ -387,10 +390,13 @@ class TestRefusals:
         [
             ("/score", (b"{}", {}), 415, "Content-Type: application/json"),
             ("/score", (b"{}", {"Content-Type": "text/plain"}), 415, "Content-Type: application/json"),
+            ("/score", (ONE, JSON | {"Content-Type": "application/json; charset=latin-1"}), 415, "charset 'latin-1'"),
+            ("/score", (ONE, JSON | {"Content-Encoding": "gzip"}), 415, "Content-Encoding 'gzip'"),
             ("/align", ({"prediction": "a"},), 422, "reference is missing; the fields are prediction, reference"),
             ("/nothing", (), 404, "Not Found"),
             ("/signature?metric=bleu", (), 422, "metric 'bleu' is not served here"),
             ("/signature?name=twmd", (), 422, "'name' is no query parameter of /signature: the parameters are metric."),
+            ("/signature?metric=twmd&metric=sbert", (), 422, "'metric' twice"),
             ("/score?metric=twmd", (ONE,), 422, "'metric' is no query parameter of /score: send it in the body"),
             ("/align?x=", ({"prediction": "a", "reference": "a"},), 422, "'x' is no query parameter of /align"),
         ],
@@ -401,8 +407,9 @@ class TestRefusals:
         answer = ask(served.port, path, *asked)
         assert (answer.status, words in answer.body["error"]) == (status, True)
 
-    def test_type_of_json_may_name_its_charset(self, served: ServingProcess) -> None:
-        assert ask(served.port, "/score", ONE, {"Content-Type": "Application/JSON;charset=UTF-8"}).status == 200
+    def test_headers_may_say_what_holds_anyway(self, served: ServingProcess) -> None:
+        given = {"Content-Type": 'Application/JSON;charset="UTF-8"', "Content-Encoding": "identity"}
+        assert ask(served.port, "/score", ONE, given).status == 200
 
     def test_random_bodies_get_an_answer_of_one_line(self, served: ServingProcess) -> None:
         draw = random.Random(5)
@@ -471,6 +478,27 @@ class TestClients:
         counted = ask(port, "/prometheus").body
         assert 'twmd_answers_total{status="499"} 1.0' in counted
         assert 'twmd_pairs_total{metric="twmd"} 1.0' in counted
+
+    def test_client_that_has_closed_its_sending_side_is_answered(self, quick: Blocked) -> None:
+        body = json.dumps(ONE).encode()
+        for data, statuses in (
+            (request_of(body), [b"200"]),
+            (request_of(body) * 2, [b"200", b"200"]),
+            (request_of(body)[:-5], [b"400"]),
+            (b"POST /score HTT", [b"400"]),
+        ):
+            connection = connect(quick.port, data)
+            connection.shutdown(socket.SHUT_WR)
+            assert re.findall(rb"HTTP/1\.1 ([2-5]\d+)", connection.makefile("rb").read()) == statuses
+
+    def test_client_that_has_closed_its_sending_side_is_answered_after_a_wait(self, quick: Blocked) -> None:
+        quick.go.clear()
+        connection = connect(quick.port, request_of(json.dumps(ONE).encode()))
+        connection.shutdown(socket.SHUT_WR)
+        with connection, connection.makefile("rb") as answer:
+            assert answer.readline() == b"HTTP/1.1 100 Continue\r\n"
+            quick.go.set()
+            assert b"HTTP/1.1 200 OK\r\n" in answer.read()
 
     def test_body_that_is_too_slow_is_refused(self, quick: Blocked) -> None:
         slow = connect(quick.port, request_of(b"x" * 100)[:-50])

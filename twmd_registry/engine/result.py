@@ -64,14 +64,20 @@ class Alignment:
         output = str(self.signature.spec.output)
         return (output,) if output in self.plans else tuple(self.plans)
 
-    def links(self, side: str | None = None) -> list[Link]:
-        """Return all cells of the plan of a side (the first of `sides` by default) with mass, the largest first."""
+    def links(self, side: str | None = None, most: int | None = None) -> list[Link]:
+        """Return the cells of the plan of a side (the first of `sides` by default) with mass, the largest first; no
+        more than `most`, unless it is None.
+        """
         plan = self.plans[side or self.sides[0]]
-        links = [
-            Link(int(i), int(j), float(plan[i, j]), float(self.similarities[i, j]))
-            for i, j in zip(*np.nonzero(plan), strict=True)
-        ]
-        return sorted(links, key=lambda link: (-link.amount, link.hypothesis, link.reference))
+        cells = np.flatnonzero(plan)
+        amounts = plan.ravel()[cells]
+        if most is not None and most < len(cells):  # millions of cells, for two long texts
+            large = amounts >= np.partition(amounts, -most)[-most]
+            cells, amounts = cells[large], amounts[large]
+        order = np.argsort(-amounts, kind="stable")[:most]
+        rows, columns = np.unravel_index(cells[order], plan.shape)
+        facts = rows, columns, amounts[order], self.similarities[rows, columns]
+        return [Link(*link) for link in zip(*(values.tolist() for values in facts), strict=True)]
 
     def as_dict(self, most: int | None = None) -> dict[str, Any]:
         """Return the signature, the score, and by side the `most` largest links (all, for None) with their tokens."""
@@ -83,7 +89,7 @@ class Alignment:
                     "carries": link.amount,
                     "similarity": link.similarity,
                 }
-                for link in self.links(side)[:most]
+                for link in self.links(side, most)
             ]
             for side in self.sides
         }

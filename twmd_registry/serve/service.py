@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
+from email.message import Message
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -33,9 +34,18 @@ from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.engine.shared_passes import Batcher, Outcome, score_together, scoring_thread
-from twmd_registry.errors import FileError, InputError, SpecError, TwmdError, collect_warnings, menu
+from twmd_registry.errors import (
+    FileError,
+    InputError,
+    SpecError,
+    TwmdError,
+    collect_warnings,
+    menu,
+    refuse_repeated_keys,
+)
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.paths import read_secret
+from twmd_registry.serve.connection import Connection
 from twmd_registry.version import __version__
 
 Answer: TypeAlias = dict[str, Any]
@@ -244,6 +254,8 @@ async def _check_key(
 async def _check_query(request: Request) -> None:
     known = [parameter.name for parameter in request.scope["route"].dependant.query_params]
     for name in request.query_params:
+        if len(request.query_params.getlist(name)) > 1:
+            raise InputError(f"the query has {name[:80]!r} twice: give it once.")
         if name not in known:
             where = f"the parameters are {', '.join(known)}" if known else "send it in the body, or leave it out"
             raise InputError(f"{name[:80]!r} is no query parameter of {request.url.path}: {where}.")
@@ -323,10 +335,20 @@ async def _wait_until_gone(request: Request) -> None:
 
 
 async def _read(request: Request) -> bytes:
-    """Return the body of a request; raises ServiceError if it is not JSON by its headers, too large, or too slow."""
-    service = _service(request)
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+    """Return the body of a request; raises ServiceError if it is not plain JSON in UTF-8 by its headers, too large, or
+    too slow.
+    """
+    service, headers = _service(request), request.headers
+    kind = Message()
+    kind["Content-Type"] = ", ".join(headers.getlist("content-type"))
+    if "content-type" not in headers or kind.get_content_type() != "application/json":
         raise ServiceError(415, "send JSON, with the header 'Content-Type: application/json'.")
+    charset = str(kind.get_param("charset", "utf-8"))
+    if charset.lower() not in {"utf-8", "utf8", "us-ascii"}:
+        raise ServiceError(415, f"charset {charset[:40]!r} is not read: send JSON in UTF-8.")
+    coding = ", ".join(headers.getlist("content-encoding"))
+    if coding.lower() not in {"", "identity"}:
+        raise ServiceError(415, f"Content-Encoding {coding[:40]!r} is not read: send the body as it is.")
     body, length = bytearray(), 0
     try:
         async with asyncio.timeout(service.transfer):
@@ -342,9 +364,12 @@ async def _read(request: Request) -> bytes:
 
 
 def parse(kind: type[Asked], body: bytes) -> Asked:
-    """Read a body; raises ServiceError if it is not JSON, and InputError if its fields are not those of the request."""
+    """Read a body; raises ServiceError if it is not JSON, and InputError if its fields are not those of the request, or
+    occur twice.
+    """
     try:
-        return kind.model_validate_json(body)
+        fields = kind.model_validate_json(body)
+        json.loads(body, object_pairs_hook=refuse_repeated_keys, parse_int=str)  # Python reads no int of 5,000 digits
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         where, why = ".".join(map(str, first["loc"]))[:80] or "the body", first["msg"]
@@ -352,6 +377,9 @@ def parse(kind: type[Asked], body: bytes) -> Asked:
             raise ServiceError(400, f"the body is not JSON in UTF-8: {why.removeprefix('Invalid JSON: ')}.") from None
         what = {"missing": " is missing", "extra_forbidden": " is unknown"}.get(first["type"], f": {why}")
         raise InputError(f"{where}{what}; the fields are {', '.join(kind.model_fields) or 'none'}.") from None
+    except ValueError as error:
+        raise InputError(f"{error}: send every field once.") from None
+    return fields
 
 
 async def _refuse(request: Request, error: Exception) -> JSONResponse:
@@ -424,6 +452,7 @@ def serve_http(service: Service, host: str, port: int, key: str | None, announce
         service.load()
         config = uvicorn.Config(
             make_app(service, key),
+            http=Connection,
             ws="none",
             timeout_keep_alive=service.transfer,
             log_level="warning",
