@@ -28,7 +28,8 @@ from hypothesis import strategies as st
 import twmd_registry
 from tests.tiny import WORDS
 from twmd_registry.errors import ModelError, SignatureError, TwmdError
-from twmd_registry.files.tables import TableRow, detect_form, form_of, read_content, read_rows
+from twmd_registry.files.compressed import read_content
+from twmd_registry.files.tables import TableRow, detect_form, form_of, read_rows
 from twmd_registry.models.files import find_model
 from twmd_registry.models.q4 import multilingual_folder
 from twmd_registry.models.vectors import WordTable, load_static, read_table

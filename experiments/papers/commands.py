@@ -13,7 +13,7 @@ import rich_click as click
 from experiments.papers.experiment import Experiment, read_experiment
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import columns_of, options_of, read_texts
+from twmd_registry.cli.inputs import options_of, read_texts
 from twmd_registry.cli.output import SUFFIXES, as_json, write_forms
 from twmd_registry.cli.terminal import printed, progress_bar, say
 from twmd_registry.errors import FileError, InputError
@@ -46,7 +46,7 @@ def diagnose_command(arguments: Arguments) -> int:
     """
     options = options_of(arguments)
     if isinstance(arguments.data, Path):
-        texts = read_texts([arguments.data], columns_of(arguments))
+        texts = read_texts([arguments.data], arguments)
     else:
         rated = read_rated(arguments.data)
         references = [text for texts in rated.references for text in ([texts] if isinstance(texts, str) else texts)]

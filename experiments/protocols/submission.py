@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,20 +25,21 @@ def read_outputs(folder: Path, compared: Collection[str | None] = (None,)) -> li
     """Read every output of a test set, with every reference but itself; a reference may be an output, too.
 
     `compared` has the values of the key ``against``: sources are read for ``source``, and references for None; without
-    references an output is read once, and its reference is called `SOURCE`.
+    references an output is read once, and its reference is called `SOURCE`. A missing text is an empty one: every
+    segment needs a score.
     """
     names = sorted(path.name for path in (folder / "system-outputs").glob("*") if path.is_dir())
     if not names:
         raise FileError(f"{folder}/system-outputs holds no folder of a language pair.")
     result = list[SystemOutput]()
     for pair in (LanguagePair(folder, name) for name in names):
-        sources = pair.read_texts(pair.sources) if "source" in compared else None
+        sources = _fill(pair.read_texts(pair.sources)) if "source" in compared else None
         references: dict[str, list[str] | None] = {SOURCE: None}
         if None in compared:
-            references = {name: pair.read_reference(name) for name in pair.references}
+            references = {name: _fill(pair.read_reference(name)) for name in pair.references}
         if not references:
-            raise FileError(f"{folder}/references holds no {pair.name}.NAME.txt.")
-        outputs = {system: pair.read_texts(path) for system, path in pair.outputs.items()}
+            raise FileError(f"{folder}/references holds no {pair.name}.NAME.txt or .jsonl.")
+        outputs = {system: _fill(pair.read_texts(path)) for system, path in pair.outputs.items()}
         if pair.docs.is_file() and any(domain == ALL for domain, _ in pair.documents):
             raise FileError(f"{pair.docs}: {ALL!r} is no domain: the shared task means all segments by it.")
         for name in (pair.name, *references, *outputs):
@@ -46,11 +47,15 @@ def read_outputs(folder: Path, compared: Collection[str | None] = (None,)) -> li
                 raise FileError(f"{folder}: {name!r} of {pair.name}: names in score files have no white space.")
         named = [(name, system) for name in references for system in outputs if system != name]
         if not named:
-            raise FileError(f"system-outputs/{pair.name} holds no SYSTEM.txt to be scored.")
+            raise FileError(f"system-outputs/{pair.name} holds no SYSTEM.txt or SYSTEM.jsonl to be scored.")
         result += [
             SystemOutput(pair, name, system, outputs[system], references[name], sources) for name, system in named
         ]
     return result
+
+
+def _fill(texts: Iterable[str | None]) -> list[str]:
+    return [text or "" for text in texts]
 
 
 def submission_files(

@@ -19,7 +19,7 @@ import numpy as np
 
 import twmd_registry
 from twmd_registry.engine import sentences
-from twmd_registry.files.tables import read_csv
+from twmd_registry.files.tables import read_tsv
 
 SYSTEMS = ("Online-W", "SMU", "Facebook-AI")
 ROUNDS = 7
@@ -28,7 +28,7 @@ Pair = tuple[list[str], list[str]]
 
 def read_talks(path: Path) -> list[Pair]:
     """Return predictions and references of every talk by every system."""
-    head, *rows = read_csv(path, delimiter="\t", quoting=3)
+    head, *rows = read_tsv(path)
     texts = dict[tuple[str, str, int], str]()
     for row in rows:
         own = dict(zip(head, row, strict=True))

@@ -104,10 +104,11 @@ class TestCommands:
         (folder / "rows.json").write_bytes(lines)
         for line, given in (
             ("-i rows.csv", b""),
-            (f"-i named.tsv.gz {OPTIONS}", b""),
-            ("gold.parquet -i named.tsv.gz --prediction-column hyp", b""),
+            (f"-i named.tsv.gz {OPTIONS} --quoted-tsv", b""),
+            ("gold.parquet -i named.tsv.gz --prediction-column hyp --quoted-tsv", b""),
             ("-i bytes", b""),
             ("-i rows.json", b""),
+            ("-i -", json.dumps(rows_of(), indent=2).encode()),
             ("", parquet),
             ("-i -", lines),
             ("", gzip.compress(content_of(".csv", rows_of()))),
@@ -128,6 +129,69 @@ class TestCommands:
         assert "the shop opens" in (folder / "report.html").read_text(encoding="utf-8")  # words that differ are apart
         assert run(f"fit-mean rows.csv.gz -o means {OPTIONS}")[1].startswith("fitted on 6 texts, ")
         assert run(f"fit-idf rows.csv.gz -o idf {OPTIONS}")[1].startswith("counted over 6 texts")
+
+
+STRUCTURED = [
+    '{"hyp": "a"}\n{"hyp": "b"}\n{"hyp": "c"}\n',
+    '<?xml version="1.0"?>\n<dataset>\n</dataset>\n',
+    "0 ||| a ||| -1\n1 ||| b ||| -1\n2 ||| c ||| -1\n",
+    "a\td\nb\te\nc\tf\n",
+    "a\rb\rc\r",
+]
+
+
+class TestStructure:
+    """Content that is no text per line, in every command that reads texts."""
+
+    @pytest.mark.parametrize("content", STRUCTURED)
+    def test_no_command_takes_structured_content_for_lines(
+        self, content: str, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (files / "x").write_bytes(content.encode())
+        for line in (
+            "score ref.txt -i x",
+            "score x -i good.txt",
+            "score ref.txt",
+            "score ref.txt -i good.txt --src x",
+            "report ref.txt -i x -o page.html",
+            "fit-idf x -o idf",
+            *(["mbr x --num-samples 3"] * ("|||" not in content)),
+        ):
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+            status, out, err = run(line)
+            assert (status != 0, out, err.count("\n")) == (True, "", 1), line
+
+    def test_array_of_texts_is_lines_and_anything_is_where_it_is_said_to_be(self, files: Path, run: Run) -> None:
+        score = run("score ref.txt -i good.txt -b -w 7")[1]
+        (files / "good.json").write_text(json.dumps(GOOD, indent=1), encoding="utf-8")
+        assert run("score ref.txt -i good.json -b -w 7")[1] == score
+        (files / "own.json").write_text("".join(f"0 ||| {text}\n" for text in GOOD), encoding="utf-8")
+        (files / "own.ref").write_text("".join(f"0 ||| {text}\n" for text in REFERENCES), encoding="utf-8")
+        texts = [[f"0 ||| {text}" for text in own] for own in (GOOD, REFERENCES)]
+        expected = twmd_registry.score(*texts).score
+        found = run("score own.ref -i own.json --lines -b -w 7")[1]
+        assert float(found) == pytest.approx(expected, abs=1e-6)
+        assert "--lines" in run("score own.ref -i good.txt")[2]
+
+    def test_nbest_list_has_the_candidates_of_every_segment(self, files: Path, run: Run) -> None:
+        lists = [["it rains", "it rained", "a cat"], ["yes", "yes"]]
+        rows = "".join(f"{i} ||| {text} ||| f= 1 ||| -1\n" for i, texts in enumerate(lists) for text in texts)
+        (files / "nbest.txt").write_text(rows, encoding="utf-8")
+        table = "".join(json.dumps({"candidates": texts}) + "\n" for texts in lists)
+        (files / "rows.jsonl").write_text(table, encoding="utf-8")
+        assert run("mbr nbest.txt")[1] == run("mbr rows.jsonl")[1] != ""
+        assert "n-best" in run("mbr nbest.txt --num-samples 5")[2]
+
+    def test_record_of_files_with_lf_is_verified_with_cr_lf(self, files: Path, run: Run) -> None:
+        (files / "rows.tsv").write_bytes(b'prediction\treference\n"a cat"\tthe\rcat\nb\td\n')
+        for record in ("score ref.txt -i good.txt poor.txt", "score -i rows.tsv"):
+            assert run(f"{record} --record rec.json")[0] == 0
+            for path in files.iterdir():
+                path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+            status, out, err = run("verify rec.json")
+            assert (status, err, "hold." in out, "sha256" in out) == (0, "", True, False)
+            for path in files.iterdir():
+                path.write_bytes(path.read_bytes().replace(b"\r\n", b"\n"))
 
 
 SCORE = "score ref.txt -i good.txt poor.txt -m twmd bleu --docs my.docs"

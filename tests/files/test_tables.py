@@ -10,9 +10,11 @@ import lzma
 import re
 import tracemalloc
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,24 +22,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import Patch
-from twmd_registry.errors import FileError, TwmdError
-from twmd_registry.files import tables
-from twmd_registry.files.tables import (
-    Columns,
-    OpenTable,
-    TableRow,
-    detect_form,
-    open_unpacked,
-    read_content,
-    read_lines,
-    read_rows,
-    read_whole,
-)
+from twmd_registry.errors import FileError, TwmdError, TwmdWarning
+from twmd_registry.files import compressed
+from twmd_registry.files.compressed import open_unpacked, read_content, read_whole
+from twmd_registry.files.lines import read_lines
+from twmd_registry.files.tables import Columns, OpenTable, TableRow, detect_form, read_rating, read_rows
 from twmd_registry.models.vectors import read_table
 from twmd_registry.scale.plan import ScalePlan, cut_into_parts, list_tables
 
 TEXTS = [
-    ('two\nlines\r\n\nand "quotes"\r\r', "the cat, the dog"),
+    ('two\nli\rnes\n\nand "quotes"\r\r', "the cat\r, the dog"),
     ("", '5" of; rain'),
     ("\u2028 a", "b\tc"),
     ("last", "d"),
@@ -62,7 +56,7 @@ def content_of(form: str, rows: list[dict[str, Any]] = ROWS, delimiter: str = ",
 
 
 def opened(content: bytes, form: str) -> OpenTable:
-    return OpenTable(open_unpacked(io.BufferedReader(io.BytesIO(content))), form)
+    return OpenTable(open_unpacked(io.BufferedReader(io.BytesIO(content))), form, quoted_tsv=True)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +66,10 @@ def opened(content: bytes, form: str) -> OpenTable:
 def test_rows_are_the_same_from_any_offset(form: str, pack: Any) -> None:
     form, delimiter = (".csv", ";") if form == ";" else (form, ",")
     content = content_of(form, delimiter=delimiter)
-    assert [row.values for row in read_rows("rows", content, form)] == ROWS
+    assert [row.values for row in read_rows("rows", content, form, quoted_tsv=True)] == ROWS
+    if form in {".csv", ".tsv"}:  # as a checkout on Windows writes it
+        lines = content.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+        assert [row.values for row in read_rows("rows", lines, form, quoted_tsv=True)] == ROWS
     table = opened(pack(content), form)
     offsets = list(table.offsets())
     for first in range(4):
@@ -92,9 +89,10 @@ def test_rows_are_the_same_from_any_offset(form: str, pack: Any) -> None:
 def test_damaged_file_has_the_same_rows_from_anywhere(form: str, content: list[str]) -> None:
     try:
         table = opened("".join(content).encode("latin-1", "replace"), form)
+        rows = [values for *_, values in table.records() if values is not None]
     except ValueError:
         return
-    rows, offsets = [values for *_, values in table.records() if values is not None], list(table.offsets())
+    offsets = list(table.offsets())
     assert len(offsets) == len(rows)
     assert [[values for _, values in table.read(i, len(rows), offset, [])] for i, offset in enumerate(offsets)] == [
         rows[i:] for i in range(len(rows))
@@ -140,6 +138,76 @@ def test_header_is_the_first_row_that_is_not_blank(form: str, sign: str, blank: 
         read_rows("rows", content.replace(b"b", b"a"), form)
 
 
+QUOTES = b'prediction\treference\n"Yes."\t"Yes!"\nsays "no\t\\"x"\n'
+
+
+def test_quotes_are_letters_in_tsv_unless_the_file_is_said_to_have_them() -> None:
+    plain = [{"prediction": '"Yes."', "reference": '"Yes!"'}, {"prediction": 'says "no', "reference": '\\"x"'}]
+    assert [row.values for row in read_rows("rows", QUOTES, ".tsv")] == plain
+    (quoted, _) = read_rows("rows", QUOTES, ".tsv", quoted_tsv=True)
+    assert quoted.values == {"prediction": "Yes.", "reference": "Yes!"}
+    (lines,) = read_rows("rows", b'prediction\treference\n"a\n""b"""\tc\n', ".tsv", quoted_tsv=True)
+    assert lines.values == {"prediction": 'a\n"b"', "reference": "c"}
+
+
+@pytest.mark.parametrize("content", [b'"prediction"\t"reference"\na\tb\n', b'prediction\treference\n"a\nb"\tc\n'])
+def test_tsv_that_cannot_be_read_without_quotes_names_the_option(content: bytes) -> None:
+    with pytest.raises(FileError, match="--quoted-tsv"):
+        read_rows("rows", content, ".tsv")
+
+
+def test_tsv_that_may_have_quotes_brings_a_warning_and_a_blank_line_is_an_empty_text_of_a_single_column() -> None:
+    with pytest.warns(TwmdWarning, match=r"row 2 .*--quoted-tsv"):
+        read_rows("rows", b'prediction\treference\n"a ""b"""\tc\n', ".tsv")
+    assert [row.values["a"] for row in read_rows("rows", b"a\nb\n\n\x0c\n", ".tsv")] == ["b", "", "\x0c"]
+
+
+@pytest.mark.parametrize("form", [".csv", ".tsv", ".jsonl", ".json"])
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (b"prediction\treference\ra\tb\r", "CR alone"),
+        ('{"prediction": "a"}\n'.encode("utf-16"), "UTF-16"),
+        ("prediction,reference\n".encode("utf-16-le"), "UTF-16"),
+    ],
+)
+def test_text_of_another_encoding_or_old_line_ends_is_named(form: str, content: bytes, word: str) -> None:
+    with pytest.raises(FileError, match=word):
+        read_rows("rows", content, form)
+    if form != ".json":
+        with pytest.raises(ValueError, match=word):
+            list(OpenTable(io.BytesIO(content), form).offsets())
+
+
+def test_json_array_has_the_rows_of_json_lines() -> None:
+    rows: list[dict[str, Any]] = [{"prediction": "a\r", "reference": "b"}, {"prediction": "c", "references": ["d"]}]
+    read = read_rows("rows", json.dumps(rows, indent=1).encode(), ".json")
+    assert [row.values for row in read] == rows
+    assert read[1].where == "rows, item 2"
+    assert [row.values for row in read_rows("rows", content_of(".jsonl", rows), ".json")] == rows
+    for other in ({"prediction": ["a"]}, [["a"]], ["a"], "a", 1):
+        with pytest.raises(FileError, match="array of objects"):
+            read_rows("rows", json.dumps(other, indent=1).encode(), ".json")
+    with pytest.raises(FileError, match="cut off"):
+        read_rows("rows", b'[{"prediction": "a"},', ".json")
+
+
+@pytest.mark.parametrize(
+    "text", ["1_000", "0x1", "\u0661\u0662", "\uff11", "nan", "inf", "-Infinity", "1e999", "1,5", "1 2", ""]
+)
+def test_rating_is_a_number_by_the_usual_grammar(text: str) -> None:
+    with pytest.raises(FileError, match="expected a rating"):
+        read_rating(text, "row 1")
+
+
+def test_ratings_are_numbers_or_ascii_text() -> None:
+    values = ["1", " -1.5e-3", "+.5", "2.\r", 3, np.float32(0.5), Decimal("0.1")]
+    assert [read_rating(value, "row 1") for value in values] == [1, -1.5e-3, 0.5, 2, 3, 0.5, 0.1]
+    for value in (True, None, b"1", [1], Decimal("sNaN"), 10**400):
+        with pytest.raises(FileError, match="expected a rating"):
+            read_rating(value, "row 1")
+
+
 def test_quote_that_is_not_closed_costs_its_own_row() -> None:
     others = [f"row {i},the dog" for i in range(20)]
     lines = ["prediction,reference", QUOTED, '"open,the cat', *others, 'x,5" of rain', "a,b,c"]
@@ -166,7 +234,7 @@ def test_quote_that_is_not_closed_costs_its_own_row() -> None:
     ],
 )
 def test_content_of_another_form_is_refused(form: str, content: bytes, message: str, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(tables, "LONGEST_LINE", 50)
+    monkeypatch.setattr(compressed, "LONGEST_LINE", 50)
     with pytest.raises(FileError, match=f"^{message}$"):
         read_rows("rows", content, form)
 
@@ -176,7 +244,10 @@ def test_form_follows_from_the_name_or_the_content() -> None:
     assert detect_form("standard input", parquet, ["prediction"]) == ".parquet"
     assert detect_form("rows.PQ.gz", b"", []) == ".pq"
     assert detect_form("rows.txt", b"PAR1 is a word,\nand so is PAR1", ["prediction"]) is None
-    assert detect_form("rows.txt", b'{"hypothesis": "a"}\n', ["prediction"]) is None
+    assert detect_form("rows.txt", b'{"hypothesis": "a"}\n\n{"hypothesis": "b"}', ["prediction"]) == ".jsonl"
+    assert detect_form("rows.txt", b'{"hypothesis": "a"}\nand so on\n', ["prediction"]) is None
+    assert detect_form("rows.txt", b'\n[{"hypothesis":\n "a"}]', ["prediction"]) == ".json"
+    assert detect_form("rows.txt", b'["a"]\n["b"]', ["prediction"]) is None
     for sign, form in ((",", ".csv"), (";", ".csv"), ("\t", ".tsv")):
         assert detect_form("rows.dat", content_of(".csv", delimiter=sign), ["prediction"]) == form
     for line in ("prediction, and other words", "prediction", "reference,reference", 'prediction,"', "x,,reference"):
@@ -225,7 +296,7 @@ def test_small_file_that_unpacks_to_much_is_refused_before_it_fills_the_memory(
     path = tmp_path / "bomb.jsonl"
     path.write_bytes(packed := pack(b" " * (1 << 20)))
     assert len(read_content(path)) == 1 << 20
-    monkeypatch.setattr(tables, "MOST_UNPACKED", 1000)
+    monkeypatch.setattr(compressed, "MOST_UNPACKED", 1000)
     most = max(1000, 100 * len(packed))
     with pytest.raises(FileError, match=rf"jsonl unpacks to more than {most:,} bytes, far more than its own: unpack"):
         read_content(path)
@@ -237,7 +308,7 @@ def cut(path: Path) -> object:
 
 @pytest.mark.parametrize("name", ["lines.txt", "lines.txt.gz", "table.jsonl", "table.jsonl.gz", "vectors.txt"])
 def test_line_without_an_end_is_one_error_and_never_in_memory(name: str, tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(tables, "LONGEST_LINE", 1 << 22)
+    monkeypatch.setattr(compressed, "LONGEST_LINE", 1 << 22)
     read = {"lines": read_lines, "table": cut, "vectors": read_table}[name.partition(".")[0]]
     content = b"word 1 2\n" * (name == "vectors.txt") + b"a" * (1 << 26)
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
@@ -264,7 +335,7 @@ def test_file_takes_its_size_in_memory_and_a_long_line_is_refused_wherever_it_st
         assert tracemalloc.get_traced_memory()[1] < 1.3 * size
     finally:
         tracemalloc.stop()
-    monkeypatch.setattr(tables, "LONGEST_LINE", 1 << 22)
+    monkeypatch.setattr(compressed, "LONGEST_LINE", 1 << 22)
     line = b"y" * (1 << 22)
     for content in (b"x\n" + line, line + b"\nz\n"):
         assert read_whole("lines.txt", lambda own=content: io.BytesIO(own)) == content  # type: ignore[misc]

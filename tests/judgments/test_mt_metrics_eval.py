@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from experiments.protocols.submission import read_outputs
 from tests.conftest import Run
 from tests.judgments.test_readers import written
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
@@ -36,6 +38,45 @@ def test_lines_of_every_system_are_paired_with_its_scores(tmp_path: Path) -> Non
     assert result.references == ["ref one", "ref two", "ref two"]
     assert result.ratings.tolist() == [-1.5, 0.0, -5.0]
     assert result.dropped == 1
+
+
+MISSING = "[No translation supplied]"
+
+
+def test_missing_translations_are_missing_values(tmp_path: Path) -> None:
+    folder = wmt(tmp_path, "A\t0\nA\t-1\nA\t-2\n", {"A": f"a one\n{MISSING}\na three\n"})
+    written(folder, f"ref one\nref two\n{MISSING} \n", "references/zh-en.refA.txt")
+    written(folder, f"{MISSING}\nzwei\ndrei\n", "sources/zh-en.txt")
+    with pytest.warns(TwmdWarning, match=r"left out: 2 \(segment 2 of A, segment 3 of A\)"):
+        rated = read_mt_metrics_eval(folder)
+    assert (rated.predictions, rated.references, rated.source) == (["a one"], ["ref one"], [""])
+    (output,) = read_outputs(folder, (None, "source"))
+    assert output.predictions == ["a one", "", "a three"]  # all get a score
+    assert (output.references, output.sources) == (["ref one", "ref two", ""], ["", "zwei", "drei"])
+
+
+def test_texts_of_json_lines_are_those_of_lines(tmp_path: Path) -> None:
+    scores = "A.1\t0\nA.1\t-1\nA.1\t-2\nrefB\t0\nrefB\t0\nrefB\t0\n"
+    texts = {
+        "sources/zh-en.jsonl": ("source", ["eins", None, "drei\nvier"]),
+        "references/zh-en.refA.jsonl": ("target", ["one", "two", None]),
+        "references/zh-en.refB.jsonl": ("target", ["1", "2", "3"]),
+        "system-outputs/zh-en/A.1.jsonl": ("hypothesis", ["a\none", "a two", "a three"]),
+    }
+    written(tmp_path, scores, "human-scores/zh-en.mqm.seg.score")
+    for name, (field, values) in texts.items():
+        written(tmp_path, "".join(json.dumps({"doc": "x", field: value}) + "\n" for value in values), name)
+    rated = read_mt_metrics_eval(tmp_path)
+    assert (rated.predictions, rated.references) == (["a\none", "a two"], ["one", "two"])
+    assert (rated.system, rated.source) == (["A.1", "A.1"], ["eins", ""])
+    assert [output.reference for output in read_outputs(tmp_path)] == ["refA", "refB"]
+    written(tmp_path, "a\nb\nc\n", "system-outputs/zh-en/A.1.txt")
+    with pytest.raises(FileError, match=r"both A\.1\.jsonl and A\.1\.txt: keep one"):
+        read_mt_metrics_eval(tmp_path)
+    written(tmp_path, '{"target": "x"}\n' * 3, "system-outputs/zh-en/A.1.jsonl")
+    (tmp_path / "system-outputs/zh-en/A.1.txt").unlink()
+    with pytest.raises(FileError, match="no column 'hypothesis'"):
+        read_mt_metrics_eval(tmp_path)
 
 
 def test_all_pairs_with_a_rating_are_read_and_only_those(tmp_path: Path) -> None:
@@ -133,7 +174,7 @@ def test_damaged_ratings_of_systems_are_refused(level: str, text: str, words: st
 def test_sources_stand_beside_their_segments_and_outputs_that_repeat_them_are_counted(tmp_path: Path, run: Run) -> None:
     folder = wmt(tmp_path, "B\tNone\nB\t-1\nA\t-2\nA\t-3\n", OUTPUTS | {"A": "a one\nref two\n"})
     written(folder, "eins\nb two\n", "sources/zh-en.txt")
-    with pytest.warns(TwmdWarning, match=r"rating or a reference, left out: 1 \(segment 1 of B\)"):
+    with pytest.warns(TwmdWarning, match=r"rating, a reference or a translation, left out: 1 \(segment 1 of B\)"):
         rated = read_mt_metrics_eval(folder)
     assert (rated.system, rated.source) == (["B", "A", "A"], ["b two", "eins", "b two"])
     for metric in ("sbert", "chrf"):
@@ -175,7 +216,7 @@ def test_unreadable_ratings_are_refused(asked: dict[str, Any], scores: str, word
 
 
 def test_folder_without_outputs_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"system-outputs/zh-en holds no SYSTEM\.txt: expected a file per rated system"):
+    with pytest.raises(FileError, match=r"system-outputs/zh-en holds no SYSTEM\.txt or SYSTEM\.jsonl: expected"):
         read_mt_metrics_eval(wmt(tmp_path, "A\t0\nA\t0\n", {}))
 
 

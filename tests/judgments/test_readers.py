@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tests.files.test_tables import content_of
-from twmd_registry.errors import FileError, TwmdWarning
-from twmd_registry.files.tables import read_lines
+from twmd_registry.errors import FileError, SpecError, TwmdWarning
+from twmd_registry.files.lines import read_lines
 from twmd_registry.judgments.corpora import read_mlqe, read_mrpc, read_qqp, read_sts, read_stsb, read_wmt
 from twmd_registry.judgments.rated import RatedSegments, read_table
+from twmd_registry.judgments.sets import read_rated
 
 MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
 QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"
@@ -188,6 +189,20 @@ def test_columns_have_usual_names_and_groups_and_lists_are_optional(tmp_path: Pa
 
 
 TABLE = "prediction,reference,rating\n"
+
+
+def test_quotes_of_a_rated_tsv_are_letters_unless_it_is_said_to_have_them(tmp_path: Path) -> None:
+    path = written(tmp_path, 'prediction\treference\trating\n"One."\t"Two."\t3\r\n', "own.tsv")
+    assert read_table(path).predictions == ['"One."']
+    assert read_rated(f"table:{path},quoted=yes").predictions == ["One."]
+    with pytest.raises(SpecError, match="quoted=maybe"):
+        read_table(path, quoted="maybe")
+
+
+def test_json_array_is_a_table(tmp_path: Path) -> None:
+    rows = [{"prediction": "One.", "reference": "Two.", "rating": rating} for rating in (1, None, "2")]
+    with pytest.warns(TwmdWarning, match="left out: 1"):
+        assert read_table(written(tmp_path, json.dumps(rows), "own.json")).ratings.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("blank", ["", "NaN", "null", "None"])

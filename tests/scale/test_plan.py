@@ -13,7 +13,7 @@ import fsspec
 import pytest
 
 from tests.scale.segments import draw_segments, write_csv, write_jsonl, write_parquet
-from twmd_registry.errors import FileError, SpecError
+from twmd_registry.errors import FileError, SpecError, TwmdWarning
 from twmd_registry.files.tables import Columns
 from twmd_registry.scale.plan import (
     InputTable,
@@ -41,7 +41,7 @@ def predictions_of(plan: ScalePlan) -> list[list[str]]:
         texts: list[str] = []
         for t, first, number, offset in part:
             file, _, _ = plan.tables[t]
-            with open_table(file[0], file) as opened:
+            with open_table(file[0], file, quoted_tsv=plan.columns.quoted_tsv) as opened:
                 texts += [
                     values["prediction"]
                     for _, values in opened.read(first, number, offset, plan.columns.wanted)
@@ -69,6 +69,19 @@ def test_parts_hold_every_row_once_in_order(tmp_path: Path, part_rows: int) -> N
     assert predictions_of(plan) == [texts[first : first + part_rows] for first in range(0, 23, part_rows)]
     assert names(plan.tables) == "a.jsonl b.jsonl c.parquet d.csv e.csv.gz f.jsonl.xz".split()
     assert ScalePlan.from_json(plan.to_json()) == plan == cut_into_parts(ask(tmp_path, part_rows=part_rows))
+
+
+def test_quotes_of_tsv_are_letters_unless_the_plan_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "rows.tsv"
+    path.write_bytes(b'prediction\treference\r\n"Yes."\t"Yes!"\r\n"b\t"c"\r\n')
+    assert predictions_of(cut_into_parts(ask(path))) == [['"Yes."', '"b']]
+    path.write_bytes(b'prediction\treference\n"Yes\n""."""\t"Yes!"\n')
+    plan = cut_into_parts(ask(path, columns=Columns(quoted_tsv=True)))
+    assert predictions_of(plan) == [['Yes\n"."']]
+    assert ScalePlan.from_json(plan.to_json()) == plan
+    path.write_bytes(b'prediction\treference\n"Yes ""."""\t"Yes!"\n')
+    with pytest.warns(TwmdWarning, match="--quoted-tsv"):
+        cut_into_parts(ask(path))
 
 
 def test_files_are_in_the_given_order_and_sorted_within_a_folder(tmp_path: Path) -> None:

@@ -294,8 +294,15 @@ any_language = flag(
 )
 run_options = all_of(placement, any_language)
 """Declares the run options, which never change a score: those of `placement`, and where and what is scored."""
-columns = all_of(option("--prediction-column", "NAME", PREDICTIONS), many("--reference-column", "NAME", REFERENCES))
-"""Declares the columns of texts in tables."""
+reading = all_of(
+    flag("--lines", "Read every file as lines of text, also what looks like JSON, XML or fields with tabs."),
+    flag("--quoted-tsv", "Cells of TSV are quoted as in CSV; else a quote there is a letter."),
+)
+"""Declares how files are read."""
+columns = all_of(
+    option("--prediction-column", "NAME", PREDICTIONS), many("--reference-column", "NAME", REFERENCES), reading
+)
+"""Declares the columns of texts in tables, and how files are read."""
 documents = all_of(
     option("--doc-column", "NAME", "Score documents, too: the column of a table that names every segment's document."),
     option("--docs", "FILE", DOCS),

@@ -5,7 +5,6 @@ Imports nothing heavy, so that a wrong command line is refused at once.
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
@@ -16,15 +15,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from twmd_registry.cli.declare import Arguments
 from twmd_registry.errors import FileError, SpecError, menu, warn
+from twmd_registry.files.compressed import read_whole, unpack
+from twmd_registry.files.lines import check_lines, decode, digest_of_file, read_nbest, split_lines
 from twmd_registry.files.tables import (
     USUAL_REFERENCES,
     Columns,
     TableRow,
-    decode,
     detect_form,
+    read_array_of_texts,
     read_rows,
-    read_whole,
-    unpack,
 )
 from twmd_registry.record.content import InputFile
 from twmd_registry.registry.keys import KEYS
@@ -69,7 +68,8 @@ def parts_of(arguments: Arguments) -> Parts:
 
 def columns_of(arguments: Arguments) -> Columns:
     """Return the columns of texts in tables."""
-    return Columns(arguments.prediction_column or Columns().prediction, arguments.reference_column)
+    prediction = arguments.prediction_column or Columns().prediction
+    return Columns(prediction, arguments.reference_column, arguments.quoted_tsv)
 
 
 def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[str] = ()) -> list[RequestedMetric]:
@@ -219,20 +219,27 @@ class ScoringTask(NamedTuple):
     documents: tuple[str, ...] = ()
 
 
-def read_file(path: Path, columns: Columns) -> TextFile:
-    """Read a file, or standard input by ``-``; its name or first line shows whether it is a table."""
+def read_file(path: Path, columns: Columns, *, as_lines: bool = False, nbest: bool = False) -> TextFile:
+    """Read a file, or standard input by ``-``; its name or content shows whether it is a table, but `as_lines` takes
+    any content for lines of text. With `nbest`, an n-best list is not refused.
+    """
     name = "standard input" if path == STDIN else str(path)
     packed = read_whole(name, lambda: nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb"))
-    content, sha256 = unpack(name, packed), hashlib.sha256(packed).hexdigest()
+    content, sha256 = unpack(name, packed), digest_of_file(packed)
     if not content:
         hint = " Give predictions there, or by -i (twmd score -i FILE.jsonl, if one file holds all)."
         raise FileError(f"{name} is empty.{hint if path == STDIN else ''}")
     # With the usual columns, too: a table without the columns that were asked for is an error, not lines of text.
-    form = detect_form(name, content, (*columns.wanted, *Columns().wanted))
+    names = (*columns.wanted, *Columns().wanted)
+    form = None if as_lines else detect_form(name, content, names, quoted_tsv=columns.quoted_tsv)
     if form is None:
-        lines = decode(name, content).split("\n")
-        return TextFile(name, sha256, lines[:-1] if lines[-1] == "" else lines, None)
-    rows = read_rows(name, content, form)
+        lines = split_lines(decode(name, content))
+        if not as_lines and not (nbest and read_nbest(name, lines)):
+            check_lines(name, lines, " If each of its lines is one text, say so by --lines.")
+        return TextFile(name, sha256, lines, None)
+    if form == ".json" and (texts := read_array_of_texts(name, content)):
+        return TextFile(name, sha256, texts, None)
+    rows = read_rows(name, content, form, quoted_tsv=columns.quoted_tsv)
     if not rows:
         raise FileError(f"{name}: there is no row under the header.")
     return TextFile(name, sha256, [], rows)
@@ -262,9 +269,10 @@ def read_references(files: Sequence[TextFile], columns: Columns) -> list[list[st
     return [list(chain.from_iterable(segment)) for segment in zip(*streams, strict=True)]
 
 
-def read_texts(paths: Sequence[Path], columns: Columns) -> list[str]:
+def read_texts(paths: Sequence[Path], arguments: Arguments) -> list[str]:
     """Read every text of some files, in whatever role: lines, or the predictions and references of tables."""
-    files = [read_file(path, columns) for path in paths]
+    columns = columns_of(arguments)
+    files = [read_file(path, columns, as_lines=arguments.lines) for path in paths]
     _check_columns(columns, files)
     systems = [read_system(file, columns) for file in files]
     return [text for texts, references in systems for text in chain(texts, *(references or []))]
@@ -281,8 +289,11 @@ def read_sources(file: TextFile) -> list[str]:
 
 def read_candidates(arguments: Arguments) -> tuple[list[list[str]], list[str] | None]:
     """Read the candidates of every segment, lists in a table or so many lines of text; and their sources, if known."""
-    file, number = read_file(arguments.candidates, Columns("candidates")), arguments.num_samples
-    given = read_file(arguments.src, Columns()) if arguments.src else None
+    quoted, number = arguments.quoted_tsv, arguments.num_samples
+    columns = Columns("candidates", quoted_tsv=quoted)
+    file = read_file(arguments.candidates, columns, as_lines=arguments.lines, nbest=True)
+    src = Columns(quoted_tsv=quoted)
+    given = read_file(arguments.src, src, as_lines=arguments.lines) if arguments.src else None
     sources = read_sources(given) if given else file.originals()
     if file.rows is not None:
         if number is not None:
@@ -292,6 +303,10 @@ def read_candidates(arguments: Arguments) -> tuple[list[list[str]], list[str] | 
             if texts == [row.values["candidates"]]:
                 raise FileError(f'{row.where}: expected a list of candidates, not a text; write ["one", "another"].')
         return lists, sources
+    if not arguments.lines and (nbest := read_nbest(file.name, file.lines)):
+        if number is not None:
+            raise SpecError(f"--num-samples is for lines of text, and {file.name} is an n-best list: leave it out.")
+        return nbest, sources
     if number is None:
         hint = "say how many belong to a segment by --num-samples N, or give JSON lines with a column candidates"
         raise SpecError(f"{file.name} has lines of text: {hint}.")
@@ -301,7 +316,7 @@ def read_candidates(arguments: Arguments) -> tuple[list[list[str]], list[str] | 
 
 
 def _check_columns(columns: Columns, files: Iterable[TextFile]) -> None:
-    if columns != Columns() and all(file.rows is None for file in files):
+    if columns[:2] != Columns()[:2] and all(file.rows is None for file in files):
         forms = "tables (JSON lines, CSV, TSV, Parquet)"
         raise SpecError(f"--prediction-column and --reference-column are for {forms}, and no file is one.")
 
@@ -353,7 +368,7 @@ def files_of(tasks: Iterable[ScoringTask]) -> tuple[InputFile, ...]:
 
 def _read_with_documents(path: Path, columns: Columns, arguments: Arguments, *, join: bool) -> TextFile:
     """Read a file, and the document of every segment where ``--docs`` or ``--doc-column`` names it."""
-    file = read_file(path, columns)
+    file = read_file(path, columns, as_lines=arguments.lines)
     docs, column = vars(arguments).get("docs"), vars(arguments).get("doc_column")
     if docs:
         from twmd_registry.judgments.mt_metrics_eval import read_docs

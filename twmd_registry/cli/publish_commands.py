@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import textwrap
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from twmd_registry.cli.inputs import files_of, options_of, parts_of, read_tasks
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.errors import FileError, SignatureError, SpecError, visible
+from twmd_registry.files.lines import digest_of_file
 from twmd_registry.record.content import Record, read_record
 from twmd_registry.registry.diff import compare, labels_of
 from twmd_registry.registry.signature import parse_signature
@@ -100,7 +100,7 @@ def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
         # The record is untrusted: no name in it leads out of these folders.
         inside = not Path(name).is_absolute() and ".." not in Path(name).parts
         here = [place for place in (Path(name), path.parent / name) if inside and place.is_file()]
-        same = [place for place in here if hashlib.sha256(place.read_bytes()).hexdigest() in hashes]
+        same = [place for place in here if digest_of_file(place.read_bytes()) in hashes]
         if not same:
             lost = f": {here[0]} has another content now" if here else ", is neither here nor beside the record"
             missing = f"{name} ({role}), as it was scored{lost}"

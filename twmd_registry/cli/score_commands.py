@@ -300,6 +300,7 @@ def _check_ray(arguments: Arguments) -> None:
     instead = "references are a column, and scores and the record go to --output"
     local = ["references", "src", "record", "score_only", "short", "sentence_level", "docs", "doc_column"]
     _refuse([TESTS, CHECKS], local, f"cannot be used with --engine ray: {instead}")
+    _refuse([], ["lines"], "cannot be used with --engine ray: it reads tables")
     if arguments.format not in {"text", "json"}:
         raise SpecError(f"--format {arguments.format} cannot be used with --engine ray: give text or json.")
     if not arguments.input or not arguments.output:
@@ -359,6 +360,7 @@ def align_command(arguments: Arguments) -> int:
 @command("mbr", example="twmd mbr candidates.jsonl -m twmd -o chosen.txt\ntwmd mbr samples.txt --num-samples 64")
 @declare.argument("candidates", type=declare.INPUT)
 @declare.source
+@declare.reading
 @declare.metrics((), "A metric or a signature; of several, their mean (default: twmd).", default=[str(MetricName.TWMD)])
 @declare.option("--num-samples", "N", "Lines of text hold N candidates per segment, one after the other.")
 @declare.settings

@@ -47,7 +47,7 @@ def _fit(arguments: Arguments, key: str) -> int:
     names = ("model", "revision", "adapter", "truncation", "dtype")
     keys = {name: getattr(arguments, name) for name in names if name in vars(arguments)}
     spec = make_spec(MetricName.SBERT, layer=0, centering="none", **keys)
-    texts = read_texts(arguments.files, columns_of(arguments))
+    texts = read_texts(arguments.files, arguments)
     from twmd_registry.encode.idf import FREQUENCIES
     from twmd_registry.encode.mean_vectors import MEAN_VECTOR, read_background
     from twmd_registry.engine.backends import TokenAlignmentBackend
@@ -101,7 +101,7 @@ def fit_baseline_command(arguments: Arguments) -> int:
 
     FILE holds texts, one per line, or is a table.
     """
-    texts = read_texts(arguments.files, columns_of(arguments))
+    texts = read_texts(arguments.files, arguments)
     from twmd_registry.engine.baseline import BASELINE
     from twmd_registry.models.fitted import save
 

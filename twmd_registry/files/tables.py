@@ -1,38 +1,40 @@
-"""Reading files: JSON lines, CSV, TSV, Parquet and plain text, each also compressed by gzip or xz."""
+"""Tables: JSON lines and arrays, CSV, TSV and Parquet, with a row's texts, names and numbers."""
 
 from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import io
 import itertools
 import json
-import lzma
 import math
 import re
-import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twmd_registry.errors import FileError, no_column, not_utf8, refuse_repeated_keys
+from twmd_registry.errors import FileError, no_column, refuse_repeated_keys, warn
+from twmd_registry.files import compressed
+from twmd_registry.files.compressed import PACKED, PARQUET
+from twmd_registry.files.lines import decode, find_encoding_problem, read_lines
 
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # spreadsheets write ; where a comma is the decimal point
 """By suffix, the delimiters of delimited text; the first that splits the header into most names is used."""
 PARQUET_SUFFIXES = (".parquet", ".pq")
-TABLE_SUFFIXES = (*DELIMITERS, ".jsonl", ".ndjson", *PARQUET_SUFFIXES)
-PACKED = (".gz", ".xz")
+STREAMED_SUFFIXES = (*DELIMITERS, ".jsonl", ".ndjson", *PARQUET_SUFFIXES)
+"""Suffixes of tables whose rows can be read from anywhere in the file."""
+TABLE_SUFFIXES = (*STREAMED_SUFFIXES, ".json")
 USUAL_REFERENCES = ("references", "reference")
-LONGEST_LINE = 1 << 23
-_PIECE = 1 << 20
 _SHOWN = 60
-_GZIP, _XZ, _PARQUET = b"\x1f\x8b", b"\xfd7zXZ\x00", b"PAR1"
 _LIST = re.compile(r"\[\s*(['\"].*)?\]\s*", re.DOTALL)
-MOST_UNPACKED, LARGEST_RATIO = 1 << 28, 100
-"""A compressed file unpacks to at most so many bytes, or so often its size; text shrinks to a third or a tenth."""
+_BLANK_LINES = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t]*\r?\n)*")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
+_CR = "\udc0d"
+"""What stands for a CR while `csv`, which would end a row there, splits a line; decoded text never has it."""
+SAY_QUOTED = "if cells are quoted as in CSV, say so (--quoted-tsv, or table:FILE,quoted=yes), or name the file .csv"
 Values = dict[str, Any] | str
 """The values of a row by column, or the reason why it has none."""
 
@@ -43,109 +45,95 @@ def form_of(name: str) -> str:
     return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
 
 
-def detect_form(name: str, content: bytes, columns: Sequence[str]) -> str | None:
-    """Return the form of a table by its name or content (one of `columns`); None for lines of text."""
+def detect_form(name: str, content: bytes, columns: Sequence[str], *, quoted_tsv: bool = False) -> str | None:
+    """Return the form of a table by its name or content; None for lines of text.
+
+    JSON shows in its syntax, delimited text in a header that names one of `columns`.
+    """
     form = form_of(name)
     if form in TABLE_SUFFIXES:
         return form
-    if content.startswith(_PARQUET) and content.endswith(_PARQUET) and b"\0" in content:
+    if content.startswith(PARQUET) and content.endswith(PARQUET) and b"\0" in content:
         return ".parquet"
-    first = content.partition(b"\n")[0].decode("utf-8-sig", "replace").removesuffix("\r")
-    try:
-        values = json.loads(first)
-    except (ValueError, RecursionError):
-        for delimiter, form in (("\t", ".tsv"), (",", ".csv"), (";", ".csv")):
-            names = _split_fields(first, delimiter, strict=True)
-            plain = len(names) > 1 and all(name and name == name.strip() for name in names)
-            if plain and len(set(names)) == len(names) and not set(columns).isdisjoint(names):
-                return form
+    start = _BLANK_LINES.match(content).end()  # type: ignore[union-attr]
+    end = content.find(b"\n", start)
+    line = content[start : end if end >= 0 else None]
+    if line.lstrip()[:1] in {b"[", b"{"}:
+        return _detect_json(content[start:].strip(), line, columns)
+    header = line.removesuffix(b"\r").decode("utf-8", "replace")
+    for delimiter, form in (("\t", ".tsv"), (",", ".csv"), (";", ".csv")):
+        names = _split_fields(header, delimiter, quoted=quoted_tsv or delimiter != "\t", strict=True)
+        plain = len(names) > 1 and all(name and name == name.strip() for name in names)
+        if plain and len(set(names)) == len(names) and not set(columns).isdisjoint(names):
+            return form
+    return None
+
+
+def _detect_json(content: bytes, line: bytes, columns: Sequence[str]) -> str | None:
+    """Return the form of text that begins with a bracket, or None where it is no JSON of rows or texts."""
+    if isinstance(values := _parse_row(line), dict):
+        every = (own.strip() for own in io.BytesIO(content))
+        is_table = not set(columns).isdisjoint(values) or all(own[:1] + own[-1:] in {b"", b"{}"} for own in every)
+        return ".jsonl" if is_table else None
+    if content[-1:] not in {b"]", b"}"}:
         return None
-    return ".jsonl" if isinstance(values, dict) and not set(columns).isdisjoint(values) else None
-
-
-def _split_fields(line: str, delimiter: str, *, strict: bool = False) -> list[str]:
-    """Split a line; no fields where a quote in it is wrong."""
     try:
-        return next(csv.reader([line], delimiter=delimiter, strict=strict), [])
+        value = parse_json(content.decode("utf-8"))
+    except ValueError:
+        return None
+    is_rows = isinstance(value, dict) or all(isinstance(item, dict | str) for item in value)
+    return ".json" if is_rows else None
+
+
+def _split_fields(line: str, delimiter: str, *, quoted: bool, strict: bool = False) -> list[str]:
+    """Split a line; no fields where a quote in it is wrong."""
+    if not quoted:
+        return line.split(delimiter)
+    try:
+        return next(csv.reader([line.replace("\r", _CR)], delimiter=delimiter, strict=strict), [])
     except csv.Error:
         return []
 
 
-def open_unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
-    """Return a file of the unpacked content of a file that was just opened; gzip and xz show in the first bytes."""
-    first = file.peek(len(_XZ))
-    if first.startswith(_GZIP):
-        return gzip.GzipFile(fileobj=file)
-    return lzma.LZMAFile(file) if first.startswith(_XZ) else file
-
-
-def read_whole(name: object, opened: Callable[[], AbstractContextManager[Any]], most: float = math.inf) -> bytes:
-    """Read a file to its end; raises FileError where it cannot be read or unpacked, and, before it fills the memory,
-    for a line that no text has and for more bytes than `most`.
-    """
-    content, line, is_text, problem = io.BytesIO(), 0, True, ""  # its bytes are returned without a copy
+def parse_json(text: str) -> Any:
+    """Parse JSON; raises ValueError for anything else, also for a key that occurs twice."""
     try:
-        with opened() as file:
-            while not problem and (piece := file.read(_PIECE)):
-                if not content.tell():
-                    is_text = not piece.startswith((_GZIP, _XZ, _PARQUET))
-                content.write(piece)
-                line = len(piece) - 1 - piece.rfind(b"\n") + (0 if b"\n" in piece else line)
-                if content.tell() > most:
-                    problem = f" unpacks to more than {most:,} bytes, far more than its own: unpack it yourself"
-                elif is_text and line > LONGEST_LINE:
-                    problem = f" has a line of more than {LONGEST_LINE:,} bytes: this is no text"
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise FileError(f"{name} is compressed and cannot be unpacked ({error}): was it cut off?") from error
-    except OSError as error:
-        raise FileError(f"{name}: {error.strerror}.") from error
-    if problem:
-        raise FileError(f"{name}{problem}.")
-    return content.getvalue()
+        return json.loads(text, object_pairs_hook=refuse_repeated_keys)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
-def unpack(name: object, content: bytes) -> bytes:
-    """Undo gzip or xz, and return other content as it is; raises FileError as `read_whole`."""
-    if not content.startswith((_GZIP, _XZ)):
-        return content
-    most = max(MOST_UNPACKED, LARGEST_RATIO * len(content))
-    return read_whole(name, lambda: open_unpacked(io.BufferedReader(io.BytesIO(content))), most)
+def _restore(fields: list[str]) -> list[str]:
+    """Put CRs back in the fields of a record."""
+    return [field.replace(_CR, "\r") for field in fields]
 
 
-def decode(name: object, content: bytes) -> str:
-    """Decode UTF-8, with or without a byte-order mark; raises FileError, which names the line, for anything else."""
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise not_utf8(name, error) from error
-
-
-def read_content(path: Path) -> bytes:
-    """Read a file's bytes, unpacked; raises FileError as `read_whole`."""
-    return unpack(path, read_whole(path, lambda: path.open("rb")))
-
-
-def read_lines(path: Path) -> list[str]:
-    r"""Read a file's lines, ended by ``\n`` or ``\r\n`` and nothing else; a last line without an end counts."""
-    lines = [line.removesuffix("\r") for line in decode(path, read_content(path)).split("\n")]
-    return lines[:-1] if lines[-1] == "" else lines
-
-
-def read_csv(path: Path, **form: Any) -> list[list[str]]:
-    """Read the records of a file without names; keywords as for `csv.reader`, which is lenient with quotes."""
+def read_csv(path: Path, delimiter: str = ",") -> list[list[str]]:
+    """Read the records of a file without names, whose fields may be quoted; a quote elsewhere is a letter."""
     records: list[list[str]] = []
+    text = "\n".join(read_lines(path)).replace("\r", _CR)
     try:
-        records.extend(csv.reader(io.StringIO(decode(path, read_content(path)), newline=""), **form))
+        records.extend(map(_restore, csv.reader(io.StringIO(text, newline="\n"), delimiter=delimiter)))
     except csv.Error as error:
         raise FileError(f"{path}, row {len(records) + 1}: {error}; is a quote not closed?") from error
     return records
 
 
+def read_tsv(path: Path) -> list[list[str]]:
+    """Read the records of a file without names, whose fields have tabs between them; quotes are letters."""
+    return [line.split("\t") for line in read_lines(path)]
+
+
 class Columns(NamedTuple):
-    """The columns that hold the texts of a row; no `references` stand for the usual column."""
+    """The columns that hold the texts of a row; no `references` stand for the usual column.
+
+    Attributes:
+        quoted_tsv: Whether cells of TSV may be quoted, as in CSV; else a quote is a letter.
+    """
 
     prediction: str = "prediction"
     references: tuple[str, ...] = ()
+    quoted_tsv: bool = False
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -251,10 +239,14 @@ class TableRow(NamedTuple):
 
 
 def read_rating(value: Any, where: str, lowest: float = -math.inf, highest: float = math.inf) -> float:
-    """Return a finite number within bounds from a number or text; raises FileError, begun by `where`."""
+    """Return a finite number within bounds, from a number or from text in ASCII digits; raises FileError, begun by
+    `where`, for anything else, as for what only Python takes for a number (``1_000``).
+    """
+    is_number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
+    is_text = isinstance(value, str) and _NUMBER.fullmatch(value.strip(" \t\r"))
     try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
+        number = float(value) if is_number or is_text else math.nan
+    except (ValueError, OverflowError):  # a signalling NaN, an integer beyond any float
         number = math.nan
     if not (math.isfinite(number) and lowest <= number <= highest):
         wanted = "a finite number" if math.isinf(highest) else f"a number from {lowest:g} to {highest:g}"
@@ -267,13 +259,17 @@ def _shorten(value: object) -> str:
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
 
 
-def read_rows(name: object, content: bytes, form: str) -> list[TableRow]:
+def read_rows(name: object, content: bytes, form: str, *, quoted_tsv: bool = False) -> list[TableRow]:
     """Read all rows of a table, its unpacked content in a form of `TABLE_SUFFIXES`; blank lines are passed over."""
     if form not in PARQUET_SUFFIXES:
-        decode(name, content)  # one message for a whole file that is compressed, Parquet or in another encoding
+        text = decode(name, content)  # one message for a whole file that is compressed or in another encoding
+        if form == ".json":
+            items = read_array(name, text)
+            if items is not None:
+                return [TableRow(f"{name}, item {number}", item, number) for number, item in enumerate(items, 1)]
     rows = []
     try:
-        table = OpenTable(io.BytesIO(content), form)
+        table = OpenTable(io.BytesIO(content), form, quoted_tsv=quoted_tsv)
         counted = f" (row {table.header_row} is the header)" if form in DELIMITERS else ""
         header = f"{name}, row {table.header_row} (the header)" if form in DELIMITERS else None
         for number, (_, _, values) in enumerate(table.records(), table.header_row + 1):
@@ -284,7 +280,41 @@ def read_rows(name: object, content: bytes, form: str) -> list[TableRow]:
                 rows.append(TableRow(where, values, number, header))
     except ValueError as error:
         raise FileError(f"{name}: {error}.") from error
+    if form == ".tsv" and not quoted_tsv and (quoted := next((row for row in rows if seems_quoted(row.values)), None)):
+        warn(f"{quoted.where}: quotes are letters in TSV, and a cell looks quoted: {SAY_QUOTED}.")
     return rows
+
+
+def seems_quoted(values: Mapping[str, Any]) -> bool:
+    """Return whether a writer with quotes seems to have written a cell: quotes are around it, and doubled in it."""
+    insides = (cell[1:-1] for cell in values.values() if len(cell) > 2 and cell[0] == cell[-1] == '"')
+    return any('"' in inside and '"' not in inside.replace('""', "") for inside in insides)
+
+
+def read_array_of_texts(name: object, content: bytes) -> list[str]:
+    """Read a JSON array of texts; no text for other content."""
+    try:
+        value = parse_json(decode(name, content))
+    except ValueError:
+        return []
+    return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else []
+
+
+def read_array(name: object, text: str) -> list[dict[str, Any]] | None:
+    """Read the objects of a JSON array; None for JSON lines. Raises FileError for other JSON."""
+    try:
+        value = parse_json(text)
+    except ValueError as error:
+        first = text.lstrip().partition("\n")[0]
+        if text.lstrip()[:1] == "{" and isinstance(_parse_row(first.encode()), dict):
+            return None
+        raise FileError(f"{name} cannot be read as JSON ({error}): was it cut off?") from error
+    if isinstance(value, dict) and "\n" not in text.strip():
+        return None
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        example = '[{"prediction": "...", "references": ["...", "..."]}]'
+        raise FileError(f"{name}: expected JSON lines or an array of objects, {example}, not {_shorten(value)}.")
+    return value
 
 
 class OpenTable:
@@ -293,9 +323,10 @@ class OpenTable:
     `header_row` is the number of the header, the first row that is not blank, from 1; 0 without a header.
     """
 
-    def __init__(self, file: io.BufferedIOBase, form: str) -> None:
-        """Read the header of unpacked content in a form of `TABLE_SUFFIXES`; raises ValueError for another form."""
+    def __init__(self, file: io.BufferedIOBase, form: str, *, quoted_tsv: bool = False) -> None:
+        """Read the header of unpacked content in a form of `STREAMED_SUFFIXES`; raises ValueError for another form."""
         self._file, self._delimiter, self._begin = file, "", 0
+        self._quoted = form != ".tsv" or quoted_tsv
         self._parquet: Any = None
         self.columns: tuple[str, ...] = ()
         self.header_row = 0
@@ -313,8 +344,8 @@ class OpenTable:
     def _read_header(self, delimiters: str) -> None:
         lines = (line.decode("utf-8", "replace") for _, line in _split_lines(self._file, 0))
         first = next(filter(str.strip, lines), "")
-        self._delimiter = max(delimiters, key=lambda sign: len(_split_fields(first, sign)))
-        records = _split_records(_split_lines(self._file, 0), self._delimiter)
+        self._delimiter = max(delimiters, key=lambda sign: len(_split_fields(first, sign, quoted=self._quoted)))
+        records = self._split(_split_lines(self._file, 0))
         for number, (start, raw, names) in enumerate(records, 1):
             self.header_row, self._begin = number, start + len(raw)
             problem = names if isinstance(names, str) else ""
@@ -322,6 +353,8 @@ class OpenTable:
                 self.columns = tuple(names)
                 if len(set(names)) < len(names):
                     problem = f"a column's name occurs twice: {', '.join(names)}"
+                elif not self._quoted and any(len(name) > 2 and name[0] == name[-1] == '"' for name in names):
+                    problem = f"names are in quotes, which are letters in TSV: {SAY_QUOTED}"
             if problem:
                 raise ValueError(f"row {number} (the header): {problem}")
             if self.columns:
@@ -341,16 +374,32 @@ class OpenTable:
             return
         lines = _split_lines(self._file, offset or self._begin)
         if not self._delimiter:
-            yield from ((start, raw, _parse_json(raw)) for start, raw in lines)
+            yield from ((start, raw, _parse_row(raw)) for start, raw in lines)
             return
-        for start, raw, fields in _split_records(lines, self._delimiter):
+        for start, raw, fields in self._split(lines):
             if isinstance(fields, str) or not fields:
                 yield start, raw, fields or None  # type: ignore[misc]
             elif len(fields) != len(self.columns):
                 names = ", ".join(self.columns)
-                yield start, raw, f"expected {len(self.columns)} fields ({names}), got {len(fields)}"
+                problem = f"expected {len(self.columns)} fields ({names}), got {len(fields)}"
+                yield start, raw, problem if self._quoted or b'"' not in raw else f"{problem}; {SAY_QUOTED}"
             else:
                 yield start, raw, dict(zip(self.columns, fields, strict=True))
+
+    def _split(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, list[str] | str]]:
+        """Yield records of delimited text: offset, bytes, and the fields or why there are none; a blank line has none,
+        but in TSV of a single column it is an empty text.
+        """
+        if self._quoted:
+            yield from _split_records(lines, self._delimiter)
+            return
+        for start, raw in lines:
+            try:
+                line = _decode_line(raw)
+            except UnicodeDecodeError as error:
+                yield start, raw, _not_utf8(error)
+            else:
+                yield start, raw, line.split(self._delimiter) if line or len(self.columns) == 1 else []
 
     def offsets(self) -> Iterator[int]:
         """Yield the byte at which every row begins, without blank lines; zeros for Parquet, which needs none."""
@@ -377,18 +426,16 @@ def _read_parquet(file: Any, first: int, stop: int, columns: list[str]) -> Itera
     yield from table.slice(first - starts[groups[0]], stop - first).to_pylist()
 
 
-def _parse_json(raw: bytes) -> Values | None:
+def _parse_row(raw: bytes) -> Values | None:
     try:
         text = raw.decode("utf-8")
-        values = json.loads(text, object_pairs_hook=refuse_repeated_keys) if text.strip() else None
+        values = parse_json(text) if text.strip() else None
     except UnicodeDecodeError as error:
         return _not_utf8(error)
     except json.JSONDecodeError as error:
         return f"expected a JSON object ({error.msg} at character {error.pos + 1})"
     except ValueError as error:
         return f"expected a JSON object ({error})"
-    except RecursionError:
-        return "expected a JSON object (nested too deeply)"
     is_object = isinstance(values, dict) or not text.strip()
     return values if is_object else f"expected a JSON object, not {_shorten(values)}"
 
@@ -399,14 +446,21 @@ def _not_utf8(error: UnicodeDecodeError) -> str:
 
 def _split_lines(file: io.BufferedIOBase, offset: int) -> Iterator[tuple[int, bytes]]:
     """Yield lines with the offset of each, without the byte-order mark."""
+    longest = compressed.LONGEST_LINE
     file.seek(offset)
-    while line := file.readline(LONGEST_LINE + 1):
-        if len(line) > LONGEST_LINE:
-            raise ValueError(f"the line at byte {offset} has more than {LONGEST_LINE} bytes: this is no text")
+    while line := file.readline(longest + 1):
+        if len(line) > longest:
+            raise ValueError(f"the line at byte {offset} has more than {longest} bytes: this is no text")
+        if offset == 0 and (problem := find_encoding_problem(line)):
+            raise ValueError(f"it {problem}")
         if offset == 0 and line.startswith(codecs.BOM_UTF8):
             offset, line = len(codecs.BOM_UTF8), line.removeprefix(codecs.BOM_UTF8)
         yield offset, line
         offset += len(line)
+
+
+def _decode_line(raw: bytes) -> str:
+    return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
 
 
 def _split_records(lines: Iterator[tuple[int, bytes]], delimiter: str) -> Iterator[tuple[int, bytes, list[str] | str]]:
@@ -420,13 +474,14 @@ def _split_records(lines: Iterator[tuple[int, bytes]], delimiter: str) -> Iterat
     def feed() -> Iterator[str]:
         while line := pending.popleft() if pending else next(lines, None):
             held.append(line)
-            yield line[1].decode("utf-8")
+            yield f"{_decode_line(line[1])}\n".replace("\r", _CR)
 
     while True:
         held.clear()
         fields: list[str] | str
         try:
             fields = next(csv.reader(feed(), delimiter=delimiter, strict=True))
+            fields = _restore(fields) if any(b"\r" in line for _, line in held) else fields
         except StopIteration:
             return
         except (csv.Error, UnicodeDecodeError) as error:

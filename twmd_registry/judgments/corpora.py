@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path
 
 from twmd_registry.errors import FileError, MissingExtraError, SpecError, menu, warn
-from twmd_registry.files.tables import TableRow, decode, read_content, read_csv, read_lines, read_rating, read_rows
+from twmd_registry.files.compressed import read_content
+from twmd_registry.files.lines import decode, read_lines
+from twmd_registry.files.tables import TableRow, read_csv, read_rating, read_rows, read_tsv
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, read_json_lines
 
 TOO_SHORT = "rows without a rating, or with a text too short"
@@ -57,7 +60,7 @@ def read_demetr(path: Path, first: str | None = None, by: str = "edit") -> Rated
     A row is an item of two segments, rated 1 (``mt_sent``) and 0 (``pert_sent``), grouped by the kind of edit, or
     ``by=position`` by the third of the sentence that the edit is in. Of every kind, the first `first` rows are read.
     """
-    if not (first or "1").isdecimal() or by not in EDIT_GROUPS:
+    if not re.fullmatch("[0-9]+", first or "1") or by not in EDIT_GROUPS:
         raise SpecError(f"expected first=N, a whole number, and by={' or '.join(EDIT_GROUPS)}.")
 
     def pairs() -> Iterator[RatedRow]:
@@ -163,15 +166,15 @@ CLASSES = {"0": 0.0, "1": 1.0}
 
 def read_mrpc(path: Path) -> RatedSegments:
     """Read the Microsoft Research Paraphrase Corpus as distributed: tab-separated, quotes are letters like others."""
-    return _read_classes(path, "mrpc", MRPC_HEADER, 0, [line.split("\t") for line in read_lines(path)])
+    return _read_classes(path, "mrpc", MRPC_HEADER, 0, read_tsv(path))
 
 
 def read_qqp(path: Path) -> RatedSegments:
     """Read the Quora Question Pairs, with fields in quotes (Quora's) or without (GLUE's)."""
-    plain = read_lines(path)
+    lines = read_tsv(path)
     # In Quora's file a question may go on over a line's end, between quotes; in GLUE's a quote is a letter.
-    quoted = len(plain) > 1 and plain[1].startswith('"')
-    lines = read_csv(path, delimiter="\t") if quoted else [line.split("\t") for line in plain]
+    if len(lines) > 1 and lines[1][0].startswith('"'):
+        lines = read_csv(path, delimiter="\t")
     return _read_classes(path, "qqp", QQP_HEADER, 5, lines)
 
 

@@ -1,10 +1,10 @@
-"""The layout of mt-metrics-eval: files of a language pair, most with a line per segment, in a folder per test set;
-ratings, the scores that a shared task has published of other metrics, and those of ours that it asks for.
+"""The layout of mt-metrics-eval: files of a language pair, most with a line per segment, in a folder per test set,
+whose texts are lines of ``.txt`` or fields of ``.jsonl``; ratings, the scores that a shared task has published of other
+metrics, and those of ours that it asks for.
 """
 
 from __future__ import annotations
 
-import hashlib
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from twmd_registry.errors import FileError, SpecError, menu, warn
-from twmd_registry.files.tables import read_content, read_lines, read_rating
+from twmd_registry.files.compressed import read_content
+from twmd_registry.files.lines import check_lines, digest_of_file, read_lines
+from twmd_registry.files.tables import read_rating, read_rows
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather
 
 UNRATED = "None"
@@ -22,6 +24,10 @@ RATING, REFERENCE, ALL = "mqm", "refA", "all"
 """The ratings and the reference that are read, unless others are asked for; the name of all references together."""
 SOURCE = "src"
 """What files of metrics without a reference have in its place."""
+MISSING_TEXT = "[No translation supplied]"
+"""What a line of text says where there is no text."""
+FIELDS = {"sources": "source", "references": "target"}
+"""By folder, the field of JSON lines that holds the text; that of outputs is ``hypothesis``."""
 SHOWN = 10
 GROUPINGS = {"pair": "sys", "domain": "domain", "document": "doc"}
 """What may group segments, within each language pair, and the level of the files with scores of systems in each."""
@@ -35,17 +41,18 @@ class LanguagePair:
     def __init__(self, folder: Path, name: str) -> None:
         """List its files."""
         self.folder, self.name = folder, name
-        files = ((path.stem.removeprefix(f"{name}."), path) for path in (folder / "references").glob(f"{name}.*.txt"))
-        self.references = dict(sorted(files))
-        self.outputs = {path.stem: path for path in sorted((folder / "system-outputs" / name).glob("*.txt"))}
-        self.sources = folder / "sources" / f"{name}.txt"
+        found = _list_texts(folder / "references", f"{name}.*")
+        self.references = {stem.removeprefix(f"{name}."): path for stem, path in found.items()}
+        self.outputs = _list_texts(folder / "system-outputs" / name, "*")
+        self.sources = _list_texts(folder / "sources", name).get(name, folder / "sources" / f"{name}.txt")
         self.docs = folder / "documents" / f"{name}.docs"
+        self._read = dict[Path, list[str | None]]()
 
     @cached_property
     def segments(self) -> int:
         """The number of segments: the lines of most of its references, outputs and sources."""
         files = [*self.references.values(), *self.outputs.values(), *[self.sources] * self.sources.is_file()]
-        counts = Counter(read_content(path).removesuffix(b"\n").count(b"\n") + 1 for path in files)
+        counts = Counter(len(self._read_file(path)) for path in files)
         return max(counts, key=counts.__getitem__, default=0)  # the first of several
 
     @cached_property
@@ -53,16 +60,29 @@ class LanguagePair:
         """The domain and the document of every segment, from ``documents/PAIR.docs``."""
         return read_docs(self.docs, self.segments)
 
-    def read_texts(self, path: Path) -> list[str]:
-        """Read a text per segment; refuse another number of lines."""
-        texts = read_lines(path)
+    def _read_file(self, path: Path) -> list[str | None]:
+        """Read a file of texts once; None stands for a missing text."""
+        if path not in self._read:
+            if path.suffix == ".txt":
+                lines: Iterable[str | None] = read_lines(path)
+                check_lines(path, [line or "" for line in lines])
+            else:
+                field = FIELDS.get(path.parent.name, "hypothesis")
+                rows = read_rows(path, read_content(path), ".jsonl")
+                lines = (None if row.take(field) is None else row.text(field) for row in rows)
+            self._read[path] = [None if line is None or line.strip() == MISSING_TEXT else line for line in lines]
+        return self._read[path]
+
+    def read_texts(self, path: Path) -> list[str | None]:
+        """Read a text per segment, None where it is missing; refuse another number of lines."""
+        texts = self._read_file(path)
         if len(texts) != self.segments:
             wanted = f"expected {self.segments}, one per segment, as its language pair has"
             raise FileError(f"{path} has {len(texts)} lines; {wanted}.")
         return texts
 
-    def read_reference(self, name: str) -> list[str]:
-        """Read a reference, a text per segment; an error for a missing one has the choices."""
+    def read_reference(self, name: str) -> list[str | None]:
+        """Read a reference as `read_texts`; an error for a missing one has the choices."""
         if name not in self.references:
             _refuse(self.folder / "references" / f"{self.name}.{name}.txt", name, list(self.references))
         return self.read_texts(self.references[name])
@@ -85,6 +105,15 @@ class LanguagePair:
             rows = read_scores(path, len(groups), unit="document" if documents else "system")
             by_name = {(group, system): values[k] for system, values in rows.items() for k, group in enumerate(groups)}
         return {place: score for place, score in by_name.items() if score is not None}
+
+
+def _list_texts(folder: Path, pattern: str) -> dict[str, Path]:
+    """List files of texts by their names without suffix; refuse two of one name."""
+    files: dict[str, Path] = {}
+    for path in sorted([*folder.glob(f"{pattern}.txt"), *folder.glob(f"{pattern}.jsonl")]):
+        if (other := files.setdefault(path.stem, path)) != path:
+            raise FileError(f"{folder} holds both {other.name} and {path.name}: keep one of them.")
+    return files
 
 
 def read_docs(path: Path, segments: int) -> list[tuple[str, str]]:
@@ -154,12 +183,12 @@ def read_mt_metrics_eval(
         }
         read = [row._replace(group=labels[str(row.item)]) for row in read]
     where = f"{folder.resolve()}, {rating} of {', '.join(each.name for each in pairs)}"
-    rated = gather(read, where, "segments without a rating or a reference")
+    rated = gather(read, where, "segments without a rating, a reference or a translation")
     places = set(zip(rated.group, rated.system or [], strict=True))
     ratings = read_system_ratings(pairs, f"{rating}.{GROUPINGS[group]}.score", places)
     if all(each.sources.is_file() for each in pairs):
         texts = {each.name: each.read_texts(each.sources) for each in pairs}
-        rated = rated._replace(source=[texts[name][i] for name, i in places_of(rated)])
+        rated = rated._replace(source=[texts[name][i] or "" for name, i in places_of(rated)])
     return rated._replace(system_ratings=ratings or None)
 
 
@@ -214,7 +243,7 @@ def _read_pair(
     """Read all segments of a language pair."""
     names = pair.reference_names(reference)
     sides = [pair.read_reference(name) for name in names]
-    references = [[text for text in texts if text.strip()] for texts in zip(*sides, strict=True)]
+    references = [[text for text in texts if text and text.strip()] for texts in zip(*sides, strict=True)]
     path = pair.folder / "human-scores" / f"{pair.name}.{rating}.seg.score"
     if not path.is_file():
         _refuse(path, f"{pair.name}.{rating}", _score_names(pair.folder))
@@ -231,7 +260,7 @@ def _read_pair(
     scores = {system: values for system, values in scores.items() if system not in left}
     folder = pair.folder / "system-outputs" / pair.name
     if not pair.outputs:
-        raise FileError(f"{folder} holds no SYSTEM.txt: expected a file per rated system.")
+        raise FileError(f"{folder} holds no SYSTEM.txt or SYSTEM.jsonl: expected a file per rated system.")
     if without := ", ".join(system for system in scores if system not in pair.outputs):
         warn(f"{folder}: no output of systems that {path.name} rates, left out: {without}.")
     if unrated := ", ".join(system for system in pair.outputs if system not in {*left, *scores}):
@@ -241,7 +270,8 @@ def _read_pair(
         texts = pair.read_texts(pair.outputs[system])
         for number, (score, text, refs) in enumerate(zip(scores[system], texts, references, strict=True), 1):
             item, place = f"{pair.name}:{number}", f"segment {number} of {system}"
-            rows.append(RatedRow(pair.name, text, refs, score if refs else None, item, system, place))
+            known = score if refs and text is not None else None
+            rows.append(RatedRow(pair.name, text or "", refs, known, item, system, place))
     return rows
 
 
@@ -320,7 +350,7 @@ def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
             place: score for pair, file in levels for place, score in pairs[pair].read_system_scores(file).items()
         }
         contents = (file.read_bytes() for path in by_pair.values() for file in (path, *_levels_of(path)))
-        digest = hashlib.sha256(b"".join(contents)).hexdigest()[:12]
+        digest = digest_of_file(b"".join(contents))[:12]
         known = tuple(score for score in scores if score is not None)
         of_systems = frozenset((*place, score) for place, score in systems.items())
         result.append(LabelledScores(f"{name}*", f"official:{name}@{digest}", known, of_systems))

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from twmd_registry.errors import FileError, InputError, menu, warn
-from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, form_of, read_content, read_rows
+from twmd_registry.errors import FileError, InputError, SpecError, menu, warn
+from twmd_registry.files.compressed import read_content
+from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, form_of, read_rows
 
 if TYPE_CHECKING:  # a command reads its files, and refuses bad ones, before it loads numpy
     import numpy as np
@@ -123,12 +124,12 @@ def join(first: RatedSegments, second: RatedSegments) -> RatedSegments:
     )
 
 
-def read_table_rows(path: Path) -> list[TableRow]:
+def read_table_rows(path: Path, *, quoted_tsv: bool = False) -> list[TableRow]:
     """Read the rows of a table; raises FileError where the suffix is none of `TABLE_SUFFIXES`."""
     form = form_of(path.name)
     if form not in TABLE_SUFFIXES:
         raise FileError(f"{path}: the suffix of a table is one of {', '.join(TABLE_SUFFIXES)}, not {form!r}.")
-    return read_rows(path, read_content(path), form)
+    return read_rows(path, read_content(path), form, quoted_tsv=quoted_tsv)
 
 
 def read_table(
@@ -141,13 +142,17 @@ def read_table(
     item: str | None = None,
     system: str | None = None,
     source: str | None = None,
+    quoted: str = "no",
 ) -> RatedSegments:
-    """Read a user's own table, a file with one of `TABLE_SUFFIXES`; arguments name columns.
+    """Read a user's own table, a file with one of `TABLE_SUFFIXES`; arguments name columns, but ``quoted=yes``: cells
+    of TSV are quoted as in CSV.
 
     By default references are in ``reference`` or ``references``, and ``group``, ``item``, ``system`` and ``source`` are
     read where they are there; a table without groups is one, named after the file. Unrated rows are dropped.
     """
-    rows = read_table_rows(path)
+    if quoted not in {"yes", "no"}:
+        raise SpecError(f"quoted={quoted}: expected yes or no.")
+    rows = read_table_rows(path, quoted_tsv=quoted == "yes")
     present = dict.fromkeys(name for row in rows for name in row.values)
     columns = {"prediction": prediction, "rating": rating} | ({"reference": reference} if reference else {})
     for role, given in {"group": group, "item": item, "system": system, "source": source}.items():

@@ -146,7 +146,7 @@ class PartitionScorer:
         row, columns = part * self.plan.part_rows, self.plan.columns
         for table, first, number, offset in self.plan.parts[part]:
             file, name, _ = self.plan.tables[table]
-            with open_table(file[0], file) as opened:
+            with open_table(file[0], file, quoted_tsv=columns.quoted_tsv) as opened:
                 raws = opened.read(first, number, offset, (*columns.wanted, ID))
             if len(raws) != number:
                 raise FileError(f"{file[0]} has changed since its rows were counted: it has fewer of them.")

@@ -16,8 +16,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from twmd_registry.errors import FileError, MissingExtraError, SpecError, TwmdError
-from twmd_registry.files.tables import PACKED, TABLE_SUFFIXES, Columns, OpenTable, TableRow, form_of, open_unpacked
+from twmd_registry.errors import FileError, MissingExtraError, SpecError, TwmdError, warn
+from twmd_registry.files.compressed import PACKED, open_unpacked
+from twmd_registry.files.tables import (
+    SAY_QUOTED,
+    STREAMED_SUFFIXES,
+    Columns,
+    OpenTable,
+    TableRow,
+    form_of,
+    seems_quoted,
+)
 from twmd_registry.registry.paths import write_atomically
 
 LOCK = ".lock"
@@ -84,7 +93,7 @@ def _is_local(fs: Any) -> bool:
 
 
 @contextlib.contextmanager
-def open_table(url: str, version: FileVersion | None = None) -> Iterator[OpenTable]:
+def open_table(url: str, version: FileVersion | None = None, *, quoted_tsv: bool = False) -> Iterator[OpenTable]:
     """Open a file with columns, decompressed; refuse one that has changed since it was listed as `version`."""
     fs, path = _resolve(url)
     with _file_errors(f"cannot read {url}"):
@@ -92,7 +101,8 @@ def open_table(url: str, version: FileVersion | None = None) -> Iterator[OpenTab
             raise FileError(f"{url} has changed since its rows were counted: give an empty output folder.")
         with fs.open(path, "rb") as raw, io.BufferedReader(raw, _BUFFER) as file:
             # By its name: reading the first bytes would fetch a block from an object store for every part.
-            yield OpenTable(open_unpacked(file) if url.lower().endswith(PACKED) else file, form_of(url))
+            content = open_unpacked(file) if url.lower().endswith(PACKED) else file
+            yield OpenTable(content, form_of(url), quoted_tsv=quoted_tsv)
 
 
 class OutputFolder:
@@ -203,10 +213,10 @@ class ScalePlan:
         """Read a plan; other text is a `FileError`."""
         try:
             content: dict[str, Any] = json.loads(text)
-            prediction, references = content["columns"]
+            prediction, references, quoted_tsv = content["columns"]
             return cls(
                 signatures=tuple(content["signatures"]),
-                columns=Columns(prediction, tuple(references)),
+                columns=Columns(prediction, tuple(references), quoted_tsv),
                 part_rows=content["part_rows"],
                 tables=tuple(((*file,), name, rows) for file, name, rows in content["tables"]),
                 parts=tuple(tuple((t, f, n, offset) for t, f, n, offset in slices) for slices in content["parts"]),
@@ -224,9 +234,9 @@ def list_tables(inputs: Sequence[str]) -> tuple[InputTable, ...]:
     """Return the input files of every path, pattern or folder, in the order given, sorted by name within each."""
     files: list[FileVersion] = []
     for given in inputs:
-        known = [file for file in find_files(given) if form_of(file[0]) in TABLE_SUFFIXES]
+        known = [file for file in find_files(given) if form_of(file[0]) in STREAMED_SUFFIXES]
         if not known:
-            suffixes = f"{', '.join(TABLE_SUFFIXES)}, and may end in {' or '.join(PACKED)} after that"
+            suffixes = f"{', '.join(STREAMED_SUFFIXES)}, and may end in {' or '.join(PACKED)} after that"
             raise FileError(f"{given}: the name of an input file ends in one of {suffixes}.")
         files += known
     for url, times in Counter(url for url, *_ in files).items():
@@ -245,7 +255,7 @@ def cut_into_parts(plan: ScalePlan) -> ScalePlan:
     total = 0
     for t, (file, name, _) in enumerate(plan.tables):
         rows, borders = 0, list[tuple[int, int]]()
-        with open_table(file[0]) as opened:
+        with open_table(file[0], quoted_tsv=plan.columns.quoted_tsv) as opened:
             for offset in opened.offsets():
                 if rows == 0 or (total + rows) % plan.part_rows == 0:
                     borders.append((rows, offset))
@@ -264,17 +274,21 @@ def cut_into_parts(plan: ScalePlan) -> ScalePlan:
 
 
 def _try_rows(url: str, opened: OpenTable, rows: int, offset: int, columns: Columns) -> None:
-    """Refuse a file if none of its first rows can be scored: then the name of a column is wrong."""
-    first = ""
-    for _, values in opened.read(0, rows, offset, columns.wanted):
+    """Refuse a file if none of its first rows can be scored: then the name of a column is wrong. Warn of quotes."""
+    first, tried = "", [values for _, values in opened.read(0, rows, offset, columns.wanted)]
+    for values in tried:
         try:
             if not isinstance(values, str):
                 TableRow("", values).segment(columns)
-                return
+                break
             first = first or values
         except FileError as error:
             first = first or str(error).removeprefix(": ").removesuffix(".")
-    raise FileError(f"{url}: none of its first {rows} rows can be scored; the first: {first}.")
+    else:
+        raise FileError(f"{url}: none of its first {rows} rows can be scored; the first: {first}.")
+    is_plain = form_of(url) == ".tsv" and not columns.quoted_tsv
+    if is_plain and any(seems_quoted(values) for values in tried if not isinstance(values, str)):
+        warn(f"{url}: quotes are letters in TSV, and a cell looks quoted: {SAY_QUOTED}.")
 
 
 def check_same(plan: ScalePlan, requested: ScalePlan) -> None:

@@ -43,7 +43,7 @@ class ScaleOptions(NamedTuple):
     """How files are scored; only `columns` changes the scores.
 
     Attributes:
-        columns: The columns that hold texts.
+        columns: The columns that hold texts, and whether cells of TSV are quoted.
         part_rows: Rows of a part; rounded up to whole centering batches.
         resume: Whether to continue an interrupted run.
         strict: Whether a row that cannot be scored ends the run.
@@ -84,7 +84,7 @@ class ScoredDataset:
     Attributes:
         created: Date and time in UTC, ISO 8601.
         inputs: The files: name without the folder that all have in common, bytes, rows.
-        columns: The column of the predictions, and those from which references were read.
+        columns: The column of the predictions, those from which references were read, and whether TSV was quoted.
         rows: Rows that were scored.
         rejected: Rows that could not be scored.
         texts: sha256 of the parts' digests of their texts, in order.
@@ -273,7 +273,7 @@ def _make_record(
     return ScoredDataset(
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         inputs=tuple({"name": name, "bytes": file[1], "rows": number} for file, name, number in plan.tables),
-        columns={"prediction": plan.columns.prediction, "references": references},
+        columns=plan.columns._asdict() | {"references": references},
         part_rows=plan.part_rows,
         parts=len(plan.parts),
         rows=rows,

@@ -34,7 +34,7 @@ CHUNK = 8192
 
 def read_pairs(path: Path, columns: Columns = Columns()) -> RatedSegments:  # noqa: B008 (immutable)
     """Read pairs of texts from a table, with NaN for ratings; without a column ``group`` the file is one group."""
-    rows = read_table_rows(path)
+    rows = read_table_rows(path, quoted_tsv=columns.quoted_tsv)
     if not rows:
         raise FileError(f"{path} holds no pair.")
     predictions, references = map(list, zip(*(row.segment(columns) for row in rows), strict=True))

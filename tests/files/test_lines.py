@@ -1,0 +1,114 @@
+"""What ends a line, what is no text, and what is not one text per line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from twmd_registry.errors import FileError
+from twmd_registry.files.lines import check_lines, decode, digest_of_file, read_nbest, split_lines
+
+INSIDE = "a\u2028b\x0cc\x85d\x0be\x1cf\ufeff"
+"""Characters that are no ends of lines."""
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (f"\ufeff{INSIDE}\r\nb\rc\r\r\n\r\n\nlast\r", [INSIDE, "b\rc\r", "", "", "last"]),
+        ("one", ["one"]),
+        ("\n", [""]),
+        ("", []),
+    ],
+)
+def test_lines_end_at_line_feeds_without_one_cr(content: str, lines: list[str]) -> None:
+    assert split_lines(decode("a.txt", content.encode())) == lines
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (b"a\rb\r", "CR alone"),
+        (b"a\rb", "CR alone"),
+        ("it rains".encode("utf-16"), "UTF-16"),
+        ("it rains".encode("utf-16-be"), "UTF-16"),
+        ("\u96e8".encode("utf-16"), "UTF-16"),
+        ("it rains".encode("utf-32"), "UTF-16 or UTF-32"),
+        ("\u00e9".encode("latin-1"), "not UTF-8"),
+    ],
+)
+def test_what_is_no_text_in_utf8_is_named(content: bytes, word: str) -> None:
+    with pytest.raises(FileError, match=word):
+        decode("a.txt", content)
+
+
+def test_digest_of_a_file_does_not_know_line_ends() -> None:
+    assert digest_of_file(b"a\r\nb\r\n") == digest_of_file(b"a\nb\n") != digest_of_file(b"a\rb\n")
+    for start in (b"PAR1", gzip.compress(b"")[:4]):
+        assert digest_of_file(start + b"\r\n") != digest_of_file(start + b"\n")
+
+
+SGML = '<refset setid="wmt19" trglang="de">\n<doc docid="1">\n<p>\n<seg id="1">Ja.</seg>\n</p>\n</doc>\n</refset>'
+XML = "<?xml version='1.0' encoding='utf-8'?>\n<dataset id=\"wmt24\">\n  <doc id=\"1\">\n    It rains.</doc></dataset>"
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (SGML, "XML or SGML"),
+        (SGML.replace("\n", ""), "XML or SGML"),
+        (SGML.partition("\n")[2].rpartition("\n")[0], "XML or SGML"),
+        (f"\n{XML}", "XML or SGML"),
+        ("<!DOCTYPE html>\n<p>It rains.", "XML or SGML"),
+        ("0 ||| it rains ||| LM0= -3 ||| -1.5\n0 ||| it rained ||| LM0= -4 ||| -2\n", "n-best"),
+        ("12 ||| it rains", "n-best"),
+        ("it rains ||| es regnet\nyes ||| ja", r"\|\|\|"),
+        ("it rains\tes regnet\n\nyes\t", "tabs"),
+        ("\tit rains", "tabs"),
+        ('["a", "b"]\n["c", "d"]', "lists"),
+        ("['a', 'b']", "lists"),
+        ("{'a': 'b'}\n{'a': None}", "lists or objects"),
+        (json.dumps([["a", "b"], ["c", "d"]]), "lists"),
+        ('[\n "a",\n "b",', "JSON"),
+        ('[{\n "a": "b",', "JSON"),
+    ],
+)
+def test_lines_that_are_clearly_not_one_text_each_are_refused_with_a_remedy(content: str, word: str) -> None:
+    with pytest.raises(FileError, match=f"holds .*{word}.*: .*Then so.$"):
+        check_lines("a.txt", content.split("\n"), " Then so.")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        " \n\n",
+        "it\trains\nyes",
+        "[music]\n[1]\n[ ]",
+        "<b>Yes</b>\nno",
+        "<i>He said:</i> yes",
+        "a ||| b\nno",
+        "1 | 2\n3 | 4",
+        '"Yes."\n"No."',
+        "{x} is a set\n{y}",
+        '["Yes", she said',
+        "12\n13",
+    ],
+)
+def test_lines_of_text_are_not_refused(content: str) -> None:
+    check_lines("a.txt", content.split("\n"))
+
+
+def test_nbest_list_has_the_texts_of_every_segment() -> None:
+    lines = [
+        "0 ||| it rains ||| LM0= -3 ||| -1",
+        "1 ||| yes ||| f ||| 2",
+        "0 ||| it rained ||| LM0= -4 ||| -2",
+        "1 |||  ||| f",
+    ]
+    assert read_nbest("a", lines) == [["it rains", "it rained"], ["yes", ""]]
+    assert read_nbest("a", [*lines, "a text"]) is None
+    with pytest.raises(FileError, match="segment 2"):
+        read_nbest("a", [*lines, "3 ||| x"])

@@ -1,0 +1,75 @@
+"""Files compressed by gzip or xz, read whole with bounds on what they unpack to."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import math
+import zlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from twmd_registry.errors import FileError
+
+PACKED = (".gz", ".xz")
+LONGEST_LINE = 1 << 23
+PARQUET = b"PAR1"
+_PIECE = 1 << 20
+_GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
+MOST_UNPACKED, LARGEST_RATIO = 1 << 28, 100
+"""A compressed file unpacks to at most so many bytes, or so often its size; text shrinks to a third or a tenth."""
+
+
+def is_packed(content: bytes) -> bool:
+    """Return whether content begins as gzip or xz does."""
+    return content.startswith((_GZIP, _XZ))
+
+
+def open_unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
+    """Return a file of the unpacked content of a file that was just opened; gzip and xz show in the first bytes."""
+    first = file.peek(len(_XZ))
+    if first.startswith(_GZIP):
+        return gzip.GzipFile(fileobj=file)
+    return lzma.LZMAFile(file) if first.startswith(_XZ) else file
+
+
+def read_whole(name: object, opened: Callable[[], AbstractContextManager[Any]], most: float = math.inf) -> bytes:
+    """Read a file to its end; raises FileError where it cannot be read or unpacked, and, before it fills the memory,
+    for a line that no text has and for more bytes than `most`.
+    """
+    content, line, is_text, problem = io.BytesIO(), 0, True, ""  # its bytes are returned without a copy
+    try:
+        with opened() as file:
+            while not problem and (piece := file.read(_PIECE)):
+                if not content.tell():
+                    is_text = not piece.startswith((_GZIP, _XZ, PARQUET))
+                content.write(piece)
+                line = len(piece) - 1 - piece.rfind(b"\n") + (0 if b"\n" in piece else line)
+                if content.tell() > most:
+                    problem = f" unpacks to more than {most:,} bytes, far more than its own: unpack it yourself"
+                elif is_text and line > LONGEST_LINE:
+                    hint = "; write its array as JSON lines (jq -c '.[]')" if content.getvalue()[:1] == b"[" else ""
+                    problem = f" has a line of more than {LONGEST_LINE:,} bytes: this is no text{hint}"
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise FileError(f"{name} is compressed and cannot be unpacked ({error}): was it cut off?") from error
+    except OSError as error:
+        raise FileError(f"{name}: {error.strerror}.") from error
+    if problem:
+        raise FileError(f"{name}{problem}.")
+    return content.getvalue()
+
+
+def unpack(name: object, content: bytes) -> bytes:
+    """Undo gzip or xz, and return other content as it is; raises FileError as `read_whole`."""
+    if not is_packed(content):
+        return content
+    most = max(MOST_UNPACKED, LARGEST_RATIO * len(content))
+    return read_whole(name, lambda: open_unpacked(io.BufferedReader(io.BytesIO(content))), most)
+
+
+def read_content(path: Path) -> bytes:
+    """Read a file's bytes, unpacked; raises FileError as `read_whole`."""
+    return unpack(path, read_whole(path, lambda: path.open("rb")))

@@ -1,0 +1,140 @@
+"""Lines of text: what ends a line, what is no text, and content that is clearly not one text per line."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from twmd_registry.errors import FileError, not_utf8
+from twmd_registry.files.compressed import PARQUET, is_packed, read_content
+
+MAX_NULLS = 0.1
+"""The share of NUL bytes among the first 4,096 from which on text is taken for UTF-16 or UTF-32 without a mark."""
+ENDS_IN_CR = "ends its lines with CR alone, as old Macs did: convert it first (tr '\\r' '\\n' < FILE)"
+_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # that of UTF-32-LE begins with the first
+NO_UTF8 = "is UTF-16 or UTF-32: convert it first (iconv -f UTF-16 -t UTF-8 FILE)"
+
+
+def find_encoding_problem(content: bytes) -> str:
+    """Return why bytes that may be UTF-8 are no lines of it: other code units, or line ends of CR alone; or nothing."""
+    start = content[:4096]
+    if start.startswith(_MARKS) or start.count(0) > MAX_NULLS * len(start):
+        return NO_UTF8
+    return ENDS_IN_CR if b"\n" not in content and b"\r" in content.removesuffix(b"\r") else ""
+
+
+def decode(name: object, content: bytes) -> str:
+    """Decode UTF-8, with or without a byte-order mark; raises FileError, which names the line, for anything else."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileError(f"{name} {NO_UTF8}.") if content.startswith(_MARKS) else not_utf8(name, error) from error
+    if problem := find_encoding_problem(content):
+        raise FileError(f"{name} {problem}.")
+    return text
+
+
+def split_lines(text: str) -> list[str]:
+    r"""Split text at ``\n`` and nothing else, without one ``\r`` before each; a last line without an end counts."""
+    lines = text.split("\n")
+    if lines[-1] == "":
+        del lines[-1]
+    return [line.removesuffix("\r") for line in lines]
+
+
+def read_lines(path: Path) -> list[str]:
+    """Read a file's lines, as `split_lines` cuts them."""
+    return split_lines(decode(path, read_content(path)))
+
+
+def digest_of_file(content: bytes) -> str:
+    """Return the sha256 of a file. Of text, it is that of its copy with LF at the ends of lines: a checkout may write
+    CR LF, which is not content.
+    """
+    is_text = not is_packed(content) and not content.startswith(PARQUET)
+    return hashlib.sha256(content.replace(b"\r\n", b"\n") if is_text else content).hexdigest()
+
+
+class Structure(NamedTuple):
+    """A form that shows in the lines of a file, and what to do where a text per line is expected."""
+
+    name: str
+    remedy: str
+    shows: Callable[[Sequence[str]], bool]
+
+
+def _all_match(pattern: str) -> Callable[[Sequence[str]], bool]:
+    compiled = re.compile(pattern, re.DOTALL)
+    return lambda lines: all(map(compiled.match, lines))
+
+
+NBEST = r"\s*(\d+) *\|\|\| ?(.*?) *(?:\|\|\||$)"
+"""A line of an n-best list, as Moses writes it: the segment's number, a text, and whatever follows."""
+_NBEST = re.compile(NBEST, re.DOTALL)
+_ROOT = re.compile(r"\s*<(\?xml|!doctype|(srcset|refset|tstset|mteval|dataset|tmx|xliff|html)[\s>])", re.IGNORECASE)
+_MARKUP = r"\s*<(/?[a-z][^<>]*>\s*$|seg\b.*</seg>\s*$)"
+_BEGINS_JSON = re.compile(r"\s*(\[\s*)?[\[{]\s*$")
+STRUCTURES = (
+    Structure(
+        "XML or SGML",
+        "write the text of every segment into a line first (of a published test set, sacrebleu --echo does)",
+        lambda lines: bool(_ROOT.match(lines[0])) or all(re.match(_MARKUP, line, re.IGNORECASE) for line in lines),
+    ),
+    Structure(
+        "an n-best list",
+        "keep one text per segment, or choose it by 'twmd mbr', which reads such lists",
+        _all_match(NBEST),
+    ),
+    Structure("fields with ||| between them", "keep one text per line", _all_match(r".* \|\|\| ")),
+    Structure(
+        "fields with tabs between them",
+        "keep one (cut -f 1 FILE), or begin with a line of names, such as prediction and reference, of which "
+        "--prediction-column and --reference-column take others (quoted names need --quoted-tsv)",
+        _all_match(r".*\t"),
+    ),
+    Structure(
+        "lists or objects of a program",
+        'write JSON lines: {"prediction": "...", "references": ["...", "..."]}',
+        _all_match(r"\s*(\[\s*(['\"\[{].*)?\]|\{\s*(['\"].*)?\})\s*$"),
+    ),
+    Structure(
+        "JSON that cannot be read",
+        'write JSON lines, or an array of objects: [{"prediction": "...", "reference": "..."}]',
+        lambda lines: len(lines) > 1 and bool(_BEGINS_JSON.match(lines[0])),
+    ),
+)
+"""Forms that are clearly not one text per line, each in all lines but blank ones; the first that shows is named."""
+
+
+def check_lines(name: object, lines: Sequence[str], override: str = "") -> None:
+    """Refuse lines that are clearly not one text each, by a FileError; `override` says how they are read all the same.
+
+    >>> check_lines("out.txt", ["0 ||| it rains ||| LM0= -3"])
+    Traceback (most recent call last):
+    ...
+    twmd_registry.errors.FileError: out.txt holds an n-best list: keep one text per segment, ...
+    """
+    filled = [line for line in lines if line.strip(" ")]
+    for structure in STRUCTURES if filled else ():
+        if structure.shows(filled):
+            raise FileError(f"{name} holds {structure.name}: {structure.remedy}.{override}")
+
+
+def read_nbest(name: object, lines: Sequence[str]) -> list[list[str]] | None:
+    """Return the texts of every segment of an n-best list; None for other lines. Raises FileError for a segment without
+    a line.
+    """
+    matches = [_NBEST.match(line) for line in lines if line.strip()]
+    if not matches or not all(matches):
+        return None
+    groups = dict[int, list[str]]()
+    for match in filter(None, matches):
+        groups.setdefault(int(match[1]), []).append(match[2])
+    numbers = range(min(groups), max(groups) + 1)
+    if missing := next((number for number in numbers if number not in groups), None):
+        raise FileError(f"{name} is an n-best list without a line of segment {missing}: every segment needs one.")
+    return [groups[number] for number in numbers]
