@@ -167,8 +167,8 @@ class TestStructure:
         assert run("score ref.txt -i good.json -b -w 7")[1] == score
         (files / "own.json").write_text("".join(f"0 ||| {text}\n" for text in GOOD), encoding="utf-8")
         (files / "own.ref").write_text("".join(f"0 ||| {text}\n" for text in REFERENCES), encoding="utf-8")
-        texts = [[f"0 ||| {text}" for text in own] for own in (GOOD, REFERENCES)]
-        expected = twmd_registry.score(*texts).score
+        predictions, references = ([f"0 ||| {text}" for text in own] for own in (GOOD, REFERENCES))
+        expected = twmd_registry.score(predictions, references).score
         found = run("score own.ref -i own.json --lines -b -w 7")[1]
         assert float(found) == pytest.approx(expected, abs=1e-6)
         assert "--lines" in run("score own.ref -i good.txt")[2]

@@ -57,7 +57,7 @@ def test_missing_translations_are_missing_values(tmp_path: Path) -> None:
 
 def test_texts_of_json_lines_are_those_of_lines(tmp_path: Path) -> None:
     scores = "A.1\t0\nA.1\t-1\nA.1\t-2\nrefB\t0\nrefB\t0\nrefB\t0\n"
-    texts = {
+    texts: dict[str, tuple[str, list[str | None]]] = {
         "sources/zh-en.jsonl": ("source", ["eins", None, "drei\nvier"]),
         "references/zh-en.refA.jsonl": ("target", ["one", "two", None]),
         "references/zh-en.refB.jsonl": ("target", ["1", "2", "3"]),

@@ -373,8 +373,8 @@ def mbr_command(arguments: Arguments) -> int:
     """Choose among candidates without a reference: print, for every segment, the candidate that agrees best with all
     (minimum Bayes risk).
 
-    CANDIDATES is a table (JSON lines, CSV, TSV, Parquet) with a column candidates, a list of texts per segment; or,
-    with --num-samples N, lines of text, N per segment. - is standard input.
+    CANDIDATES is a table (JSON lines, CSV, TSV, Parquet) with a column candidates, a list of texts per segment; an
+    n-best list (NUMBER ||| TEXT ||| ...); or, with --num-samples N, lines of text, N per segment. - is standard input.
     """
     requested = parse_metrics(arguments.metrics, arguments)
     if arguments.utilities and arguments.format != "json":
