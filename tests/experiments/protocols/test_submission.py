@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import twmd_registry
+from experiments.protocols.submission import read_outputs
 from tests.conftest import Refused, Run
 from tests.judgments.test_readers import written
 from twmd_registry.judgments.mt_metrics_eval import read_official
@@ -34,6 +35,15 @@ def wmt99(folder: Path) -> Path:
 
 def rows(path: Path) -> list[list[str]]:
     return [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_missing_translation_is_an_empty_text_because_every_segment_needs_a_score(tmp_path: Path) -> None:
+    missing = "[No translation supplied]\n"
+    written(tmp_path, f"one\n{missing}", "references/cs-en.refA.txt")
+    written(tmp_path, f"{missing}dva\n", "sources/cs-en.txt")
+    written(tmp_path, '{"hypothesis": null}\n{"hypothesis": "two"}\n', "system-outputs/cs-en/A.jsonl")
+    (output,) = read_outputs(tmp_path, (None, "source"))
+    assert (output.predictions, output.references, output.sources) == (["", "two"], ["one", ""], ["", "dva"])
 
 
 def test_every_output_is_scored_against_every_other_reference(wmt99: Path, run: Run) -> None:
