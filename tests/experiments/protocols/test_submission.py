@@ -136,7 +136,7 @@ def test_damaged_test_set_is_refused(file: str, text: str, words: str, wmt99: Pa
 def test_test_set_without_outputs_is_refused(wmt99: Path, refused: Refused) -> None:
     for name in OUTPUTS:
         (wmt99 / "system-outputs" / "cs-en" / f"{name}.txt").unlink()
-    refused("submit twmd wmt99 -o new", "system-outputs/cs-en holds no SYSTEM.txt to be scored", 1)
+    refused("submit twmd wmt99 -o new", "system-outputs/cs-en holds no SYSTEM.txt or SYSTEM.jsonl to be scored", 1)
     assert not (wmt99.parent / "new").exists()
 
 
