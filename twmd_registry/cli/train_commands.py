@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -11,7 +9,7 @@ import rich_click as click
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import columns_of, make_scorers, options_of, parse_metrics, read_texts
+from twmd_registry.cli.inputs import make_scorers, options_of, read_texts
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.sets import read_all_rated, title_of
@@ -22,7 +20,6 @@ from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target
 
 if TYPE_CHECKING:
     from twmd_registry.engine.scorer import Scorer
-    from twmd_registry.train.distillation import Distillation
 
 files = declare.argument("files", nargs=-1, required=True, type=declare.INPUT, metavar="FILE...")
 model = declare.option(
@@ -121,11 +118,6 @@ LOSS = (
 )
 TARGET = "Fit the score, or the mean of precision and recall (default: output)."
 NAME = "Name of the preset (default: the name of DIR, with a number if that name is taken)."
-PAIRS = "Tables of pairs: JSON lines, CSV, TSV or Parquet; a column 'group' names language pairs."
-EDITS_HELP = (
-    "Edit one in four of the pairs that can be edited, and rate the edit lower than the pair: numbers, units, names, "
-    "negations (default: none)."
-)
 BF16 = "Matrix products in bfloat16: up to twice as fast on hardware that supports it."
 DROPOUT = "Dropout probability, at least 0 and below 1 (default: the model's value)."
 preset_name = declare.option("--name", "NAME", NAME)
@@ -167,20 +159,14 @@ finetuning = declare.all_of(
 @declare.option("--epochs", "N", "Epochs (default: 3).", default=3)
 @declare.flag("--bf16", BF16)
 @adapter_dtype
-@declare.many("--pairs", "FILE", "Tables of pairs without ratings, to learn from, too.", type=declare.INPUT)
-@declare.option("--teacher", "METRIC", "The metric that rates --pairs: stsscore, in any form.")
 @declare.output("Where the adapter is written.", required=True)
-@declare.columns
-@declare.run_options
+@declare.device
+@declare.any_language
 def train_command(arguments: Arguments) -> int:
-    """Train the adapter of STSScore on the STS benchmark, and on a teacher's scores of other pairs."""
+    """Train the adapter of STSScore on the STS benchmark."""
     data_format, _, folder = arguments.data.partition(":")
     if data_format != arguments.task or not folder:
         raise SpecError(f"--data {arguments.data}: expected {arguments.task}:DIR, a folder with train.csv and dev.csv.")
-    if bool(arguments.pairs) != bool(arguments.teacher):
-        raise SpecError("--teacher rates --pairs: give both, or neither.")
-    if arguments.teacher and not arguments.teacher.startswith(MetricName.STSSCORE):
-        raise SpecError(f"--teacher {arguments.teacher}: expected a stsscore, whose scores are ratings divided by 5.")
     from twmd_registry.train.stsb import train_stsb
 
     signature, pearson = train_stsb(
@@ -190,7 +176,6 @@ def train_command(arguments: Arguments) -> int:
         epochs=arguments.epochs,
         bf16=arguments.bf16,
         dtype=arguments.dtype,
-        distillation=_make_distillation(arguments) if arguments.pairs else None,
         any_language=arguments.any_language,
         device=arguments.device,
     )
@@ -213,52 +198,6 @@ def finetune_command(arguments: Arguments) -> int:
     """Train a metric's encoder on human ratings through the metric itself (TWMD paper, 6.2), and write an adapter, a
     preset and a card.
     """
-    return _finetune(arguments)
-
-
-@command(
-    "distill",
-    lexical=(),
-    example="twmd distill 'twmd;adapter=teacher/' twmd --pairs pairs.jsonl --train wmt:wmt15.jsonl "
-    "--holdout wmt:wmt17.jsonl -o student/",
-)
-@declare.argument("teacher", metavar="TEACHER")
-@declare.metric(TRAINABLE)
-@declare.many("--pairs", "FILE", PAIRS, type=declare.INPUT, required=True)
-@declare.many("--train", "DATA", f"Data that people rated, to learn from, too. {declare.RATED}")
-@declare.many("--edits", "KIND", EDITS_HELP, type=declare.words(["numbers", "units", "names", "negations"]))
-@declare.option(
-    "--margin", "X", "How much lower an edit is rated, in standard deviations of the ratings (default: 1).", default=1.0
-)
-@finetuning
-@declare.columns
-@declare.run_options
-def distill_command(arguments: Arguments) -> int:
-    """Train a metric's encoder on the scores that another metric, TEACHER, gives to pairs of texts without ratings.
-
-    TEACHER is a signature, 'METRIC;KEY=VALUE', or an ensemble, and compares predictions with references. Apart from
-    --pairs and --edits, everything is as for 'twmd finetune'; --holdout refuses pairs that hold any text of the
-    held-out data. The teacher's ratings are kept in DIR until the training is done, for --resume.
-    """
-    return _finetune(arguments)
-
-
-def _make_distillation(arguments: Arguments) -> Distillation:
-    """Read the tables of pairs, and make the teacher that rates them."""
-    from twmd_registry.train.data import TrainingData
-    from twmd_registry.train.distillation import Distillation, read_pairs
-
-    # The scripts of all pairs are checked before any are rated: a chunk of them may be in another language.
-    options = replace(options_of(arguments), any_language=True)
-    (teacher,) = make_scorers(parse_metrics([arguments.teacher], Arguments(set=(), preset=None)), options)
-    pairs = tuple(TrainingData(path.name, read_pairs(path, columns_of(arguments))) for path in arguments.pairs)
-    bar = partial(progress_bar, "pairs", sum(len(data.rated.predictions) for data in pairs))
-    edits = {name: value for name, value in vars(arguments).items() if name in {"edits", "margin"}}
-    return Distillation(teacher, pairs, bar=bar, **edits)
-
-
-def _finetune(arguments: Arguments) -> int:
-    """Fine-tune a metric on rated data, and on the pairs that a teacher rates, if there is one."""
     name = name_preset(arguments.name, str(arguments.output.resolve()))  # raises before anything is computed
     options = options_of(arguments)
     if arguments.full and arguments.rank is not None:
@@ -274,8 +213,7 @@ def _finetune(arguments: Arguments) -> int:
         tuple(TrainingData(title_of(source), rated) for source, rated in read_all_rated(sources).items())
         for sources in (arguments.train, arguments.dev, arguments.holdout)
     )
-    distillation = _make_distillation(arguments) if "teacher" in vars(arguments) else None
-    plan = FinetunePlan(scorer.requested, train, dev, holdout, recipe, distillation)
+    plan = FinetunePlan(scorer.requested, train, dev, holdout, recipe)
     trained, steps, loss, agreements = finetune(
         plan, arguments.output, options=options, name=name, resume=arguments.resume
     )

@@ -33,14 +33,12 @@ Example = tuple[str, list[str], float, tuple[str, str]]
 
 
 class TrainingData(NamedTuple):
-    """A rated data set, by its name in a model card; the metric that rated it, if any, in some minutes; what its
-    references are: `with_sources` puts sources in their place.
+    """A rated data set, by its name in a model card; what its references are: `with_sources` puts sources in their
+    place.
     """
 
     name: str
     rated: RatedSegments
-    teacher: str | None = None
-    minutes: float = 0.0
     compared: str = "reference"
 
     @property

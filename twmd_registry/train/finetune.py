@@ -27,7 +27,6 @@ from twmd_registry.registry.paths import write_atomically
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.train import data, trained_files
 from twmd_registry.train.data import Example, TrainingData
-from twmd_registry.train.distillation import Distillation
 from twmd_registry.train.model import TrainedMetric, add_lora, lora_modules, require_training, set_dropout, unfreeze
 from twmd_registry.train.recipe import MSE_SHARE, Recipe, check_trainable
 from twmd_registry.version import __version__
@@ -41,38 +40,29 @@ LOSSES = {"mse": _MSE, "pearson": f"{MSE_SHARE} times {_MSE}, less {_PEARSON}"}
 
 
 class FinetunePlan(NamedTuple):
-    """A requested metric and its recipe; data to train on, to choose the epoch by, and that must not be among them;
-    pairs to train on, too, when a teacher has rated them.
-    """
+    """A requested metric and its recipe; data to train on, to choose the epoch by, and that must not be among them."""
 
     spec: MetricSpec
     train: tuple[TrainingData, ...]
     dev: tuple[TrainingData, ...] = ()
     holdout: tuple[TrainingData, ...] = ()
     recipe: Recipe = Recipe()
-    distillation: Distillation | None = None
 
     def check(self, *, any_language: bool = False) -> None:
         """Refuse a metric or data that cannot be trained; with `any_language` only warn of unread scripts."""
         check_trainable(self.spec, self.recipe)
-        pairs = self.distillation.pairs if self.distillation else ()
-        if not (self.train or pairs):
+        if not self.train:
             raise SpecError("there is nothing to train on: name at least one rated data set.")
-        for source in (*pairs, *self.train, *self.dev):
-            data.check_readable(source, self.spec, any_language=any_language)
         for source in (*self.train, *self.dev):
+            data.check_readable(source, self.spec, any_language=any_language)
             data.rating_scale(source)
-        if self.distillation:
-            self.distillation.check(any_language=any_language)
         train, dev, holdout = (
             [data.with_sources(source, self.spec) for source in sources]
             for sources in (self.train, self.dev, self.holdout)
         )
-        data.check_held_out(pairs, holdout, predictions=True)
         data.check_held_out([*train, *dev], holdout)
-        data.warn_about_overlap((*pairs, *train), dev)
-        stand_in = self.distillation.stand_in(self.recipe.seed) if self.distillation else ()
-        data.make_batches(data.make_examples([*stand_in, *train]), self.recipe)
+        data.warn_about_overlap(train, dev)
+        data.make_batches(data.make_examples(train), self.recipe)
         if dev:
             _agreement(lambda segments: np.arange(len(segments.predictions), dtype=float), self.dev, self.spec)
 
@@ -81,12 +71,6 @@ class FinetunePlan(NamedTuple):
         """Everything that decides the weights, as JSON; only a run with the same settings can be resumed."""
         labels = {name: [source.label for source in getattr(self, name)] for name in ("train", "dev")}
         settings = {"metric": self.spec.metric, **self.spec.values(), **labels, **dataclasses.asdict(self.recipe)}
-        if distillation := self.distillation:
-            settings |= {
-                "teacher": distillation.teacher.signature,
-                "pairs": [source.label for source in distillation.pairs],
-            }
-            settings |= {"edits": list(distillation.edits), "margin": distillation.margin}
         return json.dumps(settings, indent=1)
 
 
@@ -122,8 +106,6 @@ def finetune(
         changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
         if differences := "; ".join(f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in changed):
             raise SpecError(f"{folder} holds an interrupted run of another plan: {differences}.")
-    if plan.distillation:
-        plan = plan._replace(train=(*plan.distillation.rate(folder, recipe.seed), *plan.train), distillation=None)
     examples = data.make_examples([data.with_sources(source, plan.spec) for source in plan.train])
     batches = data.make_batches(examples, recipe)
     from twmd_registry.train.trainer import training_arguments
@@ -151,14 +133,14 @@ def finetune(
 
 
 def check_output(output: Path, *, resume: bool) -> None:
-    """Refuse a folder with nothing to resume, with a run that is not resumed, or with more than a teacher's ratings."""
+    """Refuse a folder with nothing to resume, or with anything else than the run that is resumed."""
     folder = output / CHECKPOINTS
     interrupted = (folder / SETTINGS).is_file()
-    if resume and not (interrupted or any(folder.glob("ratings-*"))):
+    if resume and not interrupted:
         raise SpecError(f"{folder} holds no interrupted run: there is nothing to resume.")
     if interrupted and not resume:
         raise SpecError(f"{folder} holds an interrupted run: go on with it by --resume, or remove the folder.")
-    if not resume and output.is_dir() and any(path != folder for path in output.iterdir()):
+    if not resume and output.is_dir() and any(output.iterdir()):
         raise FileError(f"{output} is not empty: give a new folder, so that nothing in it is written over.")
 
 
@@ -260,23 +242,16 @@ def _save_documents(
     train = ", ".join(
         f"{label} with ratings of mean {mean:.6g} and standard deviation {sd:.6g}" for label, mean, sd in scales
     )
-    teachers = [
-        f"The ratings of {source.name} are scores of {source.teacher}. They took {source.minutes:.1f} minutes."
-        for source in plan.train
-        if source.teacher
-    ]
-    made = "Distilled" if teachers else "Fine-tuned"
-    origin = f"{made} by twmd-registry {__version__} from {files.name}@{files.fingerprint} on {train}"
+    origin = f"Fine-tuned by twmd-registry {__version__} from {files.name}@{files.fingerprint} on {train}"
     holdout = "No data were named as held out."
     if plan.holdout:
         names = ", ".join(source.label for source in plan.holdout)
         compared = "source" if plan.spec.against else "reference"
         holdout = f"None of these segments has a {compared} in common with the held-out data: {names}."
-    if plan.holdout and teachers:
-        holdout += " None of the pairs that a teacher rated has any text in common with them, prediction or reference."
-    provenance = " ".join([f"{origin}: {LOSSES[recipe.loss]} ({written}).", *teachers, dev, holdout])
-    shown = {"made": made, "lora": not recipe.full}
-    trained_files.save_documents(scorer, files, output, "finetuned", name=name, provenance=provenance, **shown)
+    provenance = " ".join([f"{origin}: {LOSSES[recipe.loss]} ({written}).", dev, holdout])
+    trained_files.save_documents(
+        scorer, files, output, "finetuned", name=name, provenance=provenance, lora=not recipe.full
+    )
     hashes = data.hashes_of([*plan.train, *plan.dev])
     for folder in (files.folder, *([backend.adapter.folder] if backend.adapter else [])):
         hashes = read_hashes(folder / TRAINING_DATA) | hashes

@@ -5,12 +5,9 @@ texts' mean vectors, trained by the mean squared error on ratings from 0 to 5 (H
 from __future__ import annotations
 
 import math
-import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from functools import reduce
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +16,8 @@ import torch
 
 from twmd_registry.encode.encoder import tokenise
 from twmd_registry.engine.scorer import scorer
-from twmd_registry.errors import InputError
 from twmd_registry.judgments.corpora import HIGHEST, read_stsb
-from twmd_registry.judgments.rated import RatedSegments, join
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_encoder, load_tokenizer
@@ -29,8 +25,7 @@ from twmd_registry.models.regressor import SiameseRegressor, fit_pair, save_line
 from twmd_registry.registry.names import EMBEDDED_MODEL, Dtype, MetricName
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.train.data import TrainingData, check_readable, hashes_of, rating_scale
-from twmd_registry.train.distillation import Distillation
-from twmd_registry.train.finetune import CHECKPOINTS, check_output
+from twmd_registry.train.finetune import check_output
 from twmd_registry.train.model import add_lora, require_training, train_in_bfloat16
 from twmd_registry.train.recipe import Recipe
 from twmd_registry.train.trained_files import save_adapter, write_card, writing
@@ -48,14 +43,13 @@ def train_stsb(
     epochs: int = 3,
     bf16: bool = False,
     dtype: Dtype = "float32",
-    distillation: Distillation | None = None,
     any_language: bool = False,
     device: str = "auto",
 ) -> tuple[str, float]:
     """Fine-tune an encoder on STS-B's ``train.csv``, choose the epoch on ``dev.csv``, and save the adapter.
 
-    `dtype` is the number format of the saved weights; `distillation` has more pairs to learn from, and a teacher on the
-    scale of STSScore. Returns the signature of STSScore with this adapter, and its Pearson correlation on dev.
+    `dtype` is the number format of the saved weights. Returns the signature of STSScore with this adapter, and its
+    Pearson correlation on dev.
     """
     require_training()
     check_output(output, resume=False)
@@ -64,16 +58,11 @@ def train_stsb(
     from twmd_registry.train.trainer import training_arguments
 
     recipe = Recipe(epochs=epochs, bf16=bf16)
-    data = {name: [TrainingData(f"STS-B {name}", read_stsb(folder / f"{name}.csv"))] for name in ("train", "dev")}
-    others = distillation.pairs if distillation else ()
-    for source in (*data["train"], *data["dev"], *map(_as_pairs, others)):
+    data = {name: TrainingData(f"STS-B {name}", read_stsb(folder / f"{name}.csv")) for name in ("train", "dev")}
+    for source in data.values():
         check_readable(source, make_spec(MetricName.STSSCORE, model=model), any_language=any_language)
-    for source in (*data["train"], *data["dev"]):
         rating_scale(source)
-    if distillation:
-        distillation.check(any_language=any_language)
-        data["train"] += map(_as_pairs, distillation.rate(output / CHECKPOINTS, recipe.seed))
-    pairs = {name: reduce(join, (source.rated for source in sources)) for name, sources in data.items()}
+    pairs = {name: source.rated for name, source in data.items()}
     files = find_model(model)
     tokenizer = load_tokenizer(files)
     set_seed(recipe.seed)
@@ -94,17 +83,7 @@ def train_stsb(
         settings = {"rank": recipe.rank} | {name: getattr(arguments, name) for name in SHOWN}
         settings |= {"bf16": bf16, "minutes": f"{(time.monotonic() - start) / 60:.1f}"}
         values = {"pearson": pearson, "settings": settings}
-        shutil.rmtree(output / CHECKPOINTS, ignore_errors=True)
         return _save_documents(data, output, model, files.name, values), pearson
-
-
-def _as_pairs(data: TrainingData) -> TrainingData:
-    """Return pairs that a teacher has rated as those of the benchmark: one reference each, ratings up to 5."""
-    several = [row for row, texts in enumerate(data.rated.references, 1) if len(texts) > 1]
-    if several:
-        raise InputError(f"{data.name}: row {several[0]} has several references; expected a pair of texts.")
-    references = [text for (text,) in data.rated.references]
-    return data._replace(rated=data.rated._replace(references=references, ratings=HIGHEST * data.rated.ratings))
 
 
 def _train(network: Any, arguments: Any, pairs: Mapping[str, RatedSegments], tokenizer: Any) -> float:
@@ -137,12 +116,12 @@ def _tokenise_pairs(rated: RatedSegments, tokenizer: Any) -> list[dict[str, Any]
 
 
 def _save_documents(
-    data: Mapping[str, Sequence[TrainingData]], output: Path, model: str, base: str, values: dict[str, Any]
+    data: Mapping[str, TrainingData], output: Path, model: str, base: str, values: dict[str, Any]
 ) -> str:
     """Write model card, signature and hashes of the data; return the signature."""
     with scorer("stsscore", model=model, adapter=str(output), scale=HIGHEST) as trained:
         signature = trained.signature
-    write_hashes(hashes_of(chain.from_iterable(data.values())), output / TRAINING_DATA)
-    labels = {name: sources[0].label for name, sources in data.items()}
-    write_card(output, "stsscore", base, signature, values | labels | {"distilled": data["train"][1:]})
+    write_hashes(hashes_of(data.values()), output / TRAINING_DATA)
+    labels = {name: source.label for name, source in data.items()}
+    write_card(output, "stsscore", base, signature, values | labels)
     return signature

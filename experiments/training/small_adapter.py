@@ -1,6 +1,6 @@
 """Write an adapter in 8 bits, as most of those in the package are: PEFT reads it as any other.
 
-``python -m tests.small_adapter FOLDER OUTPUT``. The change ``alpha / r B A`` of a weight is the same for factors
+The change ``alpha / r B A`` of a weight is the same for factors
 ``B T`` and ``inv(T) A``. Those are taken in which all columns of B, and all rows of A, are about equally large: each of
 the two matrices is rounded to integers from -127 to 127, and the product of their two steps is put into ``alpha``, of
 which PEFT has one for every changed weight (``alpha_pattern``).
@@ -8,7 +8,6 @@ which PEFT has one for every changed weight (``alpha_pattern``).
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 from pathlib import Path
@@ -17,6 +16,8 @@ import torch
 from safetensors.torch import load_file, save
 from scipy.linalg import hadamard
 from torch import Tensor
+
+from twmd_registry.errors import FileError
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 LARGEST = 127
@@ -34,7 +35,7 @@ def shrink(folder: Path, output: Path) -> None:
         module = name.removeprefix("base_model.model.").partition(".lora_A.")[0]
         scales[module] = settings["lora_alpha"] * first * second
     if small.keys() != tensors.keys() or settings["alpha_pattern"]:
-        raise SystemExit(f"{folder} holds more than pairs of matrices of one scale: expected what 'twmd' trained.")
+        raise FileError(f"{folder} holds more than pairs of matrices of one scale: expected what 'twmd' trained.")
     shutil.copytree(folder, output, ignore=shutil.ignore_patterns("checkpoints", "preset.toml"))
     (output / WEIGHTS).write_bytes(save(small, metadata={"format": "pt"}))
     content = json.dumps(settings | {"alpha_pattern": scales}, indent=2, sort_keys=True)
@@ -55,11 +56,3 @@ def round_to_steps(matrix: Tensor) -> tuple[Tensor, float]:
     """Return the integers of a matrix, and the step between two of them."""
     step = float(matrix.abs().max()) / LARGEST or 1.0
     return (matrix / step).round().to(torch.int8).contiguous(), step
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="an adapter, as twmd train or finetune writes it")
-    parser.add_argument("output", type=Path, metavar="OUTPUT", help="the folder to write, which must be new")
-    given = parser.parse_args()
-    shrink(given.folder, given.output)

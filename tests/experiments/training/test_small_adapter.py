@@ -12,7 +12,9 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModel
 
-from tests.small_adapter import CONFIG, WEIGHTS, shrink
+from experiments.training.recipes import read_recipes
+from experiments.training.small_adapter import CONFIG, WEIGHTS, shrink
+from twmd_registry.errors import FileError
 from twmd_registry.models.files import find_adapter, find_model, merge, packaged_adapters
 from twmd_registry.models.load import load_encoder
 
@@ -45,14 +47,14 @@ def test_peft_reads_8_bits_and_every_change_is_nearly_the_same(folder: Path, tin
         error = (after[name] - before[name]).norm() / (before[name] - plain[name]).norm()
         assert 1e-4 < error < 0.02
     assert {path.name for path in small.iterdir()} == {"README.md", CONFIG, WEIGHTS, "training_data.safetensors"}
-    with pytest.raises(SystemExit, match="small holds more than pairs of matrices of one scale: expected what"):
+    with pytest.raises(FileError, match="small holds more than pairs of matrices of one scale: expected what"):
         shrink(small, tmp_path / "smaller")
     assert not (tmp_path / "smaller").exists()
 
 
 @pytest.mark.parametrize("path", sorted(packaged_adapters().iterdir()), ids=lambda path: path.name)
-def test_packaged_adapter_is_in_8_bits_where_its_card_has_the_command(path: Path) -> None:
+def test_packaged_adapter_is_in_8_bits_where_a_recipe_shrinks_it(path: Path) -> None:
     kinds = {tensor.dtype for tensor in load_file(path / WEIGHTS).values()}
     scales = json.loads((path / CONFIG).read_text(encoding="utf-8"))["alpha_pattern"]
-    small = f"build/packaged/{path.name}\n" in (path / "README.md").read_text(encoding="utf-8")
+    small = any(step.endswith(f"packaged/{path.name}") for step in read_recipes()["packaged"].steps)
     assert (kinds, bool(scales)) == (({torch.int8}, True) if small else ({torch.float32}, False))

