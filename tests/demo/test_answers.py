@@ -226,6 +226,15 @@ def test_empty_references_are_texts_and_sources_are_read_where_every_row_has_one
     assert read_pasted(f'{row}, "source": "c"}}\n{row}}}\n')[4] is None
 
 
+def test_recorded_file_does_not_know_line_ends(tmp_path: Path) -> None:
+    rows = "prediction,reference\na\u2028,b\n"
+    for name, ends in (("lf.csv", "\n"), ("crlf.csv", "\r\n")):
+        (tmp_path / name).write_bytes(rows.replace("\n", ends).encode())
+    (first, *texts), (second, *others) = (read_upload(tmp_path / name) for name in ("lf.csv", "crlf.csv"))
+    assert (first.sha256, texts) == (second.sha256, others)
+    assert read_pasted(rows)[2:] == tuple(texts[1:])
+
+
 def test_table_of_sources_needs_no_references(monkeypatch: pytest.MonkeyPatch) -> None:
     against = twmd_registry.scorer("twmd", against="source").requested
     monkeypatch.setattr("twmd_registry.demo.answers.spec_of", lambda *_: against)

@@ -67,6 +67,8 @@ XML = "<?xml version='1.0' encoding='utf-8'?>\n<dataset id=\"wmt24\">\n  <doc id
         ("it rains ||| es regnet\nyes ||| ja", r"\|\|\|"),
         ("it rains\tes regnet\n\nyes\t", "tabs"),
         ("\tit rains", "tabs"),
+        ('id,hyp\n1,"it rains, again"\n2,\n', "table"),
+        ("hyp;ref\na;b", "table"),
         ('["a", "b"]\n["c", "d"]', "lists"),
         ("['a', 'b']", "lists"),
         ("{'a': 'b'}\n{'a': None}", "lists or objects"),
@@ -95,6 +97,10 @@ def test_lines_that_are_clearly_not_one_text_each_are_refused_with_a_remedy(cont
         "{x} is a set\n{y}",
         '["Yes", she said',
         "12\n13",
+        "yes,no",
+        "Yes, no\nNo, yes",
+        "well,yes\nno",
+        "\u4f60\u597d,\u4e16\u754c\n\u662f,\u4e0d",
     ],
 )
 def test_lines_of_text_are_not_refused(content: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import shlex
 import statistics
 import time
@@ -17,6 +16,7 @@ import numpy as np
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import FileError, InputError, SpecError, collect_warnings, menu
+from twmd_registry.files.lines import digest_of_file
 from twmd_registry.files.tables import USUAL_REFERENCES, TableRow, read_rows
 from twmd_registry.models.q4 import has_multilingual
 from twmd_registry.record.content import InputFile, SystemComparison, column_of, make_record, record_text
@@ -204,7 +204,7 @@ def read_pasted(text: str) -> UploadedTable:
     text = text.rstrip("\n") + "\n"
     if not text.strip():
         raise FileError("Nothing to score: upload or paste a table with the columns prediction and reference.")
-    first = next(filter(str.strip, text.splitlines()))
+    first = next(filter(str.strip, text.split("\n")))
     form = ".jsonl" if first.lstrip().startswith("{") else ".tsv" if "\t" in first else ".csv"
     return _read_table(f"pasted{form}", text.encode(), form)
 
@@ -219,7 +219,7 @@ def _read_table(name: str, content: bytes, form: str) -> UploadedTable:
     if len(rows) > MOST_ROWS:
         limit = f"this page scores up to {MOST_ROWS:,}; 'twmd score' scores any number"
         raise FileError(f"{name} has {len(rows):,} rows: {limit}.")
-    source = InputFile("predictions", name, hashlib.sha256(content).hexdigest())
+    source = InputFile("predictions", name, digest_of_file(content))
     texts = [text for row in rows if isinstance(text := row.values.get("source"), str)]
     pairs = [row.text("prediction") for row in rows], [_references(row) for row in rows]
     return source, [row.number for row in rows], *pairs, texts if len(texts) == len(rows) else None

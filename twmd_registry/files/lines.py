@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import hashlib
 import re
 from collections.abc import Callable, Sequence
@@ -77,7 +78,22 @@ NBEST = r"\s*(\d+) *\|\|\| ?(.*?) *(?:\|\|\||$)"
 _NBEST = re.compile(NBEST, re.DOTALL)
 _ROOT = re.compile(r"\s*<(\?xml|!doctype|(srcset|refset|tstset|mteval|dataset|tmx|xliff|html)[\s>])", re.IGNORECASE)
 _MARKUP = r"\s*<(/?[a-z][^<>]*>\s*$|seg\b.*</seg>\s*$)"
+_HEADER = re.compile(r'"?[a-z_][\w .-]*"?(([,;])"?[a-z_][\w.-]*"?)(\2"?[a-z_][\w.-]*"?)*', re.IGNORECASE | re.ASCII)
 _BEGINS_JSON = re.compile(r"\s*(\[\s*)?[\[{]\s*$")
+
+
+def _has_header(lines: Sequence[str]) -> bool:
+    """Return whether lines are records of CSV: names with a comma or semicolon between them, and as many fields."""
+    header = _HEADER.fullmatch(lines[0])
+    if header is None or len(lines) == 1:
+        return False
+    try:
+        records = csv.reader([f"{line}\n" for line in lines], delimiter=header[2], strict=True)
+        return len(set(map(len, records))) == 1
+    except csv.Error:
+        return False
+
+
 STRUCTURES = (
     Structure(
         "XML or SGML",
@@ -95,6 +111,11 @@ STRUCTURES = (
         "keep one (cut -f 1 FILE), or begin with a line of names, such as prediction and reference, of which "
         "--prediction-column and --reference-column take others (quoted names need --quoted-tsv)",
         _all_match(r".*\t"),
+    ),
+    Structure(
+        "a table with names in its first line",
+        "name its columns by --prediction-column and --reference-column",
+        _has_header,
     ),
     Structure(
         "lists or objects of a program",

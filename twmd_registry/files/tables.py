@@ -103,6 +103,15 @@ def parse_json(text: str) -> Any:
         raise ValueError("nested too deeply") from error
 
 
+def _csv_problem(error: csv.Error) -> str:
+    limit = csv.field_size_limit()
+    if "field limit" in str(error):
+        return (
+            f"a cell has more than {limit:,} characters: close its quote, or write texts of such a length as JSON lines"
+        )
+    return f"{error}; is a quote not closed?"
+
+
 def _restore(fields: list[str]) -> list[str]:
     """Put CRs back in the fields of a record."""
     return [field.replace(_CR, "\r") for field in fields]
@@ -115,7 +124,7 @@ def read_csv(path: Path, delimiter: str = ",") -> list[list[str]]:
     try:
         records.extend(map(_restore, csv.reader(io.StringIO(text, newline="\n"), delimiter=delimiter)))
     except csv.Error as error:
-        raise FileError(f"{path}, row {len(records) + 1}: {error}; is a quote not closed?") from error
+        raise FileError(f"{path}, row {len(records) + 1}: {_csv_problem(error)}.") from error
     return records
 
 
@@ -485,7 +494,7 @@ def _split_records(lines: Iterator[tuple[int, bytes]], delimiter: str) -> Iterat
         except StopIteration:
             return
         except (csv.Error, UnicodeDecodeError) as error:
-            fields = _not_utf8(error) if isinstance(error, UnicodeDecodeError) else f"{error}; is a quote not closed?"
+            fields = _not_utf8(error) if isinstance(error, UnicodeDecodeError) else _csv_problem(error)
             pending.extendleft(reversed(held[1:]))
             del held[1:]
         yield held[0][0], b"".join(line for _, line in held), fields

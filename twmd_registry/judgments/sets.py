@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from twmd_registry.errors import FileError, SpecError, menu
+from twmd_registry.files.tables import TableRow
 from twmd_registry.judgments import corpora
 from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, read_table
@@ -163,11 +164,12 @@ def read_hub(name: str) -> RatedSegments:
             for text, value in zip(texts, ratings, strict=True):
                 rated = RatedRow(place=f"rated text {len(read) + 1}")
                 # A row is left out where a text or the rating is missing.
-                if text and row[reference] and value is not None and math.isfinite(value) and value >= lowest:
+                given = TableRow(f"{name}, {rated.place}", {rating: value}).rating(rating)
+                if text and row[reference] and given is not None and given >= lowest:
                     group, item, system = (str(row[labels[role]]) if role in labels else None for role in _ROLES)
                     if group and item:
                         item = f"{group}:{item}"  # the same sentence may be a source in two language pairs
-                    rated = RatedRow(group or name, text, row[reference], float(value), item, system)
+                    rated = RatedRow(group or name, text, row[reference], given, item, system)
                 read.append(rated)
     except KeyError as error:
         raise FileError(f"{name} on the Hub has no column {error}; its form has changed.") from error
