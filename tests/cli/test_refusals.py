@@ -124,7 +124,7 @@ USAGE = [
     ("report ref.txt -o new.html", "name a file per system, or rated data by --agreement"),
     (
         "report ref.txt --agreement table:rated.jsonl -m chrf -o new.html",
-        "leave out the reference files, -i, and their columns",
+        "a reference file is not read with --agreement",
     ),
 ]
 DATA = [

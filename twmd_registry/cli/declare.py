@@ -17,10 +17,12 @@ from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import rich_click as click
+from click import get_current_context
+from click.core import ParameterSource
 from rich_click.rich_panel import RichOptionPanel
 
 from twmd_registry.cli.terminal import null_stream
-from twmd_registry.errors import FileError
+from twmd_registry.errors import FileError, SpecError
 from twmd_registry.registry.names import MetricName
 
 Arguments: TypeAlias = SimpleNamespace
@@ -263,6 +265,17 @@ def digits(about: str) -> Declare:
 def seed(about: str, default: int = 12345) -> Declare:
     """Declare ``--seed``."""
     return option("--seed", "SEED", f"{about} (default: {default}).", default=default)
+
+
+def refuse(names: Iterable[str], why: str, *, panels: Iterable[str | None] = ()) -> None:
+    """Raise SpecError if the command line gives one of the parameters of these names, or of a panel of the help."""
+    context = get_current_context()
+    for param in context.command.params:
+        source, value = context.get_parameter_source(str(param.name)), context.params.get(str(param.name), ())
+        is_given = source is ParameterSource.COMMANDLINE and value != ()
+        if is_given and (param.name in names or getattr(param, "panel", None) in panels):
+            shown = param.opts[-1] if isinstance(param, click.Option) else "a reference file"
+            raise SpecError(f"{shown} {why}.")
 
 
 def all_of(*declarations: Declare) -> Declare:

@@ -51,7 +51,7 @@ MARKS = {True: "-", False: "=", None: "?"}
 @declare.option("--tolerance", "X", "Largest allowed difference of a segment's score (default: 1e-5 in float32).")
 @declare.output_format("text", "json")
 @declare.parts
-@declare.run_options
+@declare.placement
 def verify_command(arguments: Arguments) -> int:
     """Score again, and check whether a record or a published number is reproduced (exit status 0) or not (1).
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
-from click import get_current_context
-from click.core import ParameterSource
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
@@ -152,20 +150,16 @@ def _check_scores(
     return checks
 
 
-def _refuse(panels: list[dict[str, str]], names: list[str], why: str) -> None:
-    """Raise SpecError if a parameter of these panels or names is on the command line."""
-    context = get_current_context()
-    for param in context.command.params:
-        source, value = context.get_parameter_source(str(param.name)), context.params.get(str(param.name), ())
-        is_given = source is ParameterSource.COMMANDLINE and value != ()
-        if is_given and (param.name in names or {"panel": getattr(param, "panel", None)} in panels):
-            shown = param.opts[-1] if isinstance(param, click.Option) else "a reference file"
-            raise SpecError(f"{shown} {why}.")
-
-
 def _check_local(arguments: Arguments) -> None:
     """Refuse options that do not fit each other, or the local engine."""
-    _refuse([RAY], [], "is for --engine ray: add --engine ray, or leave it out")
+    declare.refuse((), "is for --engine ray: add --engine ray, or leave it out", panels=[RAY["panel"]])
+    for is_used, name, test in (
+        (arguments.paired_bs, "paired_bs_n", "--paired-bs"),
+        (arguments.paired_ar, "paired_ar_n", "--paired-ar"),
+        (arguments.confidence or arguments.paired_bs, "confidence_n", "--confidence"),
+    ):
+        if not is_used:
+            declare.refuse([name], f"is for {test}: add it")
     ours = any(metric.spec for metric in arguments.asked)
     numbers = (arguments.score_only or arguments.sentence_level) and arguments.format != "json"
     for is_wrong, message in (
@@ -298,9 +292,10 @@ def _score_on_ray(arguments: Arguments) -> int:
 def _check_ray(arguments: Arguments) -> None:
     """Refuse options of the local engine, metrics of SacreBLEU and missing files, before Ray is imported."""
     instead = "references are a column, and scores and the record go to --output"
-    local = ["references", "src", "record", "score_only", "short", "sentence_level", "docs", "doc_column"]
-    _refuse([TESTS, CHECKS], local, f"cannot be used with --engine ray: {instead}")
-    _refuse([], ["lines"], "cannot be used with --engine ray: it reads tables")
+    local = ["references", "src", "record", "score_only", "short", "sentence_level", "docs", "doc_column", "seed"]
+    panels = [TESTS["panel"], CHECKS["panel"]]
+    declare.refuse(local, f"cannot be used with --engine ray: {instead}", panels=panels)
+    declare.refuse(["lines"], "cannot be used with --engine ray: it reads tables")
     if arguments.format not in {"text", "json"}:
         raise SpecError(f"--format {arguments.format} cannot be used with --engine ray: give text or json.")
     if not arguments.input or not arguments.output:
@@ -456,8 +451,8 @@ def report_command(arguments: Arguments) -> int:
     lexical = SEGMENT_LEXICAL if arguments.agreement else tuple(LEXICAL_NAMES)
     arguments.asked = asked = parse_metrics(arguments.metrics, arguments, lexical)
     if arguments.agreement:
-        if arguments.references or arguments.input or arguments.prediction_column or arguments.reference_column:
-            raise SpecError("--agreement reports on rated data: leave out the reference files, -i, and their columns.")
+        texts = ("references", "input", "src", "prediction_column", "reference_column")
+        declare.refuse(texts, "is not read with --agreement, which reports on rated data: leave it out")
         from twmd_registry.cli.agreement_commands import report_agreement
 
         return report_agreement(arguments)

@@ -137,7 +137,7 @@ def preset_command(arguments: Arguments) -> int:
 
 @command("selfcheck", example="twmd selfcheck")
 @declare.output_format(*declare.RESULT_FORMATS)
-@declare.run_options
+@declare.placement
 def selfcheck_command(arguments: Arguments) -> int:
     """Compare this installation's scores with the published ones; exit status 1 when a score is off."""
     options = options_of(arguments)
@@ -193,6 +193,8 @@ def serve_command(arguments: Arguments) -> int:
         raise SpecError(
             f"--{given[0].replace('_', '-')} is for HTTP, and --mcp uses standard input and output: leave it out."
         )
+    if arguments.mcp:
+        declare.refuse(["max_bytes"], "is for HTTP: leave it out with --mcp")
     for name in NEEDED:
         if importlib.util.find_spec(name) is None:
             raise MissingExtraError(f"the service needs {name}: pip install 'twmd-registry[serve]'")

@@ -27,11 +27,11 @@ model = declare.option(
 )
 
 
-def _fitted_to_texts(*keys: str) -> declare.Declare:
-    """Declare the files of texts, and the model with some keys."""
+def _fitted_to_texts(*keys: str, placement: declare.Declare) -> declare.Declare:
+    """Declare the files of texts, the model with some keys, and where it runs."""
     options = [declare.option(f"--{key}", "VALUE", f"The key {key} of the specification.") for key in keys]
     output = declare.output("Folder of the fit (default: where background:HASH is looked for).")
-    return declare.all_of(files, declare.columns, model, *options, output, declare.placement)
+    return declare.all_of(files, declare.columns, model, *options, output, placement)
 
 
 def _print_fitted(key: str, path: Path, arguments: Arguments) -> None:
@@ -65,7 +65,7 @@ def _fit(arguments: Arguments, key: str) -> int:
 
 
 @command("fit-mean", example="twmd fit-mean corpus.txt --model roberta-base")
-@_fitted_to_texts("revision", "adapter", "truncation", "dtype")
+@_fitted_to_texts("revision", "adapter", "truncation", "dtype", placement=declare.placement)
 def fit_mean_command(arguments: Arguments) -> int:
     """Fit the mean vector that centering=background subtracts, and print the value to use.
 
@@ -75,7 +75,7 @@ def fit_mean_command(arguments: Arguments) -> int:
 
 
 @command("fit-idf", example="twmd fit-idf corpus.txt --model roberta-base")
-@_fitted_to_texts("revision", "truncation")
+@_fitted_to_texts("revision", "truncation", placement=declare.device)
 def fit_idf_command(arguments: Arguments) -> int:
     """Count in how many texts each token occurs, for idf=background, and print the value to use.
 

@@ -41,7 +41,13 @@ def origin_of(background: MeanVectors) -> str:
     return str(background.about.get("trained_with", background.hash))
 
 
-def fit_background(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: Progress | None = None) -> bytes:
+def fit_background(
+    encoder: Encoder,
+    texts: Iterable[str],
+    spec: MetricSpec,
+    progress: Progress | None = None,
+    batch_tokens: int | None = None,
+) -> bytes:
     """Return the content of a mean-vector file: every hidden state averaged over every token of a corpus, in which a
     text that occurs twice counts twice. Raises InputError if it has no text.
     """
@@ -58,7 +64,9 @@ def fit_background(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, pro
         tokens = tokenise(encoder.tokenizer, part, cut, drop_unknown=encoder.static)
         # The encoder reports windows, of which a text may have several.
         with split_progress(progress, len(part), stages=1)(len(part)) as report:
-            encoded = encoder.encode(tokens, layers, spec.limit, spec.stride, progress=report)
+            encoded = encoder.encode(
+                tokens, layers, spec.limit, spec.stride, batch_tokens=batch_tokens, progress=report
+            )
         weight = torch.tensor([times[text] for text in part], device=encoder.device).repeat_interleave(encoded.lengths)
         for policy in MEANS:
             taking = weight * (encoded.special <= SPECIAL_LEVEL[policy])

@@ -309,7 +309,7 @@ class TokenAlignmentBackend(Backend):
         """Average the hidden states over a corpus; return the content of a mean-vector file."""
         model = self.model
         with model.lock, torch.inference_mode(), exact_arithmetic():
-            return fit_background(model, texts, self.spec, progress)
+            return fit_background(model, texts, self.spec, progress, self.options.batch_tokens)
 
     def fit_idf(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
         """Count document frequencies over a corpus; return the content of a frequencies file."""

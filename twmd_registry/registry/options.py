@@ -27,23 +27,20 @@ class RunOptions:
             model share the memory, up to the largest of their limits; it is freed with the model. It does nothing for a
             regression model, which reads both texts at once.
         any_language: Score texts in scripts that the model does not read, with a warning in place of an error.
-        progress: Show a progress bar on stderr. It is shown only on a terminal and only when the work is long.
     """
 
     device: str = "auto"
     batch_tokens: int | None = None
     keep_references: int = 0
     any_language: bool = False
-    progress: bool = False
 
     def __post_init__(self) -> None:
         """Raise SpecError where a value is of another kind than its field."""
         size = self.batch_tokens
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise SpecError(f"batch_tokens={size!r} is not possible: expected a whole number from 1.")
-        for name in ("any_language", "progress"):
-            if not isinstance(given := getattr(self, name), bool):
-                raise SpecError(f"{name}={given!r} is not possible: expected True or False.")
+        if not isinstance(self.any_language, bool):
+            raise SpecError(f"any_language={self.any_language!r} is not possible: expected True or False.")
         object.__setattr__(self, "keep_references", _bytes("keep_references", self.keep_references))
 
 

@@ -1,0 +1,92 @@
+"""Every option is read: by the function that runs its command, or refused where it would do nothing."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.conftest import Refused
+from twmd_registry.cli import declare, twmd
+from twmd_registry.registry.options import RunOptions
+
+PACKAGE = Path(inspect.getfile(declare)).parents[1]
+
+
+def commands() -> Iterator[click.Command]:
+    """Yield every command and subcommand."""
+    context = click.Context(twmd)
+    waiting = [twmd.get_command(context, name) for name in twmd.list_commands(context)]
+    while waiting:
+        if isinstance(found := waiting.pop(), click.Group):
+            waiting += found.commands.values()
+        elif found is not None:
+            yield found
+
+
+def functions() -> dict[str, ast.FunctionDef]:
+    """Return the functions of the command line, by name."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (PACKAGE / "cli").glob("*.py")]
+    return {node.name: node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def read_by(name: str, known: dict[str, ast.FunctionDef], seen: set[str]) -> set[str]:
+    """Return the attributes, and the names in quotes, of a function and of the functions that it names."""
+    seen.add(name)
+    nodes = [node for statement in known[name].body for node in ast.walk(statement)]
+    names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    names |= {str(node.value) for node in nodes if isinstance(node, ast.Constant)}
+    for called in {node.id for node in nodes if isinstance(node, ast.Name)} & known.keys() - seen:
+        names |= read_by(called, known, seen)
+    return names
+
+
+def test_every_option_is_read_by_its_command() -> None:
+    known, run_options, of_metrics = (
+        functions(),
+        {field.name for field in fields(RunOptions)},
+        {"preset", "set", "part"},
+    )
+    unread = {}
+    for command in commands():
+        function, seen = inspect.unwrap(command.callback or (lambda: 0)).__name__, set[str]()
+        names = read_by(function, known, seen)
+        names |= run_options if "options_of" in seen else set()
+        # `declare.command` reads what decides the metrics before such a command runs.
+        names |= of_metrics | {"metrics", "metric"} if "asked" in names else set()
+        params = {str(param.name) for param in command.params if param.expose_value}
+        unread[command.name] = params - names
+    assert len(unread) > 20
+    assert {name: params for name, params in unread.items() if params} == {}
+
+
+def test_every_run_option_is_read_by_the_engine() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (PACKAGE / "engine").glob("*.py")]
+    for field in fields(RunOptions):
+        assert any(re.search(rf"\boptions\.{field.name}\b", text) for text in texts), field.name
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("score r.txt -i h.txt --paired-bs-n 100", "--paired-bs-n is for --paired-bs"),
+        ("score r.txt -i h.txt --paired-ar-n 100", "--paired-ar-n is for --paired-ar"),
+        ("score r.txt -i h.txt --confidence-n 100", "--confidence-n is for --confidence"),
+        ("score -i h.jsonl -o out --engine ray --seed 1", "--seed cannot be used with --engine ray"),
+        ("report --agreement wmt:h.jsonl -o x.html --src h.txt", "--src is not read with --agreement"),
+        ("train stsb --data stsb:. -o out --batch-tokens 9", "No such option"),
+        ("fit-idf h.txt --batch-tokens 9", "No such option"),
+        ("verify h.txt --any-language", "No such option"),
+        ("serve --mcp --max-bytes 9", "--max-bytes is for HTTP"),
+    ],
+)
+def test_option_that_would_do_nothing_is_refused(line: str, words: str, folder: Path, refused: Refused) -> None:
+    for name in ("r.txt", "h.txt", "h.jsonl"):
+        (folder / name).write_text("a\n", encoding="utf-8")
+    refused(line, words)
