@@ -51,10 +51,10 @@ def test_scores_mean_stderr_and_signatures_are_in_the_log(tmp_path: Path, passes
     (result,) = log.results.scores
     spread = sum((value - expected.score) ** 2 for value in expected.scores)
     count = len(TARGETS)
-    assert (result.name, result.params) == ("twmd", {"metric": "twmd", "preset": None, "layer": 6})
+    assert (result.name, result.params) == ("twmd_layer_6", {"metric": "twmd", "preset": None, "layer": 6})
     assert result.metrics["mean"].value == pytest.approx(expected.score, abs=1e-6)
     assert result.metrics["stderr"].value == pytest.approx((spread / (count - 1) / count) ** 0.5, abs=1e-6)
-    own = [sample.scores["twmd"] for sample in log.samples if sample.scores]
+    own = [sample.scores["twmd_layer_6"] for sample in log.samples if sample.scores]
     assert [score.value for score in own] == pytest.approx(expected.scores, abs=1e-6)
     signatures = [str((score.metadata or {})["signature"]) for score in own]
     assert signatures[0] == str(twmd_registry.score([OUTPUT], [TARGETS[0]], "twmd", layer=6).signature)
@@ -65,6 +65,14 @@ def test_sample_without_a_target_is_named(tmp_path: Path) -> None:
     log = run(metric_scorer("twmd"), tmp_path, [OUTPUT, []])
     assert log.error is not None
     assert "sample 2 has no target" in log.error.message
+
+
+def test_warning_names_its_sample(tmp_path: Path) -> None:
+    with pytest.warns(TwmdWarning, match=r"^sample 2: .*without a token") as warned:
+        log = run(metric_scorer("sbert", name="mine"), tmp_path, [OUTPUT, ""])
+    assert not any("sample 1" in str(one.message) for one in warned)
+    assert log.samples is not None
+    assert [sample.scores["mine"].value for sample in log.samples if sample.scores] == [pytest.approx(1), 0]
 
 
 def test_output_in_another_script_is_warned_of_and_refused_on_demand(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -50,10 +50,10 @@ def run_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunTask:
     monkeypatch.setenv("DISABLE_MULTIPROC", "1")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
-    def call(text: str, **settings: Any) -> dict[str, Any]:
+    def call(text: str, rows: Sequence[Mapping[str, Any]] = (), **settings: Any) -> dict[str, Any]:
         task = yaml.load(re.sub("!function ", "", text), yaml.SafeLoader)
         file = task["dataset_kwargs"]["data_files"]["test"]
-        rows = [row for row in ROWS if ("german" in row) == (file == "translations.jsonl")]
+        rows = rows or [row for row in ROWS if ("german" in row) == (file == "translations.jsonl")]
         (tmp_path / file).write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
         (tmp_path / "task.yaml").write_text(text, encoding="utf-8")
         manager = TaskManager(include_path=str(tmp_path), include_defaults=False)
@@ -122,17 +122,70 @@ FROM_COLUMN = "process_results: !function twmd_registry.plugins.lm_eval.referenc
             TRANSLATION.replace("- metric: twmd\n", "- metric: twmd\n    hf_evaluate: true\n"),
             "import twmd_registry.plugins.lm_eval before",
         ),
+        (TRANSLATION + "  - metric: twmd\n    layer: 6\n", "metric_list has twmd twice"),
         (
             TRANSLATION.replace("metric_list:", FROM_COLUMN),
             "no column 'references' to take references from; there are german, english",
         ),
     ],
-    ids=["several targets", "no signature", "no metric", "evaluate's metric", "no column"],
+    ids=["several targets", "no signature", "no metric", "evaluate's metric", "one metric twice", "no column"],
 )
 def test_task_that_would_be_scored_wrongly_is_refused_with_the_remedy(run_task: RunTask, task: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         run_task(task)
     assert evaluate.load("twmd").compute(predictions=["a"], references=["a"])["twmd"] == pytest.approx(1)
+
+
+FIRST = {"german": "None", "english": "None"}
+
+
+@pytest.mark.parametrize(
+    ("target", "second"),
+    [
+        ("{{english}}", {"english": None}),
+        ("english", {"english": None}),
+        ("See {{english}}", {"english": None}),
+        ("{{english['text']}}", {"english": {"text": None}}),
+        ("english", {"english": {"text": "a"}}),
+    ],
+)
+def test_target_that_is_null_or_no_text_is_refused(run_task: RunTask, target: str, second: dict[str, Any]) -> None:
+    first = FIRST | ({"english": {"text": "None"}} if isinstance(second["english"], dict) else {})
+    task = TRANSLATION.replace('"{{english}}"', f'"{target}"')
+    with pytest.raises(InputError, match=r"document \{.*target"):
+        run_task(task, [first, FIRST | second])
+
+
+@pytest.mark.parametrize("english", ["None", "[laughs]", "7"])
+def test_target_that_looks_like_a_null_a_list_or_a_number_is_a_text(run_task: RunTask, english: str) -> None:
+    rows = [FIRST | {"english": english, "note": None}]
+    found = run_task(TRANSLATION, rows)
+    assert found["twmd,none"] == pytest.approx(twmd_registry.score(OUTPUTS[:1], [english]).score, abs=1e-6)
+
+
+@pytest.mark.parametrize("reference", [None, 5, {"text": "a"}, [["a"]], [], ["a", 5]])
+def test_column_of_references_that_is_no_text_is_refused(reference: Any) -> None:
+    with pytest.raises(InputError, match="column 'targets' of document {'id': 7, .*references"):
+        references_in("targets", "sbert")({"id": 7, "targets": reference}, ["a"])
+
+
+def test_metrics_of_one_kind_are_told_apart_by_names(run_task: RunTask, tmp_path: Path) -> None:
+    (tmp_path / "both.py").write_text(
+        "from twmd_registry.plugins.lm_eval import references_in\n\n"
+        "default = references_in('english')\nsixth = references_in('english', name='sixth', layer=6)\n\n\n"
+        "def process(document, results):\n    return default(document, results) | sixth(document, results)\n",
+        encoding="utf-8",
+    )
+    named = "    aggregation: twmd_registry\n    higher_is_better: true\n"
+    metrics = "".join(f"  - metric: {name}\n{named}" for name in ("twmd", "twmd_signature", "sixth", "sixth_signature"))
+    head = TRANSLATION.partition("metric_list:")[0]
+    found = run_task(f"{head}process_results: !function both.process\nmetric_list:\n{metrics}")
+    references = [row["english"] for row in found["rows"]]
+    settings: dict[str, Any] = {"twmd": {}, "sixth": {"layer": 6}}
+    for name, keys in settings.items():
+        expected = twmd_registry.score(OUTPUTS[: len(references)], references, **keys)
+        assert found[f"{name},none"] == pytest.approx(expected.score, abs=1e-6)
+        assert found[f"{name}_signature,none"] == str(expected.signature)
 
 
 def test_bare_metric_that_nothing_registered_is_refused_with_the_import_it_needs(

@@ -14,7 +14,7 @@ import pandas as pd
 
 import twmd_registry
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import TwmdWarning
+from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.plugins.mlflow import classic_metric, genai_scorer
 
 OUTPUTS = ["the dog barked all night", "there was no ferry", "the library opens"]
@@ -41,10 +41,10 @@ def test_feedback_has_the_score_the_alignment_and_the_signature(passes: list[int
     assert sum(passes) == len(rows)
     assert len(passes) < len(rows)
     expected = twmd_registry.score(OUTPUTS * 4, REFERENCES * 4, "twmd", layer=6)
-    assert found.metrics["twmd/mean"] == pytest.approx(expected.score, abs=1e-6)
+    assert found.metrics["twmd_layer_6/mean"] == pytest.approx(expected.score, abs=1e-6)
     table = found.result_df
-    assert sorted(table["twmd/value"]) == pytest.approx(sorted(expected.scores), abs=1e-6)
-    feedback = [row for rows in table["assessments"] for row in rows if row["assessment_name"] == "twmd"]
+    assert sorted(table["twmd_layer_6/value"]) == pytest.approx(sorted(expected.scores), abs=1e-6)
+    feedback = [row for rows in table["assessments"] for row in rows if row["assessment_name"] == "twmd_layer_6"]
     signatures = {row["metadata"]["signature"] for row in feedback}
     assert signatures == {
         str(twmd_registry.score([output], [target], "twmd", layer=6).signature)
@@ -93,6 +93,24 @@ def test_classic_metric_scores_all_rows_in_one_call_and_tags_the_run(monkeypatch
         )
     assert passes == [1, len(OUTPUTS)]  # MLflow tries a metric on the first row
     expected = twmd_registry.score(OUTPUTS, list(table["target"]), "twmd", layer=6)
-    assert found.metrics["twmd/mean"] == pytest.approx(expected.score, abs=1e-6)
-    assert list(found.tables["eval_results_table"]["twmd/score"]) == pytest.approx(expected.scores, abs=1e-6)
-    assert mlflow.get_run(run.info.run_id).data.tags["twmd.signature.twmd"] == str(expected.signature)
+    assert found.metrics["twmd_layer_6/mean"] == pytest.approx(expected.score, abs=1e-6)
+    assert list(found.tables["eval_results_table"]["twmd_layer_6/score"]) == pytest.approx(expected.scores, abs=1e-6)
+    assert mlflow.get_run(run.info.run_id).data.tags["twmd.signature.twmd_layer_6"] == str(expected.signature)
+
+
+def test_metrics_of_one_name_have_scores_of_their_own() -> None:
+    scorers = [genai_scorer("sbert"), genai_scorer("sbert", layer=3), genai_scorer("sbert", reference="other")]
+    expectations = {"expected_response": "a dog barked", "other": "dogs"}
+    found = mlflow.genai.evaluate(
+        data=[{"inputs": {"question": "?"}, "outputs": OUTPUTS[0], "expectations": expectations}], scorers=scorers
+    )
+    values = [found.metrics[f"{name}/mean"] for name in ("sbert", "sbert_layer_3", "sbert_other")]
+    assert len({round(value, 4) for value in values}) == 3
+    assert [genai_scorer(name="mine").name, classic_metric(name="mine").name] == ["mine", "mine"]
+    assert [classic_metric("sbert", layer=layer).name for layer in (3, 2)] == ["sbert_layer_3", "sbert_layer_2"]
+
+
+@pytest.mark.parametrize("reference", [None, 5, {"text": "a"}, [["a"]], [], float("nan")])
+def test_expectation_that_is_no_text_is_refused(reference: Any) -> None:
+    with pytest.raises(InputError):
+        genai_scorer("sbert")(outputs="a", expectations={"expected_response": reference})

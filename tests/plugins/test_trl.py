@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,8 +37,8 @@ def test_degenerate_completions_are_scored_as_an_empty_text() -> None:
     references, prompts = ["it will rain", "a cat it is", "it is a cat"], ["w", "it is a cat", "it is a cat"]
     columns = {"reference": references, "prompts": prompts}
     with pytest.warns(TwmdWarning):
-        guarded = reward_function("sbert")(texts, **columns)
-    plain = reward_function("sbert", guard=False)(texts, **columns)
+        guarded: list[Any] = reward_function("sbert")(texts, **columns)
+    plain: list[Any] = reward_function("sbert", guard=False)(texts, **columns)
     with pytest.warns(TwmdWarning):
         empty = reward_function("sbert")([""], reference=["it will rain"])
     assert guarded[0] == pytest.approx(empty[0])
@@ -70,6 +71,29 @@ def test_completions_in_another_script_are_warned_of_once_and_refused_on_demand(
         reward(["it rains", "кошка сидела здесь"], reference=references)
     with pytest.raises(InputError, match="above all Cyrillic"):
         reward_function("twmd", any_language=False)(["it rains", "кошка сидела"], reference=references)
+
+
+@pytest.mark.parametrize("references", [["it rained", None], [["it rained", "rain"], None], [["it rained"], [None]]])
+def test_reward_without_a_reference_abstains(references: list[Any]) -> None:
+    reward = reward_function("sbert")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = reward(["it rains", "a cat"], reference=references)
+        assert reward(["it rains", "a cat"], reference=[None, references[1]]) == [None, None]
+    assert found == [pytest.approx(twmd_registry.score(["it rains"], references[:1], "sbert").score, abs=1e-6), None]
+    with pytest.raises(InputError, match=r"predictions\[1\]"):
+        reward(["it rains", 5], reference=references)
+
+
+@pytest.mark.parametrize("reference", [5, {"text": "a"}, [["a"]], [], float("nan")])
+def test_reference_that_is_no_text_is_refused_with_its_row(reference: Any) -> None:
+    with pytest.raises(InputError, match=r"references\[1\]"):
+        reward_function("sbert")(["a", "b"], reference=[["a"] if isinstance(reference, list) else "a", reference])
+
+
+def test_rewards_of_one_metric_have_names_that_differ() -> None:
+    rewards = reward_function("twmd"), reward_function("twmd", layer=6), reward_function("twmd", name="mine")
+    assert [reward.__name__ for reward in rewards] == ["twmd", "twmd_layer_6", "mine"]
 
 
 def test_message_that_only_calls_tools_is_scored_as_an_empty_text() -> None:

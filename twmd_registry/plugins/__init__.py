@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import re
+from typing import TYPE_CHECKING, TypeVar
 
 from twmd_registry.registry.names import MetricName
+
+if TYPE_CHECKING:
+    from twmd_registry.registry.spec import MetricSpec
 
 T = TypeVar("T")
 
@@ -17,3 +21,26 @@ def metric_classes(base: type[T], module: str) -> dict[MetricName, type[T]]:
         name: type(metric.class_name, (base,), {"METRIC": name, "__doc__": f"{metric.title}.", "__module__": module})
         for name, metric in CATALOGUE.items()
     }
+
+
+def name_of(spec: MetricSpec, preset: str | None = None) -> str:
+    """Return a name for a metric beside others in a framework: its metric, preset, and what is set otherwise.
+
+    >>> from twmd_registry import scorer
+    >>> name_of(scorer("twmd").requested), name_of(scorer("twmd", layer=6).requested)
+    ('twmd', 'twmd_layer_6')
+    """
+    from twmd_registry.registry.spec import keys_to_set, make_spec, member_specs
+
+    if spec.members:
+        members = (f"{'' if weight == 1 else f'{weight:g}-'}{name_of(one)}" for weight, one in member_specs(spec))
+        return "-".join([str(spec.metric), *members])
+    changed = keys_to_set(spec)
+    usual = make_spec(spec.metric, preset) if preset else None
+    parts = [str(spec.metric)]
+    if usual and keys_to_set(usual):
+        own, theirs = spec.texts(), usual.texts()
+        parts.append(str(preset))
+        changed = {name: own.get(name, "none") for name in {**theirs, **own} if own.get(name) != theirs.get(name)}
+    parts += [part for pair in changed.items() for part in pair]
+    return "_".join(re.sub(r"[^\w.-]+", "-", part).strip("-") for part in parts)

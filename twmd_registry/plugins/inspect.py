@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import scorer as make_metric
 from twmd_registry.engine.shared_passes import Batcher
-from twmd_registry.errors import InputError, MissingExtraError
+from twmd_registry.errors import InputError, MissingExtraError, collect_warnings, warn
+from twmd_registry.plugins import name_of
 
 try:
     import anyio.to_thread
@@ -16,15 +18,17 @@ except ImportError as error:
     raise MissingExtraError("scorers for inspect_ai need it: pip install 'twmd-registry[inspect]'") from error
 
 
-def metric_scorer(metric: str = "twmd", preset: str | None = None, **keys: Any) -> Any:
+def metric_scorer(metric: str = "twmd", preset: str | None = None, *, name: str | None = None, **keys: Any) -> Any:
     """Make a scorer of inspect_ai: it scores a sample's output against its target or targets.
 
     Its values are scores as they are; inspect_ai's ``mean`` and ``stderr`` are taken of them. The signature is in every
-    ``Score.metadata``.
+    ``Score.metadata``. A warning names its sample.
 
     Args:
-        metric: A metric or signature, as for `twmd_registry.scorer`; the log has the scores under its name.
+        metric: A metric or signature, as for `twmd_registry.scorer`.
         preset: A preset's name.
+        name: The name of the scores in the log, by default the metric's with its preset and what is set otherwise
+            (``twmd_layer_6``).
         keys: Keys of the specification and run options; ``any_language`` is true unless given: one output in another
             script is no reason to end an evaluation.
 
@@ -32,14 +36,21 @@ def metric_scorer(metric: str = "twmd", preset: str | None = None, **keys: Any) 
         SpecError: As for `twmd_registry.scorer`, or scores depend on the other samples (see `Batcher`).
     """
     batcher = Batcher(make_metric(metric, preset, **{"any_language": True} | keys))
-    name = str(batcher.scorer.requested.metric)
+    name = name or name_of(batcher.scorer.requested, preset)
+
+    def score_sample(number: int | str, text: str, references: list[str]) -> ScoreSet:
+        with collect_warnings() as messages:
+            scores = batcher.score(text, references)
+        for message in messages:
+            warn(f"sample {number}: {message}")
+        return scores
 
     def registered(metric: str, preset: str | None, **keys: Any) -> Any:  # noqa: ARG001 (inspect_ai logs them)
         async def score(state: TaskState, target: Target) -> Score:
             text, references = state.output.completion, list(target)
             if not references:
                 raise InputError(f"sample {state.sample_id} has no target: every sample needs at least one text.")
-            scores = await anyio.to_thread.run_sync(batcher.score, text, references)
+            scores = await anyio.to_thread.run_sync(score_sample, state.sample_id, text, references)
             return Score(value=scores.score, answer=text, metadata={"signature": str(scores.signature)})
 
         return score

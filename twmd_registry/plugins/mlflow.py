@@ -8,6 +8,7 @@ from twmd_registry.engine.result import Alignment
 from twmd_registry.engine.scorer import scorer as make_metric_scorer
 from twmd_registry.engine.shared_passes import Batcher, check_needs_no_sources
 from twmd_registry.errors import InputError, MissingExtraError
+from twmd_registry.plugins import name_of
 
 try:
     import mlflow
@@ -18,8 +19,17 @@ except ImportError as error:
     raise MissingExtraError("scorers for MLflow need it: pip install 'twmd-registry[mlflow]'") from error
 
 
+EXPECTATION = "expected_response"
+"""MLflow's own name of an expectation."""
+
+
 def genai_scorer(
-    metric: str = "twmd", preset: str | None = None, *, reference: str = "expected_response", **keys: Any
+    metric: str = "twmd",
+    preset: str | None = None,
+    *,
+    name: str | None = None,
+    reference: str = EXPECTATION,
+    **keys: Any,
 ) -> Any:
     """Make a scorer for ``mlflow.genai.evaluate``: every row's output against a reference among its expectations.
 
@@ -27,8 +37,10 @@ def genai_scorer(
     that MLflow scores at once are encoded together.
 
     Args:
-        metric: A metric or signature, as for `twmd_registry.scorer`; results have the scores under its name.
+        metric: A metric or signature, as for `twmd_registry.scorer`.
         preset: A preset's name.
+        name: The name of the scores in the results, by default the metric's with its preset and what is set otherwise
+            (``twmd_layer_6``): MLflow takes one mean of all scores of a name.
         reference: The expectation with a text, or a list of texts.
         keys: Keys of the specification and run options; ``any_language`` is true unless given: MLflow leaves rows that
             are refused out of the mean.
@@ -37,21 +49,23 @@ def genai_scorer(
         SpecError: As for `twmd_registry.scorer`, or scores depend on the other rows (see `Batcher`).
     """
     batcher = Batcher(make_metric_scorer(metric, preset, **{"any_language": True} | keys))
-    name = batcher.scorer.requested.metric
+    name = name or name_of(batcher.scorer.requested, preset) + ("" if reference == EXPECTATION else f"_{reference}")
 
     def score(outputs: Any, expectations: dict[str, Any] | None) -> Feedback:
         if expectations is None or reference not in expectations:
             there = ", ".join(expectations or ()) or "none"
             raise InputError(f"no expectation {reference!r} to score against; there are {there}.")
+        if expectations[reference] is None:
+            raise InputError(f"the expectation {reference!r} is null: give a text, or a list of texts.")
         scores = batcher.score(outputs, expectations[reference])
         return Feedback(
             value=scores.score,
             rationale=describe(scores.explain(0)) if batcher.scorer.requested.has_plan else None,
             metadata={"signature": str(scores.signature)},
-            source=AssessmentSource(source_type="CODE", source_id=str(name)),
+            source=AssessmentSource(source_type="CODE", source_id=name),
         )
 
-    return scorer(score, name=str(name), aggregations=["mean", "min", "max"])
+    return scorer(score, name=name, aggregations=["mean", "min", "max"])
 
 
 def describe(alignment: Alignment) -> str:
@@ -68,14 +82,15 @@ def describe(alignment: Alignment) -> str:
     return ", ".join(most[number] for number in sorted(most))
 
 
-def classic_metric(metric: str = "twmd", preset: str | None = None, **keys: Any) -> Any:
+def classic_metric(metric: str = "twmd", preset: str | None = None, *, name: str | None = None, **keys: Any) -> Any:
     """Make a metric for ``mlflow.models.evaluate``'s ``extra_metrics``; all rows are scored in one call.
 
-    Scores per row and their mean are logged; the run gets the signature as the tag ``twmd.signature.METRIC``.
+    Scores per row and their mean are logged; the run gets the signature as the tag ``twmd.signature.NAME``.
 
     Args:
         metric: As for `genai_scorer`.
         preset: A preset's name.
+        name: As for `genai_scorer`: of two metrics of a name MLflow keeps the last.
         keys: Keys of the specification and run options.
 
     Raises:
@@ -83,7 +98,7 @@ def classic_metric(metric: str = "twmd", preset: str | None = None, **keys: Any)
     """
     metric_scorer = make_metric_scorer(metric, preset, **keys)
     check_needs_no_sources(metric_scorer)
-    name = str(metric_scorer.requested.metric)
+    name = name or name_of(metric_scorer.requested, preset)
 
     def evaluate(predictions: Any, targets: Any) -> MetricValue:
         scores = metric_scorer.score(list(predictions), list(targets))

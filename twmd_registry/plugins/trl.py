@@ -11,15 +11,16 @@ from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import Scorer, scorer
 from twmd_registry.engine.shared_passes import check_needs_no_sources
 from twmd_registry.errors import InputError, collect_warnings, warn
+from twmd_registry.plugins import name_of
 
 
 class Reward:
     """A reward function of TRL: ``(completions, **columns) -> rewards``; made by `reward_function`."""
 
-    def __init__(self, reward_scorer: Scorer, reference_column: str, *, guard: bool) -> None:
+    def __init__(self, reward_scorer: Scorer, reference_column: str, name: str, *, guard: bool) -> None:
         """Store the scorer and the settings of `reward_function`."""
         self.scorer = reward_scorer
-        self.__name__ = str(reward_scorer.requested.metric)  # TRL logs rewards/NAME
+        self.__name__ = name  # TRL logs rewards/NAME
         self._reference_column, self._guard = reference_column, guard
         self._warned = set[str]()
 
@@ -28,8 +29,9 @@ class Reward:
         """Return the signature, to be published with the results; this loads the model."""
         return self.scorer.signature
 
-    def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float]:
-        """Return the score of every completion, as it is: nothing is clipped or normalised.
+    def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        """Return the score of every completion, as it is: nothing is clipped or normalised. Where there is no reference
+        (None, or a list of nothing but None), return None, by which a reward function of TRL abstains.
 
         Completions are texts, or conversations, of which the last message counts. Beside them TRL gives ``prompts`` and
         the columns of the data set, among them the references: a text, or a list of texts, per completion. Raises
@@ -39,22 +41,35 @@ class Reward:
             known = ", ".join(name for name, values in columns.items() if isinstance(values, list))
             raise InputError(f"no column {self._reference_column!r} to take references from; there are {known}.")
         given = [_text(completion) for completion in completions]
-        texts, references, _ = check_segments(given, columns[self._reference_column])
+        column = columns[self._reference_column]
+        absent = [_is_missing(entry) for entry in column]
+        empty: Any = [""] if any(isinstance(entry, list | tuple) for entry in column) else ""
+        rows = [empty if missing else entry for entry, missing in zip(column, absent, strict=True)]
+        texts, references, _ = check_segments(given, rows)
         if self._guard:
             prompts = columns.get("prompts") or [""] * len(texts)
             texts = [
                 "" if _is_degenerate(text, _text(prompt) or "", reference) else text
                 for text, prompt, reference in zip(texts, prompts, references, strict=True)
             ]
+        scored = [row for row, missing in enumerate(absent) if not missing]
+        if not scored:
+            return [None] * len(texts)
         with collect_warnings() as messages:
-            scores = self.scorer.score(texts, references).scores
+            scores = self.scorer.score([texts[row] for row in scored], [references[row] for row in scored]).scores
         for message in messages:
             # Without shares, counts and rows, which differ from step to step.
             kind = re.split(r"\d", message.lstrip("0123456789."))[0]
             if kind not in self._warned:
                 self._warned.add(kind)
                 warn(message)
-        return list(scores)
+        rewards = dict(zip(scored, scores, strict=True))
+        return [rewards.get(row) for row in range(len(texts))]
+
+
+def _is_missing(entry: Any) -> bool:
+    """Return whether a row has no reference; an empty list is an error in the data, as elsewhere."""
+    return entry is None or (isinstance(entry, list | tuple) and bool(entry) and all(text is None for text in entry))
 
 
 def _text(turns: Any) -> str | None:
@@ -84,6 +99,7 @@ def reward_function(
     preset: str | None = None,
     *,
     reference_column: str = "reference",
+    name: str | None = None,
     guard: bool = True,
     **keys: Any,
 ) -> Reward:
@@ -92,7 +108,10 @@ def reward_function(
     Args:
         metric: A metric or signature, as for `twmd_registry.scorer`.
         preset: A preset's name.
-        reference_column: The column of the data set with a reference, or a list of references, per prompt.
+        reference_column: The column of the data set with a reference, or a list of references, per prompt; where it is
+            None, the function abstains.
+        name: The name in TRL's log, by default the metric's with its preset and what is set otherwise: TRL logs one
+            mean of all rewards of a name.
         guard: Whether a completion that repeats one string for most of its length, or is its prompt, is scored as an
             empty text: a policy finds such texts, which score high by accident.
         keys: Keys of the specification and run options; unless given, ``keep_references`` is 256 MB (they
@@ -104,4 +123,4 @@ def reward_function(
     keys = {"keep_references": "256MB", "any_language": True} | keys
     reward_scorer = scorer(metric, preset, **keys)
     check_needs_no_sources(reward_scorer)
-    return Reward(reward_scorer, reference_column, guard=guard)
+    return Reward(reward_scorer, reference_column, name or name_of(reward_scorer.requested, preset), guard=guard)
