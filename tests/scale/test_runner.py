@@ -128,7 +128,7 @@ def test_references_of_several_columns_are_combined(bert: str, tmp_path: Path) -
     rows = [{"ours": one, "first": several[0], "others": several[1:] or [several[0]]} for one, several in SEGMENTS]
     columns = Columns("ours", ("first", "others"))
     record = score(own, write_rows(tmp_path / "rows.jsonl", rows), out, columns=columns)
-    assert record.columns == {"prediction": "ours", "references": ["first", "others"]}
+    assert record.columns == {"prediction": "ours", "references": ["first", "others"], "quoted_tsv": False}
     assert_like_one_machine(out, own, [(one, several if several[1:] else several * 2) for one, several in SEGMENTS])
 
 
