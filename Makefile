@@ -156,15 +156,16 @@ BENCHES := profile growth scale serve lm_eval mbr
 bench: export PYTHONUNBUFFERED := 1
 bench: $(VENV)/.bench
 ifdef QUICK
-	$(BIN)/python -m tests.bench --quick
-	$(BIN)/python -m tests.bench.growth 1000 10000
+	$(BIN)/python -m experiments bench pace --quick
+	$(BIN)/python -m experiments bench growth 1000 10000
 else
-	for part in tests.bench "tests.bench --shape multilingual --pairs 1000 --only twmd moverscore" \
-	  $(BENCHES:%=tests.bench.%); do $(BIN)/python -m $$part || exit 1; done
+	for part in pace "pace --shape multilingual --pairs 1000 --only twmd moverscore" $(BENCHES); do \
+	  $(BIN)/python -m experiments bench $$part || exit 1; \
+	done
 endif
 
 load: $(VENV)/.bench
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.load build/load
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments bench load build/load
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -12,6 +12,7 @@ from twmd_registry.cli.declare import quiet
 SECTIONS = {
     "Papers": ("papers.commands", "reproduce study diagnose"),
     "Protocols of shared tasks": ("protocols.commands", "submit accuracy"),
+    "Speed": ("bench.commands", "bench"),
     "Training": ("training.commands", "recipe data rate shrink base-model"),
 }
 """From a panel of ``--help`` to the module that declares and runs its commands, and their names."""

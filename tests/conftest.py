@@ -33,9 +33,6 @@ settings.register_profile("tests", deadline=None)  # other work may slow an exam
 settings.register_profile("fuzz", deadline=None, max_examples=1000, derandomize=False)  # rounds differ in CI, too
 settings.load_profile("tests")
 
-collect_ignore = ["bench"]
-"""Programs that import other people's libraries, and neither tests nor examples."""
-
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 

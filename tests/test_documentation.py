@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 import twmd_registry
-from tests.bench.chain import trace_score
+from tests.chain import trace_score
 from tests.cli.parsing import all_commands, create_inputs, parse
 from tests.conftest import Run, Texts
 from twmd_registry import scale

@@ -104,7 +104,7 @@ def pair_outputs(archives: Sequence[Path], output: Path, per_segment: int, held_
     """
     rated = read_rated(f"wmt:{held_out}")
     known = _texts_of([rated.predictions, rated.references])
-    draw, rows = random.Random(1), []  # noqa: S311 (a sample)
+    draw, rows = random.Random(1), []
     for archive in archives:
         for pair, (references, systems) in sorted(_read_outputs(archive).items()):
             for i, reference in enumerate(references):

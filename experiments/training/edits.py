@@ -106,7 +106,7 @@ def edit_pairs(
     predictions: Sequence[str], references: Sequence[str], kinds: Sequence[str], seed: int
 ) -> list[tuple[int, str]]:
     """Edit every prediction that can be edited, by one of `EDITS` that is drawn; return its number and text."""
-    draw = random.Random(seed)  # noqa: S311 (no secret)
+    draw = random.Random(seed)
     names = sorted({name for text in references for name in NAME.findall(text)})
     edited = []
     for row, (text, reference) in enumerate(zip(predictions, references, strict=True)):

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench.texts import machine, synthetic_pairs
+from experiments.bench.texts import machine, synthetic_pairs
 from twmd_registry.engine.scorer import scorer
 from twmd_registry.scale import ScaleOptions, ScoredDataset, WorkerOptions, score_files
 

@@ -1,5 +1,5 @@
-"""Who takes part in the benchmark, one at a time: ``python -m tests.bench.contestants NAME MODEL LAYER DEVICE PAIRS``
-prints its measurement as JSON.
+"""Who takes part in the benchmark, one at a time: ``contestants NAME MODEL LAYER DEVICE PAIRS`` prints its measurement
+as JSON.
 
 Each runs in a process of its own, so that its peak memory is its own. Models are loaded, and a few texts are scored,
 before the clock starts.
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tests.bench.texts import benchmark_pairs
+from experiments.bench.texts import benchmark_pairs
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.models.inference import ACCELERATOR_TOKENS, CPU_TOKENS
 from twmd_registry.registry.names import Dtype
@@ -52,7 +52,7 @@ class Setting(NamedTuple):
 
 
 def bare(setting: Setting) -> Run:
-    """transformers alone: different texts, sorted, padded batches, to the layer that the metrics read."""
+    """Transformers alone: different texts, sorted, padded batches, to the layer that the metrics read."""
     from transformers import AutoModel, AutoTokenizer
 
     network, tokenizer = (
@@ -102,7 +102,7 @@ def bert_score(setting: Setting, *, dtype: torch.dtype = torch.float32) -> Run:
 
 
 def torchmetrics(setting: Setting) -> Run:
-    """torchmetrics' BERTScore on the same model and layer; it loads the model in every call."""
+    """Torchmetrics' BERTScore on the same model and layer; it loads the model in every call."""
     from torchmetrics.functional.text import bert_score as peer
 
     return lambda predictions, references: peer(
@@ -175,7 +175,8 @@ def _wait(device: str) -> None:
 
 def peak_megabytes(device: str) -> float:
     """Largest resident memory of this process (ru_maxrss would not do: a child starts with its parent's), or of its
-    accelerator's."""
+    accelerator's.
+    """
     if device.startswith("cuda"):
         return torch.cuda.max_memory_allocated() / 1e6
     status = Path("/proc/self/status").read_text(encoding="utf-8")

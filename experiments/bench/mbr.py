@@ -1,6 +1,6 @@
 """Pairs per second of choosing among candidates: ``mbr``, calls of ``score`` for every pair, and bert_score in a loop.
 
-Run by ``make bench``, or alone: ``python -m tests.bench.mbr SEGMENTS CANDIDATES TRIALS``. Seconds are the
+Run by ``make bench``, or alone: ``python -m experiments bench mbr SEGMENTS CANDIDATES TRIALS``. Seconds are the
 processor's, of all threads; with OMP_NUM_THREADS=1 every contestant has one thread. The contestants take turns in every
 trial; those that are slow get a single segment, a new one in every trial, some of them 16 candidates of it.
 """
@@ -16,8 +16,8 @@ from functools import partial
 
 import torch
 
-from tests.bench.contestants import Setting, bert_score
-from tests.bench.texts import WORDS, benchmark_pairs, machine, print_table
+from experiments.bench.contestants import Setting, bert_score
+from experiments.bench.texts import WORDS, benchmark_pairs, machine, print_table
 from twmd_registry import Scorer, mbr, scorer
 from twmd_registry.models.files import embedded_folder
 

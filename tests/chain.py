@@ -1,4 +1,4 @@
-"""What one score passes through, traced: ``python -m tests.bench.chain`` prints files, functions and types.
+"""What one score passes through, traced: its files, functions and types.
 
 The second call of a scorer is traced: the model is loaded, and everything that a specification needs is found.
 """
@@ -60,16 +60,3 @@ def trace_score() -> Chain:
     with twmd_registry.scorer("twmd") as scorer:
         scorer.score(["a cat"], ["the cat"])
         return trace(lambda: scorer.score(["the cat sat", "it rains"], ["a cat sat down", "it pours"]))
-
-
-def main() -> None:
-    """Print the chain of a score."""
-    chain = trace_score()
-    for path, names in chain.functions.items():
-        print(f"{path}: {', '.join(names)}")
-    functions = sum(map(len, chain.functions.values()))
-    print(f"{len(chain.functions)} files, {functions} functions, {len(chain.types)} types: {', '.join(chain.types)}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,7 @@
 """Many pairs through the command line, through Ray with a worker killed every minute, and through the service: whether
 every score comes back, in order, and whether memory stays flat.
 
-``python -m tests.bench.load FOLDER``. The model is BERT with three layers of random weights and 20 words
+``python -m experiments bench load FOLDER``. The model is BERT with three layers of random weights and 20 words
 (`tests.tiny`): it is not the encoder that is under load, but all else.
 """
 
@@ -23,7 +23,7 @@ from threading import Event, Thread
 import numpy as np
 import psutil  # type: ignore[import-untyped]
 
-from tests.bench.serve import use
+from experiments.bench.serve import use
 from tests.serve.serving import serving_process
 from tests.tiny import WORDS, save_encoder
 

@@ -1,4 +1,4 @@
-"""Where the wall time of ``twmd score`` goes, from start to end: ``python -m tests.bench.profile``.
+"""Where the wall time of ``twmd score`` goes, from start to end: ``python -m experiments bench profile``.
 
 A thread looks at the stacks of all others every few milliseconds. What is computed in the thread that encodes counts;
 where it waits, or has ended, what the main thread does. Operators of torch run without Python's lock, so that the
@@ -103,7 +103,7 @@ def profile(folder: Path, dtype: str) -> dict[str, float]:
     """Return the seconds of each part in one run of ``twmd score``, in a new process; they sum up to its time."""
     texts, systems = str(folder / "references.txt"), str(folder / "predictions.txt")
     score = ["score", texts, "-i", systems, "-m", f"twmd;dtype={dtype}", "--quiet"]
-    command = [sys.executable, "-m", "tests.bench.profile", "--observe", *score]
+    command = [sys.executable, "-m", "experiments.bench.profile", "--observe", *score]
     start = time.perf_counter()
     completed = subprocess.run(command, check=True, capture_output=True, text=True)
     seconds = time.perf_counter() - start
@@ -116,9 +116,13 @@ def main() -> None:
     if sys.argv[1:2] == ["--observe"]:
         observe(sys.argv[2:])
         return
-    from tests.bench.texts import PAIRS, benchmark_pairs, print_table  # takes time to import that is not the command's
+    from experiments.bench.texts import (  # takes time to import that is not the command's
+        PAIRS,
+        benchmark_pairs,
+        print_table,
+    )
 
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.profile")
+    parser = argparse.ArgumentParser(prog="python -m experiments bench profile")
     parser.add_argument("--pairs", type=int, default=PAIRS)
     given = parser.parse_args()
     name, predictions, references = benchmark_pairs(given.pairs)

@@ -1,7 +1,7 @@
 """One table: every contestant on the same texts in one run, in several interleaved rounds.
 
-Run ``make bench`` or ``python -m tests.bench``; ``--quick`` measures fewer contestants on fewer pairs, in one round. On
-a GPU ``python -m tests.bench --shape roberta-large --device cuda --pairs 138000``.
+``--quick`` measures fewer contestants on fewer pairs, in one round. On a GPU ``python -m experiments bench pace --shape
+roberta-large --device cuda --pairs 138000``.
 
 A round measures each contestant once, and ratios are taken within a round: what else the machine does for some minutes
 falls on all of them. The table has the median of the rounds, and the smallest and largest ratio.
@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from tests.bench.contestants import CONTESTANTS, Measured, Setting
-from tests.bench.texts import PAIRS, benchmark_pairs, machine, measure_apart, print_table
+from experiments.bench.contestants import CONTESTANTS, Measured, Setting
+from experiments.bench.texts import PAIRS, benchmark_pairs, machine, measure_apart, print_table
 from twmd_registry.models.files import embedded_folder, find_model
 from twmd_registry.registry.names import EMBEDDED_MODEL, MULTILINGUAL_MODEL, MetricName
 from twmd_registry.registry.presets import default_preset
@@ -49,7 +49,8 @@ QUICK_PAIRS = 400
 @contextmanager
 def model_of(shape: str) -> Iterator[tuple[str, int]]:
     """Yield the folder of an encoder and the layer to read: a model of a package, or one with random weights and the
-    embedded model's tokenizer."""
+    embedded model's tokenizer.
+    """
     if shape in REAL:
         yield str(find_model(REAL[shape]).folder), default_preset(MetricName.TWMD, REAL[shape]).keys["layer"]
         return
@@ -82,7 +83,7 @@ def spread(ratios: list[float]) -> str:
 
 def main() -> None:
     """Print the time of each contestant as soon as it is measured, and the table at the end."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench")
+    parser = argparse.ArgumentParser(prog="python -m experiments bench pace")
     parser.add_argument("--shape", choices=(*REAL, *SHAPES), default="minilm")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_PAIRS} pairs by {', '.join(QUICK)}, one round")

@@ -1,4 +1,4 @@
-"""How far settings of a process move scores: ``python -m tests.bench.determinism [OTHER_PYTHON ...]``.
+"""How far settings of a process move scores: ``python -m experiments bench determinism [OTHER_PYTHON ...]``.
 
 Five presets score the first 200 pairs of WMT17 in a process of its own per setting; the table has the largest
 difference of a score from the first setting. Further interpreters, with other versions of Python and of the libraries,
@@ -14,7 +14,7 @@ import sys
 
 import numpy as np
 
-from tests.bench.texts import benchmark_pairs, print_table
+from experiments.bench.texts import benchmark_pairs, print_table
 
 PAIRS = 200
 METRICS = (

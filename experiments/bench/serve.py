@@ -1,7 +1,7 @@
 """Pairs per second, latency and memory of ``twmd serve`` with 64 clients at once, beside the command line on the same
 texts.
 
-Run by ``make bench``, or alone: ``python -m tests.bench.serve ROUNDS TRIALS``.
+Run by ``make bench``, or alone: ``python -m experiments bench serve ROUNDS TRIALS``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.bench.command_line import measure_command_line
-from tests.bench.texts import benchmark_pairs, print_table
+from experiments.bench.command_line import measure_command_line
+from experiments.bench.texts import benchmark_pairs, print_table
 from tests.serve.serving import count_passes, serving_process
 
 CLIENTS, PAIRS = 64, 10

@@ -2,7 +2,7 @@
 our scoring in it, and of everything after the model's answers (lm_eval compiles its templates for every document, and
 draws the bootstrap of the standard error).
 
-Run by ``make bench``, or alone: ``python -m tests.bench.lm_eval PAIRS TRIALS``.
+Run by ``make bench``, or alone: ``python -m experiments bench lm_eval PAIRS TRIALS``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tests.bench.command_line import measure_command_line
-from tests.bench.texts import PAIRS, benchmark_pairs, print_table
+from experiments.bench.command_line import measure_command_line
+from experiments.bench.texts import PAIRS, benchmark_pairs, print_table
 
 TASK = """
 task: bench
@@ -79,7 +79,7 @@ def _row(name: str, number: int, seconds: float, of_line: float, busy: float | N
 def main() -> None:
     """Measure the command line and the task in turn; print the table."""
     if importlib.util.find_spec("lm_eval") is None:
-        print("tests.bench.lm_eval: skipped, lm_eval is not installed")
+        print("experiments.bench.lm_eval: skipped, lm_eval is not installed")
         return
     os.environ["DISABLE_MULTIPROC"] = "1"  # lm_eval's bootstrap in this process
     os.environ["THP_MEM_ALLOC_ENABLE"] = "1"  # large pages, which the command line asks torch for; see docs/speed.md

@@ -1,4 +1,4 @@
-"""How time and memory grow with the number of pairs: ``python -m tests.bench.growth 1000 10000 100000 1000000``.
+"""How time and memory grow with the number of pairs: ``python -m experiments bench growth 1000 10000 100000 1000000``.
 
 Hidden state 0 is read, for which no layer of the encoder runs: time and memory are those of all other stages.
 """
@@ -9,8 +9,8 @@ import json
 import sys
 import time
 
-from tests.bench.contestants import peak_megabytes
-from tests.bench.texts import measure_apart, synthetic_pairs
+from experiments.bench.contestants import peak_megabytes
+from experiments.bench.texts import measure_apart, synthetic_pairs
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.registry.spec import make_spec
 

@@ -1,5 +1,5 @@
 """MoverScore against its original's loop, and what exact transport costs beside the encoder: ``python -m
-tests.bench.movers [PAIRS]``.
+experiments.bench.movers [PAIRS]``.
 
 The original (first release) is written down here again on current libraries: every hidden layer of every text, minimum,
 mean and maximum of the last five, one matrix of distances between all tokens of both texts, an exact solver, one pair
@@ -20,9 +20,9 @@ import numpy as np
 import ot
 import torch
 
-from tests.bench.__main__ import model_of
-from tests.bench.contestants import Setting, bare
-from tests.bench.texts import benchmark_pairs, machine, print_table
+from experiments.bench.contestants import Setting, bare
+from experiments.bench.pace import model_of
+from experiments.bench.texts import benchmark_pairs, machine, print_table
 from twmd_registry import align
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.models.files import embedded_folder

@@ -1,4 +1,4 @@
-"""Cost and quality of ``align=sentences`` on talks: ``python -m tests.bench.documents ted-mqm/zh-en.tsv``.
+"""Cost and quality of ``align=sentences`` on talks: ``python -m experiments bench documents ted-mqm/zh-en.tsv``.
 
 The file is of Google's MQM ratings of TED talks; the sentences of three systems are put into documents. Cost: processor
 time of these documents, as a ratio to that of the same sentences scored as segments, interleaved. Quality: of every ten

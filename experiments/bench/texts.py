@@ -1,5 +1,6 @@
 """Texts of realistic length, made from a word list by a fixed seed: the same everywhere, nothing to download; and what
-all benchmarks print and run alike."""
+all benchmarks print and run alike.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +17,56 @@ from typing import Any
 from twmd_registry.metaeval.side_by_side import write_table
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
-WORDS = (
-    "the of to and in that for is on was with as by at from it be this have are not he she they we market city "
-    "report water people company government minister system language evening mountain yesterday between several "
-    "already against election technology international understanding approximately neighbourhood"
-).split()
+WORDS = [
+    "the",
+    "of",
+    "to",
+    "and",
+    "in",
+    "that",
+    "for",
+    "is",
+    "on",
+    "was",
+    "with",
+    "as",
+    "by",
+    "at",
+    "from",
+    "it",
+    "be",
+    "this",
+    "have",
+    "are",
+    "not",
+    "he",
+    "she",
+    "they",
+    "we",
+    "market",
+    "city",
+    "report",
+    "water",
+    "people",
+    "company",
+    "government",
+    "minister",
+    "system",
+    "language",
+    "evening",
+    "mountain",
+    "yesterday",
+    "between",
+    "several",
+    "already",
+    "against",
+    "election",
+    "technology",
+    "international",
+    "understanding",
+    "approximately",
+    "neighbourhood",
+]
 MEAN_WORDS, SPREAD = 22, 11
 PAIRS = 3920
 """Of WMT17."""
@@ -86,7 +132,7 @@ def print_table(rows: Sequence[Sequence[object]], headers: Sequence[str], form: 
 
 def measure_apart(module: str, *arguments: object, **environment: str) -> Any:
     """Run a module of this folder in a process of its own; return the JSON that its last line is."""
-    command = [sys.executable, "-m", f"tests.bench.{module}", *map(str, arguments)]
+    command = [sys.executable, "-m", f"experiments.bench.{module}", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
     if done.returncode:
         raise SystemExit(f"{' '.join(command[2:])} failed: {done.stderr.strip().splitlines()[-1]}")

@@ -1,1 +1,0 @@
-"""``make bench``: speed and memory beside other programs, all in one run on the same texts. Not a test."""
