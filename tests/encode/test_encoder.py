@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +12,14 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
+import transformers
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import CONFIG_MAPPING, AutoModel, BertConfig, BertForSequenceClassification, BertModel
+from transformers import CONFIG_MAPPING, AutoConfig, AutoModel, BertConfig, BertForSequenceClassification, BertModel
 
 import twmd_registry
 from tests import tiny
+from tests.architectures import ARCHITECTURES, REFUSED, UNPADDED
 from twmd_registry.encode import encoder as encoder_module
 from twmd_registry.encode.encoder import Encoder, hidden_states, split_into_windows, tokenise
 from twmd_registry.errors import ModelError, SpecError
@@ -24,6 +27,7 @@ from twmd_registry.models.files import find_model
 from twmd_registry.tensors import EncodedTexts, TextTokens
 
 Folder = Callable[[str], Path]
+LONG = " ".join(["the cat sat on the mat and a dog ran over the hill in rain"] * 9)
 SENTENCES = ["the cat sat", "a dog ran over the hill in the rain .", "it", "we saw the cat again today , and the dog"]
 
 
@@ -99,27 +103,79 @@ def test_single_text_that_does_not_fit_is_one_clear_error(encoder: Encoder, monk
         encode(encoder, SENTENCES[:1], [2])
 
 
-ALL = [*tiny.FAMILIES, *tiny.OTHER_FAMILIES]
+def own_states(network: Any, tokens: TextTokens) -> list[torch.Tensor]:
+    """Return what the library's network gives of a text alone, without padding that it adds (and Pegasus-X's globals);
+    of a copy, for BigBird keeps the attention of the last text.
+    """
+    with torch.inference_mode():
+        states = copy.deepcopy(network)(
+            input_ids=torch.from_numpy(tokens.ids)[None], output_hidden_states=True
+        ).hidden_states
+    return [(state[0] if isinstance(state, tuple) else state)[0, : len(tokens.ids)] for state in states]
 
 
-@pytest.mark.parametrize("family", ALL)
-def test_every_hidden_state_is_the_librarys_own_padded_or_alone(family: str, tiny_encoder: Folder) -> None:
-    if family not in CONFIG_MAPPING:
-        pytest.skip(f"this version of transformers has no {family}")
-    encoder, whole = load(tiny_encoder(family)), AutoModel.from_pretrained(tiny_encoder(family)).eval()
-    reference = whole.get_encoder() if family in {"t5", "bart"} else whole
-    layers = list(range(tiny.DEPTH + 1))
-    together = encode(encoder, SENTENCES, layers)
+def save_tiny(kind: Any, name: str, keys: dict[str, Any], folder: Path) -> Path:
+    if name not in CONFIG_MAPPING:
+        pytest.skip(f"this version of transformers has no {name}")
+    torch.manual_seed(0)
+    build = getattr(kind, "from_config", None) or kind._from_config
+    build(AutoConfig.for_model(name, **keys)).save_pretrained(folder)
+    tiny.tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_hidden_state_is_the_librarys_own_padded_or_alone(name: str, tmp_path: Path) -> None:
+    encoder = load(save_tiny(AutoModel, name, ARCHITECTURES[name], tmp_path))
     assert encoder.depth == tiny.DEPTH
-    start = 0
-    for text, tokens in zip(SENTENCES, tokenise(encoder.tokenizer, SENTENCES, None), strict=True):
-        alone = encode(encoder, [text], layers)
-        with torch.inference_mode():
-            expected = reference(input_ids=torch.from_numpy(tokens.ids)[None], output_hidden_states=True).hidden_states
-        for k in layers:
-            for found in (alone.layers[k], together.layers[k][start : start + len(tokens.ids)]):
-                torch.testing.assert_close(found, expected[k][0], atol=2e-6, rtol=0)
-        start += len(tokens.ids)
+    whole = AutoModel.from_pretrained(tmp_path).eval()
+    reference = whole.get_encoder() if whole.config.is_encoder_decoder else whole
+    tokens = tokenise(encoder.tokenizer, [*SENTENCES, LONG], encoder.limit or 60)
+    lengths = [len(text.ids) for text in tokens]
+    expected = [own_states(reference, text) for text in tokens]
+    layers = list(range(tiny.DEPTH + 1))
+    with torch.inference_mode():
+        together = encoder.encode(tokens, layers, batch_tokens=10_000)
+        backwards = encoder.encode(tokens[::-1], layers[::-2])
+        alone = [encoder.encode([text], [k]).layers for k in layers for text in tokens]
+    for k in layers:
+        of_library = torch.cat([states[k] for states in expected])
+        torch.testing.assert_close(together.layers[k], of_library, atol=5e-6, rtol=0)
+        own = torch.cat([vectors[k] for vectors in alone if k in vectors])
+        torch.testing.assert_close(own, of_library, atol=5e-6, rtol=0)
+    last = torch.cat(torch.split(backwards.layers[tiny.DEPTH], lengths[::-1])[::-1])
+    torch.testing.assert_close(last, torch.cat([states[tiny.DEPTH] for states in expected]), atol=5e-6, rtol=0)
+    assert encoder.reading([1]).pads == (name not in UNPADDED)
+
+
+@pytest.mark.parametrize(("words", "name"), [(words, name) for words, models in REFUSED.items() for name in models])
+def test_network_without_a_vector_of_its_own_per_token_is_refused(words: str, name: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=words):
+        load(save_tiny(AutoModel, name, REFUSED[words][name], tmp_path))
+
+
+def test_layers_that_a_network_does_not_give_are_refused(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = hidden_states
+
+    def lacking(*given: Any) -> dict[int, torch.Tensor]:
+        return {k: state[..., : tiny.WIDTH - (k == 2)] for k, state in real(*given).items()}
+
+    monkeypatch.setattr(encoder_module, "hidden_states", lacking)
+    broken = Encoder(encoder.files, None, "float32", torch.device("cpu"))
+    assert broken.reading([0, 1, 3]).pads
+    with pytest.raises(ModelError, match="in hidden states 1, 2; it does in 0, 1, 3"):
+        encode(broken, SENTENCES, [1, 2])
+
+
+@pytest.mark.parametrize("name", ["t5", "mt5", "switch_transformers", "longt5"])
+def test_encoder_that_was_saved_alone_is_read(name: str, tmp_path: Path) -> None:
+    kinds = {"t5": "T5", "mt5": "MT5", "switch_transformers": "SwitchTransformers", "longt5": "LongT5"}
+    kind = getattr(transformers, f"{kinds[name]}EncoderModel")
+    encoder = load(save_tiny(kind, name, ARCHITECTURES[name], tmp_path))
+    (tokens,) = tokenise(encoder.tokenizer, SENTENCES[:1], None)
+    expected = own_states(kind.from_pretrained(tmp_path).eval(), tokens)
+    for k in range(tiny.DEPTH + 1):
+        torch.testing.assert_close(encode(encoder, SENTENCES[:1], [k]).layers[k], expected[k], atol=5e-6, rtol=0)
 
 
 def test_classifiers_checkpoint_gives_the_encoder_inside(tmp_path: Path) -> None:
@@ -137,7 +193,6 @@ def test_classifiers_checkpoint_gives_the_encoder_inside(tmp_path: Path) -> None
     torch.testing.assert_close(found, expected, atol=2e-6, rtol=0)
 
 
-LONG = " ".join(["the cat sat on the mat and a dog ran over the hill in rain"] * 9)
 SHORT = "we saw it again today ."
 
 

@@ -69,6 +69,13 @@ def change_template(folder: Path) -> None:
     change_json(folder / "tokenizer.json", **tokenizer)
 
 
+def index_of(folder: Path, shard: Any) -> None:
+    """Put an index in place of the weights, which names a file."""
+    (folder / "model.safetensors").unlink()
+    index = {"metadata": {}, "weight_map": {"embeddings.word_embeddings.weight": shard}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+
+
 NOT_FINITE = "gives numbers that are not finite; its weights are damaged"
 NO_TOKENIZER = "has no tokenizer: expected tokenizer.json"
 REMOTE_CODE = "needs remote code for attention (org/kernel), which is never run"
@@ -100,6 +107,26 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str]] = [
         for name, words in (("cls_token", BEYOND.format("24 ('[NEW]')")), ("pad_token", BEYOND.format("24 ('[NEW]')")))
     ),
     ("twmd", change_template, "gives token id 40000 "),
+    *(
+        (
+            metric,
+            lambda folder, length=length: change_json(folder / "tokenizer_config.json", model_max_length=length),
+            "model_max_length",
+        )
+        for metric in ("sbert", "stsscore")
+        for length in (-1, 0, 2, True, "512", [512])
+    ),
+    *(
+        (
+            metric,
+            lambda folder: change_json(folder / "config.json", chunk_size_feed_forward=2),
+            "feed_forward): set it to",
+        )
+        for metric in ("twmd", "stsscore")
+    ),
+    ("sbert", lambda folder: index_of(folder, "config.json"), "lists 'config.json', which is no shard"),
+    ("sbert", lambda folder: index_of(folder, "../other/pytorch_model.bin"), "which is no shard"),
+    ("sbert", lambda folder: index_of(folder, 3), "which is no shard"),
 ]
 """Metrics, damages of a folder, and words of the error."""
 

@@ -52,6 +52,7 @@ def test_tokens_and_hidden_states_are_those_of_transformers(model: str, texts: T
         assert isinstance(own.network, Bert)
         assert not isinstance(original.network, Bert)
         assert own.limit == original.limit
+        assert original.reading(range(own.depth + 1)).pads, "which is taken for granted of `Bert`"
         tokens, layers = tokenise(own.tokenizer, lines, own.limit), [0, 2, own.depth]
         with torch.inference_mode(), exact_arithmetic():
             states, expected = own.encode(tokens, layers).layers, original.encode(tokens, layers).layers

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, FNetConfig, FNetForSequenceClassification
 
 import twmd_registry
 from tests import tiny
+from tests.architectures import ARCHITECTURES
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import ModelError, SpecError, TwmdWarning
 from twmd_registry.models.regressor import Regressor
@@ -62,6 +63,20 @@ def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(folder: P
     assert cut.counts.truncated == 1  # not the text beside it, which was not cut
     with pytest.warns(TwmdWarning, match="different texts longer than the limit"):
         assert score(folder, [long], [" ".join(["it"] * 120)]).counts.truncated == 2
+
+
+def test_score_does_not_depend_on_pairs_that_a_network_without_masks_reads_with_it(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    sizes = ARCHITECTURES["fnet"] | {"num_labels": 1, "initializer_range": 0.5}
+    FNetForSequenceClassification(FNetConfig(**sizes)).save_pretrained(tmp_path)
+    tiny.tokenizer().save_pretrained(tmp_path)
+    predictions, references = (
+        ["the cat sat", "a dog ran over the hill in rain", "it"],
+        ["a cat", "the dog ran", "we saw it"],
+    )
+    with twmd_registry.scorer("stsscore", model=str(tmp_path), scale=5) as scorer:
+        alone = [scorer.score([one], [other]).score for one, other in zip(predictions, references, strict=True)]
+        assert scorer.score(predictions, references).scores == pytest.approx(alone, abs=1e-6)
 
 
 def test_model_that_is_no_regressor_is_refused(tmp_path: Path) -> None:

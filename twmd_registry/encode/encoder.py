@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from twmd_registry.encode.pieces import Vocabulary, pieces_of
 from twmd_registry.errors import ModelError, SpecError
+from twmd_registry.models import probe
 from twmd_registry.models.files import ModelFiles, merge
-from twmd_registry.models.inference import LoadedModel
+from twmd_registry.models.inference import LoadedModel, keep_order
 from twmd_registry.models.load import BLANK, check_vocabulary, length_limit, load_encoder, load_tokenizer
 from twmd_registry.models.packaged import (
     Bert,
@@ -33,6 +34,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from twmd_registry.encode.store import TextCache
+
+
+class Reading(NamedTuple):
+    """A way to read some hidden states."""
+
+    blocks: nn.ModuleList | None  # The layers whose inputs they are; None where the network returns them
+    pads: bool  # Whether texts of different lengths are read together
+    numbers: frozenset[int]  # Of the hidden states
 
 
 class Encoder(LoadedModel):
@@ -77,7 +86,7 @@ class Encoder(LoadedModel):
                 check_vocabulary(self.tokenizer, network, files.label)
             if adapter is not None:
                 network = merge(network, adapter, files)
-        self.limit = length_limit(network, self.tokenizer)
+        self.limit = length_limit(network, self.tokenizer, self.shortest, files.label)
         self.network = network.to(device)
         self.blocks = find_blocks(network)
         self.depth = depth_of(network)
@@ -88,6 +97,49 @@ class Encoder(LoadedModel):
         self.adapter = adapter.name if adapter else None
         self.identity = f"{files.fingerprint}|{self.adapter}|{dtype}"
         self.texts_encoded = 0
+        with keep_order(self.network):
+            self._readings = list(self._find_readings())
+
+    def _find_readings(self) -> Iterator[Reading]:
+        """Yield the ways to read hidden states, the best first, each with those that it reads as the network gives them
+        for a text alone: `Bert` and static vectors need no trial.
+        """
+        every = range(self.depth + 1)
+        if self.static or isinstance(self.network, Bert):
+            yield Reading(self.blocks, pads=True, numbers=frozenset(every))
+            return
+        label, network = self.files.label, self.network
+        if "lsh" in getattr(network.config, "attn_layers", ()):
+            raise ModelError(f"model {label} attends by random numbers (LSH): its vectors differ every time.")
+        (text,) = tokenise(self.tokenizer, ["a"], None)
+        first, last = (text.own[0], text.own[-1] + 1) if len(text.own) else (0, len(text.ids))
+        texts = probe.short_texts(self.tokenizer, self.limit, (text.ids[:first], text.ids[last:]))
+
+        def reader(blocks: nn.ModuleList | None) -> probe.Read:
+            padding, device = self.tokenizer.pad_token_id or 0, self.device
+            return lambda texts: hidden_states(network, blocks, every, probe.inputs_of(texts, padding, device))
+
+        alone = list[Reading]()
+        for blocks in dict.fromkeys((self.blocks, None)):
+            compare = partial(probe.compare, reader(blocks), reader(None), texts, self.width, self.dtype)
+            found = probe.run(label, compare)
+            if not (attends_by_length(network) or hasattr(network.config, "attn_layers")):  # Reformer pads to chunks
+                yield Reading(blocks, pads=True, numbers=found.padded)
+            alone.append(Reading(blocks, pads=False, numbers=found.alone))
+            if len(found.padded) == len(every):
+                break
+        yield from alone
+
+    def reading(self, wanted: Iterable[int]) -> Reading:
+        """Return the best way to read some hidden states; a `ModelError` where there is none."""
+        for reading in self._readings:
+            if reading.numbers.issuperset(wanted):
+                return reading
+        readable = sorted(frozenset[int]().union(*(reading.numbers for reading in self._readings)))
+        raise ModelError(
+            f"model {self.files.label} gives no vector per token in hidden states {', '.join(map(str, wanted))}; it "
+            f"does in {', '.join(map(str, readable)) or 'none'}."
+        )
 
     def decode_tokens(self, ids: Sequence[int]) -> list[str]:
         """Return tokens as text, without the marks of a vocabulary that marks the beginning of words; a token without
@@ -128,6 +180,7 @@ class Encoder(LoadedModel):
                 for part in split_into_windows(text, limit, stride)
             ]
             repeats = np.bincount(np.concatenate(rows), minlength=int(lengths.sum()))
+        reading = self.reading(wanted)
         arrays = zip(*((text.special, text.ids, text.codes) for text in tokens), strict=True)
         special, ids, codes = map(np.concatenate, arrays)
         widths = np.array([len(row) for row in rows])
@@ -146,7 +199,7 @@ class Encoder(LoadedModel):
             where = torch.from_numpy(here).to(self.device)
             present = torch.from_numpy(np.flatnonzero(mask)).to(self.device)
             states = []
-            for k, state in hidden_states(self.network, self.blocks, wanted, inputs).items():
+            for k, state in hidden_states(self.network, reading.blocks, wanted, inputs).items():
                 flat = state.flatten(0, 1).index_select(0, present) if has_padding else state.flatten(0, 1)  # (T, D)
                 states.append(flat)
                 write = vectors[k].index_copy_ if repeats is None else vectors[k].index_add_
@@ -155,7 +208,7 @@ class Encoder(LoadedModel):
                 progress(len(batch))
             return states
 
-        self.run_batches(widths, batch_tokens, forward)
+        self.run_batches(widths, batch_tokens, forward, pads=reading.pads)
         if repeats is not None:
             times = torch.from_numpy(repeats).to(self.device, torch.float32)
             vectors = {k: sums / times[:, None] for k, sums in vectors.items()}
@@ -252,25 +305,30 @@ def depth_of(network: nn.Module) -> int:
 
 
 def hidden_states(
-    network: nn.Module, blocks: nn.ModuleList | None, wanted: Sequence[int], inputs: dict[str, Any]
+    network: Any, blocks: nn.ModuleList | None, wanted: Sequence[int], inputs: dict[str, Any]
 ) -> dict[int, Tensor]:
     """Return the hidden states of some numbers, ascending, each of shape (B, N, D), in the network's dtype.
 
     Hidden state k < L is what layer k of its L transformer layers (`blocks`) receives (k = 0: the embeddings); hidden
     state L is the network's own output. Layers above the highest one asked for are not run; without `blocks` all are,
-    and the network returns its hidden states itself. `Bert` does both.
+    and the network returns its hidden states itself. `Bert` does both. Padding that the network adds itself at the end
+    (Longformer's, to whole windows) is cut off; a state that is not found, or is no tensor, is left out.
     """
-    read: dict[int, Tensor] = {}
     if isinstance(network, Bert):
-        read = network(**inputs, wanted=wanted).hidden_states
-        return read
+        found: dict[int, Tensor] = network(**inputs, wanted=wanted).hidden_states
+        return found
+    if attends_by_length(network):  # BigBird stays with the full attention of a short text
+        with torch.random.fork_rng(devices=[]):
+            network.set_attention_type(network.config.attention_type)
     if blocks is None:
         states = network(**inputs, output_hidden_states=True).hidden_states
-        return {k: states[k] for k in wanted}
+        return _whole(dict(enumerate(states)), wanted, inputs)
+
+    read: dict[int, Any] = {}
 
     def reader(k: int) -> Any:
         def keep_input(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            read[k] = args[0] if args else kwargs["hidden_states"]
+            read[k] = args[0] if args else kwargs.get("hidden_states")
             if k == wanted[-1]:
                 raise StopIteration  # no further layer has to run
 
@@ -284,7 +342,19 @@ def hidden_states(
     finally:
         for hook in hooks:
             hook.remove()
-    return {k: read[k] for k in wanted}
+    return _whole(read, wanted, inputs)
+
+
+def _whole(states: dict[int, Any], wanted: Sequence[int], inputs: dict[str, Any]) -> dict[int, Tensor]:
+    """Return those of some hidden states that are tensors, without padding that the network has added."""
+    length = inputs["input_ids"].shape[1]
+    first = {k: state[0] if isinstance(state, tuple) else state for k, state in states.items()}  # Pegasus-X's last
+    return {k: first[k][:, :length] for k in wanted if isinstance(first.get(k), Tensor)}
+
+
+def attends_by_length(network: Any) -> bool:
+    """Return whether a network attends to all tokens of short texts and to blocks of long ones: BigBird."""
+    return hasattr(network, "set_attention_type") and bool(network.config.attention_type != "original_full")
 
 
 def last_layers(requested: str, depth: int) -> tuple[int, ...]:

@@ -180,6 +180,19 @@ def quicken(network: nn.Module) -> None:
             module.__class__ = OneDnnLinear
 
 
+@contextlib.contextmanager
+def keep_order(network: nn.Module) -> Iterator[None]:
+    """Keep weights, which do not change inside, in oneDNN's order between products; the copies take as much memory."""
+    layers = [module for module in network.modules() if isinstance(module, OneDnnLinear)]
+    for layer in layers:
+        layer.keeps = True
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.keeps, layer.kept = False, None
+
+
 class LoadedModel:
     """Base of loaded models: a network and its device."""
 
@@ -219,26 +232,30 @@ class LoadedModel:
         free_memory()
 
     def run_batches(
-        self, lengths: np.ndarray, batch_tokens: int | None, forward: Callable[[np.ndarray], list[Tensor]]
+        self,
+        lengths: np.ndarray,
+        batch_tokens: int | None,
+        forward: Callable[[np.ndarray], list[Tensor]],
+        *,
+        pads: bool = True,
     ) -> None:
-        """Call `forward` with the numbers of the texts of every batch: texts of like length, the longest first (so that
-        memory that will not do fails at once, not at the end), of at most `batch_tokens` padded tokens (None: a number
-        for the device; a single text may be longer). Halves batches for which memory does not suffice; raises a
-        `ModelError` if not even one text fits, and a `NotFiniteError` for numbers that are not finite: of a broken
-        model, or of a dtype with too small a range. Called with the lock held; a parked network is moved to its device.
+        """Call `forward` with the numbers of the texts of every batch: texts of like length (of equal length unless the
+        model `pads`), the longest first (so that memory that will not do fails at once, not at the end), of at most
+        `batch_tokens` padded tokens (None: a number for the device; a single text may be longer). Halves batches for
+        which memory does not suffice; raises a `ModelError` if not even one text fits, and a `NotFiniteError` for
+        numbers that are not finite: of a broken model, or of a dtype with too small a range. Called with the lock held;
+        a parked network is moved to its device.
         """
         if self.parked:
             self.network.to(self.device)
             self.parked = False
         most = batch_tokens or (CPU_TOKENS if self.device.type == "cpu" else ACCELERATOR_TOKENS)
         order, largest, batches = np.argsort(-lengths, kind="stable"), len(lengths), 0
-        # The weights do not change between batches; their copies in oneDNN's order take as much memory as they do.
-        layers = [module for module in self.network.modules() if isinstance(module, OneDnnLinear)]
-        for layer in layers:
-            layer.keeps = True
-        try:
+        with keep_order(self.network):
             while len(order):
                 size = min(max(most // max(int(lengths[order[0]]), 1), 1), largest, len(order))
+                if not pads:
+                    size = min(size, int((lengths[order] == lengths[order[0]]).sum()))
                 try:
                     # A sum is finite only if all of its numbers are, takes a tenth of the time, and may overflow.
                     if all(bool(x.sum().isfinite() or x.isfinite().all()) for x in forward(order[:size])):
@@ -258,8 +275,5 @@ class LoadedModel:
                 gc.collect()
                 free_memory()
                 largest = (size + 1) // 2
-        finally:
-            for layer in layers:
-                layer.keeps, layer.kept = False, None
         if batches >= MANY_BATCHES:
             free_memory()

@@ -120,6 +120,11 @@ def load_config(files: ModelFiles) -> Any:
 
     with _opened(files, f"model {files.label}") as folder:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    if chunk := getattr(config, "chunk_size_feed_forward", None):
+        raise ModelError(
+            f"model {files.label} reads texts of multiples of {chunk} tokens only (chunk_size_feed_forward): set it to "
+            "0 in its config.json, which changes no vector."
+        )
     if "/" in str(attention := config._attn_implementation):  # noqa: SLF001
         raise ModelError(f"model {files.label} needs remote code for attention ({attention}), which is never run.")
     return config
@@ -127,15 +132,21 @@ def load_config(files: ModelFiles) -> Any:
 
 def load_encoder(files: ModelFiles, dtype: str) -> Any:
     """Load the encoder of a model, as `load_network`; of a network that also decodes, its half."""
+    import transformers
     from transformers import AutoModel, AutoModelForTextEncoding
 
     config = load_config(files)
-    if not getattr(config, "is_encoder_decoder", False):
+    saved = str(next(iter(config.architectures or ()), ""))
+    half = getattr(transformers, saved, None) if saved.endswith("EncoderModel") else None
+    if half is not None and half.config_class is type(config):  # saved as the encoder alone, of T5's kind
+        network = load_network(half, files, dtype)
+    elif not getattr(config, "is_encoder_decoder", False):
         network = load_network(AutoModel, files, dtype)
-    elif type(config) in AutoModelForTextEncoding._model_mapping:  # noqa: SLF001 (T5's halves)
-        network = load_network(AutoModelForTextEncoding, files, dtype)
+    elif type(config) in AutoModelForTextEncoding._model_mapping and not hasattr(config, "encoder"):  # noqa: SLF001
+        network = load_network(AutoModelForTextEncoding, files, dtype)  # T5's halves
     else:
         network = load_network(AutoModel, files, dtype).get_encoder()
+        network.config = getattr(network, "config", config)
     network.config.use_cache = False
     return network
 
@@ -167,7 +178,7 @@ def _check_complete(network: Any, missing: set[str], files: ModelFiles, *, heade
 
 
 def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
-    """Load a fast tokenizer; raise a `ModelError` if there is none, or one without a vocabulary."""
+    """Load a fast tokenizer; raise a `ModelError` if there is none, or one without a vocabulary or a possible limit."""
     from transformers import AutoTokenizer
 
     if not tokenizer_files(files.folder):
@@ -183,12 +194,21 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
             f"the tokenizer of {files.label} has no fast form, or holds special tokens only: save it with a "
             "tokenizer.json."
         )
+    longest = tokenizer.model_max_length
+    if isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1:
+        raise ModelError(
+            f"the tokenizer of {files.label} has model_max_length {longest!r:.20}: expected a number of tokens. "
+            "Correct its tokenizer_config.json."
+        )
     return tokenizer
 
 
 def check_vocabulary(tokenizer: PreTrainedTokenizerFast, network: Any, label: str) -> None:
     """Refuse a tokenizer with token ids that the network has no embedding of; reading them kills a GPU's process."""
-    rows = network.get_input_embeddings().weight.shape[0]
+    try:
+        rows = network.get_input_embeddings().weight.shape[0]
+    except (AttributeError, NotImplementedError) as error:
+        raise ModelError(f"model {label} has no table of token embeddings: it is not supported.") from error
     pair = tokenizer("a", "b")  # a template may give its special tokens other ids than the vocabulary does
     entries = (*tokenizer.get_vocab().items(), *zip(pair.tokens(), pair["input_ids"], strict=True))
     token, highest = max(entries, key=lambda entry: entry[1])
@@ -199,16 +219,28 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerFast, network: Any, label: st
         )
 
 
-def length_limit(network: Any, tokenizer: PreTrainedTokenizerFast) -> int | None:
-    """Return the most tokens that tokenizer and network can read, special tokens included; None without a limit.
+def length_limit(network: Any, tokenizer: PreTrainedTokenizerFast, shortest: int, label: str) -> int | None:
+    """Return the most tokens that tokenizer and network can read, special tokens included; None without a limit. Raises
+    a `ModelError` for one below `shortest`.
 
     RoBERTa-like networks count positions from after the padding index, so their table has more rows than tokens.
     """
     limits = [tokenizer.model_max_length]
-    table = getattr(getattr(network, "embeddings", None), "position_embeddings", None)
-    rows = getattr(network.config, "max_position_embeddings", None)
-    if rows:
+    embeddings = getattr(network, "embeddings", None)
+    table = getattr(embeddings, "position_embeddings", None)
+    config = network.config
+    rows = getattr(config, "max_encoder_position_embeddings", None) or getattr(config, "max_position_embeddings", None)
+    if rows and rows > 0:  # XLNet's -1 is no limit
         padding = getattr(table, "padding_idx", None)
         limits.append(rows if padding is None else rows - padding - 1)
-    known = [int(limit) for limit in limits if limit and limit < NO_LIMIT]
-    return min(known) if known else None
+    places = getattr(embeddings, "position_ids", None)
+    if table is not None and places is not None and hasattr(table, "weight"):  # YOSO counts from 2
+        limits.append(int((places < table.weight.shape[0]).sum()))
+    known = [int(limit) for limit in limits if limit < NO_LIMIT]
+    limit = min(known) if known else None
+    if limit is not None and limit < shortest:
+        raise ModelError(
+            f"model {label} reads at most {limit} tokens, which leaves no room for text beside special tokens: "
+            f"expected at least {shortest}. See model_max_length in its tokenizer_config.json, and its config.json."
+        )
+    return limit

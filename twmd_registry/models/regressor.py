@@ -16,6 +16,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from twmd_registry.errors import ModelError
+from twmd_registry.models import probe
 from twmd_registry.models.files import HEAD_FILE, ModelFiles, adapter_content, merge, read_adapter_config, reading
 from twmd_registry.models.inference import LoadedModel
 from twmd_registry.models.load import (
@@ -152,10 +153,40 @@ class Regressor(LoadedModel):
         self.network = network.to(device).eval()
         self.files = files
         self.reads_apart = isinstance(network, SiameseRegressor)
-        self.limit = length_limit(encoder, self.tokenizer)
+        self.limit = length_limit(encoder, self.tokenizer, self.shortest, files.label)
         self.device = device
         self.dtype = dtype
         self.lock = RLock()  # a tokenizer has state
+        self._pads = True
+        if not (self.reads_apart and is_packaged(files, adapter)):
+            self._pads = probe.run(files.label, self._padding_changes_nothing)
+        if self.reads_apart and not self._pads:
+            raise ModelError(f"model {files.label} gives other vectors where texts are padded: stsscore cannot use it.")
+
+    @torch.no_grad()
+    def _padding_changes_nothing(self) -> bool:
+        """Return whether two short pairs get the same number each alone and padded together."""
+        words = sorted(self.tokenizer.get_vocab(), key=self.tokenizer.get_vocab().__getitem__)[-8:]
+        texts = (" ".join(words[:2]), " ".join(words))
+        tokens = [np.array(self.tokenizer(text)["input_ids"]) for text in texts]
+        make = self._maker([(ids, ids) for ids in tokens], self.tokenizer(list(texts), list(texts)))
+        alone = torch.cat([self._logits(make(np.array([i]))) for i in range(len(texts))])
+        return probe.equals(self._logits(make(np.arange(len(texts)))), alone, self.dtype, scale=1.0)
+
+    def _logits(self, inputs: dict[str, Tensor]) -> Tensor:
+        """Return the head's outputs of a batch of B pairs; shape (B, 1)."""
+        logits: Tensor = self.network(**{name: rows.to(self.device) for name, rows in inputs.items()})[0]
+        return logits
+
+    def _maker(self, ids: Sequence[Any], rows: Any) -> Callable[[np.ndarray], Any]:
+        """Return a function from numbers of pairs to the network's arguments for them, made of the token ids of both
+        texts, or of the rows that the tokenizer makes of pairs.
+        """
+        if self.reads_apart:
+            return lambda batch: stack_pairs([ids[i] for i in batch], self.tokenizer.pad_token_id or 0)
+        return lambda batch: self.tokenizer.pad(
+            {name: [column[i] for i in batch] for name, column in rows.items()}, return_tensors="pt"
+        )
 
     def predict(
         self,
@@ -177,28 +208,22 @@ class Regressor(LoadedModel):
         fitted = [fit_pair(tokens[first], tokens[second], room) for first, second in pairs.tolist()]
         if self.reads_apart:
             lengths = np.array([len(first.ids) + len(second.ids) - 1 for first, second in fitted])
-
-            def inputs(batch: np.ndarray) -> Any:
-                return stack_pairs([[text.ids for text in fitted[i]] for i in batch], self.tokenizer.pad_token_id or 0)
+            rows = None
         else:
             firsts, seconds = ([texts[i] for i in side] for side in pairs.T)
             rows = self.tokenizer(firsts, seconds, truncation=cut is not None and "longest_first", max_length=cut)
             lengths = np.array([len(row) for row in rows["input_ids"]])
-
-            def inputs(batch: np.ndarray) -> Any:
-                columns = {name: [column[i] for i in batch] for name, column in rows.items()}
-                return self.tokenizer.pad(columns, return_tensors="pt")
-
+        inputs = self._maker([[text.ids for text in pair] for pair in fitted], rows)
         values = np.zeros(len(lengths))
 
         def forward(batch: np.ndarray) -> list[torch.Tensor]:
-            logits = self.network(**{name: rows.to(self.device) for name, rows in inputs(batch).items()})[0][:, 0]
+            logits = self._logits(inputs(batch))[:, 0]
             values[batch] = logits.to("cpu", torch.float64).numpy()
             if progress is not None:
                 progress(len(batch))
             return [logits]
 
-        self.run_batches(lengths, batch_tokens, forward)
+        self.run_batches(lengths, batch_tokens, forward, pads=self._pads)
         return values, np.array([[text.truncated for text in pair] for pair in fitted])
 
 

@@ -272,11 +272,14 @@ def weight_files(folder: Path) -> list[Path]:
         return []
     try:
         shards = _parse(index.read_bytes())["weight_map"].values()
-        return sorted({folder / Path(str(shard)).name for shard in shards})
+        names = {Path(str(shard)).name for shard in shards}
     except OSError as error:
-        raise ModelError(f"cannot read {index.name}: {error.strerror}.") from error
+        raise ModelError(f"cannot read {index}: {error.strerror}.") from error
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise ModelError(f"{index.name} is not an index of safetensors shards.") from error
+        raise ModelError(f"{index} is not an index of safetensors shards.") from error
+    if other := sorted(name for name in names if not name.endswith(".safetensors")):
+        raise ModelError(f"{index} lists {other[0]!r}, which is no shard: expected names that end in .safetensors.")
+    return sorted(folder / name for name in names)
 
 
 def weight_map(shards: Iterable[Path]) -> dict[str, str]:

@@ -1,0 +1,92 @@
+"""What a network makes of two short texts when it is loaded: whether padding changes them, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from twmd_registry.errors import ModelError, is_out_of_memory
+
+TOLERANCE = {"float32": 2e-5, "float16": 1e-2, "bfloat16": 5e-2}
+"""The largest difference of two vectors that rounding explains, as a share of the longest vector."""
+SHORT, LONG = 2, 7
+"""Tokens of the two texts, beside special ones."""
+
+States = Mapping[int, Tensor]
+"""Hidden states by number, each of shape (B, N, D)."""
+Read = Callable[[Sequence[np.ndarray]], States]
+"""Reads texts of token ids."""
+
+
+class Readings(NamedTuple):
+    """Numbers of the hidden states that are read as the network gives them of a text alone."""
+
+    alone: frozenset[int]  # Where a text is read alone
+    padded: frozenset[int]  # Where it is padded to the length of another, too
+
+
+def short_texts(tokenizer: Any, limit: int | None, around: tuple[np.ndarray, np.ndarray]) -> list[np.ndarray]:
+    """Return the ids of two texts, of tokens from all over the vocabulary between those that open and close a text."""
+    opening, closing = around
+    room = LONG if limit is None else max(limit - len(opening) - len(closing), 1)
+    ids = np.array(sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids)), dtype=np.int64)
+    places = [np.linspace(0, len(ids) - 1, min(size, room)).astype(int) for size in (SHORT, LONG)]
+    return [np.r_[opening, ids[own], closing] for own in places]
+
+
+def inputs_of(texts: Sequence[np.ndarray], padding: int, device: torch.device) -> dict[str, Tensor]:
+    """Return the arguments of a network for some texts, with a mask where there is padding."""
+    lengths = np.array([len(ids) for ids in texts])
+    mask = np.arange(lengths.max()) < lengths[:, None]  # (B, N)
+    padded = np.full(mask.shape, padding, dtype=np.int64)
+    padded[mask] = np.concatenate(texts)
+    inputs = {"input_ids": torch.from_numpy(padded).to(device)}
+    return inputs if mask.all() else inputs | {"attention_mask": torch.from_numpy(mask.astype(np.int64)).to(device)}
+
+
+def equals(found: Tensor, expected: Tensor, dtype: str, scale: float = 0.0) -> bool:
+    """Return whether vectors of shape (N, D), or their longest of length `scale`, differ by rounding only; numbers that
+    are not finite are refused later.
+    """
+    if found.shape != expected.shape:
+        return False
+    longest = expected.float().norm(dim=-1).max().clamp(min=scale)
+    return not bool(((found.float() - expected.float()).norm(dim=-1) > TOLERANCE[dtype] * longest).any())
+
+
+@torch.no_grad()
+def compare(read: Read, own: Read, texts: Sequence[np.ndarray], width: int, dtype: str) -> Readings:
+    """Return which hidden states `read` gives as `own` does of the texts alone."""
+    expected = [own([text]) for text in texts]
+    alone = [read([text]) for text in texts]
+    together = read(texts)
+
+    def right(found: Sequence[States], k: int) -> bool:
+        return all(
+            k in states
+            and k in wanted
+            and wanted[k].shape == (1, len(text), width)
+            and equals(states[k][0, : len(text)], wanted[k][0], dtype)
+            for states, wanted, text in zip(found, expected, texts, strict=True)
+        )
+
+    rows = [{k: states[i : i + 1] for k, states in together.items()} for i in range(len(texts))]
+    usual = frozenset(k for k in alone[0] if right(alone, k))
+    return Readings(usual, frozenset(k for k in usual if right(rows, k)))
+
+
+def run(label: str, work: Callable[[], Any]) -> Any:
+    """Return a function's result; raise a `ModelError` in place of the errors of a network that cannot be run."""
+    try:
+        return work()
+    except ModelError:
+        raise
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        reason = (str(error).strip().splitlines() or [""])[0]
+        raise ModelError(f"model {label} cannot read a short text ({type(error).__name__}: {reason:.100}).") from error
