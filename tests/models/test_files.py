@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModel
 
 import twmd_registry
 from tests import tiny
@@ -142,3 +147,77 @@ def test_parking_frees_the_devices_memory(bert: str) -> None:
     assert torch.cuda.memory_allocated() < used
     assert one.score(*TEXTS).scores == pytest.approx(before.scores, abs=1e-5)
     assert torch.cuda.memory_allocated() >= used
+
+
+def scores_of(scorer: Any) -> tuple[float, ...]:
+    return tuple(scorer.score(*TEXTS).scores)
+
+
+@pytest.mark.parametrize("what", ["model", "settings", "tokenizer", "adapter", "head", "table", "regressor"])
+def test_files_that_changed_since_they_were_hashed_are_not_loaded(what: str, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    settings: dict[str, Any] = {"layer": 1, "centering": "none"}
+    if what in {"adapter", "head"}:
+        adapter = shutil.copytree(find_adapter("stsb-siamese").folder, tmp_path / "adapter")
+        path = adapter / ("head.safetensors" if what == "head" else "adapter_model.safetensors")
+        make = partial(twmd_registry.scorer, "stsscore", model="embedded", adapter=str(adapter))
+    elif what == "table":
+        path = tmp_path / "words.txt"
+        path.write_text("the 1 2\ncat 3 4\ndog 5 6\n", encoding="utf-8")
+        make = partial(twmd_registry.scorer, "sbert", model=str(path), layer=0, centering="none")
+    elif what == "regressor":
+        path = tiny.save_regressor(folder) / "model.safetensors"
+        make = partial(twmd_registry.scorer, "stsscore", model=str(folder))
+    else:
+        names = {"model": "model.safetensors", "settings": "config.json", "tokenizer": "tokenizer.json"}
+        path = tiny.save_encoder("bert", folder) / names[what]
+        make = partial(twmd_registry.scorer, "sbert", model=str(folder), **settings)
+    scorer = make()
+    before, signature, content, stamp = scores_of(scorer), scorer.signature, path.read_bytes(), path.stat()
+    scorer.close()
+    assert scores_of(scorer) == before
+    scorer.close()
+    if what == "settings":
+        tiny.change_json(path, layer_norm_eps=0.5)
+    elif what == "tokenizer":
+        path.write_text(path.read_text("utf-8").replace('"cat"', '"cow"'), encoding="utf-8")
+    else:
+        path.write_bytes(content[:-2] + (b"7\n" if what == "table" else b"\x11\x3f"))
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    with pytest.raises(ModelError, match="was changed on disk"):
+        scores_of(scorer)
+    assert make().signature != signature
+    path.write_bytes(content)
+    assert scores_of(scorer) == before
+
+
+def random_adapter(folder: Path, base: Path, **settings: Any) -> Path:
+    lora = LoraConfig(target_modules=["query"], init_lora_weights="gaussian")
+    get_peft_model(AutoModel.from_pretrained(base), lora).save_pretrained(str(folder))
+    tiny.change_json(folder / "adapter_config.json", **settings)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"init_lora_weights": "pissa_niter_4"}, "random numbers"),
+        ({"r": 10**9}, "rank or layers"),
+        ({"rank_pattern": {"query": 10**9}}, "rank or layers"),
+        ({"layer_replication": [[0, 10**9]]}, "rank or layers"),
+        ({"r": "many"}, "no numbers"),
+    ],
+)
+def test_adapters_that_are_random_or_endless_are_refused(
+    settings: dict[str, Any], problem: str, folder: Path, tmp_path: Path
+) -> None:
+    adapter = random_adapter(tmp_path / "adapter", folder, **settings)
+    with pytest.raises(ModelError, match=problem):
+        twmd_registry.scorer("sbert", model=str(folder), adapter=str(adapter), layer=1, centering="none").score(*TEXTS)
+
+
+@pytest.mark.parametrize("changed", [{"num_hidden_layers": 10**9}, {"text_config": {"num_experts": 10**9}}])
+def test_endless_networks_are_refused(folder: Path, changed: dict[str, Any]) -> None:
+    tiny.change_json(folder / "config.json", **changed)
+    with pytest.raises(ModelError, match="expected at most 1000"):
+        twmd_registry.scorer("sbert", model=str(folder), layer=1, centering="none").score(*TEXTS)

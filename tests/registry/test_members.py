@@ -7,10 +7,11 @@ import pytest
 import twmd_registry
 from twmd_registry.errors import SignatureError, SpecError
 from twmd_registry.registry.diff import compare
-from twmd_registry.registry.members import read_members, split_name
+from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.members import MAX_MEMBERS, read_members, split_name, write_members
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.signature import Signature, parse_signature
-from twmd_registry.registry.spec import is_pinned, make_spec, member_specs, spec_with_keys
+from twmd_registry.registry.spec import MetricSpec, is_pinned, make_spec, member_specs, spec_with_keys
 
 WHOLE = str(Signature(make_spec("ensemble")))
 
@@ -122,3 +123,32 @@ def test_ensembles_whose_models_are_not_pinned_cannot_be_compared_for_certain() 
     assert not compare(Signature(one), Signature(one)).certain
     assert is_pinned(make_spec("ensemble"))
     assert compare(parse_signature(WHOLE), parse_signature(WHOLE)).certain
+
+
+def test_longest_signature_that_is_written_can_be_read() -> None:
+    model, layers = "./" + "模" * 85, ",".join(map(str, range(1, 1000, 2)))  # 85 characters of three bytes each
+    member = make_spec("twmd", model=model, adapter=f"{model}@0123456789ab", layer=layers, aggregation="mean")
+    members = [(1.0 + number, member) for number in range(MAX_MEMBERS)]
+    spec = MetricSpec(metric=MetricName.ENSEMBLE, members=write_members(members))
+    signature = Signature(spec)
+    assert parse_signature(str(signature)) == signature
+    with pytest.raises(SpecError, match=f"at most {MAX_MEMBERS} members"):
+        member_specs(spec.replace(members=write_members([*members, (99.0, member)])))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("iterations", 10_001),
+        ("ngram", 1001),
+        ("centering_size", 1_000_001),
+        ("layer", "0-1000"),
+        ("aggregation", "pmeans:" + ",".join(["1"] * 17)),
+        ("truncation", "cut:1000001"),
+        ("truncation", "window:1000001/999999"),
+        ("truncation", "window:65/1"),
+    ],
+)
+def test_numbers_that_would_take_for_ever_are_refused(key: str, value: object) -> None:
+    with pytest.raises(SpecError, match=f"^{key}="):
+        KEYS[key].parse(value)

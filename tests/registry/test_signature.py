@@ -50,7 +50,7 @@ VALUES: dict[str, list[Any]] = {
     "source_weight": [0.25, *(R.uniform(1e-6, 1) for _ in range(30))],
     "align": ["sentences", None],
     "temperature": [0.15, *(10 ** R.uniform(-5.9, 5.9) for _ in range(30))],
-    "iterations": [1, 2, 20, 10**6, "converged"],
+    "iterations": [1, 2, 20, 10**4, "converged"],
     "objective": [*get_args(Objective)],
     "distance": ["sqeuclidean", None, "euclidean"],
     "transform": ["inverse", None],
@@ -62,7 +62,7 @@ VALUES: dict[str, list[Any]] = {
     "clip": [True, None],
     "baseline": [HASH, None],
     "multiref": [*get_args(Multiref)],
-    "truncation": ["cut", "cut:99", "cut:100000000", "window:50/50", "window:999/1"],
+    "truncation": ["cut", "cut:99", "cut:1000000", "window:50/50", "window:64/1"],
     "dtype": [*get_args(Dtype)],
 }
 """Values of every key; None is the one that does nothing."""

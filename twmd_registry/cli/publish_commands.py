@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import files_of, options_of, parts_of, read_tasks
+from twmd_registry.cli.inputs import ScoringTask, files_of, options_of, parts_of, read_tasks
 from twmd_registry.cli.output import as_json, format_table
-from twmd_registry.cli.terminal import progress_bar, say
-from twmd_registry.errors import FileError, SignatureError, SpecError, visible
+from twmd_registry.cli.terminal import complain, progress_bar, say
+from twmd_registry.errors import FileError, SignatureError, SpecError, collect_warnings, visible
 from twmd_registry.files.lines import digest_of_file
 from twmd_registry.record.content import Record, read_record
 from twmd_registry.registry.diff import compare, labels_of
@@ -76,6 +76,9 @@ def verify_command(arguments: Arguments) -> int:
     from twmd_registry.plugins.sacrebleu.compare import verify_record
 
     texts = [(task.predictions, task.references if any(task.references) else None, task.originals) for task in tasks]
+    signatures = {result.signature for system in record.systems for result in system.results if not result.is_lexical}
+    resampling = record.resampling
+    _announce(signatures, tasks, max(resampling.samples, resampling.resamples) if resampling else 0)
     with progress_bar(total=sum(len(task.predictions) for task in tasks)) as progress:
         verification = verify_record(record, texts, inputs=files_of(tasks), progress=progress, **limits)
     if arguments.format == "json":
@@ -124,6 +127,7 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
     from twmd_registry.record.verify import verify_number
 
     texts = Segments(tasks[0].predictions, tasks[0].references, tasks[0].originals)
+    _announce([arguments.what], tasks)
     scores, agrees, margin, per_cent = verify_number(arguments.what, arguments.value, texts, **limits)
     pinned = is_pinned(spec)
     if arguments.format == "json":
@@ -138,6 +142,21 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
         content = "which content of the model was used (@...): it may have been another"
         print(f"The printed signature does not say {content}.")
     return 0 if agrees else 1
+
+
+def _announce(signatures: Iterable[str], tasks: Sequence[ScoringTask], resamples: int = 0) -> None:
+    """Say on stderr what a verification will compute: a stranger's signature may ask for much."""
+    specs = list[MetricSpec]()
+    for signature in signatures:
+        with suppress(SignatureError), collect_warnings():  # which verification reports
+            specs += members_or_self(parse_signature(signature).spec)
+    segments = sum(len(task.predictions) for task in tasks)
+    parts = [f"{segments:,} segments by {len(specs)} metrics", ", ".join(sorted({str(spec.model) for spec in specs}))]
+    if sweeps := {str(spec.iterations) for spec in specs if spec.iterations is not None}:
+        parts.append(f"Sinkhorn sweeps: {', '.join(sorted(sweeps))}")
+    if resamples:
+        parts.append(f"{resamples:,} resamples")
+    complain("twmd: to compute:", "bold", "; ".join(part for part in parts if part))
 
 
 def _describe(verification: Verification) -> list[str]:

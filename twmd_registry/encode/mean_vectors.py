@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from twmd_registry.encode.encoder import Encoder, tokenise
@@ -136,12 +136,12 @@ def _owner(background: MeanVectors) -> tuple[object, object]:
 def read_background(path: Path) -> MeanVectors:
     """Read a mean-vector file; raise a `ModelError` if it is not one, or holds a number that is not finite."""
     try:
-        content = path.read_bytes()
-        with safe_open(path, framework="pt") as file:
-            about = json.loads(file.metadata()["twmd"])
-            means = {policy: file.get_tensor(str(policy)) for policy in MEANS}
-            means["partners"] = means["none"]
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        content = path.read_bytes()  # once: what is hashed is what is read
+        tensors = load(content)
+        about = json.loads(json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]["twmd"])
+        means = {policy: tensors[policy] for policy in MEANS}
+        means["partners"] = means["none"]
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a mean-vector file that 'twmd fit-mean' wrote.") from error
     if not all(bool(np.isfinite(mean.numpy()).all()) for mean in means.values()):
         raise ModelError(f"{path.name} holds numbers that are not finite: fit it again with 'twmd fit-mean'.")

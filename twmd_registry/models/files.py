@@ -23,6 +23,7 @@ from twmd_registry.registry.fingerprint import (
     SHARD_INDEX,
     json_sha256,
     known_name,
+    largest_dimension,
     model_sha256,
     settings_of,
     settings_sha256,
@@ -39,6 +40,8 @@ HUB_ID = re.compile(r"\w[\w.-]{0,95}(/\w[\w.-]{0,95})?", re.ASCII)
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 HEAD_FILE = "head.safetensors"
 """The head of a siamese regression model, beside the adapter of its encoder; see `twmd_registry.models.regressor`."""
+MAX_LAYERS = 1000
+"""Most layers of a network: the deepest have some hundred."""
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _UNWANTED = ["onnx/*", "openvino/*", "*/onnx/*", "original/*"]
 
@@ -258,7 +261,7 @@ def read_adapter_config(adapter: ModelFiles, name: str) -> Any:
     """Read an entry of an adapter's configuration; raise a `ModelError` if that is damaged."""
     try:
         return json.loads((adapter.folder / "adapter_config.json").read_text(encoding="utf-8")).get(name)
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise ModelError(
             f"adapter {adapter.name}: its adapter_config.json is damaged ({error}): fetch or save it again."
         ) from error
@@ -286,12 +289,32 @@ def merge(network: Any, adapter: ModelFiles, files: ModelFiles) -> Any:
         return PeftModel.from_pretrained(network, folder, local_files_only=True).merge_and_unload()
 
 
+def _check_sizes(adapter: ModelFiles) -> None:
+    """Refuse an adapter of a rank that its tensors do not have, or more layers than `MAX_LAYERS`: PEFT allocates it."""
+    try:
+        rank, ranks, repeats = (read_adapter_config(adapter, key) for key in ("r", "rank_pattern", "layer_replication"))
+        highest = max([rank or 0, *(ranks or {}).values()])
+        layers = sum(end - start for start, end in repeats or ())
+        too_large = highest > largest_dimension(adapter.folder / "adapter_model.safetensors") or layers > MAX_LAYERS
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ModelError(f"adapter {adapter.name}: its adapter_config.json has no numbers as its ranks.") from error
+    if too_large:
+        raise ModelError(f"adapter {adapter.name} asks for a rank or layers that its weights do not have.")
+
+
 @contextlib.contextmanager
 def open_adapter(adapter: ModelFiles, files: ModelFiles) -> Iterator[str]:
     """Yield a folder with the files of an adapter alone, from which peft loads it; raise a `ModelError` that names the
     adapter if it was made for another model or names code, and in place of any error while it is loaded.
     """
     check_base(adapter, files)
+    if str(init := read_adapter_config(adapter, "init_lora_weights")).startswith("pissa_niter"):
+        raise ModelError(
+            f"adapter {adapter.name} changes the model's weights by random numbers when it is loaded "
+            f"(init_lora_weights={init!r}): save it as a plain LoRA adapter, by PEFT's save_pretrained(FOLDER, "
+            "path_initial_model_for_weight_conversion=FOLDER)."
+        )
+    _check_sizes(adapter)
     if read_adapter_config(adapter, "megatron_config"):
         raise ModelError(f"adapter {adapter.name} names a module of code (megatron_config), and none is ever run.")
     paths = [adapter.folder / file for file in ADAPTER_FILES]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import regex
 
 from twmd_registry.errors import ModelError, SpecError
-from twmd_registry.models.files import ModelFiles, isolate, reading
-from twmd_registry.registry.fingerprint import model_files, tokenizer_files
+from twmd_registry.models.files import MAX_LAYERS, ModelFiles, isolate, reading
+from twmd_registry.registry.fingerprint import model_files, settings_of, tokenizer_files
 
 if TYPE_CHECKING:
     import torch
@@ -118,6 +119,7 @@ def load_config(files: ModelFiles) -> Any:
     """Return a model's configuration, without its weights; refuse one that names code of the Hub for attention."""
     from transformers import AutoConfig
 
+    _check_layers(files)
     with _opened(files, f"model {files.label}") as folder:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if chunk := getattr(config, "chunk_size_feed_forward", None):
@@ -128,6 +130,16 @@ def load_config(files: ModelFiles) -> Any:
     if "/" in str(attention := config._attn_implementation):  # noqa: SLF001
         raise ModelError(f"model {files.label} needs remote code for attention ({attention}), which is never run.")
     return config
+
+
+def _check_layers(files: ModelFiles) -> None:
+    """Refuse a configuration with more than `MAX_LAYERS` layers (or groups, or experts), which the library makes."""
+    parts = [settings_of(files.folder / "config.json") or {}]
+    for part in parts:
+        parts += [value for value in part.values() if isinstance(value, dict)]
+        for key, value in part.items():
+            if re.search(r"(layers?|groups|group_num|experts)$", key) and isinstance(value, int) and value > MAX_LAYERS:
+                raise ModelError(f"model {files.label} says {key}={value}: expected at most {MAX_LAYERS}.")
 
 
 def load_encoder(files: ModelFiles, dtype: str) -> Any:

@@ -173,6 +173,13 @@ def _read_header(file: BufferedReader) -> list[tuple[str, str, list[int], int, i
     return tensors
 
 
+def largest_dimension(path: Path) -> int:
+    """Return the largest dimension of the tensors in a safetensors file; 0 if it is none."""
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError), path.open("rb") as file:
+        return max((size for _, _, shape, *_ in _read_header(file) for size in shape), default=0)
+    return 0
+
+
 def json_sha256(content: Any) -> str:
     """Return the sha256 of what JSON can hold; the order of an object's keys does not matter."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

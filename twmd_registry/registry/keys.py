@@ -73,14 +73,23 @@ def _one_of(choices: Iterable[str]) -> Callable[[object], Value]:
     return lambda value: table[str(value)]
 
 
-def _whole(value: object) -> Value:
-    if not re.fullmatch(r"[1-9][0-9]{0,8}", str(value)):
-        raise ValueError(value)
-    return int(str(value))
+MAX_SWEEPS, MAX_NGRAM, MAX_BATCH, MAX_POWERS = 10_000, 1000, 1_000_000, 16
+"""Largest iterations, ngram, centering_size, and number of power means: a stranger's signature must come to an end."""
+MAX_TOKENS, MAX_OVERLAP = 1_000_000, 64
+"""Most tokens of a text that a truncation may ask for, and most windows that may hold one token."""
 
 
-def _whole_or(word: str) -> Callable[[object], Value]:
-    return lambda value: word if value == word else _whole(value)
+def _whole(largest: int) -> Callable[[object], Value]:
+    def read(value: object) -> Value:
+        if not re.fullmatch(r"[1-9][0-9]{0,8}", str(value)) or int(str(value)) > largest:
+            raise ValueError(value)
+        return int(str(value))
+
+    return read
+
+
+def _whole_or(word: str, largest: int) -> Callable[[object], Value]:
+    return lambda value: word if value == word else _whole(largest)(value)
 
 
 SMALLEST, LARGEST = 1e-6, 1e6
@@ -100,7 +109,7 @@ def _layer(value: object) -> Value:
     text = re.sub(r"\s*([,-])\s*", r"\1", str(value).strip())
     if match := re.fullmatch(r"last:([1-9][0-9]{0,2})", text):
         return match[0]
-    if not re.fullmatch(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*", text):
+    if not re.fullmatch(r"[0-9]{1,3}(-[0-9]{1,3})?(,[0-9]{1,3}(-[0-9]{1,3})?)*", text):
         raise ValueError(value)
     chosen = set[int]()
     for part in text.split(","):
@@ -143,7 +152,10 @@ def _aggregation(value: object) -> Value:
     if chosen == "routing":
         return f"{chosen}:{_one_of(get_args(RoutingKernel))(rest or 'gaussian')}"
     if chosen == "pmeans":
-        return f"{chosen}:{','.join(_power(power) for power in (rest or '-inf,1,inf').split(','))}"
+        powers = [_power(power) for power in (rest or "-inf,1,inf").split(",")]
+        if len(powers) > MAX_POWERS:
+            raise ValueError(value)
+        return f"{chosen}:{','.join(powers)}"
     if colon:
         raise ValueError(value)
     return str(chosen)
@@ -184,7 +196,11 @@ def _name(value: object) -> Value:
 
 def _truncation(value: object) -> Value:
     match = re.fullmatch(r"cut(:[1-9][0-9]{0,8})?|window:([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", str(value))
-    if not match or (match[2] and int(match[3]) > int(match[2])):
+    if not match:
+        raise ValueError(value)
+    size = int((match[1] or f":{match[2] or 1}")[1:])
+    stride = int(match[3] or size)
+    if size > MAX_TOKENS or not stride <= size <= MAX_OVERLAP * stride:
         raise ValueError(value)
     return match[0]
 
@@ -261,7 +277,11 @@ class MetricSpec:
         neutral="word",
     )
     ngram: int | str | None = _key(
-        "ng", "tokens that are moved together", "a whole number from 1, or 'sentence'", _whole_or(SENTENCE), neutral=1
+        "ng",
+        "tokens that are moved together",
+        f"a whole number from 1 to {MAX_NGRAM}, or 'sentence'",
+        _whole_or(SENTENCE, MAX_NGRAM),
+        neutral=1,
     )
     idf: str | None = _key(
         "id",
@@ -278,7 +298,9 @@ class MetricSpec:
         "background:HASH+HASH, of the predictions' language and the sources'",
         _or_background(CENTERINGS, named=False),
     )
-    centering_size: int | None = _key("cs", "segments per centering batch", "a whole number from 1", _whole)
+    centering_size: int | None = _key(
+        "cs", "segments per centering batch", f"a whole number from 1 to {MAX_BATCH}", _whole(MAX_BATCH)
+    )
     centering_side: Side | None = _key("cd", "one mean for both sides or one each", Side)
     against: Against | None = _key(
         "av",
@@ -304,8 +326,9 @@ class MetricSpec:
     iterations: int | str | None = _key(
         "i",
         "Sinkhorn sweeps",
-        "a whole number from 1, or 'converged' (slow below T = 0.01, where moverscore is nearly the same)",
-        _whole_or(CONVERGED),
+        f"a whole number from 1 to {MAX_SWEEPS}, or 'converged' (slow below T = 0.01, where moverscore is nearly the "
+        "same)",
+        _whole_or(CONVERGED, MAX_SWEEPS),
     )
     objective: Objective | None = _key("ob", "without (expected) or with (entropic) the entropy term", Objective)
     distance: Distance | None = _key("di", "what moving a token costs", Distance, neutral="similarity")
@@ -331,7 +354,7 @@ class MetricSpec:
         "tr",
         "what happens to a text longer than the model can read",
         "cut (at the model's limit), cut:N tokens, or window:N/S (windows of N tokens, S apart, a token's vectors "
-        "averaged)",
+        f"averaged; N at most {MAX_TOKENS}, and {MAX_OVERLAP} times S)",
         _truncation,
     )
     dtype: Dtype | None = _key("d", "number format of the encoder", Dtype)

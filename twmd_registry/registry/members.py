@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from twmd_registry.registry.spec import MetricSpec
 
 _SAFE = "/._-+[]"
+MAX_MEMBERS = 32
+"""Most members of an ensemble: its signature can be read whatever their names are."""
 EnsembleMember = tuple[float, MetricName, str | None, dict[str, str]]
 """Weight, metric, the text after the ``@`` of its model (content, or a user's revision), and its keys as text."""
 _EXPECTED = "expected [WEIGHT*]METRIC[;key=value...], with commas between members (write ',' in a value as %2C)"
@@ -43,7 +45,10 @@ def merge_members(text: str, keys: Mapping[str, Any]) -> tuple[str, dict[str, An
 
 def read_members(text: str) -> tuple[EnsembleMember, ...]:
     """Split a list of members (SpecError names the malformed one); keys and values are not checked."""
-    return tuple(_read_member(part.strip(), number) for number, part in enumerate(text.split(","), 1))
+    parts = text.split(",")
+    if len(parts) > MAX_MEMBERS:
+        raise SpecError(f"an ensemble has at most {MAX_MEMBERS} members, not {len(parts)}.")
+    return tuple(_read_member(part.strip(), number) for number, part in enumerate(parts, 1))
 
 
 def _read_member(text: str, number: int) -> EnsembleMember:

@@ -51,7 +51,7 @@ _HASH = re.compile(rf"[0-9a-f]{{{LENGTH}}}")
 BLANK = "?"
 MEMBERS = "members"
 """The key that is written in parentheses after the metric."""
-LONGEST = 10_000
+LONGEST = 200_000
 """Characters of the longest text that is parsed as a signature."""
 
 
