@@ -72,8 +72,13 @@ def test_group_without_a_correlation_is_named_and_left_out(scorers: list[Scorer]
     words = RatedSegments(["a"] * 4, list(tiny.WORDS[:4]), [tiny.WORDS[4]] * 4, np.arange(4.0), 0)
     spec = scorers[3].requested.replace(special="none")  # sentence centering leaves nothing of one word
     own = [Scorer(spec.replace(centering=centering)) for centering in ("none", "sentence")]
-    with pytest.warns(TwmdWarning), pytest.raises(InputError, match="no group has a correlation: a"):
-        mean_correlations(own, words)
+    with pytest.warns(TwmdWarning, match="1 of 2 settings have no correlation: pearson is undefined: the scores are"):
+        plain, centred = mean_correlations(own, words)
+    assert plain == pytest.approx(mean_correlations(own[:1], words)[0])
+    assert np.isnan(centred)
+    assert [spec.centering for spec, _ in tune([own[1].requested, own[0].requested], [words], RunOptions())] == [
+        "none", "sentence"
+    ]  # fmt: skip
 
 
 def test_tuning_weights_data_by_size_sorts_best_first_and_reports_progress(tiny_encoder: Callable[[str], Path]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
@@ -20,7 +21,7 @@ from twmd_registry.cli.terminal import HEADER, complain, printed, progress_bar
 from twmd_registry.errors import SpecError, warn
 from twmd_registry.judgments.mt_metrics_eval import read_divisions, read_official
 from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
-from twmd_registry.metaeval.side_by_side import MISSING, as_text
+from twmd_registry.metaeval.side_by_side import MISSING, UNDEFINED, as_text
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS, Value, key
 from twmd_registry.registry.metrics import entry
@@ -282,7 +283,8 @@ def _rows(trials: Sequence[Trial], digits: int | None = None) -> list[dict[str, 
     for spec, pearson in trials:
         values = {name: spec.values().get(name, KEYS[name].neutral) for name in names}
         cells = {name: MISSING if value is None else KEYS[name].format(value) for name, value in values.items()}
-        rows.append({**values, "pearson": pearson} if digits is None else {**cells, "pearson": f"{pearson:.{digits}f}"})
+        shown = UNDEFINED if math.isnan(pearson) else f"{pearson:.{digits}f}"
+        rows.append({**values, "pearson": pearson} if digits is None else {**cells, "pearson": shown})
     return rows
 
 

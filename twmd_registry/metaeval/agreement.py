@@ -54,12 +54,22 @@ Averaging = Literal["none", "group", "item", "system"]
 """What a statistic is averaged over: nothing (one value of all rows), groups such as language pairs, items, systems."""
 
 
+class UndefinedError(InputError):
+    """A statistic has no value in any part of the data; `undefined` has every part with its reason."""
+
+    def __init__(self, message: str, undefined: Sequence[Undefined]) -> None:
+        """Keep the parts beside the message."""
+        super().__init__(message)
+        self.undefined = tuple(undefined)
+
+
 @dataclass(frozen=True)
 class Agreement:
     """How well scores agree with ratings, over all data (averaged over `groups`, in their order) or in one part.
 
     `low` and `high` are the ends of the 95% interval, None without one; `n` counts segments (of an accuracy over
-    systems, pairs of systems); `epsilon` is that of ``acc_eq`` in one part; `undefined` parts have no value.
+    systems, pairs of systems); `epsilon` is that of ``acc_eq`` in one part; `undefined` parts have no value. Where
+    no part has one, `value` is NaN, and None in JSON.
     """
 
     value: float
@@ -75,7 +85,27 @@ class Agreement:
         keys = ("value", "low", "high", "n", "epsilon")
         groups = [{"name": name} | {key: getattr(part, key) for key in keys} for name, part in self.groups.items()]
         undefined = [dict(zip(("name", "n", "reason"), part, strict=True)) for part in self.undefined]
-        return {key: getattr(self, key) for key in keys[:-1]} | {"groups": groups, "undefined": undefined}
+        values = {key: getattr(self, key) for key in keys[:-1]} | {"value": self.value if self.is_defined else None}
+        return values | {"groups": groups, "undefined": undefined}
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether there is a value."""
+        return not math.isnan(self.value)
+
+
+def agreement_or_undefined(label: str, measure: Callable[[], Agreement]) -> Agreement:
+    """Return what `measure` returns; where that is undefined everywhere, warn of it and return an `Agreement` of NaN.
+
+    Args:
+        label: The metric, for the warning.
+        measure: Computes the agreement of one metric.
+    """
+    try:
+        return measure()
+    except UndefinedError as error:
+        warn(f"{label}: {error}")
+        return Agreement(math.nan, None, None, 0, undefined=error.undefined)
 
 
 def agreement(
@@ -124,7 +154,7 @@ def agreement(
 def measure_parts(
     statistic: Statistic, parts: Sequence[Part], measure: Callable[[np.ndarray, Estimator], Measured]
 ) -> tuple[dict[str, Measured], tuple[Undefined, ...]]:
-    """Return what `measure` makes of every part, and the parts without a value: a warning, or an InputError if all."""
+    """Return what `measure` makes of every part, and those without a value: a warning, or an UndefinedError if all."""
     measured, undefined = dict[str, Measured](), list[Undefined]()
     for name, rows, estimator in parts:
         try:
@@ -135,7 +165,7 @@ def measure_parts(
         names = ", ".join(f"{name} ({n} values: {reason})" for name, n, reason in undefined[:_SHOWN])
         names += f" and {len(undefined) - _SHOWN} more" if len(undefined) > _SHOWN else ""
         if not measured:
-            raise InputError(f"{statistic} is undefined everywhere: {names}.")
+            raise UndefinedError(f"{statistic} is undefined everywhere: {names}.", undefined)
         which = f"{len(undefined)} of {len(parts)}"
         warn(f"{statistic} is undefined for {which}, which are left out of the mean: {names}.")
     return measured, tuple(undefined)
@@ -202,14 +232,30 @@ def system_agreement(
 
     The accuracy is the share of the pairs of systems of one group that metric and people order alike, over the pairs of
     all groups (Kocmi et al. 2021); a tie of either is not alike. For intervals the systems of every group are drawn
-    with replacement; a system and its own copy are no pair. `systems` has scores by group and system, not means.
+    with replacement; a system and its own copy are no pair. `systems` has scores by group and system, not means. Raises
+    UndefinedError where no group has the statistic; `system_accuracy` may still have a value.
     """
     wanted = check_systems(rated, statistic, averaging)
     numbers = check_numbers("scores", scores, len(rated.ratings))
     own_means, ranked = mean_systems(numbers, rated, averaging, systems)
     measured = (numbers, rated) if wanted == "spa" else (own_means, ranked)
     by_statistic = agreement(wanted, *measured, averaging=averaging, resamples=resamples, seed=seed)
-    return by_statistic, _system_accuracy(own_means, ranked, averaging, resamples, seed)
+    return by_statistic, _count_pairs(own_means, ranked, averaging, resamples, seed)
+
+
+def system_accuracy(
+    scores: Sequence[float] | np.ndarray,
+    rated: RatedSegments,
+    *,
+    averaging: str = "group",
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    systems: Mapping[tuple[str, str], float] | None = None,
+) -> Agreement:
+    """Measure the accuracy of `system_agreement` alone; NaN where no group has two systems."""
+    check_systems(rated, "pearson", averaging)
+    means, ranked = mean_systems(check_numbers("scores", scores, len(rated.ratings)), rated, averaging, systems)
+    return _count_pairs(means, ranked, averaging, resamples, seed)
 
 
 def mean_systems(
@@ -246,10 +292,11 @@ def check_systems(rated: RatedSegments, statistic: str, averaging: str) -> Stati
     return wanted
 
 
-def _system_accuracy(scores: np.ndarray, rated: RatedSegments, averaging: str, resamples: int, seed: int) -> Agreement:
-    """Count the pairs of systems that scores and ratings order alike."""
-    counts, drawn = np.zeros(2, dtype=int), np.zeros((2, resamples))  # alike, pairs
-    for k, (_, rows, _) in enumerate(split_parts(rated, "pearson", averaging)):
+def _count_pairs(scores: np.ndarray, rated: RatedSegments, averaging: str, resamples: int, seed: int) -> Agreement:
+    """Return the share of pairs of systems that scores and ratings order alike."""
+    counts, drawn, alone = np.zeros(2, dtype=int), np.zeros((2, resamples)), list[Undefined]()  # alike, pairs
+    for k, (name, rows, _) in enumerate(split_parts(rated, "pearson", averaging)):
+        alone += [(name, len(rows), "a single system makes no pair")] * (len(rows) < 2)
         metric, people = (np.sign(np.subtract.outer(each[rows], each[rows])) for each in (scores, rated.ratings))
         alike = ((metric == people) & (metric != 0)).astype(np.float64)  # (systems, systems); every pair is there twice
         pairs = 1.0 - np.eye(len(rows))
@@ -257,7 +304,9 @@ def _system_accuracy(scores: np.ndarray, rated: RatedSegments, averaging: str, r
         weights = draw(len(rows), resamples, np.random.default_rng([seed, k])).astype(np.float64)
         drawn += [(weights * (which @ weights)).sum(axis=0) for which in (alike, pairs)]
     defined = drawn[1] > 0
-    return Agreement(float(counts[0] / counts[1]), *interval(drawn[0, defined] / drawn[1, defined]), int(counts[1]))
+    value = float(counts[0] / counts[1]) if counts[1] else math.nan
+    ends = interval(drawn[0, defined] / drawn[1, defined])
+    return Agreement(value, *ends, int(counts[1]), undefined=tuple(alone))
 
 
 def williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
@@ -305,6 +354,11 @@ def williams_by_part(
     return tests
 
 
+def count_swapped(rated: RatedSegments) -> int:
+    """Return how many items, or segments of data without items, a `permutation` swaps."""
+    return len(rated.ratings) if rated.item is None else len(set(rated.item))
+
+
 def permutation(
     scores_a: Sequence[float] | np.ndarray,
     scores_b: Sequence[float] | np.ndarray,
@@ -329,7 +383,7 @@ def permutation(
     are left out for both. Other arguments and errors are those of `agreement`.
     """
     wanted = statistic_named(statistic)
-    check_sample(len(rated.ratings) if rated.item is None else len(set(rated.item)))
+    check_sample(count_swapped(rated))
     both = np.stack([check_numbers("scores", scores, len(rated.ratings)) for scores in (scores_a, scores_b)])
     if trials < 1:
         raise SpecError(f"expected 1 trial or more, not {trials}.")
@@ -352,17 +406,23 @@ def permutation(
 
 def rank_metrics(
     scores: Sequence[Sequence[float]], values: Sequence[float], rated: RatedSegments, statistic: str, **permuted: Any
-) -> list[int]:
+) -> list[int | None]:
     """Rank metrics in clusters, as the metrics shared task does (Freitag et al. 2023); return ranks from 1.
 
     From the metric that agrees best downwards: a metric has the rank of the one above it, unless a metric of that rank
     outperforms it by `permutation` of single scores or pairs (p of at most `SIGNIFICANT`); then it begins the next
-    rank. `scores` has shape (metrics, segments), `values` are of the statistic; `permuted` is for `permutation`.
+    rank. `scores` has shape (metrics, segments), `values` are of the statistic; `permuted` is for `permutation`. A
+    metric whose value is NaN has no rank, and two metrics that no part of the data compares do not outperform each
+    other.
     """
-    ranks, rank, cluster = [0] * len(scores), 1, list[int]()
-    for metric in sorted(range(len(scores)), key=lambda each: -values[each]):
-        mine = scores[metric]
-        against = [permutation(scores[better], mine, rated, statistic, single=True, **permuted) for better in cluster]
+    ranks, rank, cluster = list[int | None]([None] * len(scores)), 1, list[int]()
+    defined = [metric for metric, value in enumerate(values) if not math.isnan(value)]
+    for metric in sorted(defined, key=lambda each: -values[each]):
+        against = list[AgreementTest]()
+        for better in cluster:
+            with suppress(UndefinedError):
+                test = permutation(scores[better], scores[metric], rated, statistic, single=True, **permuted)
+                against.append(test)
         if any(p <= SIGNIFICANT for _, p in against):
             rank, cluster = rank + 1, []
         cluster.append(metric)

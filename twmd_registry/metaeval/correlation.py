@@ -223,6 +223,8 @@ def _make_pair_statistic(statistic: Statistic, ratings: np.ndarray, items: Items
         counts = np.bincount(5 * item + kind, minlength=5 * units).reshape(units, 5).T  # (kinds, items)
         result = _ratio_of_sums(counts, _PAIR_FORMULAS[statistic], len(np.unique([first, second])))
         if math.isnan(result.value):
+            if people.any():
+                raise InputError("no two segments of one item whose ratings differ have scores that differ")
             apart = f" by {threshold:g} or more, the threshold in points of these ratings" * (statistic == "darr")
             raise InputError(f"no two segments of one item have ratings that differ{apart}")
         return result

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal
 
-from twmd_registry.errors import SpecError
+from twmd_registry.engine.input_warnings import check_sample
+from twmd_registry.errors import InputError, SpecError, collect_warnings
 from twmd_registry.judgments.mt_metrics_eval import LabelledScores, published_systems
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import (
@@ -15,11 +19,15 @@ from twmd_registry.metaeval.agreement import (
     Agreement,
     AgreementTest,
     Averaging,
+    UndefinedError,
     agreement,
+    agreement_or_undefined,
     check_systems,
+    count_swapped,
     permutation,
     rank_metrics,
     split_parts,
+    system_accuracy,
     system_agreement,
     williams_by_part,
 )
@@ -43,6 +51,8 @@ Level = Literal["segment", "system"]
 """Whether every segment's score is correlated, or every system's mean."""
 SEGMENT: Final = "segment"
 SYSTEM: Final = "system"
+SHOWN = 5
+"""Reasons that an error has, if no metric has a value."""
 MOST_COLUMNS = 12
 """A table of more groups has a row for each of them, and a column per metric."""
 
@@ -101,14 +111,14 @@ class StudyResult:
 
     By statistic: agreements; tests, by permutation against the first metric (empty for it, and without trials); ranks
     of `rank_metrics` (empty without trials); the pairwise accuracy of systems (empty at the level of segments).
-    Williams' tests are by part of the data.
+    Williams' tests are by part of the data. A test or rank that is undefined is None.
     """
 
     study: Study
     scored: tuple[LabelledScores, ...]
     agreements: tuple[dict[Statistic, Agreement], ...]
-    tests: tuple[dict[Statistic, AgreementTest], ...]
-    ranks: tuple[dict[Statistic, int], ...]
+    tests: tuple[dict[Statistic, AgreementTest | None], ...]
+    ranks: tuple[dict[Statistic, int | None], ...]
     williams: tuple[dict[str, AgreementTest | None], ...]
     accuracies: tuple[dict[Statistic, Agreement], ...]
     dropped: int
@@ -137,19 +147,21 @@ class StudyResult:
         groups = sorted(undefined.union(*(agreements[statistic].groups for agreements in self.agreements)))
         order = list(range(len(self.scored)))
         if study.trials or any(isinstance(metric, LabelledScores) for metric in study.metrics):
-            order.sort(key=lambda k: -self.agreements[k][statistic].value)
+            estimates = [agreements[statistic] for agreements in self.agreements]
+            order.sort(key=lambda k: -estimates[k].value if estimates[k].is_defined else math.inf)
         columns: dict[str, list[str]] = {statistic: [], "95% interval": []}
         for k in order:
             estimate = self.agreements[k][statistic]
             cells = {
-                statistic: f"{estimate.value:.3f}",
+                statistic: _shown(estimate),
                 "95% interval": between(estimate.low, estimate.high) or MISSING,
             }
             if study.trials:
-                cells["rank"] = str(self.ranks[k][statistic])
-                cells["p (better)"] = f"{self.tests[k][statistic][1]:.4f}" if self.tests[k] else MISSING
+                rank, test = self.ranks[k][statistic], self.tests[k].get(statistic)
+                cells["rank"] = UNDEFINED if rank is None else str(rank)
+                cells["p (better)"] = f"{test[1]:.4f}" if test else UNDEFINED if self.tests[k] else MISSING
             if study.level == SYSTEM:
-                cells["accuracy"] = f"{self.accuracies[k][statistic].value:.3f}"
+                cells["accuracy"] = _shown(self.accuracies[k][statistic])
             for name in groups:
                 group = estimate.groups.get(name)
                 cells[name] = f"{group.value:.3f}" if group else UNDEFINED
@@ -171,7 +183,8 @@ class StudyResult:
                 if estimate.undefined:
                     names = "; ".join(f"{name} ({n} values: {reason})" for name, n, reason in estimate.undefined)
                     parts = f"{len(estimate.groups)} of {len(estimate.groups) + len(estimate.undefined)}"
-                    lines.append(f"{metric.label}, {statistic}: the mean is over {parts}, without {names}")
+                    mean = f"the mean is over {parts}, without" if estimate.groups else "undefined everywhere:"
+                    lines.append(f"{metric.label}, {statistic}: {mean} {names}")
         return as_report(self.tables.values(), [*lines, *self.overlaps], form)
 
     def as_dict(self) -> dict[str, Any]:
@@ -185,7 +198,7 @@ class StudyResult:
                 "ranks": self.ranks[k],
                 "williams": {name: _named(test) for name, test in self.williams[k].items()},
                 "accuracy": {
-                    name: {"value": accuracy.value, "low": accuracy.low, "high": accuracy.high, "pairs": accuracy.n}
+                    name: {key: accuracy.as_dict()[key] for key in ("value", "low", "high")} | {"pairs": accuracy.n}
                     for name, accuracy in self.accuracies[k].items()
                 },
             }
@@ -195,45 +208,81 @@ class StudyResult:
         return {"study": self.study.name, "dropped": self.dropped, "overlaps": overlaps, "metrics": metrics}
 
 
+def _shown(estimate: Agreement) -> str:
+    return f"{estimate.value:.3f}" if estimate.is_defined else UNDEFINED
+
+
 def _named(test: AgreementTest | None) -> dict[str, float] | None:
     return None if test is None else dict(zip(("difference", "p"), test, strict=True))
 
 
+def _measure(
+    study: Study,
+    statistic: Statistic,
+    scores: tuple[float, ...],
+    rated: RatedSegments,
+    systems: Mapping[tuple[str, str], float],
+) -> Agreement:
+    """Return the agreement of one metric; `systems` has its published scores by group and system."""
+    keys: dict[str, Any] = {"averaging": study.averaging, "resamples": study.resamples, "seed": study.seed}
+    if study.level == SYSTEM:
+        return system_agreement(statistic, scores, rated, systems=systems, **keys)[0]
+    return agreement(statistic, scores, rated, threshold=study.threshold, **keys)
+
+
 def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress: Progress | None = None) -> StudyResult:
-    """Score every segment by every metric, each text encoded once, and correlate."""
+    """Score every segment by every metric, each text encoded once, and correlate.
+
+    A metric for which a statistic is undefined, as it is for equal scores, is named in a warning and has no value.
+    Raises InputError where no metric has any.
+    """
     for statistic in study.statistics:  # before anything is encoded
         if study.level == SYSTEM:
             check_systems(rated, statistic, study.averaging)
         else:
             split_parts(rated, statistic, study.averaging, threshold=study.threshold)
+    if study.trials and (units := count_swapped(rated)) < 2:
+        check_sample(units)
     segments = len(rated.ratings)
     expect(progress, segments * len(study.metrics))
     applied, scored, overlaps = score_side_by_side(study.metrics, rated, study.data, options, progress)
     agreements, accuracies = list[dict[Statistic, Agreement]](), list[dict[Statistic, Agreement]]()
-    tests, williams = list[dict[Statistic, AgreementTest]](), list[dict[str, AgreementTest | None]]()
+    tests, williams = list[dict[Statistic, AgreementTest | None]](), list[dict[str, AgreementTest | None]]()
     shared: dict[str, Any] = {"averaging": study.averaging, "seed": study.seed}
-    intervals = shared | {"resamples": study.resamples}
     permuted = shared | {"trials": study.trials, "threshold": study.threshold}
-    published = published_systems(applied if study.level == SYSTEM else (), rated)
+    published = published_systems(applied, rated) if study.level == SYSTEM else [{}] * len(scored)
     for k, metric in enumerate(scored):
         scores, first = metric.scores, scored[0].scores
-        pairs = {}
+        agreements.append(
+            {
+                name: agreement_or_undefined(metric.label, partial(_measure, study, name, scores, rated, published[k]))
+                for name in study.statistics
+            }
+        )
+        accuracies.append({})
         if study.level == SYSTEM:
-            given = intervals | {"systems": published[k]}
-            pairs = {name: system_agreement(name, scores, rated, **given) for name in study.statistics}
-            agreements.append({name: result for name, (result, _) in pairs.items()})
-        else:
-            estimated = intervals | {"threshold": study.threshold}
-            agreements.append({name: agreement(name, scores, rated, **estimated) for name in study.statistics})
-        accuracies.append({name: accuracy for name, (_, accuracy) in pairs.items()})
+            with collect_warnings():  # they were given with the statistic
+                accuracy = system_accuracy(scores, rated, **shared, resamples=study.resamples, systems=published[k])
+            accuracies[k] = dict.fromkeys(study.statistics, accuracy)
         is_tested = study.trials > 0 and metric is not scored[0]
         tested = study.statistics if is_tested else ()
-        tests.append({name: permutation(scores, first, rated, name, **permuted) for name in tested})
+        tests.append(dict.fromkeys(tested))
+        for name in tested:
+            with suppress(UndefinedError):
+                tests[-1][name] = permutation(scores, first, rated, name, **permuted)
         is_linear = "pearson" in tested
         williams.append(williams_by_part(scores, first, rated, study.averaging) if is_linear else {})
         if progress:
             progress(segments)
-    ranks = tuple(dict[Statistic, int]() for _ in scored)
+    if not any(estimate.is_defined for by_name in (*agreements, *accuracies) for estimate in by_name.values()):
+        reasons = dict.fromkeys(
+            f"{name}: {part[0]} ({part[2]})"
+            for each in agreements
+            for name, own in each.items()
+            for part in own.undefined
+        )
+        raise InputError(f"no metric has a value; {'; '.join(list(reasons)[:SHOWN])}.")
+    ranks = tuple(dict[Statistic, int | None]() for _ in scored)
     for statistic in study.statistics if study.trials else ():
         values = [agreement[statistic].value for agreement in agreements]
         ranked = rank_metrics([metric.scores for metric in scored], values, rated, statistic, **permuted)

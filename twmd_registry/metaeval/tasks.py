@@ -9,6 +9,7 @@ and Pearson or Kendall. Since then values are averaged.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,15 +21,18 @@ from twmd_registry.errors import InputError, collect_warnings
 from twmd_registry.judgments.mt_metrics_eval import LabelledScores, published_systems
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.metaeval.agreement import (
+    Agreement,
     Averaging,
+    UndefinedError,
     agreement,
     check_systems,
     mean_systems,
     rank_metrics,
     split_parts,
+    system_accuracy,
     system_agreement,
 )
-from twmd_registry.metaeval.side_by_side import TextTable, as_report, names_of, score_side_by_side
+from twmd_registry.metaeval.side_by_side import UNDEFINED, TextTable, as_report, names_of, score_side_by_side
 from twmd_registry.metaeval.study import SEGMENT, SYSTEM, Study, write_name
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Statistic
@@ -77,7 +81,7 @@ Published = Sequence[Mapping[tuple[str, str], float]]
 
 @dataclass(frozen=True)
 class TaskResult:
-    """The weighted average of every metric, the best first: of values (higher is better) or of ranks.
+    """The weighted average of every metric, the best first: of values (higher is better) or of ranks; NaN comes last.
 
     Two results of one `name` measure the same; `notes` name what is missing and metrics that were trained on the data;
     `columns` are shown beside the average.
@@ -97,7 +101,7 @@ class TaskResult:
         ranked = self.task == RANKED
         header = ("metric", "average rank" if ranked else "average", *self.columns[0])
         rows = [
-            (metric.label, f"{mean:.3f}", *(f"{value:.3f}" for value in columns.values()))
+            (metric.label, *(_shown(value) for value in (mean, *(columns.get(name, math.nan) for name in header[2:]))))
             for metric, mean, columns in zip(self.scored, self.averages, self.columns, strict=True)
         ]
         title = f"{self.task}, weighted average{' of ranks, the lower the better' * ranked}"
@@ -115,6 +119,10 @@ class TaskResult:
             for metric, mean, parts in zip(self.scored, self.averages, self.parts, strict=True)
         ]
         return {"study": self.name, "notes": list(self.notes), "metrics": metrics}
+
+
+def _shown(value: float) -> str:
+    return UNDEFINED if math.isnan(value) else f"{value:.3f}"
 
 
 def pairs_of_task(task: str, rated: RatedSegments) -> list[str]:
@@ -135,7 +143,8 @@ def run_task(
     """Score every segment by every metric, and average their agreement as the shared task of `TASKS` did.
 
     Of the study, only data and metrics are read, and trials and seed where ranks are averaged, for which the data
-    should distinguish domains and people (`read_divisions`).
+    should distinguish domains and people (`read_divisions`). A metric without a value in a part of an average of
+    values, or in every correlation that is ranked, is named, and has no average. Raises InputError if none has one.
     """
     pairs = pairs_of_task(task, rated)
     check_systems(rated, "pearson", "group")
@@ -156,7 +165,7 @@ def run_task(
         step = len(rated.ratings) * len(scored) // len(tasks)
         done = (lambda: progress(step)) if progress else (lambda: None)
         ranked = rank_by_tasks(tasks, scores, published, rated, trials=study.trials, seed=study.seed, done=done)
-        notes.append(f"{task}: {_describe_missing(pairs, tasks, len(ranked[0]), study.trials)}")
+        notes.append(f"{task}: {_describe_missing(pairs, tasks, max(map(len, ranked)), study.trials)}")
         parts = [{" ".join(map(str, key)): part for key, part in by_task.items()} for by_task in ranked]
         columns = [average_ranks(by_task) for by_task in ranked]
     else:
@@ -166,8 +175,19 @@ def run_task(
             columns.append({f"{name} (x {part['weight']:g})": part["value"] for name, part in parts[-1].items()})
             if progress:
                 progress(len(rated.ratings))
-    rows = list(zip(scored, [average(of_metric.values()) for of_metric in parts], parts, columns, strict=True))
-    rows.sort(key=lambda row: row[1] if task == RANKED else -row[1])  # the best first
+    averages = [average(of_metric.values()) for of_metric in parts]
+    for metric, of_metric, value in zip(scored, parts, averages, strict=True):
+        if math.isnan(value):
+            missing = [name for name, part in of_metric.items() if math.isnan(part["value"])]
+            which = (
+                f"{len(missing)} of {len(of_metric)} parts ({', '.join(missing)})" if missing else "all correlations"
+            )
+            notes.append(f"{task}: {metric.label} has no average: it is undefined in {which}.")
+    if all(map(math.isnan, averages)):
+        raise InputError(f"no metric has an average. {' '.join(notes)}")
+    rows = list(zip(scored, averages, parts, columns, strict=True))
+    best_first = 1 if task == RANKED else -1
+    rows.sort(key=lambda row: math.inf if math.isnan(row[1]) else best_first * row[1])
     return TaskResult(task, write_name("task", fields), (*notes, *overlaps), *zip(*rows, strict=True))
 
 
@@ -188,9 +208,13 @@ def _describe_missing(pairs: Sequence[str], tasks: Sequence[RankTask], measured:
 
 
 def average(parts: Iterable[TaskPart]) -> float:
-    """Return the weighted average of parts."""
+    """Return the weighted average of parts; NaN where there are none, or one is NaN."""
     chosen = list(parts)
-    return sum(part["weight"] * part["averaged"] for part in chosen) / sum(part["weight"] for part in chosen)
+    return (
+        math.nan
+        if not chosen
+        else sum(part["weight"] * part["averaged"] for part in chosen) / sum(part["weight"] for part in chosen)
+    )
 
 
 def _measure(
@@ -200,19 +224,21 @@ def _measure(
     rated: RatedSegments,
     systems: Mapping[tuple[str, str], float],
 ) -> dict[str, TaskPart]:
-    """Return every part of a metric's average of values."""
+    """Return every part of a metric's average of values; NaN where it is undefined."""
     parts = dict[str, TaskPart]()
     if task in WITH_ACCURACY:
-        _, accuracy = system_agreement("pearson", scores, rated, resamples=0, systems=systems)
+        accuracy = system_accuracy(scores, rated, resamples=0, systems=systems)
         weight = float(len(pairs))
         parts["accuracy of systems"] = {"value": accuracy.value, "weight": weight, "averaged": accuracy.value}
     for level, statistic in AVERAGED[task]:
-        if level == SYSTEM:
-            result, _ = system_agreement(statistic, scores, rated, resamples=0, systems=systems)
-        else:
-            result = agreement(statistic, scores, rated, resamples=0)
+        groups = dict[str, Agreement]()
+        with suppress(UndefinedError):
+            if level == SYSTEM:
+                groups |= system_agreement(statistic, scores, rated, resamples=0, systems=systems)[0].groups
+            else:
+                groups |= agreement(statistic, scores, rated, resamples=0).groups
         for pair in pairs:
-            value = result.groups[pair].value
+            value = groups[pair].value if pair in groups else math.nan
             averaged = (1 + value) / 2 if statistic == "pearson" else value  # from 0, as accuracies are
             parts[f"{pair} {level} {statistic}"] = {"value": value, "weight": 1.0, "averaged": averaged}
     return parts
@@ -255,28 +281,37 @@ def rank_by_tasks(
 ) -> tuple[dict[RankTask, TaskPart], ...]:
     """Rank metrics in every task, by significance (`rank_metrics`) or, without trials, by the statistic alone.
 
-    `scores` have shape (metrics, segments). Returns, by metric, its part of every task in which all are defined.
+    `scores` have shape (metrics, segments). Returns, by metric, its part of every task in which all are defined. A
+    metric that has no correlation in any task, as one of equal scores, is not ranked, and has no part.
     """
-    measured = dict[RankTask, tuple[list[float], list[int]]]()
+    values = dict[RankTask, list[float]]()
     for task in tasks:
-        with collect_warnings(), suppress(InputError):
-            measured[task] = _rank(task, scores, published, rated, trials=trials, seed=seed)
+        with collect_warnings():
+            compared, chosen = _compare(task, scores, published, rated)
+            values[task] = [_value(task, metric, chosen) for metric in compared]
+    correlated = [task for task in tasks if task[0] != EVERY_PAIR] or tasks
+    ranked = [k for k in range(len(scores)) if any(not math.isnan(values[task][k]) for task in correlated)]
+    measured = dict[RankTask, list[int | None]]()
+    for task in tasks:
+        own_values = [values[task][k] for k in ranked]
+        if not any(map(math.isnan, own_values)):
+            with collect_warnings(), suppress(InputError):  # of too few items for a test
+                compared, chosen = _compare(task, scores, published, rated)
+                own_scores = [compared[k].tolist() for k in ranked]
+                measured[task] = _rank(task, own_scores, own_values, chosen, trials=trials, seed=seed)
         done()
-    weights = share_weight(list(measured))
-    return tuple(
-        {
-            task: {"value": values[k], "weight": weights[task], "averaged": ranks[k]}
-            for task, (values, ranks) in measured.items()
-        }
-        for k in range(len(scores))
-    )
+    weights, parts = share_weight(list(measured)), tuple(dict[RankTask, TaskPart]() for _ in scores)
+    for task, ranks in measured.items():
+        for k, rank in zip(ranked, ranks, strict=True):
+            parts[k][task] = {"value": values[task][k], "weight": weights[task], "averaged": float(rank or math.nan)}
+    return parts
 
 
-def _rank(
-    task: RankTask, scores: Sequence[Sequence[float]], published: Published, rated: RatedSegments, **test: int
-) -> tuple[list[float], list[int]]:
-    """Return the value and the rank of every metric."""
-    pair, domain, level, people, averaging, statistic = task
+def _compare(
+    task: RankTask, scores: Sequence[Sequence[float]], published: Published, rated: RatedSegments
+) -> tuple[list[np.ndarray], RatedSegments]:
+    """Return every metric's scores of the segments or systems of a task, and their ratings."""
+    pair, domain, level, people, _, statistic = task
     is_chosen = np.array([pair in (EVERY_PAIR, group) for group in rated.group])
     if domain != EVERY_DOMAIN:
         is_chosen &= np.array(rated.domain) == domain
@@ -292,12 +327,30 @@ def _rank(
         means = [mean_systems(each, chosen, "group", by) for each, by in zip(compared, published, strict=True)]
         compared, chosen = [each for each, _ in means], means[0][1]
     if statistic == "accuracy":  # a pair of systems is of one language pair, and each system is swapped
-        chosen, averaging = chosen._replace(system=chosen.group), "system"
-    values = [agreement(statistic, each, chosen, averaging=averaging, resamples=0).value for each in compared]
+        chosen = chosen._replace(system=chosen.group)
+    return compared, chosen
+
+
+def _averaging(task: RankTask) -> Averaging:
+    *_, averaging, statistic = task
+    return "system" if statistic == "accuracy" else averaging
+
+
+def _value(task: RankTask, scores: np.ndarray, rated: RatedSegments) -> float:
+    """Return the value of a metric in a task; NaN where it is undefined."""
+    try:
+        return agreement(task[-1], scores, rated, averaging=_averaging(task), resamples=0).value
+    except InputError:
+        return math.nan
+
+
+def _rank(
+    task: RankTask, scores: Sequence[Sequence[float]], values: Sequence[float], rated: RatedSegments, **test: int
+) -> list[int | None]:
+    """Return the rank of every metric."""
     if test["trials"]:
-        own_scores = [each.tolist() for each in compared]
-        return values, rank_metrics(own_scores, values, chosen, statistic, averaging=averaging, **test)
-    return values, [1 + sum(other > value for other in values) for value in values]
+        return rank_metrics(scores, values, rated, task[-1], averaging=_averaging(task), **test)
+    return [1 + sum(other > value for other in values) for value in values]
 
 
 def average_ranks(parts: Mapping[RankTask, TaskPart]) -> dict[str, float]:

@@ -116,26 +116,36 @@ def tune(
     weighted = np.average(by_set, axis=0, weights=[len(rated.ratings) for rated in data])  # (specs,)
     pairs = zip(scorers, specs, strict=True)
     applied = [scorer.spec.replace(model=spec.model, adapter=spec.adapter) for scorer, spec in pairs]
-    return sorted(zip(applied, weighted.tolist(), strict=True), key=lambda trial: -trial[1])
+    trials = zip(applied, weighted.tolist(), strict=True)
+    return sorted(trials, key=lambda trial: math.inf if math.isnan(trial[1]) else -trial[1])
 
 
 def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress: Progress | None = None) -> np.ndarray:
     """Return every setting's mean over groups of Pearson's r within each; shape (settings,).
 
-    Groups are scored apart, so that no centering batch spans two of them; one without a correlation is left out.
+    Groups are scored apart, so that no centering batch spans two of them. A setting without any correlation has NaN; a
+    group in which another setting has none is left out for all.
     """
-    names, means = np.array(rated.group), []
-    for group in dict.fromkeys(rated.group):
+    names, groups = np.array(rated.group), list(dict.fromkeys(rated.group))
+    correlations, reasons = np.full((len(groups), len(scorers)), np.nan), dict[str, str]()
+    for row, group in enumerate(groups):
         part = select(rated, np.flatnonzero(names == group))
         sets = score_all(scorers, part.predictions, part.references, sources=part.source, progress=progress)
-        try:
-            means.append([correlate("pearson", scores.scores, part.ratings) for scores in sets])
-        except InputError as error:
-            warn(f"{group}, left out: a setting has no correlation: {error}")
-    if not means:
-        groups = ", ".join(dict.fromkeys(rated.group))
-        raise InputError(f"no group has a correlation: {groups} ({len(rated.ratings)} segments).")
-    return np.array(np.mean(means, axis=0))
+        for column, scores in enumerate(sets):
+            try:
+                correlations[row, column] = correlate("pearson", scores.scores, part.ratings)
+            except InputError as error:
+                reasons.setdefault(group, str(error))
+    defined = ~np.isnan(correlations)
+    some = defined.any(axis=0)  # (settings,)
+    if some.any() and not some.all():
+        warn(f"{(~some).sum()} of {len(some)} settings have no correlation: {next(iter(reasons.values()))}")
+    kept = defined[:, some].all(axis=1) & some.any()  # (groups,)
+    for group in itertools.compress(groups, ~kept):
+        warn(f"{group}, left out: a setting has no correlation: {reasons[group]}")
+    if not kept.any():
+        raise InputError(f"no group has a correlation: {', '.join(groups)} ({len(rated.ratings)} segments).")
+    return np.asarray(np.where(some, correlations[kept].mean(axis=0), np.nan))
 
 
 def layers_above_embeddings(model: str, options: RunOptions) -> range:

@@ -6,14 +6,16 @@ import base64
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from twmd_registry.judgments.mt_metrics_eval import LabelledScores
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval.agreement import Agreement, system_agreement
+from twmd_registry.metaeval.agreement import Agreement, agreement_or_undefined, system_agreement
 from twmd_registry.metaeval.correlation import order_p_values, place_systems
-from twmd_registry.metaeval.side_by_side import TextTable, between
-from twmd_registry.metaeval.study import SEGMENT, SYSTEM, StudyResult
+from twmd_registry.metaeval.side_by_side import UNDEFINED, TextTable, between
+from twmd_registry.metaeval.study import SEGMENT, SYSTEM, Study, StudyResult
 from twmd_registry.report.figures import matrices, scatter
 from twmd_registry.report.template import render
 
@@ -31,7 +33,7 @@ def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str
         if rated.item is not None and rated.system is not None and result.study.statistics != ("accuracy",):
             study = replace(result.study, level=SYSTEM, statistics=("spa",))
             spa = [
-                system_agreement("spa", metric.scores, rated, resamples=study.resamples, seed=study.seed)[0]
+                agreement_or_undefined(metric.label, partial(_system_agreement, metric, rated, study))
                 for metric in result.scored
             ]
             by_statistic.append(("spa (of systems)", spa))
@@ -50,6 +52,10 @@ def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str
     return render("agreement.html", sections=sections, signatures=signatures)
 
 
+def _system_agreement(metric: LabelledScores, rated: RatedSegments, study: Study) -> Agreement:
+    return system_agreement("spa", metric.scores, rated, resamples=study.resamples, seed=study.seed)[0]
+
+
 def _table(statistic: str, labels: Sequence[str], agreements: Sequence[Agreement]) -> TextTable:
     """Return a table with a row per metric; of several groups, with a row per group, as many columns fit no paper."""
     groups = sorted({name for agreement in agreements for name in agreement.groups})
@@ -60,15 +66,16 @@ def _table(statistic: str, labels: Sequence[str], agreements: Sequence[Agreement
 
 
 def _cell(agreement: Agreement | None) -> str:
-    if agreement is None:
-        return "undefined"
+    if agreement is None or not agreement.is_defined:
+        return UNDEFINED
     return f"{agreement.value:.3f}\n{between(agreement.low, agreement.high) or ''}".strip()
 
 
 def draw_agreement(result: StudyResult, rated: RatedSegments, suffix: str) -> dict[str, bytes]:
     """Draw scores against ratings, or at the level of systems which of them metric and people order alike.
 
-    Returns files by their names without the suffix: ``scatter``, or ``spa-GROUP`` of every group.
+    Returns files by their names without the suffix: ``scatter``, or ``spa-GROUP`` of every group in which two systems
+    have an item in common.
     """
     data, scores = result.study.data, {metric.label: np.array(metric.scores) for metric in result.scored}
     if result.study.level == SEGMENT:
@@ -77,6 +84,8 @@ def draw_agreement(result: StudyResult, rated: RatedSegments, suffix: str) -> di
     for group in sorted(set(rated.group)):
         rows = np.flatnonzero(np.array(rated.group) == group)
         systems, place = place_systems(np.array(rated.item)[rows], np.array(rated.system)[rows])
+        if len(systems) < 2 or not place.size:
+            continue
         order = np.argsort(-rated.ratings[rows[place]].mean(axis=1))
         place, names = rows[place[order]], systems[order].tolist()
         people = order_p_values(rated.ratings[place])
