@@ -109,7 +109,7 @@ def warn(message: str) -> None:
         messages.append(message)
         return
     frame: FrameType = sys._getframe()  # noqa: SLF001 (inspect's function is slower)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith(__package__):
+    while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith(f"{__package__}."):
         frame = frame.f_back
     registry = frame.f_globals.setdefault("__warningregistry__", {})
     registry.pop((message, TwmdWarning, frame.f_lineno), None)

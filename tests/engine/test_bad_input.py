@@ -221,6 +221,13 @@ def test_warning_comes_in_every_call_unless_the_users_filter_says_otherwise(acti
             shown_by("error", 1)
 
 
+def test_warning_is_of_a_users_module_that_begins_with_the_packages_name() -> None:
+    module = {"__name__": "twmd_registry_experiments.run", "scorer": twmd_registry.scorer("twmd")}
+    with pytest.warns(TwmdWarning, match="texts without a token") as caught:
+        exec(compile("\nscorer.score([''], ['a'])", "own.py", "exec"), module)
+    assert [(warning.filename, warning.lineno) for warning in caught] == [("own.py", 2)]
+
+
 WRITTEN_FOR = (
     r"the signature of {} was written for nrefs:{}; these texts have nrefs:{}\. More references make scores higher"
 )

@@ -148,6 +148,12 @@ def test_scoring_twice_by_a_scorer_or_its_copy_gives_the_same_digits(texts: Text
     assert pickle.loads(pickle.dumps(scorer)).score(*few) == first
 
 
+def test_equal_scores_have_equal_hashes(texts: Texts) -> None:
+    scorer = twmd_registry.scorer("twmd")
+    first, again, other = (scorer.score(texts.predictions[:n], texts.references[:n]) for n in (3, 3, 4))
+    assert {first, again, other} == {first, other}
+
+
 @pytest.mark.parametrize("metric", WITH_REFERENCES)
 def test_several_references_give_the_maximum_or_the_mean_score(
     of_two_references: dict[MetricName, list[ScoreSet]], metric: MetricName

@@ -137,6 +137,10 @@ class Counts(NamedTuple):
     letters: dict[str, int]
     sentences: Mapping[str, int] = {}
 
+    def __hash__(self) -> int:
+        """Hash the counts by name."""
+        return hash(tuple(sorted(self.as_dict().items())))
+
     def as_dict(self) -> dict[str, int]:
         """Return all counts by name, those of letters by script: ``letters_Latin``."""
         letters = {f"letters_{script}": number for script, number in self.letters.items()}
