@@ -6,6 +6,7 @@ import copy
 import importlib
 import pickle
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from twmd_registry.plugins.torchmetrics import (  # noqa: E402
     BERTScoreCentered,
     STSScore,
     WordsetCKA,
+    collate_rows,
     order_rows,
     read_rows,
     write_rows,
@@ -254,3 +256,21 @@ def test_sources_are_kept_in_the_order_of_positions() -> None:
     references.update("it rained", sources="there was rain")
     with pytest.raises(InputError, match="twmd compares predictions with references: give them"):
         references.compute()
+
+
+def test_lists_of_references_stay_rows_in_batches_and_a_transposed_square_is_warned_of() -> None:
+    rows: Any = [
+        {"prediction": own, "references": [own, "no bread"], "position": number, "ids": torch.tensor([number])}
+        for number, own in enumerate(PREDICTIONS[:4])
+    ]
+    kept, transposed = TWMD(), TWMD()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for batch in torch.utils.data.DataLoader(rows, batch_size=2, collate_fn=collate_rows):
+            kept.update(batch["prediction"], batch["references"], batch["position"])
+            assert batch["ids"].shape == (2, 1)
+    assert float(kept.compute()) == pytest.approx(1, abs=1e-6)
+    for batch in torch.utils.data.DataLoader(rows, batch_size=2):
+        with pytest.warns(TwmdWarning, match="transposed.*collate_rows"):
+            transposed.update(batch["prediction"], batch["references"])
+    assert float(transposed.compute()) < 0.9

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.errors import InputError
+from twmd_registry.errors import InputError, warn
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.spec import MetricSpec
 
@@ -43,6 +43,7 @@ def check_segments(predictions: Any, references: Any, sources: Any = None, *, fi
         return Segments(predicted, [[] for _ in predicted], translated)
     if references is None:
         raise InputError("there is nothing to score: predictions and sources are empty.")
+    _warn_of_columns(references, len(predicted))
     referred = check_rows(references, "references", first_row=first_row, nested=True)
     if len(predicted) != len(referred):
         raise InputError(_different_lengths(len(predicted), referred))
@@ -114,6 +115,17 @@ def check_rows(values: Any, name: str, *, first_row: int = 0, nested: bool = Fal
             ) from None
         rows.append(str.__str__(entry))
     return rows
+
+
+def _warn_of_columns(references: Any, segments: int) -> None:
+    """Warn of a square list of tuples, in which torch's default collation transposes lists of references."""
+    rows = references if isinstance(references, list) else []
+    if segments > 1 and len(rows) == segments and all(isinstance(row, tuple) and len(row) == segments for row in rows):
+        warn(
+            f"references are {segments} tuples of {segments} texts, as torch's default collation makes of lists: then "
+            "they are transposed. Give DataLoader collate_fn=twmd_registry.plugins.torchmetrics.collate_rows. If each "
+            "tuple is one segment's references, make it a list."
+        )
 
 
 def _different_lengths(number: int, references: list[Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -161,6 +161,26 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
     def close(self) -> None:
         """Release the model; the next ``compute`` loads it again."""
         self.scorer.close()
+
+
+def collate_rows(rows: Sequence[Any]) -> Any:
+    """Collate the rows of a batch for a `torch.utils.data.DataLoader`, whose default transposes lists of references.
+
+    Args:
+        rows: Dicts, or tuples, of columns.
+
+    Returns:
+        A dict, or tuple, of columns: texts and lists as they are, one per row; everything else as by default.
+
+    >>> collate_rows([("a", ["b", "c"]), ("d", ["e", "f"])])
+    (['a', 'd'], [['b', 'c'], ['e', 'f']])
+    """
+    first = rows[0]
+    if isinstance(first, Mapping):
+        return {name: collate_rows([row[name] for row in rows]) for name in first}
+    if isinstance(first, tuple):
+        return tuple(map(collate_rows, zip(*rows, strict=True)))
+    return list(rows) if isinstance(first, str | list) else torch.utils.data.default_collate([*rows])
 
 
 def make_rows(
