@@ -38,15 +38,13 @@ def record() -> Record:
     )
 
 
-def test_records_of_both_versions_are_read_as_they_were_written(record: Record, tmp_path: Path) -> None:
+def test_record_is_read_as_it_was_written(record: Record, tmp_path: Path) -> None:
     named = replace(record, inputs=(InputFile("references", "r\udcff.txt", "0" * 64),))  # a name that is not UTF-8
     for own in (record, named):
         write_record(own, f"{tmp_path}/out.json")
         assert read_record(f"{tmp_path}/out.json") == read_record(tmp_path / "out.json") == own
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
-    table = json.loads(record_text(record)) | {"format_version": 1}
-    assert "resampling" not in table
-    assert replace(parse_record(json.dumps(table)), edited=False) == record
+    assert "resampling" not in json.loads(record_text(record))
 
 
 def test_tests_intervals_and_metrics_of_sacrebleu_are_read_as_they_were_written(record: Record) -> None:
@@ -65,13 +63,14 @@ def test_tests_intervals_and_metrics_of_sacrebleu_are_read_as_they_were_written(
     ("place", "value", "words"),
     [
         ("systems", [], "record.systems is empty"),
-        ("systems", None, "record.systems must be a list, not None"),
-        ("systems.1", None, r"systems\[1\] must be an object, not None"),
-        ("environment", [], r"record.environment must be an object, not \[\]"),
-        ("format", "other", 'expected "twmd-record" as "format", not \'other\''),
-        ("format_version", True, 'expected 1 or 2 as "format_version", not True'),
-        ("format_version", 3, 'expected 1 or 2 as "format_version", not 3'),
-        ("systems.0.texts", ..., r"systems\[0\] has no texts: it was cut off or edited"),
+        ("systems", None, "record.systems must be a list"),
+        ("systems.1", None, r"systems\[1\] must be an object"),
+        ("environment", [], r"record.environment must be an object"),
+        ("format", "other", "twmd-record"),
+        ("format_version", True, "format_version"),
+        ("format_version", 2, "format_version"),
+        ("systems.0.texts", ..., r"systems\[0\] has no texts"),
+        ("references", ..., "record has no references"),
         ("systems.0.results.1.scores.1", "1", r"results\[1\].scores\[1\] must be a finite number, not '1'"),
         ("systems.0.results.1.scores", [], r"results\[1\].scores is empty"),
         ("systems.0.results.1.score", 10**400, r"results\[1\].score must be a finite number"),

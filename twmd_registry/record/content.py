@@ -240,13 +240,11 @@ def environment(device: str = "auto") -> dict[str, str]:
 
 FORMAT = "twmd-record"
 DATASET_FORMAT = "twmd-dataset-record"
-FORMAT_VERSION = 2
-READABLE = (1, 2)
-"""Version 1 had no metrics of SacreBLEU, no tests and no intervals."""
+FORMAT_VERSION = 1
 LARGEST = 1 << 29
 """Bytes of a file that are read, some 20 million scores: what somebody else wrote must not fill the memory."""
 RESULT = ("signature", "keys", "counts", "score", "sides", "scores", "mean", "ci", "p_value", "documents")
-MAY_LACK = {"mean", "ci", "p_value", "test", "resampling", "references", "documents"}
+MAY_LACK = {"mean", "ci", "p_value", "resampling", "documents"}
 
 
 def record_text(record: Record) -> str:
@@ -305,10 +303,9 @@ def parse_record(text: str) -> Record:
     except ValueError as error:  # a key that comes twice, a number that is too long
         raise FileError(f"{str(error).partition(':')[0]}.") from error
     _check(table, dict, "record")
-    for name, known in (("format", (FORMAT,)), ("format_version", READABLE)):
-        if table.get(name) not in known or isinstance(table[name], bool | float):
-            expected = " or ".join(map(json.dumps, known))
-            raise FileError(f'expected {expected} as "{name}", not {_shown(table.get(name))}.')
+    for name, known in (("format", FORMAT), ("format_version", FORMAT_VERSION)):
+        if table.get(name) != known or isinstance(table[name], bool | float):
+            raise FileError(f'expected {json.dumps(known)} as "{name}", not {_shown(table.get(name))}.')
     record: Record = _read(Record, table, "record")
     resampling = record.resampling
     if resampling and (
