@@ -43,12 +43,10 @@ def test_copy_of_the_source_scores_below_a_paraphrase() -> None:
     source = "the dog made a lot of noise with its voice"
     metrics = [metric for metric in MetricName if "against" in CATALOGUE[metric].keys]
     scorers = [scorer(metric, against="source") for metric in metrics]
-    with pytest.warns(match="equal their source"):
-        every = score_all(scorers, ["a dog was barking very loudly", source], sources=[source] * 2)
+    every = score_all(scorers, ["a dog was barking very loudly", source], sources=[source] * 2)
     assert len(every) == 6
     for found in every:
         assert found.scores[1] < found.scores[0], found.signature
-        assert found.counts.copied == 1
 
 
 @pytest.mark.parametrize(
@@ -147,10 +145,9 @@ def test_missing_texts_are_named_and_keys_without_a_meaning_refused(keys: dict[s
         score(**{"predictions": PREDICTIONS} | keys)
 
 
-def test_warnings_name_sources_and_scripts_of_sources_are_no_error() -> None:
+def test_warnings_name_sources() -> None:
     with pytest.warns(match=r"sources\[0\]"):
-        found = score(["the dog barks"], sources=["\u72d7\u53eb"], against="source", any_language=True)
-    assert found.counts.other_script == 0
+        score(["the dog barks"], sources=["\u72d7\u53eb"], against="source", any_language=True)
 
 
 @pytest.mark.parametrize("side", ["predictions", "sources"])
@@ -167,8 +164,7 @@ def test_few_texts_in_another_language_cause_a_warning_where_their_side_is_not_e
 
 
 def test_alignment_shows_copied_words_without_a_partner() -> None:
-    with pytest.warns(match="equal their source"):
-        found = score(["the dog barks"], sources=["the dog barks"], against="source", special="none")
+    found = score(["the dog barks"], sources=["the dog barks"], against="source", special="none")
     assert np.abs(found.explain(0).similarities).max() < 0.4
 
 

@@ -11,7 +11,7 @@ import pytest
 import twmd_registry
 from tests import tiny
 from twmd_registry.errors import InputError, TwmdWarning
-from twmd_registry.plugins.trl import reward_function
+from twmd_registry.plugins.trl import repeats_itself, reward_function
 from twmd_registry.registry.signature import parse_signature
 
 COMPLETIONS = ["the cat sat here", "it rained all day long", "nobody"]
@@ -47,13 +47,24 @@ def test_degenerate_completions_are_scored_as_an_empty_text() -> None:
     assert guarded[2] == pytest.approx(1.0, abs=1e-6)  # its prompt, which is the reference
 
 
-def test_warning_of_a_kind_is_given_once() -> None:
-    reward = reward_function("sbert", guard=False)
-    with pytest.warns(TwmdWarning, match="repeat one string"):
-        reward(["rain rain rain rain rain rain rain rain"] * 2, reference=["it will rain"] * 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        reward(["snow snow snow snow snow snow snow snow"] * 3, reference=["it will snow"] * 3)
+@pytest.mark.parametrize(
+    ("text", "repeats"),
+    [
+        ("the bell rang and rang and rang and rang and rang and rang", True),
+        ("rain " * 10, True),
+        ("\u96e8\u304c\u964d\u308b\u3002" * 4, True),
+        ("ha" * 6, True),
+        ("no no no no", False),  # too short to matter
+        ("wir gehen wir gehen wir gehen wir gehen", True),  # no space follows the last
+        ("1000000000000000", False),
+        ("We rowed north, then we rowed east, then we rowed home for tea and toast", False),
+        ("Chapter 1 ................................ 5", False),
+        ("She said no, no, no, no, and walked along the pier until the lamps went out", False),
+        ("", False),
+    ],
+)
+def test_text_of_one_repeated_string_is_recognised(text: str, repeats: bool) -> None:
+    assert repeats_itself(text) is repeats
 
 
 def test_missing_column_is_named_with_those_there_are() -> None:

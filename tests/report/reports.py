@@ -98,7 +98,7 @@ def aligned(hypothesis: tuple[str, ...], reference: tuple[str, ...], metric: str
 
 def column(name: str, scores: np.ndarray, *, hundred: bool = False, errors: bool = False) -> MetricColumn:
     """Make a metric with an interval and a test of its scores; shape (systems, segments)."""
-    counts = {} if hundred else Counts(scores.shape[1], 1, 2, 3, 4, 0, 0, 0, 0, 0, {"Latin": 9}).as_dict()
+    counts = {} if hundred else Counts(scores.shape[1], 1, 2, 3, 4, 0, 0, {"Latin": 9}).as_dict()
     drawn = np.random.default_rng(5).integers(scores.shape[1], size=(200, scores.shape[1]))
     cells = [
         SystemScore(

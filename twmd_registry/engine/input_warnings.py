@@ -134,10 +134,6 @@ def describe_small_samples(samples: Mapping[str, int]) -> str:
     return f"{what} are not reliable: {named}."
 
 
-JAPANESE = {"Han", "Hiragana", "Katakana"}
-"""Scripts in which one word may be written."""
-LEAST_SHARED = 0.25
-"""Least share of a prediction's letters in the scripts of its references: more than half may be loan words."""
 FOREIGN_SHARE = 0.1
 """Largest share of a call's letters in scripts that a model does not read: with more, its scores mean nothing."""
 MOST_SPLIT = 0.17
@@ -145,11 +141,7 @@ MOST_SPLIT = 0.17
 most 0.169 of any 30 texts of WMT17 in a row; at least 0.21 in seven other languages in Latin script."""
 SPLIT_SAMPLE = 300
 """Texts of a call, at most, that are tokenised for this share."""
-REPEATED = re.compile(r"(.{1,60}?)\1{3,}", re.DOTALL)
-"""A string that follows itself three times or more."""
 SHOWN_LANGUAGES = 10
-SHORTEST_REPEATED = 12
-"""Characters of a repetition that is worth a warning."""
 SHARED_SCRIPT = regex.compile(r"[\p{Script=Common}\p{Script=Inherited}]")
 
 
@@ -179,10 +171,10 @@ def check_scripts(
     *,
     strict: bool,
     data: str = "",
-) -> tuple[dict[str, int], list[Counter[str]]]:
-    """Return the letters by script of the texts as often as they occur, and of each different text. Raises an
-    `InputError` if more than `FOREIGN_SHARE` of them are in scripts that a requested model with a strict preset does
-    not read; without `strict` this is a warning. `models` have their scripts; `data` is a name and a colon, or empty.
+) -> dict[str, int]:
+    """Return the letters of the texts by script, each text as often as it occurs. Raises an `InputError` if more than
+    `FOREIGN_SHARE` of them are in scripts that a requested model with a strict preset does not read; without `strict`
+    this is a warning. `models` have their scripts; `data` is a name and a colon, or empty.
     """
     by_text = [
         # ASCII letters are counted several times as fast; + removes a count of 0.
@@ -216,20 +208,16 @@ def check_scripts(
             use = f"use a model that reads {foreign[0]}" + (f" (preset {', '.join(fit)})" if fit else "")
             raise InputError(f"{problem}: {use}, or score anyway by any_language=True (--any-language).")
         warn(f"{problem}: these scores say little.")
-    return letters, by_text
+    return letters
 
 
-def check_texts(
-    backends: Sequence[Backend], pairs: Pairs, sources: Sequence[str] | None, rows: Sequence[int]
-) -> dict[str, Any]:
-    """Warn about texts before they are scored, and return, by the names of `Counts`, the letters by script and the
-    numbers of predictions that may score high by accident: those equal to their source and to no reference, in another
-    script than their references, and that repeat a string. Raises what `check_scripts` raises, unless all backends have
-    the option `any_language`.
+def check_texts(backends: Sequence[Backend], pairs: Pairs, rows: Sequence[int]) -> dict[str, int]:
+    """Warn about texts before they are scored, and return their letters by script. Raises what `check_scripts` raises,
+    unless all backends have the option `any_language`.
     """
     models, number = [(backend.requested, backend.requested_scripts) for backend in backends], len(pairs.counts)
     strict = not all(backend.options.any_language for backend in backends)
-    letters, by_text = check_scripts(models, pairs, rows, strict=strict)
+    letters = check_scripts(models, pairs, rows, strict=strict)
     for spec, _ in models:
         size = spec.centering_size or number
         if spec.centering_kind in {"batch", "corpus"} and (number % size == 1 or 1 in {size, number}):
@@ -239,34 +227,9 @@ def check_texts(
                 "use background centering to score single segments."
             )
             break
-    odd: dict[str, list[int]] = {"copied": [], "other_script": [], "repetitive": []}
-    for i, (start, refs) in enumerate(zip(pairs.starts.tolist(), pairs.counts.tolist(), strict=True)):
-        hypothesis, seconds = pairs.hyp[start], pairs.ref[start : start + refs]
-        references = seconds if pairs.second == "references" else seconds[:0]
-        text, others, counts = pairs.texts[hypothesis], [pairs.texts[r] for r in seconds], by_text[hypothesis]
-        read = set[str]().union(*(by_text[r] for r in references))
-        read |= JAPANESE if read & JAPANESE else set()
-        if sources and text.split() == sources[i].split() != [] and (text not in others or len(references) == 0):
-            odd["copied"].append(i)
-        if read and sum(counts[script] for script in counts.keys() & read) < LEAST_SHARED * sum(counts.values()):
-            odd["other_script"].append(i)
-        if repeats_itself(text) and not any(map(repeats_itself, others)):
-            odd["repetitive"].append(i)
-    for name, what in (
-        ("copied", "equal their source and no reference"),
-        ("other_script", "are in another script than their references"),
-        ("repetitive", "repeat one string for most of their length"),
-    ):
-        if odd[name]:
-            shown = [f"predictions[{rows[i]}]" for i in odd[name][:SHOWN_TEXTS]]
-            more = ["..."] if len(odd[name]) > SHOWN_TEXTS else []
-            warn(
-                f"predictions that {what}: {len(odd[name])} of {number} "
-                f"({', '.join([*shown, *more])}). Their scores may be high by accident."
-            )
     if number > 1 and not any(pairs.texts[hypothesis].strip() for hypothesis in np.unique(pairs.hyp)):
         warn(f"all {number} predictions are empty: check the system's output.")
-    return {"letters": letters, **{name: len(segments) for name, segments in odd.items()}}
+    return letters
 
 
 def warn_about_split_words(name: str | None, model: Any, pairs: Pairs) -> None:
@@ -298,19 +261,3 @@ def warn_about_split_words(name: str | None, model: Any, pairs: Pairs) -> None:
                 f"({', '.join(preset.languages)}). Scores of other languages say little; see the preset "
                 f"{'multilingual-source of twmd' if pairs.second == 'sources' else 'multilingual'}."
             )
-
-
-def repeats_itself(text: str) -> bool:
-    """Return whether more than half of a text is one string of at most 60 characters, repeated in a row.
-
-    >>> repeats_itself("so it goes, so it goes, so it goes, so it goes, and on")
-    True
-    """
-    text += " "  # so that the last of several words or phrases is followed by what follows the others
-    different = len({text[i : i + 5] for i in range(len(text) - 4)})
-    if different > 0.625 * len(text) + 4:  # a text that repeats itself has fewer: half of it, and a period
-        return False
-    return any(
-        len(match[0].strip()) >= max(SHORTEST_REPEATED, len(text) // 2 + 1) and any(map(str.isalpha, match[1]))
-        for match in REPEATED.finditer(text)
-    )

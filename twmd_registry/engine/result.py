@@ -116,9 +116,6 @@ class Counts(NamedTuple):
             have no vector in a table of word vectors and were left out.
         foreign: Letters of all texts in scripts that the model does not read, where a preset names those it
             reads.
-        copied: Predictions equal to their source and to no reference, where sources are given.
-        other_script: Predictions with less than a quarter of their letters in the scripts of their references.
-        repetitive: Predictions of which one string, repeated in a row, makes up more than half.
         letters: Letters of all texts, by script, the most frequent first.
         sentences: With ``align=sentences``, the numbers of ``links``, ``unmatched_predictions`` (sentences of
             predictions without a link) and ``unmatched_references``, over all pairs of prediction and reference.
@@ -131,9 +128,6 @@ class Counts(NamedTuple):
     repeated: int
     oov: int
     foreign: int
-    copied: int
-    other_script: int
-    repetitive: int
     letters: dict[str, int]
     sentences: Mapping[str, int] = {}
 

@@ -365,8 +365,8 @@ def score_segments(
     rows = rows or range(len(segments.predictions))
     results: dict[Scorer, ScoreSet] = {}
     with collect_warnings() as held:  # several models, or chunks of the texts, may repeat a warning
-        counted = {
-            against: check_texts([member.backend for member in members_of[against]], pairs, segments.sources, rows)
+        letters_of = {
+            against: check_texts([member.backend for member in members_of[against]], pairs, rows)
             for against, pairs in pairs_of.items()
         }
         groups: dict[tuple[Hashable, str | None], list[Scorer]] = {}  # what shares a model, and its pairs
@@ -381,7 +381,9 @@ def score_segments(
             of_group, flags = (score_group or backend.score_group)([member.backend for member in group], pairs, stage)
             flags_of[against].append((flags, backend.model.static))
             for member, scores in zip(group, of_group, strict=True):
-                results[member] = _make_score_set(member, pairs, scores, flags, counted=counted[against], digest=digest)
+                results[member] = _make_score_set(
+                    member, pairs, scores, flags, letters=letters_of[against], digest=digest
+                )
         for against, flagged in flags_of.items():
             warn_about_texts(pairs_of[against], flagged, rows)
         sets = [
@@ -397,7 +399,7 @@ def score_segments(
 
 
 def _make_score_set(
-    member: Scorer, pairs: Pairs, scores: np.ndarray, flags: np.ndarray, *, counted: dict[str, Any], digest: str
+    member: Scorer, pairs: Pairs, scores: np.ndarray, flags: np.ndarray, *, letters: dict[str, int], digest: str
 ) -> ScoreSet:
     """Rescale the scores of pairs, reduce them over references, and return them with signature and counts."""
     spec, baseline = member.backend.spec, member.backend.baseline
@@ -413,7 +415,7 @@ def _make_score_set(
         by_side = np.add.reduceat(scores, pairs.starts, axis=1) / pairs.counts
     sides = [tuple(side.tolist()) for side in by_side]
     precision, recall, f1 = sides if len(sides) > 1 else (None, None, None)
-    letters, scripts = counted["letters"], member.backend.scripts
+    scripts = member.backend.scripts
     counts = Counts(
         segments=len(pairs.counts),
         truncated=int(flags["truncated"].sum()),
@@ -422,8 +424,8 @@ def _make_score_set(
         repeated=len(pairs.counts) + len(pairs.ref) - len(pairs.texts),
         oov=sum(len(words) for words in flags["missing"] if words),
         foreign=sum(letters[script] for script in letters if scripts and script not in scripts),
+        letters=letters,
         sentences=numbers,
-        **counted,
     )
     nrefs = 0 if spec.against else pairs.counts[0]
     signature = Signature(spec, str(nrefs) if (pairs.counts == pairs.counts[0]).all() else "var")

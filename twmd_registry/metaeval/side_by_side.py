@@ -218,7 +218,7 @@ def score_side_by_side(
         from twmd_registry.engine.input_warnings import check_texts
         from twmd_registry.engine.pairs import check_segments, make_pairs
 
-        check_texts((), make_pairs(check_segments(rated.predictions, rated.references)), rated.source, range(segments))
+        check_texts((), make_pairs(check_segments(rated.predictions, rated.references)), range(segments))
     for metric in metrics:
         if isinstance(metric, str):
             with stage(segments) as report:

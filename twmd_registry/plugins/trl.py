@@ -6,12 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from twmd_registry.engine.input_warnings import repeats_itself
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import Scorer, scorer
 from twmd_registry.engine.shared_passes import check_needs_no_sources
 from twmd_registry.errors import InputError, collect_warnings, warn
 from twmd_registry.plugins import name_of
+
+REPEATED = re.compile(r"(.{1,60}?)\1{3,}", re.DOTALL)
+"""A string that follows itself three times or more."""
+SHORTEST_REPEATED = 12
+"""Characters of a repetition that makes a completion degenerate."""
 
 
 class Reward:
@@ -92,6 +96,22 @@ def _is_degenerate(text: str, prompt: str, references: Sequence[str]) -> bool:
     """Return whether a text repeats one string or is its prompt, and no reference does or is so."""
     copied = bool(text.split()) and text.split() == prompt.split() and text not in references
     return copied or (repeats_itself(text) and not any(map(repeats_itself, references)))
+
+
+def repeats_itself(text: str) -> bool:
+    """Return whether more than half of a text is one string of at most 60 characters, repeated in a row.
+
+    >>> repeats_itself("so it goes, so it goes, so it goes, so it goes, and on")
+    True
+    """
+    text += " "  # so that the last of several words or phrases is followed by what follows the others
+    different = len({text[i : i + 5] for i in range(len(text) - 4)})
+    if different > 0.625 * len(text) + 4:  # a text that repeats itself has fewer: half of it, and a period
+        return False
+    return any(
+        len(match[0].strip()) >= max(SHORTEST_REPEATED, len(text) // 2 + 1) and any(map(str.isalpha, match[1]))
+        for match in REPEATED.finditer(text)
+    )
 
 
 def reward_function(
