@@ -145,17 +145,14 @@ def _check_layers(files: ModelFiles) -> None:
 def load_encoder(files: ModelFiles, dtype: str) -> Any:
     """Load the encoder of a model, as `load_network`; of a network that also decodes, its half."""
     import transformers
-    from transformers import AutoModel, AutoModelForTextEncoding
+    from transformers import AutoModel
 
     config = load_config(files)
-    saved = str(next(iter(config.architectures or ()), ""))
-    half = getattr(transformers, saved, None) if saved.endswith("EncoderModel") else None
-    if half is not None and half.config_class is type(config):  # saved as the encoder alone, of T5's kind
+    half = getattr(transformers, f"{type(config).__name__.removesuffix('Config')}EncoderModel", None)
+    if half is not None and not hasattr(config, "encoder"):  # of T5's kind, with a decoder or saved without
         network = load_network(half, files, dtype)
     elif not getattr(config, "is_encoder_decoder", False):
         network = load_network(AutoModel, files, dtype)
-    elif type(config) in AutoModelForTextEncoding._model_mapping and not hasattr(config, "encoder"):  # noqa: SLF001
-        network = load_network(AutoModelForTextEncoding, files, dtype)  # T5's halves
     else:
         network = load_network(AutoModel, files, dtype).get_encoder()
         network.config = getattr(network, "config", config)
