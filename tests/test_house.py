@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from twmd_registry.plugins.evaluate.hook import METRICS
@@ -87,34 +87,6 @@ def test_foreign_imports_are_where_they_belong() -> None:
     oracles = sorted((ROOT / "tests" / "oracles").glob("*.py"))
     assert oracles
     assert [path.name for path in oracles for name in imports(path) if name.split(".")[0] == "twmd_registry"] == []
-
-
-def test_type_has_a_name_of_its_own_in_the_whole_package() -> None:
-    types = [
-        (name, path)
-        for path in sources()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        for name in type_names(node)
-    ]
-    assert {"MetricSpec", "ScoreSet", "Aligner", "Baseline", "Output"} <= {name for name, _ in types}
-    assert twice(types) == {}
-
-
-def type_names(node: ast.AST) -> list[str]:
-    """Return the names of types that a statement declares: of a class, of an alias, or of a type variable."""
-    if isinstance(node, ast.ClassDef):
-        return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    names = [target.id for target in targets if isinstance(target, ast.Name)]
-    return [name for name in names if re.fullmatch("_?[A-Z][a-z0-9]+[A-Za-z0-9]*", name)]
-
-
-def twice(names: Iterable[tuple[str, Path]]) -> dict[str, list[str]]:
-    """Return the files of every name that stands in several."""
-    named: dict[str, list[str]] = {}
-    for name, path in names:
-        named.setdefault(name, []).append(str(path.relative_to(ROOT)))
-    return {name: paths for name, paths in named.items() if len(paths) > 1}
 
 
 def test_package_runs_no_remote_code_loads_no_pickle_and_imports_nothing_heavy() -> None:
