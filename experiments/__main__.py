@@ -11,7 +11,7 @@ from twmd_registry.cli.declare import quiet
 
 SECTIONS = {
     "Papers": ("papers.commands", "reproduce study diagnose"),
-    "Protocols of shared tasks": ("protocols.commands", "submit accuracy"),
+    "Protocols of shared tasks": ("protocols.commands", "task submit accuracy"),
     "Speed": ("bench.commands", "bench"),
     "Training": ("training.commands", "recipe data rate shrink base-model"),
 }

@@ -1,19 +1,25 @@
-"""``submit`` and ``accuracy``: what shared tasks ask for, and what a difference of scores means."""
+"""``task``, ``submit`` and ``accuracy``: how shared tasks rank metrics, what they ask for, what a difference means."""
 
 from __future__ import annotations
 
 import itertools
 import re
 
+import rich_click as click
+
 from experiments.protocols.submission import read_outputs, submission_files
+from experiments.protocols.tasks import RANKED, pairs_of_task, run_task
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import make_scorers, options_of
 from twmd_registry.cli.output import SUFFIXES, as_json
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.judgments.sets import read_all_rated
+from twmd_registry.judgments.mt_metrics_eval import read_divisions, read_official
+from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
 from twmd_registry.metaeval.side_by_side import as_text, between
+from twmd_registry.metaeval.study import Study
+from twmd_registry.registry.names import SEGMENT_LEXICAL
 from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.spec import members_or_self
 
@@ -22,6 +28,53 @@ SUBMITTED = re.compile(r"[A-Za-z0-9_-]+")
 SHARES = (0.6, 0.75, 0.9, 0.95)
 """Shares of comparisons in which people agree with a difference of scores."""
 SEGMENTS = (100, 300, 1000, 3000)
+
+
+COMPARED = "Metrics, 'METRIC;KEY=VALUE;...' with keys of their own, signatures, bleu, chrf, chrf++."
+OFFICIAL = "Also rank the metrics whose scores the shared task has published beside the data (mte:FOLDER)."
+TRIALS = "Trials of the permutation tests by which wmt22 ranked metrics (default: 0, ranks of the values)."
+
+
+@command(
+    "task",
+    lexical=SEGMENT_LEXICAL,
+    example="python -m experiments task wmt23 mte:wmt23/ -m 'twmd;preset=multilingual-tuned' chrf --official",
+)
+@declare.argument("year", type=click.Choice(["wmt22", "wmt23", "wmt24"]))
+@declare.argument("data", type=declare.DATA, metavar="DATA")
+@declare.metrics(SEGMENT_LEXICAL, COMPARED, required=True)
+@declare.settings
+@declare.flag("--official", OFFICIAL)
+@declare.option("--trials", "N", TRIALS, type=declare.COUNT, default=0)
+@declare.seed("Seed of the trials")
+@declare.output_format(*declare.RESULT_FORMATS)
+@declare.run_options
+def task_command(arguments: Arguments) -> int:
+    """Rank metrics as the metrics shared task of a year did, over the language pairs that the data have.
+
+    DATA is rated data with items and systems, as mte:FOLDER in the layout of mt-metrics-eval.
+    """
+    if arguments.trials and arguments.year != RANKED:
+        raise SpecError(f"--trials is of {RANKED}, which averaged ranks: leave it out.")
+    options, rated = options_of(arguments), read_rated(arguments.data)
+    metrics = [metric.spec or metric.name for metric in arguments.asked]
+    official = read_official(arguments.data, rated) if arguments.official else []
+    study = Study(
+        data=title_of(arguments.data),
+        content=content_of(rated),
+        metrics=(*metrics, *official),
+        statistics=("pearson",),
+        trials=arguments.trials,
+        seed=arguments.seed,
+    )
+    if arguments.year == RANKED and arguments.data.startswith("mte:"):
+        pairs_of_task(arguments.year, rated)  # refused before warnings of what they lack
+        rated = read_divisions(arguments.data, rated)
+    first = "loading the model" if any(metric.spec for metric in arguments.asked) else ""
+    with progress_bar(first=first) as progress:
+        result = run_task(arguments.year, study, rated, options, progress)
+    say(as_json(result.as_dict()) if arguments.format == "json" else result.as_text(SUFFIXES[arguments.format]))
+    return 0
 
 
 @command("submit", lexical=(), example="python -m experiments submit twmd wmt23/ --preset multilingual -o submission/")

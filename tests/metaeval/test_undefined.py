@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,6 @@ from twmd_registry.judgments.mt_metrics_eval import LabelledScores
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.study import SEGMENT, SYSTEM, Level, Study, StudyResult, run_study
-from twmd_registry.metaeval.tasks import TASKS, run_task
 from twmd_registry.registry.names import STATISTICS, Statistic
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.report.agreement_page import agreement_page, draw_agreement
@@ -123,29 +121,6 @@ def test_groups_of_one_segment_or_system_are_left_out() -> None:
             assert "undefined" in agreement_page([(result, rated)])
     with pytest.raises(InputError, match="no metric has a value"):
         measure([GOOD._replace(scores=(0.1,))], ["pearson"], SYSTEM, 0, lonely)
-
-
-@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-@pytest.mark.parametrize("task", TASKS)
-def test_a_metric_of_equal_scores_has_no_average_and_others_have_theirs(task: str) -> None:
-    rated = make_rated(("en-de", "zh-en"))._replace(by_person=[False] * len(RATED.group))
-    if task == "wmt24":
-        rated = make_rated(("en-de", "ja-zh"))
-    other = published("other", rated.ratings + np.random.default_rng(2).normal(0, 90, len(rated.ratings)))
-
-    def run(*metrics: LabelledScores) -> dict[str, float]:
-        study = Study("made", content_of(rated), metrics, ("pearson",))
-        result = run_task(task, study, rated, RunOptions())
-        assert ("flat has no average" in result.as_text("txt")) == (FLAT in metrics and task != "wmt24")
-        return dict(zip((metric.label for metric in result.scored), result.averages, strict=True))
-
-    alone, beside = run(GOOD, other), run(FLAT, GOOD, other)
-    if task == "wmt24":  # spa and acc_eq of equal scores have values
-        return
-    assert {name: beside[name] for name in alone} == alone
-    assert (list(beside)[-1], math.isnan(beside["flat"])) == ("flat", True)
-    with pytest.raises(InputError, match="no metric has an average"):
-        run(FLAT, replace_label(FLAT))
 
 
 def test_every_form_of_output_says_undefined(tmp_path: Path, run: Run) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from click import get_current_context
-from click.core import ParameterSource
 
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
@@ -19,7 +16,7 @@ from twmd_registry.cli.inputs import options_of, parse_assignments
 from twmd_registry.cli.output import SUFFIXES, as_json, write_forms
 from twmd_registry.cli.terminal import HEADER, complain, printed, progress_bar
 from twmd_registry.errors import SpecError, warn
-from twmd_registry.judgments.mt_metrics_eval import read_divisions, read_official
+from twmd_registry.judgments.mt_metrics_eval import read_official
 from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
 from twmd_registry.metaeval.side_by_side import MISSING, UNDEFINED, as_text
 from twmd_registry.registry.fingerprint import known_name
@@ -33,7 +30,6 @@ from twmd_registry.registry.presets import HASHES, name_preset
 if TYPE_CHECKING:
     from twmd_registry.judgments.rated import RatedSegments
     from twmd_registry.metaeval.study import StudyResult
-    from twmd_registry.metaeval.tasks import TaskResult
     from twmd_registry.metaeval.tune import Trial
 
 
@@ -46,10 +42,6 @@ RESAMPLES, TRIALS = (
     "Trials of a paired permutation test against the first metric",
 )
 OFFICIAL = "Also compare the metrics whose scores the shared task has published beside the data (mte:FOLDER)."
-TASK = (
-    "Average as the metrics shared task of wmt22, wmt23 or wmt24 ranked metrics, over the language pairs that there "
-    "are; in place of --correlation, --by, --level and (but for wmt22) --trials."
-)
 compared = declare.metrics(SEGMENT_LEXICAL, COMPARED, required=True)
 CORRELATIONS = f"{', '.join(STATISTICS)} (default: pearson; of demetr, accuracy)."
 
@@ -75,7 +67,6 @@ CORRELATIONS = f"{', '.join(STATISTICS)} (default: pearson; of demetr, accuracy)
 @declare.choice("--level", ["segment", "system"], "segment", "system: means of systems, and their pairwise accuracy.")
 @declare.option("--trials", "N", f"{TRIALS} (default: 0).", type=declare.COUNT, default=0)
 @declare.flag("--official", OFFICIAL)
-@declare.option("--task", "YEAR", TASK, type=declare.words(["wmt22", "wmt23", "wmt24"]))
 @declare.seed("Seed of resamples and trials")
 @declare.option("--threshold", "X", "With darr, ratings that differ by less are not compared (default: 25).")
 @declare.output("Write the tables, pictures, everything as JSON, and every segment's scores (CSV).")
@@ -87,18 +78,12 @@ def correlate_command(arguments: Arguments) -> int:
     if (arguments.data is None) == (arguments.named_data is None):
         raise SpecError("name rated data once: twmd correlate DATA -m METRIC..., or --data DATA.")
     data = arguments.data or arguments.named_data
-    others = arguments.correlation or (arguments.by, arguments.level) != ("group", "segment")
-    others = others or get_current_context().get_parameter_source("resamples") is ParameterSource.COMMANDLINE
-    if arguments.task and (others or (arguments.trials and arguments.task != "wmt22")):
-        unused = "--correlation, --by, --level, --resamples and --trials"
-        raise SpecError(f"--task names its own statistics: leave out {unused}.")
     default = "accuracy" if data.startswith("demetr:") else "pearson"
     statistics = tuple(arguments.correlation) or (default,)
     if arguments.threshold is not None and "darr" not in statistics:
         raise SpecError("--threshold is of darr: ask for --correlation darr, or leave it out.")
     from twmd_registry.metaeval.correlation import THRESHOLD
-    from twmd_registry.metaeval.study import Study, StudyResult, run_study
-    from twmd_registry.metaeval.tasks import pairs_of_task, run_task
+    from twmd_registry.metaeval.study import Study, run_study
 
     options, rated = options_of(arguments), read_rated(data)
     metrics = [metric.spec or metric.name for metric in arguments.asked]
@@ -115,30 +100,24 @@ def correlate_command(arguments: Arguments) -> int:
         seed=arguments.seed,
         threshold=THRESHOLD if arguments.threshold is None else arguments.threshold,
     )
-    if arguments.task == "wmt22" and data.startswith("mte:"):
-        pairs_of_task(arguments.task, rated)  # refused before warnings of what they lack
-        rated = read_divisions(data, rated)
-    drawn = arguments.output and not arguments.task and (arguments.level != "system" or rated.item is not None)
+    drawn = arguments.output and (arguments.level != "system" or rated.item is not None)
     if drawn:
         from twmd_registry.report.figures import require_matplotlib
 
         require_matplotlib()
-    run: Callable[..., StudyResult | TaskResult] = run_study
-    if arguments.task:
-        run = partial(run_task, arguments.task)
     first = "loading the model" if any(metric.spec for metric in arguments.asked) else ""
     with progress_bar(first=first) as progress:
-        result = run(study, rated, options, progress)
+        result = run_study(study, rated, options, progress)
     form = arguments.format
     with printed(as_json(result.as_dict()) if form == "json" else result.as_text(SUFFIXES[form])):
         if arguments.output:
             _write_study(result, rated, arguments.output)
-        if drawn and isinstance(result, StudyResult):
+        if drawn:
             _draw(result, rated, arguments.output)
     return 0
 
 
-def _write_study(result: StudyResult | TaskResult, rated: RatedSegments, folder: Path) -> None:
+def _write_study(result: StudyResult, rated: RatedSegments, folder: Path) -> None:
     """Write the tables in every format, everything as JSON, and every segment's scores."""
     from twmd_registry.report.figures import as_csv
 
@@ -282,9 +261,11 @@ def _rows(trials: Sequence[Trial], digits: int | None = None) -> list[dict[str, 
     names, rows = varied_keys(trials), list[dict[str, object]]()
     for spec, pearson in trials:
         values = {name: spec.values().get(name, KEYS[name].neutral) for name in names}
+        if digits is None:
+            rows.append({**values, "pearson": pearson})
+            continue
         cells = {name: MISSING if value is None else KEYS[name].format(value) for name, value in values.items()}
-        shown = UNDEFINED if math.isnan(pearson) else f"{pearson:.{digits}f}"
-        rows.append({**values, "pearson": pearson} if digits is None else {**cells, "pearson": shown})
+        rows.append({**cells, "pearson": UNDEFINED if math.isnan(pearson) else f"{pearson:.{digits}f}"})
     return rows
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -12,17 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.conftest import Run
-from tests.judgments.test_mt_metrics_eval import wmt
-from tests.judgments.test_readers import written
-from tests.metaeval.pairwise import correlate_pairs
-from tests.metaeval.test_agreement import make_campaign
-from twmd_registry.errors import InputError
-from twmd_registry.judgments.mt_metrics_eval import LabelledScores, read_divisions
-from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.judgments.sets import content_of, read_rated
-from twmd_registry.metaeval.study import Study
-from twmd_registry.metaeval.tasks import (
+from experiments.protocols.tasks import (
     EVERY_DOMAIN,
     EVERY_PAIR,
     PUBLISHED,
@@ -36,6 +27,17 @@ from twmd_registry.metaeval.tasks import (
     run_task,
     share_weight,
 )
+from tests.conftest import Refused, Run
+from tests.judgments.test_mt_metrics_eval import wmt
+from tests.judgments.test_readers import written
+from tests.metaeval.pairwise import correlate_pairs
+from tests.metaeval.test_agreement import make_campaign
+from tests.metaeval.test_undefined import FLAT, GOOD, RATED, make_rated, published, replace_label
+from twmd_registry.errors import InputError
+from twmd_registry.judgments.mt_metrics_eval import LabelledScores, read_divisions
+from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.judgments.sets import content_of, read_rated
+from twmd_registry.metaeval.study import Study
 from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.options import RunOptions
 
@@ -94,11 +96,9 @@ def test_average_of_wmt24_is_of_spa_and_acc_eq_and_other_pairs_are_refused() -> 
     assert set(TASKS) == {"wmt22", "wmt23", "wmt24"}
 
 
-def test_task_and_a_statistic_are_not_asked_for_together(folder: Path, run: Run) -> None:
+def test_trials_are_of_the_year_that_averaged_ranks(folder: Path, refused: Refused) -> None:
     (folder / "own.csv").write_text("prediction,reference,rating\na,b,1\n", encoding="utf-8")
-    for other in ("--correlation pearson", "--level system", "--trials 9", "--resamples 1000"):
-        status, _, err = run(f"correlate table:own.csv -m chrf --task wmt23 {other}")
-        assert (status, "--task names its own statistics: leave out" in err) == (2, True)
+    refused("task wmt23 table:own.csv -m chrf --trials 9", "--trials is of wmt22")
 
 
 PAIRS, DOMAINS, SYSTEMS, ITEMS = ("en-de", "en-ru", "zh-en"), ("chat", "news", "shop", "social"), 5, 16
@@ -187,13 +187,13 @@ def test_pairs_that_the_data_lack_are_named_and_the_others_ranked(tmp_path: Path
     folder = wmt(tmp_path, scores, {name: "\n".join(own) + "\n" for name, own in outputs.items()}, "en-de")
     for name in ("refA", PEOPLE):
         written(folder, "\n".join(texts) + "\n", f"references/en-de.{name}.txt")
-    shown = run(f"correlate mte:{folder} -m chrf bleu --task wmt22")[1]
+    shown = run(f"task wmt22 mte:{folder} -m chrf bleu")[1]
     assert "wmt22: no ratings of en-ru, zh-en; the average is over en-de." in shown
     assert "wmt22: 9 of 201 tasks; no documents, and so no domains, of en-de; no translations by people of" in shown
     written(folder, "news a\nnews a\nchat b\nchat b\n", "documents/en-de.docs")
     written(folder, "news\ts0\t-7\n", "human-scores/en-de.mqm.domain.score")
     data = f"mte:{folder},humans=yes"
-    _, shown, complained = run(f"correlate {data} -m chrf bleu --task wmt22 --format json --trials 9")
+    _, shown, complained = run(f"task wmt22 {data} -m chrf bleu --format json --trials 9")
     assert "the mean of their segments' ratings stands for it: refB of en-de chat, s0 of en-de chat, s1" in complained
     result = json.loads(shown)
     by_system_in_a_domain = 2 * 2 * 2  # domains of two segments, with people and without, by Pearson and Kendall
@@ -202,7 +202,7 @@ def test_pairs_that_the_data_lack_are_named_and_the_others_ranked(tmp_path: Path
     assert len(result["metrics"][0]["parts"]) == 49 - by_system_in_a_domain
     averages = [metric["average"] for metric in result["metrics"]]
     assert averages == sorted(averages)
-    _, _, complained = run(f"correlate {data},group=domain -m chrf --task wmt22")
+    _, _, complained = run(f"task wmt22 {data},group=domain -m chrf")
     assert "these data are divided further, as 'en-de news'" in complained
     assert "en-de news news" not in complained  # the domains of domains have no ratings, which nobody asked for
     rated = read_divisions(data, read_rated(data))
@@ -210,3 +210,26 @@ def test_pairs_that_the_data_lack_are_named_and_the_others_ranked(tmp_path: Path
     assert rated.domain[:4] == ["news", "news", "chat", "chat"]
     assert rated.by_person == [False] * 16 + [True] * 4
     assert rated.system_ratings == {("en-de news", "s0"): -7}
+
+
+@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
+@pytest.mark.parametrize("task", TASKS)
+def test_a_metric_of_equal_scores_has_no_average_and_others_have_theirs(task: str) -> None:
+    rated = make_rated(("en-de", "zh-en"))._replace(by_person=[False] * len(RATED.group))
+    if task == "wmt24":
+        rated = make_rated(("en-de", "ja-zh"))
+    other = published("other", rated.ratings + np.random.default_rng(2).normal(0, 90, len(rated.ratings)))
+
+    def run(*metrics: LabelledScores) -> dict[str, float]:
+        study = Study("made", content_of(rated), metrics, ("pearson",))
+        result = run_task(task, study, rated, RunOptions())
+        assert ("flat has no average" in result.as_text("txt")) == (FLAT in metrics and task != "wmt24")
+        return dict(zip((metric.label for metric in result.scored), result.averages, strict=True))
+
+    alone, beside = run(GOOD, other), run(FLAT, GOOD, other)
+    if task == "wmt24":  # spa and acc_eq of equal scores have values
+        return
+    assert {name: beside[name] for name in alone} == alone
+    assert (list(beside)[-1], math.isnan(beside["flat"])) == ("flat", True)
+    with pytest.raises(InputError, match="no metric has an average"):
+        run(FLAT, replace_label(FLAT))
