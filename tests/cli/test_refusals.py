@@ -68,6 +68,14 @@ USAGE = [
     ("score -i good.txt --set layer=2 ref.txt", "expected KEY=VALUE. --set takes every word after it, so name files"),
     ("score -i good.txt ref.txt", "no references for good.txt: name a reference file before -i, or give a table"),
     ("score ref.txt -i own.jsonl", "holds references already"),
+    # After the first option a word is no reference: it may be a system that another option cut off from -i.
+    *(
+        (f"{line} {late}", f"{late.split()[-1]!r} follows an option and is not its value")
+        for line in ("score ref.txt", "report ref.txt -o new.html", "verify a_record.json")
+        for late in ("-i good.txt -q poor.txt", "--input=good.txt poor.txt", "-igood.txt poor.txt", "-q -- poor.txt")
+    ),
+    ("verify a_record.json --format json ref.txt --hyps good.txt", "'ref.txt' follows an option"),
+    ("score -b ref.txt -i good.txt", "'ref.txt' follows an option"),
     ("completion tcsh", "'tcsh' is not one of"),
     # Metrics, keys and parts.
     ("align ref.txt a b", "there is no metric 'ref.txt'; Choices: twmd, "),
@@ -104,7 +112,10 @@ USAGE = [
     (f"score -i good.txt {AGAINST}", "references (for against=source, --src or a column source)."),
     ("report -i good.txt --src poor.txt -o new.html", "a report shows references"),
     # Ray.
-    (f"{RAY} ref.txt", "a reference file cannot be used with --engine ray: references are a column"),
+    (
+        "score ref.txt --engine ray -i a.jsonl --output o",
+        "a reference file cannot be used with --engine ray: references are a column",
+    ),
     (f"{RAY} --format latex", "--format latex cannot be used with --engine ray"),
     (f"{RAY} -m bleu", "--engine ray scores by this package's metrics: leave out bleu"),
     ("score --engine ray -i a.jsonl", "--engine ray needs --input PATH_OR_PATTERN... and --output DIR"),

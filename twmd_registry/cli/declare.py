@@ -46,7 +46,9 @@ class Command(click.RichCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the words of the command line; raises click.UsageError if they do not fit the command."""
         try:
-            return super().parse_args(ctx, repeat_options(ctx, args))
+            words = repeat_options(ctx, args)
+            rest = super().parse_args(ctx, [*words])
+            self._refuse_late_words(ctx, words)
         except click.NoSuchOption as error:
             from twmd_registry.registry.keys import KEYS
 
@@ -57,6 +59,24 @@ class Command(click.RichCommand):
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
             raise
+        return rest
+
+    def _refuse_late_words(self, ctx: click.Context, words: Sequence[str]) -> None:
+        """Raise click.UsageError, in a command with ``-i``, for a word after the first option that is not its value: it
+        may be a system that was meant for ``-i`` and would be read as a reference.
+        """
+        if ctx.resilient_parsing or all(param.name != "input" for param in self.params):
+            return
+        first = next((k for k, word in enumerate(words) if word.startswith("-") and word != "-"), len(words))
+        parser = self.make_parser(ctx)
+        parser.allow_interspersed_args = False  # options alone, up to the first other word
+        values, left, _ = parser.parse_args([*words[first:]] if words[first : first + 1] != ["--"] else [])
+        arguments = [param for param in self.params if isinstance(param, click.Argument)]
+        found = [value for param in arguments if isinstance(value := values.get(str(param.name)), str | tuple)]
+        late = [word for value in found for word in ([value] if isinstance(value, str) else value)] + left
+        if late:
+            hint = "name files before the first option, and all systems after one -i"
+            raise click.UsageError(f"{late[0]!r} follows an option and is not its value: {hint}.", ctx)
 
 
 def repeat_options(ctx: click.Context, words: Sequence[str]) -> list[str]:
