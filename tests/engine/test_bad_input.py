@@ -6,12 +6,14 @@ import itertools
 import math
 import pickle
 import warnings
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import twmd_registry
@@ -38,6 +40,16 @@ STRANGE = [
     "x" * 300,
 ]
 
+WRAPPERS: list[Callable[[list[Any]], Any]] = [
+    lambda values: np.array(values, dtype=object),
+    lambda values: [np.array(value, dtype=object) for value in values],
+    pd.Series,
+    lambda values: pd.Series(values, dtype=pd.ArrowDtype(pa.array(values).type)),
+    pa.array,
+    lambda values: pa.chunked_array([values[:1], values[1:]], pa.array(values).type),
+    lambda values: [*map(pa.scalar, values)],
+]
+
 
 def quiet(metric: str, predictions: Any, references: Any, **keys: Any) -> ScoreSet:
     with warnings.catch_warnings():
@@ -49,12 +61,12 @@ def quiet(metric: str, predictions: Any, references: Any, **keys: Any) -> ScoreS
 def test_empty_texts_score_as_documented_and_are_counted_in_one_warning(metric: str) -> None:
     keys = {"members": "stsscore,sbert"} if metric == MetricName.ENSEMBLE else {}
     predictions, references = ["", "a cat", " \t\n", "a cat"], [["a cat"], [""], ["\u3000"], ["", "a cat"]]
-    with pytest.warns(TwmdWarning, match="texts without a token: 5;") as caught:
+    with pytest.warns(TwmdWarning, match="texts without a token: 4;") as caught:
         found = twmd_registry.scorer(metric, **keys).score(predictions, references)
     assert [own.filename for own in caught] == [__file__]  # the line of the user's own code
     assert found.scores[:3] == (0.0, 0.0, 1.0)
     assert found.scores[3] > 0.8
-    assert (found.counts.empty, found.counts.repeated) == (5, 5)
+    assert (found.counts.empty, found.counts.repeated) == (4, 4)
 
 
 @pytest.mark.parametrize(
@@ -139,9 +151,12 @@ def test_untuned_layer_is_announced_once(bert: str) -> None:
         (["a"], [{"de": "ein", "en": "one"}], r"references\[0\] must be a text or a list of texts; got dict"),
         ({"pred": ["a"]}, ["a"], "predictions must be a list of texts, one per segment; got dict"),
         (["a", "b"], [{"a"}, {"b"}], r"references\[0\] must be a text or a list of texts; got set"),
-        (np.array("a cat"), ["a"], "predictions must be a list of texts, one per segment; got ndarray"),
+        (np.array("a cat"), ["a"], "predictions must be a list of texts, one per segment; got str 'a cat'"),
         (pd.DataFrame({"pred": ["a"]}), ["a"], "predictions must be a list of texts, one per segment; got DataFrame"),
-        (["a", "b"], [["a"], ["b", None]], r"references\[1\]\[1\] must be a text; got NoneType"),
+        (["a", "b"], [["a"], ["b", 3]], r"references\[1\]\[1\] must be a text; got int"),
+        (pa.table({"pred": ["a"]}), ["a"], "predictions must be a list of texts, one per segment; got Table"),
+        (pa.array(["a", None]), ["a", "b"], r"predictions\[1\] must be a text; got NoneType"),
+        (pa.array([b"a"]), ["a"], r"predictions\[0\] must be a text; got bytes"),
         (["a", "b"], [["a"], []], r"references\[1\] is an empty list"),
         (["a", "b"], [["a"], "b"], r"references\[1\] is a text but references\[0\] is a list"),
         (
@@ -164,9 +179,21 @@ def test_batches_may_be_ragged_generators_or_text_enums_and_their_rows_are_count
     found = check_segments(("a", "b"), (text for text in (["x"], ("y", "z"))))
     assert found[:2] == (["a", "b"], [["x"], ["y", "z"]])
     with pytest.raises(InputError, match=r"references\[12\]\[0\]"):
-        check_segments(["a", "b", "c"], [["x"], ["y"], [None]], first_row=10)
+        check_segments(["a", "b", "c"], [["x"], ["y"], [3]], first_row=10)
     rows = (iter(row) for row in (["a cat", "the cat"], ["it rains"]))
     assert check_segments(iter(["a cat", "it rains"]), rows).references == [["a cat", "the cat"], ["it rains"]]
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_texts_come_in_the_arrays_of_other_libraries(wrap: Callable[[list[Any]], Any]) -> None:
+    predictions = ["a cat", "it rains"]
+    references: list[list[str | None]] = [["a dog", None], ["it pours", "rain"]]
+    expected = predictions, [["a dog"], ["it pours", "rain"]]
+    assert check_segments(wrap(predictions), [wrap(texts) for texts in references])[:2] == expected
+    assert check_segments(wrap(predictions), wrap(references))[:2] == expected
+    found = check_segments(wrap(predictions), wrap(["a dog", None]), wrap(predictions))
+    assert found[:2] == (predictions, [["a dog"], [""]])
+    assert [*map(type, found.predictions), *map(type, found.sources or ())] == [str] * 4
 
 
 @pytest.mark.parametrize("objective", ["expected", "entropic"])

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import math
 import re
 import tracemalloc
 from collections.abc import Callable
@@ -275,7 +276,12 @@ BOTH = {"reference": "b", "references": ["c"], "more": ""}
         (BOTH, ("reference",), ["b"]),
         (BOTH, ("reference", "more", "references"), ["b", "c"]),
         ({"one": "", "two": None}, ("one", "two"), [""]),
-        ({"reference": None, "references": None}, (), "row 3: expected a text as a reference, not None."),
+        ({"one": " ", "two": "b", "three": math.nan}, ("one", "two", "three"), ["b"]),
+        ({"reference": None, "references": None}, (), [""]),
+        ({"references": ["b", None, " ", "c"]}, (), ["b", "c"]),
+        ({"references": '[null, "b"]'}, (), ["b"]),
+        ({"references": [" ", None]}, (), [" "]),
+        ({"references": ["b", 1]}, (), "row 3: expected a text as a reference, not 1."),
         ({"references": []}, (), "row 3: an empty list of references: every row needs at least one."),
         ({"refrence": "b"}, (), "row 3: no column 'references' or 'reference'; did you mean 'refrence'? Choices: pred"),
     ],

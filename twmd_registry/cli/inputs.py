@@ -31,6 +31,7 @@ from twmd_registry.registry.members import merge_members, split_name, write_memb
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import OPTION_NAMES, PART_NAMES, Parts, RunOptions, check_parts
+from twmd_registry.registry.references import present_references
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
 
@@ -184,21 +185,23 @@ class TextFile(NamedTuple):
         """Its name without its folder: what is published says nothing of a user's disk."""
         return Path(self.name).name
 
-    def segments(self, rows: Iterable[list[str]]) -> list[list[str]]:
-        """Return the texts of every segment from those of every row, as many of each."""
+    def segments(self, rows: Iterable[Sequence[str | None]]) -> list[Sequence[str | None]]:
+        """Return the texts of every segment from those of every row, as many of each; an absent text joins as blank."""
         if not self.join:
             return [*rows]
-        groups = dict[str, list[list[str]]]()
+        groups = dict[str, list[Sequence[str | None]]]()
         for document, texts in zip(self.documents, rows, strict=True):
             groups.setdefault(document, []).append(texts)
         for document, document_rows in groups.items():
             if len(set(map(len, document_rows))) > 1:
                 raise FileError(f"{self.name}: the rows of document {document} have different numbers of references.")
-        return [["\n".join(texts) for texts in zip(*rows, strict=True)] for rows in groups.values()]
+        return [
+            ["\n".join(text or "" for text in texts) for texts in zip(*rows, strict=True)] for rows in groups.values()
+        ]
 
     def texts(self, rows: Iterable[str]) -> list[str]:
         """Return the text of every segment from that of every row."""
-        return [texts[0] for texts in self.segments([text] for text in rows)]
+        return [texts[0] or "" for texts in self.segments([text] for text in rows)]
 
     def originals(self) -> list[str] | None:
         """Return the texts of the column ``source``, empty where a row has none; None if no row has a text there."""
@@ -253,20 +256,22 @@ def read_system(file: TextFile, columns: Columns) -> tuple[list[str], list[list[
     names = columns.references or USUAL_REFERENCES
     if not any(name in row.values for row in file.rows for name in names):
         return predictions, None
-    return predictions, file.segments(row.references(columns.references) for row in file.rows)
+    cells = file.segments(row.reference_cells(columns.references) for row in file.rows)
+    return predictions, [present_references(texts) for texts in cells]
 
 
 def read_references(files: Sequence[TextFile], columns: Columns) -> list[list[str]]:
     """Return the references of every segment: files of text are streams side by side; a table's row holds its own."""
-    streams: list[list[list[str]]] = []
+    streams: list[list[Sequence[str | None]]] = []
     for file in files:
-        lines = [[line] for line in file.lines]
-        rows = lines if file.rows is None else [row.references(columns.references) for row in file.rows]
+        rows: Iterable[Sequence[str | None]] = ([line] for line in file.lines)
+        if file.rows is not None:
+            rows = [row.reference_cells(columns.references) for row in file.rows]
         streams.append(file.segments(rows))
         if len(streams[-1]) != len(streams[0]):
             lengths = f"{file.name} has {len(streams[-1])} lines but {files[0].name} has {len(streams[0])}"
             raise FileError(f"{lengths}: reference files must match line by line.")
-    return [list(chain.from_iterable(segment)) for segment in zip(*streams, strict=True)]
+    return [present_references(chain.from_iterable(segment)) for segment in zip(*streams, strict=True)]
 
 
 def read_texts(paths: Sequence[Path], arguments: Arguments) -> list[str]:
@@ -298,11 +303,7 @@ def read_candidates(arguments: Arguments) -> tuple[list[list[str]], list[str] | 
     if file.rows is not None:
         if number is not None:
             raise SpecError(f"--num-samples is for lines of text, and {file.name} is a table: leave it out.")
-        lists = [row.references(("candidates",), "candidate") for row in file.rows]
-        for row, texts in zip(file.rows, lists, strict=True):
-            if texts == [row.values["candidates"]]:
-                raise FileError(f'{row.where}: expected a list of candidates, not a text; write ["one", "another"].')
-        return lists, sources
+        return [row.candidates() for row in file.rows], sources
     if not arguments.lines and (nbest := read_nbest(file.name, file.lines)):
         if number is not None:
             raise SpecError(f"--num-samples is for lines of text, and {file.name} is an n-best list: leave it out.")

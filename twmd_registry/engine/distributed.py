@@ -123,7 +123,7 @@ def _error_of(failures: Sequence[Failure | None]) -> TwmdError:
 def score_over_ranks(
     scorers: Sequence[Scorer],
     predictions: Iterable[str],
-    references: Iterable[str] | Iterable[Iterable[str]] | None = None,
+    references: Iterable[str | None] | Iterable[Iterable[str | None]] | None = None,
     sources: Iterable[str] | None = None,
     *,
     progress: Progress | None = None,

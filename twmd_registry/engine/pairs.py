@@ -13,6 +13,7 @@ import numpy as np
 
 from twmd_registry.errors import InputError, warn
 from twmd_registry.registry.metrics import CATALOGUE
+from twmd_registry.registry.references import is_absent, present_references
 from twmd_registry.registry.spec import MetricSpec
 
 BYTES_PER_TOKEN = 3
@@ -32,8 +33,9 @@ class Segments(NamedTuple):
 
 
 def check_segments(predictions: Any, references: Any, sources: Any = None, *, first_row: int = 0) -> Segments:
-    """Return checked texts, references always as lists; raise an `InputError` that names the first wrong row, counted
-    from `first_row`, or says that the lists do not fit each other. With sources, references may be None.
+    """Return checked texts, references always as lists of those that are present (`present_references`); raise an
+    `InputError` that names the first wrong row, counted from `first_row`, or says that the lists do not fit each other.
+    With sources, references may be None.
     """
     predicted = check_rows(predictions, "predictions", first_row=first_row)
     translated = None if sources is None else check_sources(sources, len(predicted))
@@ -44,21 +46,23 @@ def check_segments(predictions: Any, references: Any, sources: Any = None, *, fi
     if references is None:
         raise InputError("there is nothing to score: predictions and sources are empty.")
     _warn_of_columns(references, len(predicted))
-    referred = check_rows(references, "references", first_row=first_row, nested=True)
+    referred = check_rows(references, "references", first_row=first_row, nested=True, optional=True)
     if len(predicted) != len(referred):
         raise InputError(_different_lengths(len(predicted), referred))
     if not predicted:
         raise InputError("there is nothing to score: predictions and references are empty.")
+    first = next((row for row, entry in enumerate(referred) if entry is not None), 0)
     for row, entry in enumerate(referred, first_row):
         if not entry and isinstance(entry, list):
             raise InputError(f"references[{row}] is an empty list: every prediction needs at least one reference.")
-        if isinstance(entry, str) is not isinstance(referred[0], str):
+        if entry is not None and isinstance(entry, str) is not isinstance(referred[first], str):
             kinds = ("a text", "a list") if isinstance(entry, str) else ("a list", "a text")
             raise InputError(
-                f"references[{row}] is {kinds[0]} but references[{first_row}] is {kinds[1]}: give all rows as texts or "
-                "all as lists."
+                f"references[{row}] is {kinds[0]} but references[{first_row + first}] is {kinds[1]}: give all rows as "
+                "texts or all as lists."
             )
-    return Segments(predicted, [[entry] if isinstance(entry, str) else entry for entry in referred], translated)
+    lists = [present_references(entry if isinstance(entry, list) else [entry]) for entry in referred]
+    return Segments(predicted, lists, translated)
 
 
 def digest_of_texts(segments: Segments, *, sources: bool = False) -> str:
@@ -89,20 +93,26 @@ def check_sources(sources: Any, segments: int) -> list[str]:
     return texts
 
 
-def check_rows(values: Any, name: str, *, first_row: int = 0, nested: bool = False) -> list[Any]:
+def check_rows(
+    values: Any, name: str, *, first_row: int = 0, nested: bool = False, optional: bool = False
+) -> list[Any]:
     """Return checked texts, or lists of texts where `nested` allows them, as plain strings: ``str()`` of a subclass (a
-    member of an Enum) may give other characters.
+    member of an Enum) may give other characters. Where texts are `optional`, None stands for an absent one.
     """
+    values = _plain(values)
     # Iteration gives rows in order: not for a text, a table (its columns), a mapping or a set.
     unordered = isinstance(values, (str, bytes, Mapping, Set)) or hasattr(values, "columns")
-    if unordered or not isinstance(values, Iterable) or getattr(values, "shape", (1,)) == ():
+    if unordered or not isinstance(values, Iterable):
         wanted = "a text or a list of texts" if name.endswith("]") else "a list of texts, one per segment"
         raise InputError(f"{name} must be {wanted}; got {_describe(values)}.")
     rows: list[Any] = []
-    for row, entry in enumerate(values, first_row):
+    for row, entry in enumerate(map(_plain, values), first_row):
         where = f"{name}[{row}]"
+        if optional and is_absent(entry):
+            rows.append(None)
+            continue
         if nested and not isinstance(entry, str):
-            rows.append(check_rows(entry, where))
+            rows.append(check_rows(entry, where, optional=optional))
             continue
         if not isinstance(entry, str):
             raise InputError(f"{where} must be a text; got {_describe(entry)}.")
@@ -126,6 +136,13 @@ def _warn_of_columns(references: Any, segments: int) -> None:
             "they are transposed. Give DataLoader collate_fn=twmd_registry.plugins.torchmetrics.collate_rows. If each "
             "tuple is one segment's references, make it a list."
         )
+
+
+def _plain(value: Any) -> Any:
+    """Return a scalar of pyarrow or numpy as Python's value, and anything else as it is."""
+    if hasattr(value, "as_py"):
+        return value.as_py()
+    return value.item() if getattr(value, "shape", None) == () and hasattr(value, "item") else value
 
 
 def _different_lengths(number: int, references: list[Any]) -> str:

@@ -99,15 +99,16 @@ class Scorer:
     def score(
         self,
         predictions: Iterable[str],
-        references: Iterable[str] | Iterable[Iterable[str]] | None = None,
+        references: Iterable[str | None] | Iterable[Iterable[str | None]] | None = None,
         sources: Iterable[str] | None = None,
     ) -> ScoreSet:
         """Score every prediction against its reference or references, its source, or both (key ``against``).
 
         Args:
             predictions: Texts, one per segment.
-            references: One text per segment, or one list of texts per segment; lists may differ in length. Not needed
-                with ``against=source``.
+            references: One text per segment, or one list of texts per segment; lists may differ in length. None or a
+                blank text is no reference if the segment has another, and else an empty one. Not needed with
+                ``against=source``.
             sources: As for `score_all`; needed with ``against=source`` and ``both``.
 
         Returns:
@@ -284,7 +285,7 @@ _LATEST: list[Scorer] = []
 
 def score(
     predictions: Iterable[str],
-    references: Iterable[str] | Iterable[Iterable[str]] | None = None,
+    references: Iterable[str | None] | Iterable[Iterable[str | None]] | None = None,
     metric: str | Signature | MetricSpec = MetricName.TWMD,
     preset: str | None = None,
     *,
@@ -310,7 +311,7 @@ def score(
 def score_all(
     scorers: Sequence[Scorer],
     predictions: Iterable[str],
-    references: Iterable[str] | Iterable[Iterable[str]] | None = None,
+    references: Iterable[str | None] | Iterable[Iterable[str | None]] | None = None,
     sources: Iterable[str] | None = None,
     *,
     progress: Progress | None = None,

@@ -20,6 +20,7 @@ from twmd_registry.errors import FileError, no_column, refuse_repeated_keys, war
 from twmd_registry.files import compressed
 from twmd_registry.files.compressed import PACKED, PARQUET
 from twmd_registry.files.lines import decode, find_encoding_problem, read_lines
+from twmd_registry.registry.references import is_absent, present_references
 
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # spreadsheets write ; where a comma is the decimal point
 """By suffix, the delimiters of delimited text; the first that splits the header into most names is used."""
@@ -29,7 +30,7 @@ STREAMED_SUFFIXES = (*DELIMITERS, ".jsonl", ".ndjson", *PARQUET_SUFFIXES)
 TABLE_SUFFIXES = (*STREAMED_SUFFIXES, ".json")
 USUAL_REFERENCES = ("references", "reference")
 _SHOWN = 60
-_LIST = re.compile(r"\[\s*(['\"].*)?\]\s*", re.DOTALL)
+_LIST = re.compile(r"\[\s*(['\"].*|null\s*(,.*)?)?\]\s*", re.DOTALL)
 _BLANK_LINES = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t]*\r?\n)*")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 _CR = "\udc0d"
@@ -186,22 +187,34 @@ class TableRow(NamedTuple):
         """Return the prediction and its references."""
         return self.text(columns.prediction), self.references(columns.references)
 
-    def references(self, columns: tuple[str, ...] = (), what: str = "reference") -> list[str]:
-        """Return the references, at least one text; `what` names one in errors.
+    def references(self, columns: tuple[str, ...] = ()) -> list[str]:
+        """Return the references that are present (`present_references`), at least one text, of `reference_cells`."""
+        return present_references(self.reference_cells(columns))
+
+    def reference_cells(self, columns: tuple[str, ...] = ()) -> list[str | None]:
+        """Return the references, at least one, None for an absent one.
 
         Without `columns`, they are in the column of `USUAL_REFERENCES` that is there and not null. In one column, not
         called ``reference``, a text that looks like a list of quoted texts must be a JSON list: a cell of CSV holds
-        nothing but text. Of several columns, empty texts and nulls are no references as long as there is another.
+        nothing but text.
         """
         columns = columns or self.usual_references()
         self.take(*(columns or USUAL_REFERENCES))
         cells = [self._parse_list(columns[0])] if len(columns) == 1 else [self.values[name] for name in columns]
         texts = [text for cell in cells for text in (cell if isinstance(cell, list) else [cell])]
-        if len(columns) > 1:
-            texts = [text for text in texts if text is not None and text != ""] or texts[:1]
         if not texts:
-            raise FileError(f"{self.where}: an empty list of {what}s: every row needs at least one.")
-        return [self._check_text(text, f"a {what}") for text in texts]
+            raise FileError(f"{self.where}: an empty list of references: every row needs at least one.")
+        return [None if is_absent(text) else self._check_text(text, "a reference") for text in texts]
+
+    def candidates(self) -> list[str]:
+        """Return the texts of the column ``candidates``, a list of at least one."""
+        self.take("candidates")
+        texts = self._parse_list("candidates")
+        if not isinstance(texts, list):
+            raise FileError(f'{self.where}: expected a list of candidates, not a text; write ["one", "another"].')
+        if not texts:
+            raise FileError(f"{self.where}: an empty list of candidates: every row needs at least one.")
+        return [self._check_text(text, "a candidate") for text in texts]
 
     def usual_references(self) -> tuple[str, ...]:
         """Return the column of `USUAL_REFERENCES` that is there, if any; of both, which are refused, the non-null."""
@@ -220,7 +233,7 @@ class TableRow(NamedTuple):
             texts = json.loads(value)
         except (ValueError, RecursionError):
             texts = None
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        if not isinstance(texts, list) or not all(text is None or isinstance(text, str) for text in texts):
             hint = 'write ["one", "another"], or call a column of single texts reference'
             raise FileError(f"{self.where}: {name} looks like a list and is no JSON list of texts: {hint}.")
         return texts

@@ -18,6 +18,7 @@ from twmd_registry.files.compressed import read_content
 from twmd_registry.files.lines import check_lines, digest_of_file, read_lines
 from twmd_registry.files.tables import read_rating, read_rows
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather
+from twmd_registry.registry.references import present_references
 
 UNRATED = "None"
 RATING, REFERENCE, ALL = "mqm", "refA", "all"
@@ -243,7 +244,7 @@ def _read_pair(
     """Read all segments of a language pair."""
     names = pair.reference_names(reference)
     sides = [pair.read_reference(name) for name in names]
-    references = [[text for text in texts if text and text.strip()] for texts in zip(*sides, strict=True)]
+    references = [present_references(texts) for texts in zip(*sides, strict=True)]
     path = pair.folder / "human-scores" / f"{pair.name}.{rating}.seg.score"
     if not path.is_file():
         _refuse(path, f"{pair.name}.{rating}", _score_names(pair.folder))
@@ -270,7 +271,7 @@ def _read_pair(
         texts = pair.read_texts(pair.outputs[system])
         for number, (score, text, refs) in enumerate(zip(scores[system], texts, references, strict=True), 1):
             item, place = f"{pair.name}:{number}", f"segment {number} of {system}"
-            known = score if refs and text is not None else None
+            known = score if refs[0].strip() and text is not None else None
             rows.append(RatedRow(pair.name, text or "", refs, known, item, system, place))
     return rows
 

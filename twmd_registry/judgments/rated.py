@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from twmd_registry.errors import FileError, InputError, SpecError, menu, warn
 from twmd_registry.files.compressed import read_content
 from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, form_of, read_rows
+from twmd_registry.registry.references import present_references
 
 if TYPE_CHECKING:  # a command reads its files, and refuses bad ones, before it loads numpy
     import numpy as np
@@ -83,7 +84,7 @@ def gather(read: Iterable[RatedRow], where: Path | str, unread: str = _UNRATED) 
         name = where.name if isinstance(where, Path) else where
         warn(f"{name}: {unread}, left out: {len(left)} ({places}{more}){nothing}.")
     group, predictions, references, ratings, item, system, _, source = map(list, zip(*rows, strict=True))
-    references = [[texts] if isinstance(texts, str) else texts for texts in references]
+    references = [[texts] if isinstance(texts, str) else present_references(texts) for texts in references]
     if max(map(len, references)) == 1:
         references = [texts[0] for texts in references]
     scores = np.array(ratings, dtype=np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,13 +11,14 @@ from sacrebleu.metrics.base import Metric, Score
 from sacrebleu.metrics.base import Signature as BaseSignature
 
 from twmd_registry.engine.input_warnings import check_sample
-from twmd_registry.engine.pairs import Segments, digest_of_texts
+from twmd_registry.engine.pairs import Segments, check_rows, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins import metric_classes
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
+from twmd_registry.registry.references import present_references
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, members_or_self
 
@@ -116,7 +118,7 @@ class SacreBLEUMetric(Metric):
         self._known: dict[str, ScoreSet] = {}
         self.checked_sample: int | None = None
         if references is not None:
-            self._ref_cache = self._cache_references(references)
+            self._ref_cache = self._cache_references(_check_streams(references))
 
     @property
     def name(self) -> str:
@@ -140,20 +142,23 @@ class SacreBLEUMetric(Metric):
             SpecError: There are no references.
         """
         self.n_bootstrap = self.seed = None  # otherwise the signature would show those of an earlier interval
-        if len(hypotheses) == 0:
+        texts, streams = (
+            check_rows(hypotheses, "hypotheses"),
+            None if references is None else _check_streams(references),
+        )
+        if not texts:
             raise InputError("there are no hypotheses: give at least one.")
-        result: Score = super().corpus_score(hypotheses, references, n_bootstrap)  # type: ignore[arg-type]
+        result: Score = super().corpus_score(texts, streams, n_bootstrap)  # type: ignore[arg-type]
         if n_bootstrap > 1:
             result._mean = _Mean(result._mean)  # noqa: SLF001
         return result
 
     def _cache_references(self, references: Sequence[Sequence[str | None]]) -> list[Any]:
-        if any(isinstance(stream, str) for stream in references):
-            raise InputError(f"references are texts; expected a list of streams. {STREAMS}")
         lengths = [len(stream) for stream in references]
         if len(set(lengths)) > 1:
             raise InputError(f"reference streams of different length ({', '.join(map(str, lengths))}). {STREAMS}")
-        cached: list[Any] = super()._cache_references(references)  # type: ignore[arg-type]
+        present = zip_longest(*map(present_references, zip(*references, strict=True)))  # SacreBLEU leaves out None only
+        cached: list[Any] = super()._cache_references(list(present))
         return cached
 
     def _extract_corpus_statistics(
@@ -194,6 +199,14 @@ class SacreBLEUMetric(Metric):
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         return [SCALE * self.scorer.score([hypothesis], [ref_kwargs["refs"]]).score, 1.0]
+
+
+def _check_streams(references: Sequence[Sequence[str | None]]) -> list[list[str | None]]:
+    """Return checked streams of references as lists; raise an `InputError` for texts in their place."""
+    streams = check_rows(references, "references", nested=True, optional=True)
+    if any(not isinstance(stream, list) for stream in streams):
+        raise InputError(f"references are texts; expected a list of streams. {STREAMS}")
+    return streams
 
 
 def _digest(hypotheses: Sequence[str], cache: Sequence[Any]) -> str:
