@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -69,17 +70,23 @@ def refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return table
 
 
-_NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-"""Words of torch's plain RuntimeError for a lack of memory: on CPUs, on Apple's GPUs and in driver calls, in CUDA."""
+_NO_MEMORY = (
+    *("DefaultCPUAllocator", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED"),
+    *("annot allocate memory", "failed to map segment", "bad_alloc", "can't start new thread"),
+)
+"""Words of plain errors for a lack of memory: torch's on CPUs, on Apple's GPUs and in driver calls, in CUDA; of files
+that are mapped into memory, of libraries that are loaded, of C++, of threads that need a stack.
+"""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error of Python, numpy or torch is a lack of memory, without importing torch."""
-    if isinstance(error, MemoryError):
+    """Return whether an error of Python, numpy or torch, or its cause, is a lack of memory, without importing torch."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
-    return isinstance(error, RuntimeError) and (
-        type(error).__name__ == "OutOfMemoryError" or any(words in str(error) for words in _NO_MEMORY)
-    )
+    is_plain = isinstance(error, RuntimeError | ImportError | OSError | SystemError)
+    if is_plain and (type(error).__name__ == "OutOfMemoryError" or any(words in str(error) for words in _NO_MEMORY)):
+        return True
+    return error.__cause__ is not None and is_out_of_memory(error.__cause__)
 
 
 class TwmdWarning(UserWarning):

@@ -19,7 +19,7 @@ from rich_click.rich_panel import RichCommandPanel
 
 from twmd_registry.cli.declare import quiet
 from twmd_registry.cli.terminal import BAD, DOUBTFUL, complain, null_stream
-from twmd_registry.errors import SpecError, TwmdError, is_out_of_memory
+from twmd_registry.errors import SpecError, TwmdError, TwmdWarning, is_out_of_memory
 from twmd_registry.version import __version__
 
 BAD_DATA, BAD_USAGE, CHECK_FAILED = 1, 2, 3
@@ -118,7 +118,19 @@ def main(argv: Sequence[str] | None = None, program: click.Group = twmd) -> int:
 
     with warnings.catch_warnings():
         warnings.showwarning = show_once
+        _narrow_errors()
         return _run(program, sys.argv[1:] if argv is None else [str(word) for word in argv])
+
+
+def _narrow_errors() -> None:
+    """Let ``-W error`` and PYTHONWARNINGS make errors of this package's warnings only: those of libraries, which no
+    user of a command can mend, would end it at some import.
+    """
+    warnings.filters[:] = [  # type: ignore[index]
+        (action, message, TwmdWarning, *place) if action == "error" else (action, message, category, *place)
+        for action, message, category, *place in warnings.filters
+        if action != "error" or issubclass(TwmdWarning, category)
+    ]
 
 
 def _run(program: click.Group, argv: list[str]) -> int:  # noqa: PLR0911 (a return for each kind of failure)
@@ -127,6 +139,8 @@ def _run(program: click.Group, argv: list[str]) -> int:  # noqa: PLR0911 (a retu
         from click.shell_completion import shell_complete
 
         return shell_complete(program, {}, name, COMPLETION, os.environ[COMPLETION])
+    if any("\0" in word for word in argv):  # which no file's name can hold
+        return _fail("a word of the command line holds a NUL character: leave it out.", BAD_USAGE, f"{name}:")
     try:
         # Not `twmd.main`, which answers interrupts and closed pipes itself. On exit stderr is as before --quiet.
         with redirect_stderr(sys.stderr), program.make_context(name, argv) as context:
@@ -141,19 +155,20 @@ def _run(program: click.Group, argv: list[str]) -> int:  # noqa: PLR0911 (a retu
         return _fail("interrupted", INTERRUPTED, f"{name}:")
     except click.ClickException as error:  # scores that fail a check
         return _fail(error, CHECK_FAILED, f"{name}: failed:")
-    except TwmdError as error:
-        return _fail(error, BAD_USAGE if isinstance(error, SpecError) else BAD_DATA, f"{name}:")
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-        return _fail(OUT_OF_MEMORY, BAD_DATA, f"{name}:")
+    except TwmdWarning as error:
+        return _fail(f"{error} (a warning, which -W or PYTHONWARNINGS makes an error)", BAD_DATA, f"{name}:")
     except BrokenPipeError:  # the reader has gone (`| head`)
         _drop_output()
         return PIPE_CLOSED
-    except OSError as error:
-        return _fail(
-            f"{error.filename}: {error.strerror}." if error.filename is not None else error, BAD_DATA, f"{name}:"
-        )
+    except (TwmdError, MemoryError, RuntimeError, ImportError, SystemError, OSError) as error:
+        if is_out_of_memory(error):
+            return _fail(OUT_OF_MEMORY, BAD_DATA, f"{name}:")
+        if isinstance(error, TwmdError):
+            return _fail(error, BAD_USAGE if isinstance(error, SpecError) else BAD_DATA, f"{name}:")
+        if not isinstance(error, OSError):
+            raise
+        message = f"{error.filename}: {error.strerror}." if error.filename is not None else error
+        return _fail(message, BAD_DATA, f"{name}:")
     return status
 
 

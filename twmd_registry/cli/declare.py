@@ -24,6 +24,7 @@ from rich_click.rich_panel import RichOptionPanel
 from twmd_registry.cli.terminal import null_stream
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.paths import is_there
 
 Arguments: TypeAlias = SimpleNamespace
 """The values of a command's parameters, by name."""
@@ -58,6 +59,9 @@ class Command(click.RichCommand):
             raise click.UsageError(error.format_message() + hint, ctx) from error
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
+            param = getattr(error, "param", None)
+            if param and ctx.get_parameter_source(param.name) is ParameterSource.ENVIRONMENT:
+                error.param_hint = f"the environment variable {param.envvar}"  # type: ignore[attr-defined]
             raise
         return rest
 
@@ -155,7 +159,7 @@ class CheckedPath(click.Path):
 
 def existing_path(value: str) -> Path:
     """Return the path of a file or folder that exists, or of standard input, ``-``; raises FileError for others."""
-    if value != "-" and not Path(value).exists():
+    if value != "-" and not is_there(value):
         raise FileError(f"{value}: {os.strerror(errno.ENOENT)}.")
     return Path(value)
 

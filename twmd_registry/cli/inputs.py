@@ -5,6 +5,7 @@ Imports nothing heavy, so that a wrong command line is refused at once.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
@@ -29,7 +30,7 @@ from twmd_registry.record.content import InputFile
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import merge_members, split_name, write_members
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 from twmd_registry.registry.options import OPTION_NAMES, PART_NAMES, Parts, RunOptions, check_parts
 from twmd_registry.registry.references import present_references
 from twmd_registry.registry.signature import parse_signature
@@ -83,6 +84,9 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
     for name in named:
         if name not in {*MetricName, *lexical}:
             hint = " -m takes every word after it, so name files before -m." if _is_path(name) else ""
+            joined = [word for word in re.split(r"[\s,+]+", name) if word]
+            if len(joined) > 1 and {split_name(word)[0] for word in joined} <= {*MetricName, *LEXICAL_NAMES}:
+                hint = f" Separate metrics by blanks, each a word of its own: -m {' '.join(joined)}."
             raise SpecError(f"there is no metric {name!r}; {menu(name, [*MetricName, *lexical])}.{hint}")
     given = _parse_set_keys(arguments, named, unchanged)
     if not signed and any(getattr(parts, name) for name in PART_NAMES):
@@ -133,6 +137,9 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
         if not equals:
             hint = " --set takes every word after it, so name files before it." if _is_path(text) else ""
             raise SpecError(f"--set {text!r}: expected KEY=VALUE.{hint}")
+        if (joined := re.search(r"[,\s]\s*(\w+)=", value)) and joined[1] in KEYS:
+            words = " ".join(re.split(r"[,\s]+(?=\w+=)", text))
+            raise SpecError(f"--set {text!r}: separate keys by blanks, each a word of its own: --set {words}.")
         given[name] = value
     return given
 

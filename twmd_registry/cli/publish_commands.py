@@ -234,6 +234,6 @@ def cite_command(arguments: Arguments) -> int:
     from twmd_registry.report.citation import cite
 
     record = read_record(arguments.record)
-    digits = arguments.width or DIGITS
+    digits = DIGITS if arguments.width is None else arguments.width
     print(cite(record, arguments.format, digits=digits, task=arguments.task, dataset=arguments.dataset))
     return 0

@@ -55,8 +55,8 @@ def read_whole(name: object, opened: Callable[[], AbstractContextManager[Any]], 
                     problem = f" has a line of more than {LONGEST_LINE:,} bytes: this is no text{hint}"
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise FileError(f"{name} is compressed and cannot be unpacked ({error}): was it cut off?") from error
-    except OSError as error:
-        raise FileError(f"{name}: {error.strerror}.") from error
+    except (OSError, ValueError) as error:  # a name with NUL is a ValueError
+        raise FileError(f"{name!s:.200}: {getattr(error, 'strerror', None) or error}.") from error
     if problem:
         raise FileError(f"{name}{problem}.")
     return content.getvalue()

@@ -47,6 +47,13 @@ def split_lines(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
+def visible_files(folder: Path, pattern: str) -> list[Path]:
+    """Return the files and folders of a folder that match a pattern, sorted, without hidden ones: macOS writes
+    ``._NAME`` beside a file, editors and notebooks write their own.
+    """
+    return sorted(path for path in folder.glob(pattern) if not path.name.startswith("."))
+
+
 def read_lines(path: Path) -> list[str]:
     """Read a file's lines, as `split_lines` cuts them."""
     return split_lines(decode(path, read_content(path)))

@@ -11,6 +11,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from numbers import Real
 from pathlib import Path
@@ -86,12 +87,23 @@ def _detect_json(content: bytes, line: bytes, columns: Sequence[str]) -> str | N
     return ".json" if is_rows else None
 
 
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """Let cells of delimited text be as long as lines; csv's limit, which is the process's, is 131,072 characters."""
+    before = csv.field_size_limit(compressed.LONGEST_LINE)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
 def _split_fields(line: str, delimiter: str, *, quoted: bool, strict: bool = False) -> list[str]:
     """Split a line; no fields where a quote in it is wrong."""
     if not quoted:
         return line.split(delimiter)
     try:
-        return next(csv.reader([line.replace("\r", _CR)], delimiter=delimiter, strict=strict), [])
+        with _long_cells():
+            return next(csv.reader([line.replace("\r", _CR)], delimiter=delimiter, strict=strict), [])
     except csv.Error:
         return []
 
@@ -123,7 +135,8 @@ def read_csv(path: Path, delimiter: str = ",") -> list[list[str]]:
     records: list[list[str]] = []
     text = "\n".join(read_lines(path)).replace("\r", _CR)
     try:
-        records.extend(map(_restore, csv.reader(io.StringIO(text, newline="\n"), delimiter=delimiter)))
+        with _long_cells():
+            records.extend(map(_restore, csv.reader(io.StringIO(text, newline="\n"), delimiter=delimiter)))
     except csv.Error as error:
         raise FileError(f"{path}, row {len(records) + 1}: {_csv_problem(error)}.") from error
     return records
@@ -502,7 +515,8 @@ def _split_records(lines: Iterator[tuple[int, bytes]], delimiter: str) -> Iterat
         held.clear()
         fields: list[str] | str
         try:
-            fields = next(csv.reader(feed(), delimiter=delimiter, strict=True))
+            with _long_cells():
+                fields = next(csv.reader(feed(), delimiter=delimiter, strict=True))
             fields = _restore(fields) if any(b"\r" in line for _, line in held) else fields
         except StopIteration:
             return

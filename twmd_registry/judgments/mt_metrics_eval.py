@@ -15,7 +15,7 @@ from typing import NamedTuple, NoReturn
 
 from twmd_registry.errors import FileError, SpecError, menu, warn
 from twmd_registry.files.compressed import read_content
-from twmd_registry.files.lines import check_lines, digest_of_file, read_lines
+from twmd_registry.files.lines import check_lines, digest_of_file, read_lines, visible_files
 from twmd_registry.files.tables import read_rating, read_rows
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather
 from twmd_registry.registry.references import present_references
@@ -111,7 +111,7 @@ class LanguagePair:
 def _list_texts(folder: Path, pattern: str) -> dict[str, Path]:
     """List files of texts by their names without suffix; refuse two of one name."""
     files: dict[str, Path] = {}
-    for path in sorted([*folder.glob(f"{pattern}.txt"), *folder.glob(f"{pattern}.jsonl")]):
+    for path in sorted([*visible_files(folder, f"{pattern}.txt"), *visible_files(folder, f"{pattern}.jsonl")]):
         if (other := files.setdefault(path.stem, path)) != path:
             raise FileError(f"{folder} holds both {other.name} and {path.name}: keep one of them.")
     return files
@@ -221,7 +221,7 @@ def read_system_ratings(
 def _score_names(folder: Path) -> list[str]:
     """List ``PAIR.RATING`` of every file of ratings of segments; a rating may have dots, a pair has none."""
     ending = ".seg.score"
-    return sorted(path.name.removesuffix(ending) for path in (folder / "human-scores").glob(f"*{ending}"))
+    return [path.name.removesuffix(ending) for path in visible_files(folder / "human-scores", f"*{ending}")]
 
 
 def _pairs_with(folder: Path, rating: str) -> list[str]:
@@ -326,7 +326,7 @@ def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
     unread = list[str]()
     for pair in pairs.values():
         sides, paths = {reference, SOURCE, ".".join(pair.reference_names(reference))}, set[Path]()
-        every = sorted((folder / "metric-scores" / pair.name).glob("*.score"))
+        every = visible_files(folder / "metric-scores" / pair.name, "*.score")
         for path in every:
             name, _, side = path.name.removesuffix(".seg.score").rpartition("-")
             if side in sides:  # no side has the ending of another level

@@ -17,6 +17,7 @@ from twmd_registry.files.tables import TableRow
 from twmd_registry.judgments import corpora
 from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, read_table
+from twmd_registry.registry.paths import is_there
 
 DIGITS = 12
 FORMATS: dict[str, Callable[..., RatedSegments]] = {
@@ -45,6 +46,7 @@ def read_rated(text: str) -> RatedSegments:
     """Read rated data by a name of `HUB`, or ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...`` with one of `FORMATS`."""
     if text in HUB:
         return read_hub(text)
+    check_named(text)
     read, path, keys = parse_name(text)
     _, *known = inspect.signature(read).parameters  # the first is the path
     unknown = next((key for key in keys if key not in known), None)
@@ -65,7 +67,7 @@ def check_named(text: str) -> None:
     if text in HUB:
         return
     _, path, _ = parse_name(text)
-    if not path.exists():
+    if not is_there(path):
         raise FileError(f"{path}: {os.strerror(errno.ENOENT)}.")
 
 
@@ -84,7 +86,7 @@ def parse_name(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str,
             raise SpecError(f"{text}: expected {key}=VALUE once.")
         keys[key] = value
     path = ",".join(parts)
-    return FORMATS[form], Path(path).expanduser(), keys
+    return FORMATS[form], Path(os.path.expanduser(path)), keys  # noqa: PTH111 (Path's raises for an unknown user)
 
 
 def content_of(rated: RatedSegments) -> str:

@@ -57,7 +57,7 @@ def locate(kind: FittedKind, wanted: str, digest: Callable[[bytes], str] = hash_
     `ModelError` if it is not here, or does not hold what its name says.
     """
     if not re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", wanted):
-        with suppress(OSError):  # too long for a name
+        with suppress(OSError, ValueError):  # too long for a name, or with NUL
             if Path(wanted).is_file():
                 return Path(wanted)
         hint = " (two of them, HASH+HASH, are for against=source or both)" if "+" in wanted else ""

@@ -286,8 +286,8 @@ def read_record(path: str | Path) -> Record:
     except (UnicodeDecodeError, FileError) as error:
         why = not_utf8("it", error) if isinstance(error, UnicodeDecodeError) else error
         raise FileError(f"{path} is not a record of this package: {why}") from error
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}.") from error
+    except (OSError, ValueError) as error:  # a name with NUL is a ValueError
+        raise FileError(f"{path!s:.200}: {getattr(error, 'strerror', None) or error}.") from error
 
 
 def parse_record(text: str) -> Record:

@@ -335,5 +335,5 @@ def fingerprint(folder: Path) -> str:
 def known_name(model: str) -> str:
     """Return the public name of a model folder with known weights; else the given name."""
     known = {EMBEDDED_WEIGHTS: EMBEDDED_MODEL, MULTILINGUAL_WEIGHTS: MULTILINGUAL_MODEL}
-    weights = weight_files(Path(model)) if Path(model).is_dir() else []
+    weights = weight_files(Path(model)) if os.path.isdir(model) else []  # noqa: PTH112 (Path.is_dir raises for long names)
     return known.get(tensors_sha256(weights), model) if weights else model

@@ -68,7 +68,7 @@ def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
 
 def remove_preset(name: str) -> None:
     """Remove a preset that `add_preset` added; raises SpecError if there is none, FileError if it cannot be removed."""
-    added = sorted(path.stem for path in _kept("x").parent.glob("*.toml"))
+    added = sorted(path.stem for path in _kept("x").parent.glob("[!.]*.toml"))
     if name not in added:
         raise SpecError(f"no preset {name!r} was added here; {menu(name, added) if added else 'nor was any other'}.")
     try:

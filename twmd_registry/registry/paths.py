@@ -18,6 +18,11 @@ def home() -> Path:
     return (Path(data) if data else Path.home() / ".local" / "share") / "twmd_registry"
 
 
+def is_there(name: str | Path) -> bool:
+    """Return whether a file or folder exists; one whose name the system refuses (too long, with NUL) does not."""
+    return os.path.exists(name)  # noqa: PTH110 (Path's method raises for such a name)
+
+
 def read_secret(file: Path, what: str) -> str:
     """Return the one word that a file holds; raises FileError if it cannot be read. No error shows it."""
     try:
@@ -48,5 +53,5 @@ def write_file(path: Path, content: bytes) -> None:
     """Write a file whole, and its folder where there is none; raises FileError if it cannot be written."""
     try:
         write_atomically(path, content)
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}.") from error
+    except (OSError, ValueError) as error:  # a name with NUL is a ValueError
+        raise FileError(f"cannot write {path!s:.200}: {getattr(error, 'strerror', None) or error}.") from error

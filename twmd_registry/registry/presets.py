@@ -215,7 +215,7 @@ def _more_presets() -> Iterator[tuple[str, str]]:
             yield f"package {point.module}", _text(point.module, point.attr or "presets.toml")
         except Exception as error:  # noqa: BLE001 (another package's fault must not stop this one)
             warn(f"presets left out: entry point {point.name!r} of {GROUP}: {error}")
-    for path in sorted((home() / "presets").glob("*.toml")):
+    for path in sorted((home() / "presets").glob("[!.]*.toml")):  # without ._NAME, which macOS writes
         try:
             yield str(path), path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

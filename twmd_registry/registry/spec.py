@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import get_args
 
 from twmd_registry.errors import SpecError
@@ -13,6 +12,7 @@ from twmd_registry.registry.keys import MetricSpec as MetricSpec  # noqa: PLC041
 from twmd_registry.registry.members import read_members, write_members
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import EMBEDDED_MODEL, SHORT_NAMES, Aggregation, Centering, MetricName
+from twmd_registry.registry.paths import is_there
 from twmd_registry.registry.presets import Preset, default_preset, preset_named
 
 _CENTERING_DEFAULTS: dict[Centering, dict[str, Value]] = {
@@ -33,7 +33,7 @@ def read_keys(metric: str, keys: dict[str, object]) -> dict[str, Value]:
     allowed = entry(metric).keys
     given = {name: key(name, allowed, str(metric)).parse(value) for name, value in keys.items() if value is not None}
     model = given.get("model")
-    if isinstance(model, str) and "@" in model and not Path(model).exists():
+    if isinstance(model, str) and "@" in model and not is_there(model):
         given["model"], _, revision = model.partition("@")
         given["revision"] = KEYS["revision"].parse(revision)
     if given.get("model") in SHORT_NAMES:

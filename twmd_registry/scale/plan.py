@@ -75,7 +75,10 @@ def find_files(pattern: str) -> list[FileVersion]:
             below = {name: name.removeprefix(path).strip("/").split("/") for name in fs.find(path)}
             names = [name for name, parts in below.items() if not any(part.startswith((".", "_")) for part in parts)]
         else:
-            names = fs.glob(path) if any(sign in path for sign in "*?[") and not fs.exists(path) else [path]
+            is_pattern = any(sign in path for sign in "*?[") and not fs.exists(path)
+            found = fs.glob(path) if is_pattern else [path]
+            hidden = is_pattern and not path.rpartition("/")[2].startswith(".")  # as in a shell
+            names = [name for name in found if not (hidden and name.rpartition("/")[2].startswith("."))]
         files = [_describe(fs, name) for name in sorted(names) if fs.isfile(name) or name == path]
     if not files:
         raise FileError(f"{pattern} names no file.")
