@@ -145,6 +145,17 @@ def test_bad_candidates_are_refused_with_their_row(candidates: Any, message: str
         mbr(candidates)
 
 
+def test_empty_choice_is_named_and_segments_are_counted_once() -> None:
+    with pytest.warns(TwmdWarning) as caught:
+        found = mbr([["", " ", "a cat"], ["x", "y"], ["a dog", "a dog", "", "a cow"]])
+    assert [choice.index for choice in found.choices] == [0, 0, 0]
+    messages = [str(warning.message) for warning in caught]
+    assert [message.partition(";")[0] for message in messages if "empty" in message] == [
+        "texts without a token: 2",
+        "segments for which an empty candidate was chosen: 1 (candidates[0])",
+    ]
+
+
 def test_scorer_takes_no_keys() -> None:
     with pytest.raises(SpecError, match="scorer fixes"):
         mbr(CANDIDATES, scorer("twmd"), temperature=0.1)

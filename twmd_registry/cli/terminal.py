@@ -62,7 +62,7 @@ def count_rows_from_one(message: str) -> str:
         stream = f" {int(index[3]) + 1}" if index[3] else ""
         return f"{index[1]}{stream} of row {int(index[2]) + 1}"
 
-    return re.sub(r"\b(prediction|reference)s\[(\d+)\](?:\[(\d+)\])?", count, message)
+    return re.sub(r"\b(prediction|reference|candidate)s\[(\d+)\](?:\[(\d+)\])?", count, message)
 
 
 def complain(head: str, style: str, message: object) -> None:

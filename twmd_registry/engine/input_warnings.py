@@ -43,7 +43,7 @@ def name_texts(pairs: Pairs, which: np.ndarray, rows: Sequence[int]) -> str:
         i = int(np.searchsorted(starts, k, side="right")) - 1
         named.append((i, f"{pairs.second}[{rows[i]}]" + (f"[{k - starts[i]}]" if pairs.counts[i] > 1 else "")))
     more = ["..."] if len(hypotheses) + len(references) > SHOWN_TEXTS else []
-    return ", ".join([*(name for _, name in sorted(named)[:SHOWN_TEXTS]), *more])
+    return ", ".join([*list(dict.fromkeys(name for _, name in sorted(named)))[:SHOWN_TEXTS], *more])
 
 
 def warn_about_texts(pairs: Pairs, models: Sequence[tuple[np.ndarray, bool]], rows: Sequence[int]) -> None:
@@ -81,6 +81,8 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[np.ndarray, bool]], ro
     empty, unknown = (np.logical_or.reduce([flags[name] for flags, _ in models]) for name in ("empty", "unknown"))
     if empty.any():
         number = empty[pairs.hyp[pairs.starts]].sum() + empty[pairs.ref].sum()
+        if len(set(rows)) < len(rows):  # candidates, each of them a reference, too, of every other one in its row
+            number = len({rows[i] for i in np.flatnonzero(empty[pairs.hyp[pairs.starts]])})
         warn(
             f"texts without a token: {number}; each scores 0 against text and 1 against "
             "another empty text (before any baseline)."

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from twmd_registry.engine.input_warnings import SHOWN_TEXTS
 from twmd_registry.engine.pairs import Segments, check_candidates, check_sources
 from twmd_registry.engine.scorer import Scorer, score_segments, scorer
 from twmd_registry.engine.shared_passes import depends_on_neighbours
@@ -68,9 +69,9 @@ def mbr(
 ) -> MbrResult:
     """Choose, for every segment, the candidate y with the highest mean utility (minimum Bayes risk).
 
-    The utility u(y, r) is the score of y with the candidate r as its reference; the mean is over all candidates r: what
-    `score` gives y with all of them as its references and ``multiref=mean``. Where a score depends on other segments,
-    that is one call of `score` for all candidates of all segments.
+    The utility u(y, r) is the score of y with the candidate r as its reference; the mean is over all candidates r, also
+    blank ones: what `score` gives y with all of them as its references and ``multiref=mean``. Where a score
+    depends on other segments, that is one call of `score` for all candidates of all segments.
 
     >>> mbr([["dogs bark", "a cat sat there", "the cat sat there"]]).choices[0].index
     2
@@ -88,6 +89,9 @@ def mbr(
         InputError: A row is no list of texts, or is empty; the message names it.
         SpecError: A scorer comes with a preset or keys.
         TwmdError: As for `scorer` and `Scorer.score`.
+
+    Warns:
+        TwmdWarning: As for `Scorer.score`, with segments counted once; or an empty candidate was chosen.
     """
     lists = check_candidates(candidates)
     if isinstance(metric, Scorer) and (preset is not None or keys):
@@ -114,6 +118,9 @@ def _choose(
                 choices.append(Choice(best, texts[best], float(means[best]), table if utilities else None))
     for message in dict.fromkeys(messages):
         warn(message)
+    if empty := [row for row, choice in enumerate(choices) if not choice.candidate.strip()]:
+        named = ", ".join(f"candidates[{row}]" for row in empty[:SHOWN_TEXTS]) + ", ..." * (len(empty) > SHOWN_TEXTS)
+        warn(f"segments for which an empty candidate was chosen: {len(empty)} ({named}); leave empty candidates out.")
     return choices
 
 
