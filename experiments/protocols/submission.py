@@ -28,7 +28,7 @@ def read_outputs(folder: Path, compared: Collection[str | None] = (None,)) -> li
     references an output is read once, and its reference is called `SOURCE`. A missing text is an empty one: every
     segment needs a score.
     """
-    names = sorted(path.name for path in (folder / "system-outputs").glob("*") if path.is_dir())
+    names = sorted(path.name for path in (folder / "system-outputs").glob("[!.]*") if path.is_dir())
     if not names:
         raise FileError(f"{folder}/system-outputs holds no folder of a language pair.")
     result = list[SystemOutput]()

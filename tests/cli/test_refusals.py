@@ -84,6 +84,12 @@ USAGE = [
     (f"{SCORE} -m blue", "there is no metric 'blue'; did you mean 'bleu'"),
     (f"{SCORE} -m twmd bleu bleu", f"bleu and bleu {TWICE}"),
     ("correlate table:rated.jsonl -m 'twmd;temperature=0.5' 'twmd; temperature=0.50'", TWICE),
+    *((f"{SCORE} -m '{joined}'", "Separate metrics by blanks") for joined in ("twmd, sbert", "bleu,ter", "twmd sbert")),
+    (
+        f"{SCORE} --set 'layer=2, special=none'",
+        "separate keys by blanks, each a word of its own: --set layer=2 special=",
+    ),
+    (f"{SCORE} -m 'a\0b'", "a NUL character"),
     (f"{SCORE} --preset large", "twmd has no preset 'large'"),
     (f"{SCORE} -m bleu --set temperature=1", "--set and --preset are for metrics that are named"),
     (f"{SCORE} -m moverscore --set temperature=1", "no key 'temperature' of moverscore"),

@@ -135,8 +135,7 @@ def read_csv(path: Path, delimiter: str = ",") -> list[list[str]]:
     records: list[list[str]] = []
     text = "\n".join(read_lines(path)).replace("\r", _CR)
     try:
-        with _long_cells():
-            records.extend(map(_restore, csv.reader(io.StringIO(text, newline="\n"), delimiter=delimiter)))
+        records.extend(map(_restore, csv.reader(io.StringIO(text, newline="\n"), delimiter=delimiter)))
     except csv.Error as error:
         raise FileError(f"{path}, row {len(records) + 1}: {_csv_problem(error)}.") from error
     return records

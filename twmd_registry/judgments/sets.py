@@ -46,13 +46,13 @@ def read_rated(text: str) -> RatedSegments:
     """Read rated data by a name of `HUB`, or ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...`` with one of `FORMATS`."""
     if text in HUB:
         return read_hub(text)
-    check_named(text)
     read, path, keys = parse_name(text)
     _, *known = inspect.signature(read).parameters  # the first is the path
     unknown = next((key for key in keys if key not in known), None)
     if unknown is not None:
         hint = menu(unknown, known) if known else "this format takes none"
         raise SpecError(f"{text}: no key {unknown!r}; {hint}.")
+    check_named(text)
     return read(path, **keys)
 
 
