@@ -76,7 +76,8 @@ FORMS: list[Callable[[References], Any]] = [
     in_evaluate,
     in_sacrebleu,
     in_torchmetrics,
-    lambda references: reward_function()(PREDICTIONS, reference=references),
+    # A reward abstains where there is None alone, as TRL allows.
+    lambda references: [score or 0.0 for score in reward_function()(PREDICTIONS, reference=references)],
     in_mlflow,
     in_inspect,
     in_service,
