@@ -82,7 +82,7 @@ def warn_about_texts(pairs: Pairs, models: Sequence[tuple[np.ndarray, bool]], ro
     if empty.any():
         number = empty[pairs.hyp[pairs.starts]].sum() + empty[pairs.ref].sum()
         if len(set(rows)) < len(rows):  # candidates, each of them a reference, too, of every other one in its row
-            number = len({rows[i] for i in np.flatnonzero(empty[pairs.hyp[pairs.starts]])})
+            number = len({rows[i] for i in np.flatnonzero(empty[pairs.hyp[pairs.starts]]).tolist()})
         warn(
             f"texts without a token: {number}; each scores 0 against text and 1 against "
             "another empty text (before any baseline)."
