@@ -112,7 +112,6 @@ USAGE = [
     (f"{SCORE} --prediction-column x", "are for tables (JSON lines, CSV, TSV, Parquet), and no file is one"),
     ("fit-mean ref.txt --prediction-column x", "are for tables (JSON lines, CSV, TSV, Parquet), and no file is one"),
     ("tune twmd --data .", "'.': expected FORMAT:PATH, as in table:ratings.csv,rating=score"),
-    ("reproduce twmd-figure7 --data-dir .", "no table or figure 'twmd-figure7' to compute again; did you mean"),
     ("hub build twdm -o new", "there is no card for 'twdm'; did you mean 'twmd'?"),
     # Sources.
     (f"score -i good.txt {AGAINST}", "references (for against=source, --src or a column source)."),
@@ -166,7 +165,6 @@ DATA = [
     ("verify latin.txt --refs ref.txt", "latin.txt is not a record of this package: it is not UTF-8: byte 0xe9 in"),
     ("preset add latin.txt", "latin.txt is not UTF-8: byte 0xe9 in line 2. Convert it first."),
     ("preset add .", "Is a directory"),
-    ("diagnose embedded --data .", ".: Is a directory."),
     ("mbr text.jsonl", "row 1: expected a list of candidates, not a text"),
     ("mbr empty_list.jsonl", "row 1: an empty list of candidates"),
     ("mbr null.jsonl", "expected a text as a candidate, not None"),
