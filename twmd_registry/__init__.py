@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from twmd_registry.engine.scorer import score_all as score_all
     from twmd_registry.engine.scorer import scorer as scorer
     from twmd_registry.models.vectors import save_vectors as save_vectors
-    from twmd_registry.plugins.sacrebleu.compare import verify_record as verify_record
     from twmd_registry.record.content import Record as Record
     from twmd_registry.record.content import make_record as make_record
     from twmd_registry.record.content import read_record as read_record
     from twmd_registry.record.content import write_record as write_record
+    from twmd_registry.record.verify import verify_record as verify_record
     from twmd_registry.registry.diff import compare as compare
     from twmd_registry.registry.names import MetricName as MetricName
     from twmd_registry.registry.options import Parts as Parts
@@ -45,7 +45,7 @@ _NAMES = {
     "engine.result": ("ScoreSet",),
     "engine.scorer": ("Scorer", "score", "score_all", "scorer"),
     "models.vectors": ("save_vectors",),
-    "plugins.sacrebleu.compare": ("verify_record",),
+    "record.verify": ("verify_record",),
     "record.content": ("Record", "make_record", "read_record", "write_record"),
     "registry.diff": ("compare",),
     "registry.names": ("MetricName",),

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from twmd_registry.metaeval.side_by_side import write_table
+from twmd_registry.comparison.text_table import write_table
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 WORDS = [

@@ -16,9 +16,9 @@ from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import options_of, read_texts
 from twmd_registry.cli.output import SUFFIXES, as_json, write_forms
 from twmd_registry.cli.terminal import printed, progress_bar, say
+from twmd_registry.comparison.text_table import MISSING, UNDEFINED, as_text
 from twmd_registry.errors import FileError, InputError
 from twmd_registry.judgments.sets import read_rated
-from twmd_registry.metaeval.side_by_side import MISSING, UNDEFINED, as_text
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.paths import write_file

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from experiments.papers.experiment import UNNAMED, Experiment, ExperimentRow, Setting
+from twmd_registry.comparison.text_table import MISSING, TextTable, as_text
 from twmd_registry.errors import InputError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.correlation import LEAST_ROWS, correlate
-from twmd_registry.metaeval.side_by_side import MISSING, TextTable, as_text
 from twmd_registry.registry.spec import MetricSpec
 
 Place = tuple[str, str]

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from twmd_registry.comparison.text_table import UNDEFINED, TextTable, as_report
 from twmd_registry.errors import InputError, collect_warnings
 from twmd_registry.judgments.mt_metrics_eval import LabelledScores, published_systems
 from twmd_registry.judgments.rated import RatedSegments, select
@@ -32,7 +33,7 @@ from twmd_registry.metaeval.agreement import (
     system_accuracy,
     system_agreement,
 )
-from twmd_registry.metaeval.side_by_side import UNDEFINED, TextTable, as_report, names_of, score_side_by_side
+from twmd_registry.metaeval.side_by_side import names_of, score_side_by_side
 from twmd_registry.metaeval.study import SEGMENT, SYSTEM, Study, write_name
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Statistic

@@ -17,7 +17,7 @@ from tests.cli.parsing import Terminal
 from tests.conftest import Refused, Run
 from twmd_registry.cli import terminal
 from twmd_registry.cli.output import format_table
-from twmd_registry.metaeval.side_by_side import WIDTH
+from twmd_registry.comparison.text_table import WIDTH
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName
 from twmd_registry.registry.presets import presets, presets_of

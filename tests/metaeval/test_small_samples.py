@@ -12,13 +12,13 @@ from sacrebleu.significance import PairedTest
 
 import twmd_registry
 from tests.conftest import Run
+from twmd_registry.comparison.cells import Resampling
+from twmd_registry.comparison.systems import compare_systems
 from twmd_registry.engine.input_warnings import RELIABLE_SAMPLE, describe_small_samples
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import agreement, permutation, williams_by_part
-from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.plugins.sacrebleu.metric import SBERT
-from twmd_registry.record.content import Resampling
 
 NOUNS, VERBS = ("heron", "tram", "baker", "dog", "train", "sister"), ("waited", "sang", "left", "ran", "stood", "slept")
 TEXTS = [f"The {noun} {verb}." for noun in NOUNS for verb in VERBS]

@@ -17,11 +17,12 @@ import twmd_registry
 from tests.cli.parsing import rows_of
 from tests.conftest import Patch, Run, shared
 from tests.rated_files import system_rows, write_rows
+from twmd_registry.comparison.text_table import as_report
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
 from twmd_registry.metaeval.agreement import agreement, permutation, rank_metrics, system_agreement, williams_by_part
-from twmd_registry.metaeval.side_by_side import as_report, score_lexically
+from twmd_registry.metaeval.side_by_side import score_lexically
 from twmd_registry.metaeval.study import MOST_COLUMNS, SYSTEM, Study, StudyResult, run_study
 from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.options import RunOptions

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 import twmd_registry
+from twmd_registry.comparison.cells import Resampling, SystemScore
 from twmd_registry.errors import FileError
 from twmd_registry.record.content import (
     InputFile,
     Record,
-    Resampling,
-    SystemScore,
     make_record,
     parse_record,
     read_record,

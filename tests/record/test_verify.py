@@ -20,12 +20,13 @@ import twmd_registry
 from tests import tiny
 from tests.conftest import Patch, Run, Texts
 from twmd_registry.cli import main
+from twmd_registry.comparison.cells import Resampling, SystemScore
+from twmd_registry.comparison.systems import compare_systems
+from twmd_registry.comparison.text_table import WIDTH
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.errors import InputError, ModelError, SpecError
-from twmd_registry.metaeval.side_by_side import WIDTH
 from twmd_registry.models.files import packaged_adapters
-from twmd_registry.plugins.sacrebleu.compare import compare_systems
-from twmd_registry.record.content import Record, Resampling, SystemScore, make_record
+from twmd_registry.record.content import Record, make_record
 from twmd_registry.record.verify import TOLERANCES, verify_number
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import Parts

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.reports import column, comparison
-from twmd_registry.record.content import SystemComparison
+from twmd_registry.comparison.cells import SystemComparison
 from twmd_registry.report.segments import (
     GROUPS,
     choose_highlights,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from twmd_registry.metaeval.side_by_side import FORMATS, write_table
+from twmd_registry.comparison.text_table import FORMATS, write_table
 from twmd_registry.registry.paths import write_file
 
 SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "tsv": "tsv"}

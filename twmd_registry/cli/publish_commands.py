@@ -73,7 +73,7 @@ def verify_command(arguments: Arguments) -> int:
         hint = "name the documents as they were named then, by --doc-column NAME or --docs FILE"
         raise SpecError(f"{arguments.what}: with align=sentences, rows of a document were scored as one text: {hint}.")
     tasks = read_tasks(arguments, join=join)
-    from twmd_registry.plugins.sacrebleu.compare import verify_record
+    from twmd_registry.record.verify import verify_record
 
     texts = [(task.predictions, task.references if any(task.references) else None, task.originals) for task in tasks]
     signatures = {result.signature for system in record.systems for result in system.results if not result.is_lexical}

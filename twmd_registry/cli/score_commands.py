@@ -28,8 +28,9 @@ from twmd_registry.cli.inputs import (
 )
 from twmd_registry.cli.output import SUFFIXES, as_json, format_table
 from twmd_registry.cli.terminal import printed, progress_bar
+from twmd_registry.comparison.cells import Resampling, SystemComparison
 from twmd_registry.errors import FileError, InputError, SpecError, collect_warnings, warn
-from twmd_registry.record.content import Record, Resampling, SystemComparison, make_record, read_record, write_record
+from twmd_registry.record.content import Record, make_record, read_record, write_record
 from twmd_registry.registry.names import LEXICAL_NAMES, SEGMENT_LEXICAL, MetricName
 from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.spec import members_or_self
@@ -192,7 +193,7 @@ def _score_and_compare(
     references = tasks[0].references
     _check_same_texts(tasks)
     compared = references if any(references) else None
-    from twmd_registry.plugins.sacrebleu.compare import check_resampling, compare_systems
+    from twmd_registry.comparison.systems import check_resampling, compare_systems
 
     with collect_warnings():  # refused before a model is loaded; compare_systems repeats these warnings
         check_resampling(resampling, len(tasks), len(references))
@@ -246,7 +247,7 @@ def _resampling(arguments: Arguments) -> Resampling:
 
 
 def _render(comparison: SystemComparison, arguments: Arguments) -> str:
-    from twmd_registry.report import table
+    from twmd_registry.comparison import tables as table
 
     digits = arguments.width
     if arguments.format == "json":
@@ -457,10 +458,10 @@ def report_command(arguments: Arguments) -> int:
 
         return report_agreement(arguments)
     tasks = _read_reported(arguments)
+    from twmd_registry.comparison.tables import text_table
     from twmd_registry.metaeval.overlap import warn_about_overlap
     from twmd_registry.report.html_report import align_highlight, report_page
     from twmd_registry.report.segments import choose_highlights
-    from twmd_registry.report.table import text_table
 
     references, samples = tasks[0].references, DEFAULT_RESAMPLES
     if len(references) == 1:

@@ -13,13 +13,15 @@ from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
+from twmd_registry.comparison.cells import SystemComparison, column_of
+from twmd_registry.comparison.tables import sentence_lines
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import FileError, InputError, SpecError, collect_warnings, menu
 from twmd_registry.files.lines import digest_of_file
 from twmd_registry.files.tables import USUAL_REFERENCES, TableRow, read_rows
 from twmd_registry.models.q4 import has_multilingual
-from twmd_registry.record.content import InputFile, SystemComparison, column_of, make_record, record_text
+from twmd_registry.record.content import InputFile, make_record, record_text
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import CONVERGED, EMBEDDED_MODEL, MULTILINGUAL_MODEL, OUTPUTS, Centering, MetricName
@@ -28,7 +30,6 @@ from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
 from twmd_registry.report.alignment_picture import READING, check_drawable, heat_maps
 from twmd_registry.report.html_report import histogram
-from twmd_registry.report.table import sentence_lines
 from twmd_registry.report.template import render
 
 METRICS = tuple(map(str, MetricName))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal
 
+from twmd_registry.comparison.text_table import MISSING, UNDEFINED, TextTable, as_report, between
 from twmd_registry.engine.input_warnings import check_sample
 from twmd_registry.errors import InputError, SpecError, collect_warnings
 from twmd_registry.judgments.mt_metrics_eval import LabelledScores, published_systems
@@ -32,16 +33,7 @@ from twmd_registry.metaeval.agreement import (
     williams_by_part,
 )
 from twmd_registry.metaeval.correlation import THRESHOLD
-from twmd_registry.metaeval.side_by_side import (
-    MISSING,
-    UNDEFINED,
-    Compared,
-    TextTable,
-    as_report,
-    between,
-    names_of,
-    score_side_by_side,
-)
+from twmd_registry.metaeval.side_by_side import Compared, names_of, score_side_by_side
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.options import RunOptions

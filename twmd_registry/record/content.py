@@ -1,4 +1,4 @@
-"""A comparison of systems; a `Record`: scores with everything that it takes to compute them again, as values and as a
+"""A `Record`: scores with everything that it takes to compute them again, as values and as a
 JSON file, which is written whole or not at all, and read as untrusted data.
 """
 
@@ -11,114 +11,23 @@ import math
 import platform
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
+from twmd_registry.comparison.cells import MetricColumn, Resampling, SystemComparison, SystemScore, column_of
 from twmd_registry.errors import FileError, not_utf8, refuse_repeated_keys
-from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS
 from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.version import __version__
 
 if TYPE_CHECKING:  # they need numpy and torch, which reading a record does not
-    from twmd_registry.engine.result import DocumentScore, ScoreSet
+    from twmd_registry.engine.result import ScoreSet
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "POT", "peft", "sacrebleu")
 """Libraries whose version may move a score within its tolerance."""
-
-
-@dataclass(frozen=True)
-class Resampling:
-    """The test (``bs``, paired bootstrap, or ``ar``, approximate randomisation, of every system against the first) and
-    the bootstrap intervals that are published with scores; 0 samples or resamples without one.
-    """
-
-    test: Literal["bs", "ar", None] = None
-    samples: int = 0
-    resamples: int = 0
-    seed: int = 12345
-
-
-@dataclass(frozen=True)
-class SystemScore:
-    """One system by one metric, this package's or SacreBLEU's.
-
-    Attributes:
-        score: The corpus score, on the metric's own scale, as its `sides`, precision, recall and f1.
-        scores: One score per segment; empty for SacreBLEU's metrics unless they were asked for.
-        counts: Counts of the texts; of SacreBLEU's metrics a record has the number of segments, a comparison nothing.
-        mean: Of the bootstrap resamples, as `ci`, half the width of their central 95%; None without them.
-        p_value: Of the difference to the first system; None for that system, and where there is none.
-        resampled: The corpus score of every bootstrap resample; empty unless asked for. Resample i draws the same
-            segments for every system and metric.
-        documents: By document its score, where segments belong to documents.
-        signature: In a record: the long form; number of references, resamples and seed included.
-        keys: In a record: the keys of our signature once more, to be read without a parser, and to notice an edit.
-    """
-
-    score: float
-    sides: dict[str, float]
-    scores: tuple[float, ...]
-    counts: dict[str, int]
-    mean: float | None = None
-    ci: float | None = None
-    p_value: float | None = None
-    resampled: tuple[float, ...] = ()
-    documents: dict[str, DocumentScore] = field(default_factory=dict)
-    signature: str = ""
-    keys: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def head(self) -> str:
-        """The beginning of the signature: the metric's name."""
-        return self.signature.partition("|")[0]
-
-    @property
-    def is_lexical(self) -> bool:
-        """Whether the metric is SacreBLEU's own, by the signature."""
-        return self.head in LEXICAL_NAMES.values()
-
-    @property
-    def tested(self) -> dict[str, float]:
-        """The results of a test or an interval, by name."""
-        values = {"mean": self.mean, "ci": self.ci, "p_value": self.p_value}
-        return {name: value for name, value in values.items() if value is not None}
-
-
-class MetricColumn(NamedTuple):
-    """One metric over all systems; `hundred` where it runs to 100 (SacreBLEU's own), `errors` where less is better
-    (TER); `long_signature` where `signature` is the short form.
-    """
-
-    name: str
-    signature: str
-    hundred: bool
-    cells: tuple[SystemScore, ...]
-    errors: bool = False
-    long_signature: str = ""
-
-
-class SystemComparison(NamedTuple):
-    """A table of scores; the first system is the baseline, and `documents` has every segment's document, if known."""
-
-    systems: tuple[str, ...]
-    columns: tuple[MetricColumn, ...]
-    resampling: Resampling | None = None
-    documents: tuple[str, ...] = ()
-
-
-def column_of(scores: ScoreSet) -> MetricColumn:
-    """Make a column of one system's scores by one of our metrics."""
-    return MetricColumn(str(scores.metric), str(scores.signature), hundred=False, cells=(cell_of(scores),))
-
-
-def cell_of(scores: ScoreSet) -> SystemScore:
-    """Make a cell of one system's scores by one of our metrics."""
-    sides: dict[str, float] = {name: value for name, value in scores.as_dict().items() if name in set(OUTPUTS)}
-    return SystemScore(scores.score, sides, scores.scores, scores.counts.as_dict())
 
 
 class InputFile(NamedTuple):

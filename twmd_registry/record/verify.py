@@ -5,28 +5,21 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from twmd_registry.comparison.cells import MetricColumn, SystemComparison, SystemScore, cell_of
+from twmd_registry.comparison.systems import ScoredMetric, compare_systems
 from twmd_registry.engine.pairs import Segments, check_segments, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_segments
 from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError, collect_warnings
 from twmd_registry.progress import Progress
-from twmd_registry.record.content import (
-    InputFile,
-    MetricColumn,
-    Record,
-    RecordedSystem,
-    SystemComparison,
-    SystemScore,
-    cell_of,
-    environment,
-    spec_keys,
-)
+from twmd_registry.record.content import InputFile, Record, RecordedSystem, environment, read_record, spec_keys
 from twmd_registry.registry.fingerprint import reread
 from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.registry.options import Parts, RunOptions, check_parts
@@ -44,10 +37,6 @@ WORST = 5
 
 Systems = Sequence[Sequence[Any]]
 """Predictions, references and maybe sources of every system, as `Scorer.score` takes them."""
-ScoredMetric = tuple[Scorer, Sequence[ScoreSet]] | str
-"""One of our metrics with the scores of every system, or the name of one of SacreBLEU's, of `LEXICAL_NAMES`."""
-Compare = Callable[[Record, Sequence[Segments], Sequence[ScoredMetric]], SystemComparison]
-"""Computes tests, intervals and SacreBLEU's metrics of a record, from its texts and the scores of our metrics."""
 _Rescored = tuple[Signature, Scorer, ScoreSet] | str
 """A result of a record, scored again by one of our metrics; or why that is not possible."""
 
@@ -91,21 +80,38 @@ class Verification(NamedTuple):
         return not self.edited and all(check.agrees for check in self.checks)
 
 
-def check_record(
-    record: Record,
+def verify_record(
+    record: Record | str | Path,
     systems: Systems,
-    compare: Compare,
     *,
-    inputs: Sequence[InputFile],
-    options: RunOptions | None,
-    parts: Parts | None,
-    tolerance: float | None,
-    progress: Progress | None,
+    inputs: Sequence[InputFile] = (),
+    options: RunOptions | None = None,
+    parts: Parts | None = None,
+    tolerance: float | None = None,
+    progress: Progress | None = None,
 ) -> Verification:
     """Score a record's texts again and compare every segment, every test and every interval.
 
-    `twmd_registry.verify_record` is this with its own `compare`; its documentation has the arguments and errors.
+    Args:
+        record: The record, or its file.
+        systems: The texts of its systems, in its order: predictions, references (None for none) and maybe sources, as
+            `Scorer.score` takes them.
+        inputs: The files of the texts, to report which of them changed.
+        options: Device, batch size and caches.
+        parts: Local places of model, adapter and mean vector, if not under the names in the signatures.
+        tolerance: Largest difference of a score, from 0; None for that of the number format (1e-5 in float32).
+        progress: As for `score_all`, over all systems.
+
+    Returns:
+        A check of every result of every system, in the record's order, and what has changed since.
+
+    Raises:
+        FileError: As for `read_record`.
+        InputError: Another number of systems or segments than in the record, or texts that cannot be scored.
+        SpecError: A part that no signature of the record has, or no such device here.
+        MissingExtraError: As for `Scorer.score`.
     """
+    record = record if isinstance(record, Record) else read_record(record)
     names = [system.name for system in record.systems]
     if len(systems) != len(names):
         held = f"{len(names)} systems ({', '.join(names)})"
@@ -119,13 +125,13 @@ def check_record(
             _rescore(system, segments, options, parts, progress)
             for system, segments in zip(record.systems, texts, strict=True)
         ]
-    columns, reason = _compare_again(record, texts, rescored, compare, recorded=True)
+    columns, reason = _compare_again(record, texts, rescored, recorded=True)
     differ = any(
         isinstance(result, tuple) and result[2].scores != system.results[place].scores
         for system, results in zip(record.systems, rescored, strict=True)
         for place, result in results.items()
     )
-    fresh = _compare_again(record, texts, rescored, compare, recorded=False)[0] if differ else {}
+    fresh = _compare_again(record, texts, rescored, recorded=False)[0] if differ else {}
     samples = record.resampling.samples if record.resampling else 0
     checks = []
     compared = any(member.against for _, signature in _readable(record) for member in members_or_self(signature.spec))
@@ -218,7 +224,6 @@ def _compare_again(
     record: Record,
     texts: Sequence[Segments],
     rescored: Sequence[dict[int, _Rescored]],
-    compare: Compare,
     *,
     recorded: bool,
 ) -> tuple[dict[int, MetricColumn], str]:
@@ -245,10 +250,25 @@ def _compare_again(
         elif all(result.head == other.head for system in record.systems for other in system.results[place : place + 1]):
             metrics.update((place, name) for name, head in LEXICAL_NAMES.items() if head == result.head)
     try:
-        comparison = compare(record, texts, list(metrics.values()))
+        comparison = _compare(record, texts, list(metrics.values()))
     except (InputError, SpecError) as error:
         return {}, str(error)
     return dict(zip(metrics, comparison.columns, strict=True)), "not all systems could be scored again by it"
+
+
+def _compare(record: Record, texts: Sequence[Segments], metrics: Sequence[ScoredMetric]) -> SystemComparison:
+    """Compare the systems of a record as they were compared when it was written."""
+    references = texts[0].references
+    if any(segments.references != references for segments in texts):
+        raise InputError("the systems hold different references")
+    return compare_systems(
+        [(system.name, segments.predictions) for system, segments in zip(record.systems, texts, strict=True)],
+        references,
+        metrics,
+        resampling=record.resampling,
+        documents=record.documents,
+        segments=any(result.is_lexical and result.scores for system in record.systems for result in system.results),
+    )
 
 
 def _check_entry(

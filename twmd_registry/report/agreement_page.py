@@ -10,11 +10,11 @@ from functools import partial
 
 import numpy as np
 
+from twmd_registry.comparison.text_table import UNDEFINED, TextTable, between
 from twmd_registry.judgments.mt_metrics_eval import LabelledScores
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import Agreement, agreement_or_undefined, system_agreement
 from twmd_registry.metaeval.correlation import order_p_values, place_systems
-from twmd_registry.metaeval.side_by_side import UNDEFINED, TextTable, between
 from twmd_registry.metaeval.study import SEGMENT, SYSTEM, Study, StudyResult
 from twmd_registry.report.figures import matrices, scatter
 from twmd_registry.report.template import render

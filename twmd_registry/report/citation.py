@@ -7,12 +7,14 @@ from collections.abc import Collection
 from typing import Any
 from urllib.parse import quote
 
+from twmd_registry.comparison.cells import SystemScore
+from twmd_registry.comparison.text_table import escape_latex
 from twmd_registry.errors import FileError, SignatureError, visible
-from twmd_registry.record.content import Record, RecordedSystem, SystemScore
+from twmd_registry.record.content import Record, RecordedSystem
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.registry.signature import parse_signature
-from twmd_registry.report.template import escape_latex, render
+from twmd_registry.report.template import render
 from twmd_registry.version import __version__
 
 SACREBLEU = render("sacrebleu.bib")

@@ -14,12 +14,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from twmd_registry.comparison.cells import MetricColumn, SystemComparison
+from twmd_registry.comparison.significance import COUNT_ROUNDING, MEAN_ROUNDING
+from twmd_registry.comparison.tables import SIGNIFICANT, describe_test, number, signature_lines
 from twmd_registry.engine.input_warnings import describe_small_samples
 from twmd_registry.engine.result import Alignment, ScoreSet
 from twmd_registry.errors import InputError, SpecError, visible
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.record.content import MetricColumn, Record, SystemComparison, record_text
-from twmd_registry.record.significance import COUNT_ROUNDING, MEAN_ROUNDING
+from twmd_registry.record.content import Record, record_text
 from twmd_registry.registry.names import Statistic
 from twmd_registry.report.alignment_picture import check_drawable, heat_maps, title
 from twmd_registry.report.segments import (
@@ -31,7 +33,6 @@ from twmd_registry.report.segments import (
     segment_scores,
     word_frequencies,
 )
-from twmd_registry.report.table import SIGNIFICANT, describe_test, number, signature_lines
 from twmd_registry.report.template import render
 
 CORRELATIONS: tuple[Statistic, ...] = ("pearson", "spearman", "kendall")

@@ -9,9 +9,9 @@ from difflib import SequenceMatcher
 import numpy as np
 import regex
 
+from twmd_registry.comparison.cells import MetricColumn, SystemComparison
+from twmd_registry.comparison.tables import number
 from twmd_registry.errors import visible
-from twmd_registry.record.content import MetricColumn, SystemComparison
-from twmd_registry.report.table import number
 
 GROUPS = 4
 Highlight = tuple[int, tuple[int, ...], str]

@@ -1,4 +1,4 @@
-"""Renders the templates of reports, alignment pictures, citations and cards, and escapes text for LaTeX."""
+"""Renders the templates of reports, alignment pictures, citations and cards."""
 
 from __future__ import annotations
 
@@ -10,18 +10,6 @@ from twmd_registry.errors import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-
-_LATEX = str.maketrans(
-    {c: f"\\{c}" for c in "_%#&${}"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"|": r"\textbar{}\allowbreak{}"}
-)
-
-
-def escape_latex(text: str) -> str:
-    """Escape a text for LaTeX; a line may break after each bar, as between the fields of a signature."""
-    return text.translate(_LATEX)
 
 
 @functools.cache

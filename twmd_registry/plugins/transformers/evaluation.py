@@ -15,13 +15,14 @@ from urllib.parse import quote
 import numpy as np
 from datasets import Value
 
+from twmd_registry.comparison.cells import MetricColumn, SystemComparison, column_of
+from twmd_registry.comparison.systems import compare_systems
 from twmd_registry.engine.distributed import Ranks, score_over_ranks, world_size
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import COUNTS, ScoreSet
 from twmd_registry.engine.scorer import Scorer, scorer
 from twmd_registry.errors import SpecError, warn
-from twmd_registry.plugins.sacrebleu.compare import compare_systems
-from twmd_registry.record.content import InputFile, MetricColumn, SystemComparison, column_of, make_record, write_record
+from twmd_registry.record.content import InputFile, make_record, write_record
 from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS, MetricName
 from twmd_registry.registry.paths import write_file

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import textwrap
 
+from twmd_registry.comparison.cells import MetricColumn, SystemComparison, SystemScore
+from twmd_registry.comparison.text_table import WIDTH, escape_latex, write_table
 from twmd_registry.engine.result import COUNTS
 from twmd_registry.errors import visible
-from twmd_registry.metaeval.side_by_side import WIDTH, write_table
-from twmd_registry.record.content import MetricColumn, SystemComparison, SystemScore
 from twmd_registry.registry.names import OUTPUTS
-from twmd_registry.report.template import escape_latex
 
 SIGNIFICANT = 0.05
 TEST_NAMES = {"bs": "paired bootstrap resampling", "ar": "paired approximate randomisation"}

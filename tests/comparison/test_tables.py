@@ -8,10 +8,10 @@ import pytest
 from wcwidth import wcswidth
 
 from tests.report.reports import comparison
+from twmd_registry.comparison.cells import MetricColumn, Resampling
+from twmd_registry.comparison.tables import describe_test, number, paper_table, text_table
+from twmd_registry.comparison.text_table import WIDTH, write_table
 from twmd_registry.engine.result import DocumentScore
-from twmd_registry.metaeval.side_by_side import WIDTH, write_table
-from twmd_registry.record.content import MetricColumn, Resampling
-from twmd_registry.report.table import describe_test, number, paper_table, text_table
 
 
 def test_wide_table_is_split_into_tables_that_fit_the_terminal() -> None:

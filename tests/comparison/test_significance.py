@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from twmd_registry.record import significance
+from twmd_registry.comparison import significance
+from twmd_registry.comparison.significance import MEAN_ROUNDING, draw_segments, draw_swaps, p_value, score_resamples
 from twmd_registry.record.checks import _randomise
-from twmd_registry.record.significance import MEAN_ROUNDING, draw_segments, draw_swaps, p_value, score_resamples
 
 SEGMENTS, TRIALS, SIMULATIONS = 60, 199, 1000
 Test = Callable[[np.ndarray, np.ndarray, int], float]

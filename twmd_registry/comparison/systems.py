@@ -4,46 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from sacrebleu.metrics import METRICS as LEXICAL
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import estimate_ci
 
-from twmd_registry.engine.input_warnings import check_sample
-from twmd_registry.engine.result import DOCUMENT_RESAMPLES, score_documents
-from twmd_registry.errors import InputError, SpecError
-from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingSignature, SacreBLEUMetric
-from twmd_registry.progress import Progress, expect
-from twmd_registry.record.content import (
-    InputFile,
-    MetricColumn,
-    Record,
-    Resampling,
-    SystemComparison,
-    SystemScore,
-    cell_of,
-    read_record,
-)
-from twmd_registry.record.significance import (
+from twmd_registry.comparison.cells import MetricColumn, Resampling, SystemComparison, SystemScore, cell_of
+from twmd_registry.comparison.significance import (
     COUNT_ROUNDING,
     MEAN_ROUNDING,
+    ScoreOf,
     bootstrap,
     draw_segments,
     draw_swaps,
     randomise,
     score_resamples,
 )
+from twmd_registry.engine.input_warnings import check_sample
+from twmd_registry.engine.result import DOCUMENT_RESAMPLES, score_documents
+from twmd_registry.errors import InputError, SpecError
+from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.names import LEXICAL_NAMES
-from twmd_registry.registry.options import Parts, RunOptions
 
 if TYPE_CHECKING:  # SacreBLEU's own metrics, which are compared in the same table, need no torch
-    from twmd_registry.engine.pairs import Segments
-    from twmd_registry.record.verify import ScoredMetric, Systems, Verification
+    from twmd_registry.engine.result import ScoreSet
+    from twmd_registry.engine.scorer import Scorer
 
+ScoredMetric: TypeAlias = "tuple[Scorer, Sequence[ScoreSet]] | str"
+"""One of our metrics with the scores of every system, or the name of one of SacreBLEU's, of `LEXICAL_NAMES`."""
+SCALE = 100.0
+"""SacreBLEU's scale, on which its intervals are computed."""
 Streams = list[list[str | None]]
 MOST_RESAMPLES = 1_000_000
 """A record of somebody else may ask for more, which would fill the memory."""
@@ -80,11 +73,14 @@ def compare_systems(
         report(1)
     ours = iter(labels_of([metric[0].spec for metric in metrics if not isinstance(metric, str)]))
     columns = []
-    for metric, (scorer, cells) in zip(metrics, scored, strict=True):
+    for metric, cells in zip(metrics, scored, strict=True):
         label = LEXICAL_NAMES[metric] if isinstance(metric, str) else next(ours)
-        signature, tested = _resample(scorer, systems, cells, resampling, keep_resamples=keep_resamples)
-        tested = _add_documents(tested, metric, scorer, systems, documents=documents, resampling=resampling)
-        columns.append(_column(scorer, label, signature, tested, short=short))
+        tested = tuple(cells)
+        if resampling.test or resampling.resamples or documents:
+            sampled = _sampled(metric, streams, [texts for _, texts in systems])
+            tested = _resample(sampled, cells, resampling, keep_resamples=keep_resamples)
+            tested = _add_documents(tested, metric, sampled, documents=documents, resampling=resampling)
+        columns.append(_column(metric, label, streams, tested, resampling, short=short))
         report(1)
     resampling = replace(resampling, resamples=0 if resampling.test == "bs" else resampling.resamples)
     kept = resampling if resampling.test or resampling.resamples or documents else None
@@ -109,14 +105,11 @@ def _score(
     streams: Streams,
     predictions: Sequence[Sequence[str]],
     references: Sequence[Sequence[str]] | None,
-) -> tuple[Metric, list[SystemScore]]:
-    """Return a metric in SacreBLEU's form and a cell per system; with references, also segments of SacreBLEU's."""
+) -> list[SystemScore]:
+    """Return a cell per system; with references, also the segments of SacreBLEU's metrics."""
     if isinstance(metric, str):
-        return _lexical(metric, streams), [_lexical_cell(metric, streams, texts, references) for texts in predictions]
-    scorer, sets = metric
-    ours = METRICS[scorer.requested.metric](references=streams, scorer_used=scorer)
-    ours.checked_sample = len(streams[0])
-    return ours, [cell_of(scores) for scores in sets]
+        return [_lexical_cell(metric, streams, texts, references) for texts in predictions]
+    return [cell_of(scores) for scores in metric[1]]
 
 
 def _lexical(name: str, streams: Streams, **settings: bool) -> Metric:
@@ -144,42 +137,77 @@ def _lexical_cell(
     )
 
 
-def _column(metric: Metric, label: str, signature: Any, cells: tuple[SystemScore, ...], *, short: bool) -> MetricColumn:
-    if isinstance(signature, EmbeddingSignature):
-        shown, long = (signature.whole(short=form) for form in (short, False))
+class Sampled(NamedTuple):
+    """What a metric is resampled by.
+
+    Attributes:
+        statistics: By system, what every segment adds to the corpus score; shape (segments, K).
+        score_of: From sums of statistics to corpus scores on SacreBLEU's scale.
+        scale: What they are divided by to be on the metric's own scale.
+        tolerance: Two corpus scores that differ by no more are equal.
+    """
+
+    statistics: list[np.ndarray]
+    score_of: ScoreOf
+    scale: float
+    tolerance: float
+
+
+def _sampled(metric: ScoredMetric, streams: Streams, predictions: Sequence[Sequence[str]]) -> Sampled:
+    """Return what a metric is resampled by: sums of segments' scores, or the counts of SacreBLEU's metrics."""
+    if not isinstance(metric, str):
+        scores = [np.array(one.scores) for one in metric[1]]
+        statistics = [np.stack([SCALE * values, np.ones(len(values))], axis=1) for values in scores]
+        return Sampled(statistics, lambda sums: sums[:, 0] / sums[:, 1], SCALE, SCALE * MEAN_ROUNDING)
+    lexical = _lexical(metric, streams)
+
+    def score_of(sums: np.ndarray) -> np.ndarray:
+        return np.array([lexical._compute_score_from_stats(row).score for row in sums.tolist()])  # noqa: SLF001
+
+    extract = lexical._extract_corpus_statistics  # noqa: SLF001
+    counts = [np.array(extract(texts, None), np.float64) for texts in predictions]
+    return Sampled(counts, score_of, 1.0, SCALE * COUNT_ROUNDING)
+
+
+def _column(
+    metric: ScoredMetric,
+    label: str,
+    streams: Streams,
+    cells: tuple[SystemScore, ...],
+    resampling: Resampling,
+    *,
+    short: bool,
+) -> MetricColumn:
+    """Return the column of a metric, with its signature, to which the draws were added."""
+    resamples = resampling.samples if resampling.test == "bs" else resampling.resamples
+    drawn = ({"ar": resampling.samples} if resampling.test == "ar" else {}) | ({"bs": resamples} if resamples else {})
+    draws = {"seed": resampling.seed} | drawn if drawn else {}
+    signed: dict[str, Any] = {name: str(value) for name, value in draws.items()}
+    if not isinstance(metric, str):
+        signature = replace(metric[1][0].signature, **signed)
+        shown, long = (signature.format(short=form) for form in (short, False))
         return MetricColumn(label, shown, hundred=False, cells=cells, long_signature=long)
-    shown, long = (f"{label}|{signature.format(short=form)}" for form in (short, False))
-    return MetricColumn(
-        label, shown, hundred=True, cells=cells, errors=isinstance(metric, LEXICAL["TER"]), long_signature=long
-    )
+    lexical = _lexical(metric, streams)
+    of_lexical: Any = lexical.get_signature()
+    for name, text in signed.items():
+        of_lexical.update(name, text)
+    shown, long = (f"{label}|{of_lexical.format(short=form)}" for form in (short, False))
+    errors = isinstance(lexical, LEXICAL["TER"])
+    return MetricColumn(label, shown, hundred=True, cells=cells, errors=errors, long_signature=long)
 
 
 def _resample(
-    metric: Metric,
-    systems: Sequence[tuple[str, Sequence[str]]],
-    cells: list[SystemScore],
-    resampling: Resampling,
-    *,
-    keep_resamples: bool,
-) -> tuple[Any, tuple[SystemScore, ...]]:
-    """Add a test or intervals to a metric's cells, where asked for; return its signature, too.
+    sampled: Sampled, cells: Sequence[SystemScore], resampling: Resampling, *, keep_resamples: bool
+) -> tuple[SystemScore, ...]:
+    """Add a test or intervals to a metric's cells, where asked for.
 
-    What is drawn, intervals and signatures are SacreBLEU's; the p-values are those of `randomise` and `bootstrap`.
+    What is drawn and the intervals are SacreBLEU's; the p-values are those of `randomise` and `bootstrap`.
     """
-    ours, test, seed = isinstance(metric, SacreBLEUMetric), resampling.test, resampling.seed
-    scale, tolerance = (SCALE, SCALE * MEAN_ROUNDING) if ours else (1.0, SCALE * COUNT_ROUNDING)
+    test, seed = resampling.test, resampling.seed
     resamples = resampling.samples if test == "bs" else resampling.resamples
     if not test and not resamples:
-        return metric.get_signature(), tuple(cells)
-
-    def score_of(sums: np.ndarray) -> np.ndarray:
-        return np.array([metric._compute_score_from_stats(row).score for row in sums.tolist()])  # noqa: SLF001
-
-    if ours:
-        statistics = [np.stack([SCALE * np.array(cell.scores), np.ones(len(cell.scores))], axis=1) for cell in cells]
-    else:
-        extract = metric._extract_corpus_statistics  # noqa: SLF001
-        statistics = [np.array(extract(texts, None), np.float64) for _, texts in systems]
+        return tuple(cells)
+    statistics, score_of, scale, tolerance = sampled
     segments = len(statistics[0])
     drawn = draw_segments(resamples, segments, np.random.default_rng(seed))
     of_systems, swaps = drawn, None
@@ -204,18 +232,13 @@ def _resample(
         if keep_resamples and test == "bs":
             changes["resampled"] = tuple((resampled[k] / scale).tolist())
         tested.append(replace(cell, **changes))
-    signature = metric.get_signature()
-    signed = {"seed": seed} | ({test: resampling.samples} if test else {}) | ({"bs": resamples} if resamples else {})
-    for name, value in signed.items():
-        signature.update(name, str(value))
-    return signature, tuple(tested)
+    return tuple(tested)
 
 
 def _add_documents(
     cells: tuple[SystemScore, ...],
     metric: ScoredMetric,
-    scorer: Metric,
-    systems: Sequence[tuple[str, Sequence[str]]],
+    sampled: Sampled,
     *,
     documents: Sequence[str],
     resampling: Resampling,
@@ -224,74 +247,10 @@ def _add_documents(
     if not documents:
         return cells
     draws = (resampling.samples if resampling.test == "bs" else resampling.resamples) or DOCUMENT_RESAMPLES
-
-    def corpus_scores(sums: np.ndarray) -> np.ndarray:
-        return np.array([scorer._compute_score_from_stats(row).score for row in sums.tolist()])  # noqa: SLF001
-
     if isinstance(metric, str):
-        statistics = [np.array(scorer._extract_corpus_statistics(texts, None)) for _, texts in systems]  # noqa: SLF001
-        by_document = [score_documents(sums, documents, corpus_scores, draws, resampling.seed) for sums in statistics]
+        by_document = [
+            score_documents(sums, documents, sampled.score_of, draws, resampling.seed) for sums in sampled.statistics
+        ]
     else:
         by_document = [scores.by_document(documents, draws, resampling.seed) for scores in metric[1]]
     return tuple(replace(cell, documents=scores) for cell, scores in zip(cells, by_document, strict=True))
-
-
-def verify_record(
-    record: Record | str | Path,
-    systems: Systems,
-    *,
-    inputs: Sequence[InputFile] = (),
-    options: RunOptions | None = None,
-    parts: Parts | None = None,
-    tolerance: float | None = None,
-    progress: Progress | None = None,
-) -> Verification:
-    """Score a record's texts again and compare every segment, every test and every interval.
-
-    Args:
-        record: The record, or its file.
-        systems: The texts of its systems, in its order: predictions, references (None for none) and maybe sources, as
-            `Scorer.score` takes them.
-        inputs: The files of the texts, to report which of them changed.
-        options: Device, batch size and caches.
-        parts: Local places of model, adapter and mean vector, if not under the names in the signatures.
-        tolerance: Largest difference of a score, from 0; None for that of the number format (1e-5 in float32).
-        progress: As for `score_all`, over all systems.
-
-    Returns:
-        A check of every result of every system, in the record's order, and what has changed since.
-
-    Raises:
-        FileError: As for `read_record`.
-        InputError: Another number of systems or segments than in the record, or texts that cannot be scored.
-        SpecError: A part that no signature of the record has, or no such device here.
-        MissingExtraError: As for `Scorer.score`.
-    """
-    from twmd_registry.record.verify import check_record
-
-    read = record if isinstance(record, Record) else read_record(record)
-    return check_record(
-        read,
-        systems,
-        _compare_again,
-        inputs=inputs,
-        options=options,
-        parts=parts,
-        tolerance=tolerance,
-        progress=progress,
-    )
-
-
-def _compare_again(record: Record, texts: Sequence[Segments], metrics: Sequence[ScoredMetric]) -> SystemComparison:
-    """Compare the systems of a record as they were compared when it was written."""
-    references = texts[0].references
-    if any(segments.references != references for segments in texts):
-        raise InputError("the systems hold different references")
-    return compare_systems(
-        [(system.name, segments.predictions) for system, segments in zip(record.systems, texts, strict=True)],
-        references,
-        metrics,
-        resampling=record.resampling,
-        documents=record.documents,
-        segments=any(result.is_lexical and result.scores for system in record.systems for result in system.results),
-    )
