@@ -95,9 +95,9 @@ def test_scorer_that_another_thread_closes_while_it_waits_uses_the_model_that_it
     used: list[Any] = []
     run_batches = LoadedModel.run_batches
 
-    def note(model: LoadedModel, *args: Any) -> Any:
+    def note(model: LoadedModel, *args: Any, **options: Any) -> Any:
         used.append(model.lock)
-        return run_batches(model, *args)
+        return run_batches(model, *args, **options)
 
     monkeypatch.setattr(LoadedModel, "run_batches", note)
     with scorer:
