@@ -100,9 +100,9 @@ def test_part_that_is_not_here_is_refused(key: str, wanted: str, model: str) -> 
 def test_mean_vectors_are_fitted_in_batches_of_the_given_size(bert: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes, run_batches = list[int | None](), LoadedModel.run_batches
 
-    def note(model: LoadedModel, lengths: np.ndarray, batch_tokens: int | None, forward: Any) -> None:
+    def note(model: LoadedModel, lengths: np.ndarray, batch_tokens: int | None, *rest: Any, **options: Any) -> None:
         sizes.append(batch_tokens)
-        run_batches(model, lengths, batch_tokens, forward)
+        run_batches(model, lengths, batch_tokens, *rest, **options)
 
     monkeypatch.setattr(LoadedModel, "run_batches", note)
     spec = make_spec("sbert", model=bert, layer=1, centering="none")
