@@ -93,7 +93,6 @@ WATCHED = {
     "report few.txt -i few.txt other.txt -m sbert -o report.html": "80/80 segments",
     "verify rec.json": "40/40 segments",
     "fit-mean few.txt -o means": "40/40 texts",
-    "diagnose embedded --data few.txt": "40/40 texts",
     "correlate table:rated.jsonl -m twmd bleu --resamples 0": "36/36 segments",
     "tune sbert --data table:rated.jsonl --layers 1 --try centering=none special=all": "12/12 segments",
     "score few.txt -i few.txt --set centering=corpus": "40/40 segments",

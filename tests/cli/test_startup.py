@@ -157,8 +157,6 @@ verify nosuch.json --refs ref.txt --hyps hyp.txt
 cite nosuch.json
 fit-mean nosuch.txt
 fit-baseline twdm ref.txt
-diagnose embedded --data nosuch.txt
-reproduce twmd-table2 --data-dir nosuch
 average nosuch -o out"""
 NUMPY = """\
 correlate wmt:nosuch.jsonl -m twmd
@@ -209,6 +207,7 @@ def test_line_imports_heavy_libraries_only_if_it_needs_them(tmp_path: Path) -> N
         else:
             assert (status in {1, 2}, modules - ({"numpy"} if line in NUMPY.split("\n") else set())) == (True, set())
             assert re.fullmatch(r"twmd( [\w -]+)?: .+\n", errors), (line, errors)
+            assert "No such command" not in errors, line
 
 
 def test_score_of_systems_without_a_fitted_accuracy_imports_no_statistics(tmp_path: Path) -> None:
