@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "twmd_registry"
 
 LAYERS = (
-    {"errors", "progress", "version"},
+    {"errors"},
+    {"messages", "progress", "version"},
     {"registry"},
     {"tensors"},
     {"models"},

@@ -101,7 +101,7 @@ import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.hub.space import write_card
 from twmd_registry.models.files import embedded_folder
-from twmd_registry.plugins.sacrebleu.metric import METRICS
+from twmd_registry.plugins.sacrebleu import METRICS
 from twmd_registry.plugins.torchmetrics import Toy
 
 PREDICTIONS, REFERENCES = ["the cat sat on the mat"], ["a dog ran over the hill"]

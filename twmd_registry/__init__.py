@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from twmd_registry.record.verify import verify_record as verify_record
     from twmd_registry.registry.diff import compare as compare
     from twmd_registry.registry.names import MetricName as MetricName
-    from twmd_registry.registry.options import Parts as Parts
+    from twmd_registry.registry.options import LocalFiles as LocalFiles
     from twmd_registry.registry.options import RunOptions as RunOptions
     from twmd_registry.registry.signature import Signature as Signature
     from twmd_registry.registry.signature import parse_signature as parse_signature
@@ -49,7 +49,7 @@ _NAMES = {
     "record.content": ("Record", "make_record", "read_record", "write_record"),
     "registry.diff": ("compare",),
     "registry.names": ("MetricName",),
-    "registry.options": ("Parts", "RunOptions"),
+    "registry.options": ("LocalFiles", "RunOptions"),
     "registry.signature": ("Signature", "parse_signature"),
     "registry.spec": ("MetricSpec",),
 }

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
-import sys
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from types import FrameType
 from typing import Any
 
 
@@ -91,64 +84,3 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 class TwmdWarning(UserWarning):
     """Root of every warning: texts that were empty or cut, untuned settings, solvers that stopped early."""
-
-
-_COLLECTED: ContextVar[list[str] | None] = ContextVar("_COLLECTED", default=None)
-
-
-@contextmanager
-def collect_warnings() -> Iterator[list[str]]:
-    """Collect this thread's warnings in a list instead of showing them."""
-    messages: list[str] = []
-    before = _COLLECTED.set(messages)
-    try:
-        yield messages
-    finally:
-        _COLLECTED.reset(before)
-
-
-def warn(message: str) -> None:
-    """Warn the user at the line of user code that made the call, in every call: Python's default filter remembers the
-    text in that line's module, where it is removed first. Every filter that the user sets keeps its meaning.
-    """
-    messages = _COLLECTED.get()
-    if messages is not None:
-        messages.append(message)
-        return
-    frame: FrameType = sys._getframe()  # noqa: SLF001 (inspect's function is slower)
-    while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith(f"{__package__}."):
-        frame = frame.f_back
-    registry = frame.f_globals.setdefault("__warningregistry__", {})
-    registry.pop((message, TwmdWarning, frame.f_lineno), None)
-    module = frame.f_globals.get("__name__", "<string>")
-    warnings.warn_explicit(message, TwmdWarning, frame.f_code.co_filename, frame.f_lineno, module, registry)
-
-
-def menu(word: str, choices: Iterable[object]) -> str:
-    """Write the choices after a wrong word, and the closest of them, for the end of an error message.
-
-    >>> menu("twdm", ["twmd", "sbert"])
-    "did you mean 'twmd'? Choices: twmd, sbert"
-    """
-    listed = [str(choice) for choice in choices]
-    longer = [choice for choice in listed if len(word) > 2 and word.lower() in choice.lower()]
-    close = longer or difflib.get_close_matches(word, listed, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}Choices: {', '.join(listed)}"
-
-
-def visible(text: str) -> str:
-    """Escape the control characters of a text, so that it cannot break a line or control a terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def no_column(names: Sequence[str], there: Iterable[str]) -> str:
-    """Write that a row, or a table with some columns, lacks a column of these names; all readers use these words.
-
-    >>> no_column(["references", "reference"], ["prediction", "refrence"])
-    "no column 'references' or 'reference'; did you mean 'refrence'? Choices: prediction, refrence"
-    """
-    listed = list(there)
-    hints = [menu(name, listed) for name in names]
-    hint = next((text for text in hints if text.startswith("did")), hints[0])
-    return f"no column {' or '.join(map(repr, names))}; {hint if listed else 'it has none'}"

@@ -17,7 +17,8 @@ from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.engine.pipeline import CHUNK_TOKENS
 from twmd_registry.engine.token_vectors import center, means_of_groups, sum_groups
-from twmd_registry.errors import InputError, ModelError, warn
+from twmd_registry.errors import InputError, ModelError
+from twmd_registry.messages import warn
 from twmd_registry.models.inference import exact_arithmetic
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Centering, MetricName

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from twmd_registry.errors import SpecError, menu
+from twmd_registry.errors import SpecError
+from twmd_registry.messages import menu
 from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys

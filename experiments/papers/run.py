@@ -27,9 +27,10 @@ from experiments.papers.experiment import (
 from experiments.papers.reproduction import GroupedSegments, Place, Reproduction, line_name
 from twmd_registry.align.sinkhorn import sinkhorn_plan
 from twmd_registry.engine.scorer import Scorer, score_all
-from twmd_registry.errors import FileError, InputError, ModelError, SpecError, warn
+from twmd_registry.errors import FileError, InputError, ModelError, SpecError
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.judgments.sets import FORMATS, read_hub
+from twmd_registry.messages import warn
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.overlap import warn_about_overlap
 from twmd_registry.metaeval.side_by_side import score_lexically

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from twmd_registry.errors import SpecError, menu
+from twmd_registry.errors import SpecError
+from twmd_registry.messages import menu
 
 DATA = "Folder with wmt/, mlqe/, stsb/, stsb-multi/, wmt18-systems.tar.xz and wmt19-systems.tar.xz (default: data)."
 PROGRAMS = {"twmd": "twmd_registry.cli", "experiments": "experiments", "pip": "pip"}

@@ -18,7 +18,8 @@ from twmd_registry.engine.pairs import Pairs, Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_segments, scorer
 from twmd_registry.engine.shared_passes import Batcher, depends_on_neighbours, score_together
-from twmd_registry.errors import InputError, NotFiniteError, SpecError, TwmdError, TwmdWarning, collect_warnings
+from twmd_registry.errors import InputError, NotFiniteError, SpecError, TwmdError, TwmdWarning
+from twmd_registry.messages import collect_warnings
 from twmd_registry.registry.spec import spec_with_keys
 
 RUSSIAN = "Быстрая коричневая лиса прыгает через ленивую собаку, и никто её не видит."

@@ -18,7 +18,7 @@ from twmd_registry.engine.input_warnings import RELIABLE_SAMPLE, describe_small_
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import agreement, permutation, williams_by_part
-from twmd_registry.plugins.sacrebleu.metric import SBERT
+from twmd_registry.plugins.sacrebleu import SBERT
 
 NOUNS, VERBS = ("heron", "tram", "baker", "dog", "train", "sister"), ("waited", "sang", "left", "ran", "stood", "slept")
 TEXTS = [f"The {noun} {verb}." for noun in NOUNS for verb in VERBS]

@@ -15,7 +15,7 @@ import pytest
 import twmd_registry
 from tests.conftest import Run
 from twmd_registry.judgments.rated import RatedRow, gather, read_table
-from twmd_registry.plugins.sacrebleu.metric import TWMD
+from twmd_registry.plugins.sacrebleu import TWMD
 from twmd_registry.plugins.transformers.evaluation import make_panel, score_evaluation
 from twmd_registry.plugins.trl import reward_function
 from twmd_registry.serve.service import Service

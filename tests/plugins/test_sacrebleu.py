@@ -23,7 +23,7 @@ from twmd_registry.comparison.systems import compare_systems
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.plugins.sacrebleu.metric import METRICS, TWMD, MoverScore
+from twmd_registry.plugins.sacrebleu import METRICS, TWMD, MoverScore
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 
 HYPOTHESES = ["the cat sat on the mat", "it rains", "we saw a dog"]

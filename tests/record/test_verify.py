@@ -29,7 +29,7 @@ from twmd_registry.models.files import packaged_adapters
 from twmd_registry.record.content import Record, make_record
 from twmd_registry.record.verify import TOLERANCES, verify_number
 from twmd_registry.registry.names import MetricName
-from twmd_registry.registry.options import Parts
+from twmd_registry.registry.options import LocalFiles
 
 PREDICTIONS = ["the cat sat on the mat", "it rains again", "we saw a dog"]
 REFERENCES = [["a cat sat on a mat"], ["it is raining", "rain"], ["we saw the dog today"]]
@@ -53,9 +53,9 @@ def edit_signature(before: str, after: str) -> Callable[[SystemScore], dict[str,
     return lambda result: {"signature": result.signature.replace(before, after)}
 
 
-def problems(record: Record, texts: Segments = TEXTS, parts: Parts | None = None) -> list[str]:
+def problems(record: Record, texts: Segments = TEXTS, local_files: LocalFiles | None = None) -> list[str]:
     """Return the problems of a record that does not hold, each once."""
-    found = twmd_registry.verify_record(record, [texts], parts=parts)
+    found = twmd_registry.verify_record(record, [texts], local_files=local_files)
     assert not found.agrees
     return list(dict.fromkeys(problem for check in found.checks for problem in check.problems))
 
@@ -156,14 +156,14 @@ def test_flipped_byte_in_weights_is_named(tmp_path: Path, part: str) -> None:
     else:
         shutil.copytree(packaged_adapters() / "stsb-siamese", folder)
         scorer = twmd_registry.scorer("stsscore")
-    parts = Parts(model=str(folder)) if part == "model" else Parts(adapter=str(folder))
+    local_files = LocalFiles(model=str(folder)) if part == "model" else LocalFiles(adapter=str(folder))
     record = record_of(scorer)
-    assert twmd_registry.verify_record(record, [TEXTS], parts=parts).agrees
+    assert twmd_registry.verify_record(record, [TEXTS], local_files=local_files).agrees
     (weights,) = folder.glob("*model.safetensors")
     before = weights.stat()
     tiny.flip_last_byte(weights)
     os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))  # behind the back of any remembered hash
-    (problem,) = problems(record, parts=parts)
+    (problem,) = problems(record, local_files=local_files)
     assert problem.startswith(f"model content: {part} ")
     keys = record.systems[0].results[0].keys
     content = keys["fingerprint"] if part == "model" else keys["adapter"].rpartition("@")[2]
@@ -179,7 +179,7 @@ def test_signature_names_no_folder_of_its_author_as_a_hub_model(
     assert record.systems[0].results[1].keys["model"] == "./bert"
     (problem,) = problems(record)
     assert problem.startswith("model content: the signature names a folder of its author's, './bert': name")
-    assert twmd_registry.verify_record(record, [TEXTS], parts=Parts(model=str(folder))).agrees
+    assert twmd_registry.verify_record(record, [TEXTS], local_files=LocalFiles(model=str(folder))).agrees
     monkeypatch.chdir(tmp_path)
     tiny.save_encoder("bert", tmp_path / "org" / "name")
     signature = record.systems[0].results[0].signature

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.errors import warn
+from twmd_registry.messages import warn
 from twmd_registry.registry.names import Distance
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import PaddedTokens

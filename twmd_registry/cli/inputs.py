@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from twmd_registry.cli.declare import Arguments
-from twmd_registry.errors import FileError, SpecError, menu, warn
+from twmd_registry.errors import FileError, SpecError
 from twmd_registry.files.compressed import read_whole, unpack
 from twmd_registry.files.lines import check_lines, decode, digest_of_file, read_nbest, split_lines
 from twmd_registry.files.tables import (
@@ -26,12 +26,13 @@ from twmd_registry.files.tables import (
     read_array_of_texts,
     read_rows,
 )
+from twmd_registry.messages import menu, warn
 from twmd_registry.record.content import InputFile
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import merge_members, split_name, write_members
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
-from twmd_registry.registry.options import OPTION_NAMES, PART_NAMES, Parts, RunOptions, check_parts
+from twmd_registry.registry.options import OPTION_NAMES, PART_NAMES, LocalFiles, RunOptions, resolve_local_files
 from twmd_registry.registry.references import present_references
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
@@ -45,7 +46,7 @@ class RequestedMetric(NamedTuple):
 
     name: str
     spec: MetricSpec | None = None
-    parts: Parts | None = None
+    parts: LocalFiles | None = None
     nrefs: str | None = None
 
 
@@ -55,7 +56,7 @@ def options_of(arguments: Arguments) -> RunOptions:
     return RunOptions(**{name: given[name] for name in OPTION_NAMES if name in given})
 
 
-def parts_of(arguments: Arguments) -> Parts:
+def parts_of(arguments: Arguments) -> LocalFiles:
     """Return the paths of ``--part``; raises SpecError if one is not NAME=PATH, or signatures have no such part."""
     given = {}
     for text in vars(arguments).get("part", ()):
@@ -65,7 +66,7 @@ def parts_of(arguments: Arguments) -> Parts:
         if name not in PART_NAMES:
             raise SpecError(f"--part {name}: signatures have no such part; {menu(name, PART_NAMES)}.")
         given[name] = path
-    return Parts(**given)
+    return LocalFiles(**given)
 
 
 def columns_of(arguments: Arguments) -> Columns:
@@ -91,7 +92,7 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
     given = _parse_set_keys(arguments, named, unchanged)
     if not signed and any(getattr(parts, name) for name in PART_NAMES):
         raise SpecError("--part says where a part of a signature is, and no signature is given: use --set KEY=VALUE.")
-    parts = check_parts(parts, [parse_signature(name).spec for name in signed])
+    parts = resolve_local_files(parts, [parse_signature(name).spec for name in signed])
     requested = dict[MetricSpec | str, RequestedMetric]()
     for name in names:
         metric = _request(name, given, arguments.preset, parts) if name in ours else RequestedMetric(name)
@@ -144,7 +145,7 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
     return given
 
 
-def _request(name: str, given: dict[str, str], preset: str | None, parts: Parts) -> RequestedMetric:
+def _request(name: str, given: dict[str, str], preset: str | None, parts: LocalFiles) -> RequestedMetric:
     if "|" in name:
         signature = parse_signature(name)
         return RequestedMetric(name, signature.spec, parts, signature.nrefs)

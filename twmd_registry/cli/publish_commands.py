@@ -14,8 +14,9 @@ from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import ScoringTask, files_of, options_of, parts_of, read_tasks
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import complain, progress_bar, say
-from twmd_registry.errors import FileError, SignatureError, SpecError, collect_warnings, visible
+from twmd_registry.errors import FileError, SignatureError, SpecError
 from twmd_registry.files.lines import digest_of_file
+from twmd_registry.messages import collect_warnings, visible
 from twmd_registry.record.content import Record, read_record
 from twmd_registry.registry.diff import compare, labels_of
 from twmd_registry.registry.signature import parse_signature
@@ -58,7 +59,7 @@ def verify_command(arguments: Arguments) -> int:
     RECORD is a file that 'twmd score --record' wrote. Without files, the files named in the record are used if present
     with the same content. With a SIGNATURE, VALUE is the number exactly as published.
     """
-    limits = {"options": options_of(arguments), "parts": parts_of(arguments), "tolerance": arguments.tolerance}
+    limits = {"options": options_of(arguments), "local_files": parts_of(arguments), "tolerance": arguments.tolerance}
     if "|" in arguments.what:
         return _verify_number(arguments, limits)
     first = [declare.existing_path(arguments.value)] if arguments.value else []

@@ -29,7 +29,8 @@ from twmd_registry.cli.inputs import (
 from twmd_registry.cli.output import SUFFIXES, as_json, format_table
 from twmd_registry.cli.terminal import printed, progress_bar
 from twmd_registry.comparison.cells import Resampling, SystemComparison
-from twmd_registry.errors import FileError, InputError, SpecError, collect_warnings, warn
+from twmd_registry.errors import FileError, InputError, SpecError
+from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.record.content import Record, make_record, read_record, write_record
 from twmd_registry.registry.names import LEXICAL_NAMES, SEGMENT_LEXICAL, MetricName
 from twmd_registry.registry.paths import write_file

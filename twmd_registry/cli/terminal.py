@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any, TextIO
 
-from twmd_registry.errors import visible
+from twmd_registry.messages import visible
 from twmd_registry.progress import Progress
 
 PATIENCE_S = 1.0

@@ -8,7 +8,7 @@ import textwrap
 from twmd_registry.comparison.cells import MetricColumn, SystemComparison, SystemScore
 from twmd_registry.comparison.text_table import WIDTH, escape_latex, write_table
 from twmd_registry.engine.result import COUNTS
-from twmd_registry.errors import visible
+from twmd_registry.messages import visible
 from twmd_registry.registry.names import OUTPUTS
 
 SIGNIFICANT = 0.05

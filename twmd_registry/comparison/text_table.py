@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from twmd_registry.errors import visible
+from twmd_registry.messages import visible
 
 MISSING, UNDEFINED = "-", "undefined"
 """The cell of a data set that is not available, or of an undefined number; of a correlation that is not defined."""

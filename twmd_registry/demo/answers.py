@@ -17,9 +17,10 @@ from twmd_registry.comparison.cells import SystemComparison, column_of
 from twmd_registry.comparison.tables import sentence_lines
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all
-from twmd_registry.errors import FileError, InputError, SpecError, collect_warnings, menu
+from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.files.lines import digest_of_file
 from twmd_registry.files.tables import USUAL_REFERENCES, TableRow, read_rows
+from twmd_registry.messages import collect_warnings, menu
 from twmd_registry.models.q4 import has_multilingual
 from twmd_registry.record.content import InputFile, make_record, record_text
 from twmd_registry.registry.keys import KEYS

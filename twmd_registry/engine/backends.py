@@ -21,7 +21,8 @@ from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.pipeline import STEPS_PER_TEXT, AllReduce, PipelineRun, single_process
 from twmd_registry.engine.sentences import SENTENCE_COUNTS, flags_of_documents, split_documents
 from twmd_registry.engine.token_vectors import TokenView, make_view
-from twmd_registry.errors import ModelError, SpecError, warn
+from twmd_registry.errors import ModelError, SpecError
+from twmd_registry.messages import warn
 from twmd_registry.models import inference
 from twmd_registry.models.files import ModelFiles, find_adapter, find_model
 from twmd_registry.models.fitted import FittedPart, find_signed
@@ -32,7 +33,7 @@ from twmd_registry.progress import Progress, Stage
 from twmd_registry.registry.fingerprint import reread
 from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import First, MetricName
-from twmd_registry.registry.options import Parts, RunOptions
+from twmd_registry.registry.options import LocalFiles, RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
 from twmd_registry.registry.presets import describe_model
 from twmd_registry.registry.spec import MetricSpec
@@ -49,11 +50,11 @@ class Backend:
     kind: type[Encoder] | type[Regressor]  # The class of the loaded model
     loaded: Any = None  # The model from its first use until it is released, else None
 
-    def __init__(self, spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> None:
-        """Store the specification to compute and its options; nothing is looked up or loaded yet. `parts` are local
-        places of its parts when it comes from a signature, None for a user's own, whose values may be paths.
+    def __init__(self, spec: MetricSpec, options: RunOptions, local_files: LocalFiles | None = None) -> None:
+        """Store the specification to compute and its options; nothing is looked up or loaded yet. `local_files` has
+        the places of the files that a signature names, None for a user's own specification, whose values may be paths.
         """
-        self.requested, self.options, self.parts = spec, options, parts
+        self.requested, self.options, self.local_files = spec, options, local_files
 
     @cached_property
     def files(self) -> ModelFiles:
@@ -61,14 +62,14 @@ class Backend:
         name, wanted = str(self.requested.model), self.requested.fingerprint
         files = self._find_files("model", partial(find_model, name, self.requested.revision), find_model, wanted)
         # If one content has two names, the published name is kept.
-        return files._replace(name=name) if wanted and self.parts else files
+        return files._replace(name=name) if wanted and self.local_files else files
 
     @cached_property
     def adapter(self) -> ModelFiles | None:
         """The adapter's files, None without one; a `ModelError` if it is not available, or its content differs."""
         if (name := self.requested.adapter) is None:
             return None
-        wanted = name.rpartition("@")[2] if self.parts and "@" in name else None
+        wanted = name.rpartition("@")[2] if self.local_files and "@" in name else None
         files = self._find_files("adapter", partial(find_adapter, name), find_adapter, wanted)
         return files._replace(name=name) if wanted else files
 
@@ -78,10 +79,10 @@ class Backend:
         """Find files by the specification's name, or `at` the place that the user names for a signature, and check that
         they have the signed content.
         """
-        given = getattr(self.parts, kind) if self.parts else None
+        given = getattr(self.local_files, kind) if self.local_files else None
         with reread() if given else nullcontext():  # a signed part: no remembered hash stands in for its content
-            files = at(given) if given else by_name(paths=self.parts is None)
-        if given and self.parts and files.fingerprint in self.parts.signed - {wanted}:
+            files = at(given) if given else by_name(paths=self.local_files is None)
+        if given and self.local_files and files.fingerprint in self.local_files.signed - {wanted}:
             files = by_name(paths=False)  # the place holds a part of another specification of the same record
         if wanted and wanted != files.fingerprint:
             raise ModelError(
@@ -127,7 +128,10 @@ class Backend:
         or was fitted for other settings.
         """
         return find_signed(
-            lambda wanted: find_baseline(wanted, self._without_baseline), self.requested.baseline, self.parts, BASELINE
+            lambda wanted: find_baseline(wanted, self._without_baseline),
+            self.requested.baseline,
+            self.local_files,
+            BASELINE,
         )
 
     def _complete_spec(self) -> MetricSpec:
@@ -197,13 +201,13 @@ class TokenAlignmentBackend(Backend):
         if self.requested.background is None:
             return (find(None),)
         names = (self.requested.background, self.requested.source_background)
-        vectors = (find_signed(find, name, self.parts, MEAN_VECTOR) for name in names)
+        vectors = (find_signed(find, name, self.local_files, MEAN_VECTOR) for name in names)
         return tuple(means for means in vectors if means)
 
     @cached_property
     def stop_words(self) -> FittedPart[frozenset[str]] | None:
         """The stop words that are dropped; a `ModelError` if the file is missing, or is not a list of words."""
-        return find_signed(find_stop_words, self.requested.stopwords, self.parts, STOP_WORDS)
+        return find_signed(find_stop_words, self.requested.stopwords, self.local_files, STOP_WORDS)
 
     @cached_property
     def frequencies(self) -> FittedPart[np.ndarray] | None:
@@ -213,7 +217,7 @@ class TokenAlignmentBackend(Backend):
         return find_signed(
             lambda wanted: idf.find_idf(wanted, self.model.tokenizer),
             self.requested.idf_file,
-            self.parts,
+            self.local_files,
             idf.FREQUENCIES,
         )
 
@@ -401,6 +405,8 @@ class RegressionBackend(Backend):
         return get_args(First) if self.spec.symmetric else (self.spec.first or "prediction",)
 
 
-def make_backend(spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> Backend:
+def make_backend(spec: MetricSpec, options: RunOptions, local_files: LocalFiles | None = None) -> Backend:
     """Return the backend of a specification's metric."""
-    return (RegressionBackend if spec.metric is MetricName.STSSCORE else TokenAlignmentBackend)(spec, options, parts)
+    return (RegressionBackend if spec.metric is MetricName.STSSCORE else TokenAlignmentBackend)(
+        spec, options, local_files
+    )

@@ -18,7 +18,8 @@ from twmd_registry.engine.backends import Backend, Scored
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, take_share
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, score_segments
-from twmd_registry.errors import InputError, SpecError, TwmdError, collect_warnings, warn
+from twmd_registry.errors import InputError, SpecError, TwmdError
+from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.progress import Progress, Stage
 from twmd_registry.tensors import FLAGS, TEXT_FLAGS
 

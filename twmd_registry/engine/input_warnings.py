@@ -14,7 +14,8 @@ import numpy as np
 import regex
 
 from twmd_registry.engine.pairs import Pairs
-from twmd_registry.errors import InputError, warn
+from twmd_registry.errors import InputError
+from twmd_registry.messages import warn
 from twmd_registry.registry.names import UNKNOWN_SHARE
 from twmd_registry.registry.presets import describe_model, presets, presets_of
 from twmd_registry.registry.signature import Signature

@@ -13,7 +13,8 @@ from twmd_registry.engine.input_warnings import SHOWN_TEXTS
 from twmd_registry.engine.pairs import Segments, check_candidates, check_sources
 from twmd_registry.engine.scorer import Scorer, score_segments, scorer
 from twmd_registry.engine.shared_passes import depends_on_neighbours
-from twmd_registry.errors import SpecError, collect_warnings, warn
+from twmd_registry.errors import SpecError
+from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.progress import Progress
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.signature import Signature
@@ -98,7 +99,7 @@ def mbr(
         raise SpecError("a scorer fixes preset, keys and run options: leave them out, or name the metric.")
     utility = metric if isinstance(metric, Scorer) else scorer(metric, preset, **keys)
     checked = None if sources is None else check_sources(sources, len(lists))
-    utility = Scorer(utility.requested, utility.options, utility.parts)  # takes any number of references
+    utility = Scorer(utility.requested, utility.options, utility.local_files)  # takes any number of references
     choices = _choose(utility, lists, checked, progress, utilities=utilities)
     nrefs = "0" if all(member.requested.against == "source" for member in utility.members) else "1"
     return MbrResult(Signature(utility.spec, nrefs), tuple(choices))

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.errors import InputError, warn
+from twmd_registry.errors import InputError
+from twmd_registry.messages import warn
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.references import is_absent, present_references
 from twmd_registry.registry.spec import MetricSpec

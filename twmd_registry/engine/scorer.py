@@ -23,12 +23,13 @@ from twmd_registry.engine.input_warnings import (
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, make_pairs
 from twmd_registry.engine.result import COUNTS, SIDE, Alignment, Counts, ScoreSet
 from twmd_registry.engine.sentences import SENTENCE_COUNTS
-from twmd_registry.errors import InputError, ModelError, SpecError, collect_warnings, warn
+from twmd_registry.errors import InputError, ModelError, SpecError
+from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.progress import Progress, Stage, split_progress
 from twmd_registry.registry.members import merge_members, write_members
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import OUTPUTS, MetricName
-from twmd_registry.registry.options import PART_NAMES, Parts, RunOptions, check_parts, split_options
+from twmd_registry.registry.options import PART_NAMES, LocalFiles, RunOptions, resolve_local_files, split_options
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, make_spec, member_specs
 
@@ -54,15 +55,22 @@ class Scorer:
     """
 
     def __init__(
-        self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None
+        self,
+        spec: MetricSpec,
+        options: RunOptions | None = None,
+        local_files: LocalFiles | None = None,
+        nrefs: str | None = None,
     ) -> None:
-        """Store the request; nothing is loaded yet. `parts` are local paths of its parts, if `spec` comes from a
+        """Store the request; nothing is loaded yet. `local_files` are local paths of its parts, if `spec` comes from a
         signature, whose values are hashes; `nrefs` is its number of references: other texts cause a warning.
         """
-        self.requested, self.options, self.parts, self.nrefs = spec, options or RunOptions(), parts, nrefs
-        self._averaged = tuple((weight, Scorer(member, self.options, parts)) for weight, member in _split_mean(spec))
+        self.requested, self.options, self.nrefs = spec, options or RunOptions(), nrefs
+        self.local_files = local_files
+        self._averaged = tuple(
+            (weight, Scorer(member, self.options, local_files)) for weight, member in _split_mean(spec)
+        )
         if not self._averaged:
-            self.backend: Backend = make_backend(spec, self.options, parts)
+            self.backend: Backend = make_backend(spec, self.options, local_files)
 
     @property
     def members(self) -> tuple[Scorer, ...]:
@@ -202,7 +210,7 @@ class Scorer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the request, not the model."""
-        return type(self), (self.requested, self.options, self.parts, self.nrefs)
+        return type(self), (self.requested, self.options, self.local_files, self.nrefs)
 
     def __repr__(self) -> str:
         """Return metric and requested keys."""
@@ -266,16 +274,16 @@ def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **ke
 def _make_scorer_of_signature(signature: str | Signature, preset: str | None, keys: dict[str, Any]) -> Scorer:
     if preset is not None:
         raise SpecError(f"a signature fixes all keys: leave out preset={preset!r}.")
-    options, parts = split_options(keys, PART_NAMES)
-    for name in parts:
+    options, paths = split_options(keys, PART_NAMES)
+    for name in paths:
         if name not in PART_NAMES:
             raise SpecError(
                 f"the signature fixes {name}: leave it out; only the paths of the signature's parts "
                 f"({', '.join(PART_NAMES)}) and run options can be given."
             )
     parsed = parse_signature(signature)
-    given: dict[str, Any] = {name: str(path) for name, path in parts.items() if path is not None}
-    places = check_parts(Parts(**given), [parsed.spec])
+    given: dict[str, Any] = {name: str(path) for name, path in paths.items() if path is not None}
+    places = resolve_local_files(LocalFiles(**given), [parsed.spec])
     return Scorer(parsed.spec, options, places, parsed.nrefs)
 
 
@@ -432,7 +440,11 @@ def _make_score_set(
     signature = Signature(spec, str(nrefs) if (pairs.counts == pairs.counts[0]).all() else "var")
     explainer = partial(
         _explain_pairs,
-        request=(member.requested, member.options, member.parts),  # a scorer itself would keep its model in memory
+        request=(
+            member.requested,
+            member.options,
+            member.local_files,
+        ),  # a scorer itself would keep its model in memory
         signature=signature,
         pairs=pairs,
         scores=scores[SIDE[spec.output]],
@@ -445,7 +457,7 @@ def _explain_pairs(
     segment: int,
     reference: int | None,
     *,
-    request: tuple[MetricSpec, RunOptions, Parts | None],
+    request: tuple[MetricSpec, RunOptions, LocalFiles | None],
     signature: Signature,
     pairs: Pairs,
     scores: np.ndarray,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.token_vectors import TokenItems
-from twmd_registry.errors import warn
+from twmd_registry.messages import warn
 from twmd_registry.tensors import FLAGS, TEXT_FLAGS, TokenVectors, span_indices
 
 SentenceLink = tuple[slice, slice]

@@ -14,7 +14,8 @@ from twmd_registry.engine.backends import Backend, Scored
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, make_pairs
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import GroupScore, Scorer, score_segments
-from twmd_registry.errors import SpecError, TwmdError, collect_warnings, is_out_of_memory, warn
+from twmd_registry.errors import SpecError, TwmdError, is_out_of_memory
+from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.progress import Stage, split_progress
 
 PASS_LETTERS = 250_000

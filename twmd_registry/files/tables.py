@@ -17,10 +17,11 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twmd_registry.errors import FileError, no_column, refuse_repeated_keys, warn
+from twmd_registry.errors import FileError, refuse_repeated_keys
 from twmd_registry.files import compressed
 from twmd_registry.files.compressed import PACKED, PARQUET
 from twmd_registry.files.lines import decode, find_encoding_problem, read_lines
+from twmd_registry.messages import no_column, warn
 from twmd_registry.registry.references import is_absent, present_references
 
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # spreadsheets write ; where a comma is the decimal point

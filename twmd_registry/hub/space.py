@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from twmd_registry.engine.result import COUNTS
-from twmd_registry.errors import FileError, SpecError, menu
+from twmd_registry.errors import FileError, SpecError
 from twmd_registry.hub import metrics_with_card
+from twmd_registry.messages import menu
 from twmd_registry.plugins.evaluate.hook import path
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import CATALOGUE

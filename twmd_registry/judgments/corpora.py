@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path
 
-from twmd_registry.errors import FileError, MissingExtraError, SpecError, menu, warn
+from twmd_registry.errors import FileError, MissingExtraError, SpecError
 from twmd_registry.files.compressed import read_content
 from twmd_registry.files.lines import decode, read_lines
 from twmd_registry.files.tables import TableRow, read_csv, read_rating, read_rows, read_tsv
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, read_json_lines
+from twmd_registry.messages import menu, warn
 
 TOO_SHORT = "rows without a rating, or with a text too short"
 SHORTEST = 2

@@ -13,11 +13,12 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from twmd_registry.errors import FileError, SpecError, menu, warn
+from twmd_registry.errors import FileError, SpecError
 from twmd_registry.files.compressed import read_content
 from twmd_registry.files.lines import check_lines, digest_of_file, read_lines, visible_files
 from twmd_registry.files.tables import read_rating, read_rows
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather
+from twmd_registry.messages import menu, warn
 from twmd_registry.registry.references import present_references
 
 UNRATED = "None"

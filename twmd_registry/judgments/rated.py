@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from twmd_registry.errors import FileError, InputError, SpecError, menu, warn
+from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.files.compressed import read_content
 from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, form_of, read_rows
+from twmd_registry.messages import menu, warn
 from twmd_registry.registry.references import present_references
 
 if TYPE_CHECKING:  # a command reads its files, and refuses bad ones, before it loads numpy

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from twmd_registry.errors import FileError, SpecError, menu
+from twmd_registry.errors import FileError, SpecError
 from twmd_registry.files.tables import TableRow
 from twmd_registry.judgments import corpora
 from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, read_table
+from twmd_registry.messages import menu
 from twmd_registry.registry.paths import is_there
 
 DIGITS = 12

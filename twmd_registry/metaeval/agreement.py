@@ -12,8 +12,9 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from twmd_registry.engine.input_warnings import check_sample, warn_about_small_samples
-from twmd_registry.errors import InputError, SpecError, warn
+from twmd_registry.errors import InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments, require_labels
+from twmd_registry.messages import warn
 from twmd_registry.metaeval.correlation import (
     LEAST_ROWS,
     PAIRWISE,

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.errors import InputError, SpecError, menu
+from twmd_registry.errors import InputError, SpecError
+from twmd_registry.messages import menu
 from twmd_registry.registry.names import STATISTICS, Statistic
 
 THRESHOLD = 25.0

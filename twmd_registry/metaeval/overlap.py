@@ -15,7 +15,8 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from twmd_registry.errors import ModelError, warn
+from twmd_registry.errors import ModelError
+from twmd_registry.messages import warn
 from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.presets import HASHES, default_preset, presets_of
 from twmd_registry.registry.spec import MetricSpec, apply_preset

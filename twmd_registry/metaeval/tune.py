@@ -15,8 +15,9 @@ import numpy as np
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import Scorer, score_all
-from twmd_registry.errors import InputError, SpecError, collect_warnings, warn
+from twmd_registry.errors import InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments, select
+from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.keys import KEYS

@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from twmd_registry.errors import ModelError
 from twmd_registry.registry.fingerprint import LENGTH
-from twmd_registry.registry.options import Parts
+from twmd_registry.registry.options import LocalFiles
 from twmd_registry.registry.paths import home, write_file
 
 
@@ -86,13 +86,13 @@ class FittedPart(NamedTuple, Generic[Content]):
 
 
 def find_signed(
-    find: Callable[[str], FittedPart[Content]], signed: str | None, parts: Parts | None, kind: FittedKind
+    find: Callable[[str], FittedPart[Content]], signed: str | None, local_files: LocalFiles | None, kind: FittedKind
 ) -> FittedPart[Content] | None:
     """Find a part by its name in the specification (None without one), or in the place that the user names for a
     signature; raise a `ModelError` if it is not here, or does not have the signed content.
     """
-    given = getattr(parts, kind.key) if parts else None
-    if parts is None or signed is None or given is None:
+    given = getattr(local_files, kind.key) if local_files else None
+    if local_files is None or signed is None or given is None:
         return None if signed is None else find(signed)
     try:
         part = find(given)
@@ -102,6 +102,6 @@ def find_signed(
         problem = ModelError(f"{given} holds the {kind.what} {content}, not {signed} as asked for.")
     except ModelError as error:  # it may belong to another specification, with another model
         content, problem = hash_of(Path(given).read_bytes()) if Path(given).is_file() else "", error
-    if content in parts.signed - {signed}:
+    if content in local_files.signed - {signed}:
         return find(signed)
     raise problem

@@ -7,7 +7,8 @@ from typing import Any
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import scorer as make_metric
 from twmd_registry.engine.shared_passes import Batcher
-from twmd_registry.errors import InputError, MissingExtraError, collect_warnings, warn
+from twmd_registry.errors import InputError, MissingExtraError
+from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.plugins import name_of
 
 try:

@@ -9,7 +9,8 @@ from typing import Any
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import Scorer, scorer
 from twmd_registry.engine.shared_passes import check_needs_no_sources
-from twmd_registry.errors import InputError, collect_warnings, warn
+from twmd_registry.errors import InputError
+from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.plugins import name_of
 
 REPEATED = re.compile(r"(.{1,60}?)\1{3,}", re.DOTALL)

@@ -10,7 +10,8 @@ import numpy as np
 from twmd_registry.comparison.cells import SystemComparison, SystemScore
 from twmd_registry.comparison.significance import MEAN_ROUNDING, p_value
 from twmd_registry.engine.input_warnings import check_sample
-from twmd_registry.errors import InputError, warn
+from twmd_registry.errors import InputError
+from twmd_registry.messages import warn
 from twmd_registry.record.content import Record, RecordedSystem
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec

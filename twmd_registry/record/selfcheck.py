@@ -10,7 +10,8 @@ import numpy as np
 
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import TwmdError, collect_warnings
+from twmd_registry.errors import TwmdError
+from twmd_registry.messages import collect_warnings
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions

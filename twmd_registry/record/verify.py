@@ -17,12 +17,13 @@ from twmd_registry.comparison.systems import ScoredMetric, compare_systems
 from twmd_registry.engine.pairs import Segments, check_segments, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_segments
-from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError, collect_warnings
+from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError
+from twmd_registry.messages import collect_warnings
 from twmd_registry.progress import Progress
 from twmd_registry.record.content import InputFile, Record, RecordedSystem, environment, read_record, spec_keys
 from twmd_registry.registry.fingerprint import reread
 from twmd_registry.registry.names import LEXICAL_NAMES
-from twmd_registry.registry.options import Parts, RunOptions, check_parts
+from twmd_registry.registry.options import LocalFiles, RunOptions, resolve_local_files
 from twmd_registry.registry.signature import Signature, describe_changes, parse_signature
 from twmd_registry.registry.spec import members_or_self
 from twmd_registry.version import __version__
@@ -86,7 +87,7 @@ def verify_record(
     *,
     inputs: Sequence[InputFile] = (),
     options: RunOptions | None = None,
-    parts: Parts | None = None,
+    local_files: LocalFiles | None = None,
     tolerance: float | None = None,
     progress: Progress | None = None,
 ) -> Verification:
@@ -98,7 +99,7 @@ def verify_record(
             `Scorer.score` takes them.
         inputs: The files of the texts, to report which of them changed.
         options: Device, batch size and caches.
-        parts: Local places of model, adapter and mean vector, if not under the names in the signatures.
+        local_files: Local places of model, adapter and mean vector, if not under the names in the signatures.
         tolerance: Largest difference of a score, from 0; None for that of the number format (1e-5 in float32).
         progress: As for `score_all`, over all systems.
 
@@ -118,11 +119,11 @@ def verify_record(
         raise InputError(f"the record holds {held}, but texts of {len(systems)} were given.")
     options = replace(options or RunOptions(), any_language=True)  # what was scored can be scored again
     signatures = [signature for _, signature in _readable(record)]
-    parts = check_parts(parts or Parts(), [signature.spec for signature in signatures])
+    local_files = resolve_local_files(local_files or LocalFiles(), [signature.spec for signature in signatures])
     texts = [check_segments(*arguments) for arguments in systems]
     with reread():
         rescored = [
-            _rescore(system, segments, options, parts, progress)
+            _rescore(system, segments, options, local_files, progress)
             for system, segments in zip(record.systems, texts, strict=True)
         ]
     columns, reason = _compare_again(record, texts, rescored, recorded=True)
@@ -195,7 +196,7 @@ def _corpus_tolerance(limit: float, segments: int) -> float:
 
 
 def _rescore(
-    system: RecordedSystem, texts: Segments, options: RunOptions, parts: Parts, progress: Progress | None
+    system: RecordedSystem, texts: Segments, options: RunOptions, local_files: LocalFiles, progress: Progress | None
 ) -> dict[int, _Rescored]:
     """Score one system by all of our metrics at once; return the results by their place in the record."""
     scorers: dict[int, tuple[Signature, Scorer]] = {}
@@ -209,7 +210,7 @@ def _rescore(
         try:
             with collect_warnings():
                 signature = parse_signature(result.signature)
-                scorer = Scorer(signature.spec, options, parts)
+                scorer = Scorer(signature.spec, options, local_files)
                 _ = scorer.spec  # finds the model and checks its content
             scorers[place] = signature, scorer
         except (SpecError, ModelError) as error:
@@ -397,7 +398,7 @@ def verify_number(
     texts: Segments,
     *,
     options: RunOptions | None = None,
-    parts: Parts | None = None,
+    local_files: LocalFiles | None = None,
     tolerance: float | None = None,
 ) -> tuple[ScoreSet, bool, float, bool]:
     """Score texts by a signature and compare the corpus score with the number printed beside it.
@@ -411,10 +412,10 @@ def verify_number(
         raise SpecError(f"{value!r} is not a number as a paper prints it, such as 0.8614 or 86.1.")
     printed, rounding = float(match[1]), 0.5 * 10.0 ** -len(match[2])
     signed = parse_signature(signature)
-    parts = check_parts(parts or Parts(), [signed.spec])
+    local_files = resolve_local_files(local_files or LocalFiles(), [signed.spec])
     options = replace(options or RunOptions(), any_language=True)
     with reread():
-        (scores,) = score_segments([Scorer(signed.spec, options, parts)], texts)
+        (scores,) = score_segments([Scorer(signed.spec, options, local_files)], texts)
     if signed.nrefs not in {None, nrefs := scores.signature.nrefs}:
         raise InputError(f"the signature was written for nrefs:{signed.nrefs}; these texts have nrefs:{nrefs}.")
     noise = tolerance

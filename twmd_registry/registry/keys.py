@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, cast, get_args
 
-from twmd_registry.errors import SpecError, menu
+from twmd_registry.errors import SpecError
+from twmd_registry.messages import menu
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import (
     CENTERINGS,

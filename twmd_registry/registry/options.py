@@ -1,4 +1,4 @@
-"""What a scorer takes beside a specification: `RunOptions`, which change no score, and the places of `Parts`."""
+"""What a scorer takes beside a specification: `RunOptions`, which change no score, and the places of `LocalFiles`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from twmd_registry.errors import SpecError, menu
+from twmd_registry.errors import SpecError
+from twmd_registry.messages import menu
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.spec import MetricSpec, members_or_self
 
@@ -72,11 +73,11 @@ def split_options(given: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple
 
 
 PART_NAMES = ("model", "adapter", "background", "stopwords", "idf", "baseline")
-"""Parts that a user can locate: the fields of `Parts`."""
+"""LocalFiles that a user can locate: the fields of `LocalFiles`."""
 
 
 @dataclass(frozen=True)
-class Parts:
+class LocalFiles:
     """The user's own places of the parts of a specification.
 
     A signature is untrusted: the names in it are looked up among the packaged parts and on the Hub, never as paths.
@@ -102,7 +103,7 @@ class Parts:
     signed: frozenset[str] = frozenset()
 
 
-def check_parts(parts: Parts, specs: Iterable[MetricSpec]) -> Parts:
+def resolve_local_files(local_files: LocalFiles, specs: Iterable[MetricSpec]) -> LocalFiles:
     """Return the parts for all of some signed specifications; raises SpecError for a part that none of them has."""
     known: dict[str, set[str]] = {name: set() for name in PART_NAMES}
     for each in (member for spec in specs for member in members_or_self(spec)):
@@ -113,8 +114,8 @@ def check_parts(parts: Parts, specs: Iterable[MetricSpec]) -> Parts:
         if each.source_background:
             known["background"].add(each.source_background)
     for name in PART_NAMES:
-        value = getattr(parts, name)
+        value = getattr(local_files, name)
         if value is not None and not known[name]:
             fixed = f"the signature names no {name} that could be looked for; what it says is fixed"
             raise SpecError(f"{name}={value!r} has no place here: {fixed}.")
-    return replace(parts, signed=frozenset().union(*known.values()))
+    return replace(local_files, signed=frozenset().union(*known.values()))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from twmd_registry.errors import FileError, SpecError, menu, not_utf8, warn
+from twmd_registry.errors import FileError, SpecError, not_utf8
+from twmd_registry.messages import menu, warn
 from twmd_registry.registry.paths import home, write_file
 from twmd_registry.registry.presets import HASHES, Preset, check_name, presets, read_presets, write_presets
 from twmd_registry.registry.spec import MetricSpec, apply_preset

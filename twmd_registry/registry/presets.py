@@ -15,7 +15,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from twmd_registry.errors import SpecError, menu, warn
+from twmd_registry.errors import SpecError
+from twmd_registry.messages import menu, warn
 from twmd_registry.registry.fingerprint import LENGTH, known_name
 from twmd_registry.registry.keys import key
 from twmd_registry.registry.metrics import CATALOGUE, entry

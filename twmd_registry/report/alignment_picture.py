@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.cells import cell_len, set_cell_size
 
-from twmd_registry.errors import InputError, SpecError, menu, visible
+from twmd_registry.errors import InputError, SpecError
+from twmd_registry.messages import menu, visible
 from twmd_registry.registry.paths import write_file
 from twmd_registry.report.figures import plain_style, require_matplotlib, save_figure
 from twmd_registry.report.template import render

@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 from twmd_registry.comparison.cells import SystemScore
 from twmd_registry.comparison.text_table import escape_latex
-from twmd_registry.errors import FileError, SignatureError, visible
+from twmd_registry.errors import FileError, SignatureError
+from twmd_registry.messages import visible
 from twmd_registry.record.content import Record, RecordedSystem
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import LEXICAL_NAMES

@@ -19,7 +19,8 @@ from twmd_registry.comparison.significance import COUNT_ROUNDING, MEAN_ROUNDING
 from twmd_registry.comparison.tables import SIGNIFICANT, describe_test, number, signature_lines
 from twmd_registry.engine.input_warnings import describe_small_samples
 from twmd_registry.engine.result import Alignment, ScoreSet
-from twmd_registry.errors import InputError, SpecError, visible
+from twmd_registry.errors import InputError, SpecError
+from twmd_registry.messages import visible
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.record.content import Record, record_text
 from twmd_registry.registry.names import Statistic

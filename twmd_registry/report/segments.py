@@ -11,7 +11,7 @@ import regex
 
 from twmd_registry.comparison.cells import MetricColumn, SystemComparison
 from twmd_registry.comparison.tables import number
-from twmd_registry.errors import visible
+from twmd_registry.messages import visible
 
 GROUPS = 4
 Highlight = tuple[int, tuple[int, ...], str]

@@ -6,7 +6,7 @@ import functools
 import json
 from typing import TYPE_CHECKING
 
-from twmd_registry.errors import visible
+from twmd_registry.messages import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -9,8 +9,9 @@ from typing import Any
 
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
 from twmd_registry.engine.shared_passes import depends_on_neighbours
-from twmd_registry.errors import InputError, SpecError, no_column
+from twmd_registry.errors import InputError, SpecError
 from twmd_registry.files.tables import USUAL_REFERENCES
+from twmd_registry.messages import no_column
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale.partitions import (
     WorkerOptions,

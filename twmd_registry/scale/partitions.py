@@ -22,16 +22,9 @@ from twmd_registry.engine.pipeline import AllReduce, single_process
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_segments
 from twmd_registry.engine.shared_passes import check_needs_no_sources
-from twmd_registry.errors import (
-    FileError,
-    InputError,
-    MissingExtraError,
-    ModelError,
-    SpecError,
-    TwmdError,
-    collect_warnings,
-)
+from twmd_registry.errors import FileError, InputError, MissingExtraError, ModelError, SpecError, TwmdError
 from twmd_registry.files.tables import TableRow
+from twmd_registry.messages import collect_warnings
 from twmd_registry.progress import Stage
 from twmd_registry.record.content import environment
 from twmd_registry.registry.names import OUTPUTS

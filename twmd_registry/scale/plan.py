@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from twmd_registry.errors import FileError, MissingExtraError, SpecError, TwmdError, warn
+from twmd_registry.errors import FileError, MissingExtraError, SpecError, TwmdError
 from twmd_registry.files.compressed import PACKED, open_unpacked
 from twmd_registry.files.tables import (
     SAY_QUOTED,
@@ -27,6 +27,7 @@ from twmd_registry.files.tables import (
     form_of,
     seems_quoted,
 )
+from twmd_registry.messages import warn
 from twmd_registry.registry.paths import write_atomically
 
 LOCK = ".lock"

@@ -16,8 +16,9 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import FileError, warn
+from twmd_registry.errors import FileError
 from twmd_registry.files.tables import Columns
+from twmd_registry.messages import warn
 from twmd_registry.progress import Progress, expect, split_progress
 from twmd_registry.record.content import DATASET_FORMAT, digest_of, spec_keys
 from twmd_registry.registry.signature import Signature, parse_signature

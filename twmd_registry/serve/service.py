@@ -34,15 +34,8 @@ from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.engine.shared_passes import Batcher, Outcome, score_together, scoring_thread
-from twmd_registry.errors import (
-    FileError,
-    InputError,
-    SpecError,
-    TwmdError,
-    collect_warnings,
-    menu,
-    refuse_repeated_keys,
-)
+from twmd_registry.errors import FileError, InputError, SpecError, TwmdError, refuse_repeated_keys
+from twmd_registry.messages import collect_warnings, menu
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.paths import read_secret
 from twmd_registry.serve.connection import Connection

@@ -13,9 +13,10 @@ from torch.utils.data import BatchSampler
 
 from twmd_registry.engine.input_warnings import check_scripts
 from twmd_registry.engine.pairs import Segments, check_segments, make_pairs
-from twmd_registry.errors import InputError, warn
+from twmd_registry.errors import InputError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of
+from twmd_registry.messages import warn
 from twmd_registry.metaeval.overlap import Hashes, hash_references, normalise
 from twmd_registry.registry.presets import describe_model
 from twmd_registry.registry.spec import MetricSpec

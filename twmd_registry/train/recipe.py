@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from twmd_registry.errors import SpecError, menu
+from twmd_registry.errors import SpecError
+from twmd_registry.messages import menu
 from twmd_registry.registry.metrics import CATALOGUE
 
 if TYPE_CHECKING:  # the command line imports the names below for its help text, without the presets

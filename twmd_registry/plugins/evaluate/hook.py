@@ -22,7 +22,8 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from twmd_registry.errors import SpecError, menu
+from twmd_registry.errors import SpecError
+from twmd_registry.messages import menu
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.paths import write_atomically
 

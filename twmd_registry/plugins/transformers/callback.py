@@ -17,7 +17,8 @@ from transformers import TrainerCallback
 
 from twmd_registry.engine.distributed import world_size
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import FileError, InputError, SpecError, menu, warn
+from twmd_registry.errors import FileError, InputError, SpecError
+from twmd_registry.messages import menu, warn
 from twmd_registry.plugins.transformers.evaluation import (
     Evaluation,
     make_panel,

@@ -21,7 +21,8 @@ from twmd_registry.engine.distributed import Ranks, score_over_ranks, world_size
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import COUNTS, ScoreSet
 from twmd_registry.engine.scorer import Scorer, scorer
-from twmd_registry.errors import SpecError, warn
+from twmd_registry.errors import SpecError
+from twmd_registry.messages import warn
 from twmd_registry.record.content import InputFile, make_record, write_record
 from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS, MetricName

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 
-from twmd_registry.errors import SpecError, menu
+from twmd_registry.errors import SpecError
+from twmd_registry.messages import menu
 from twmd_registry.registry.names import MetricName
 
 TOKEN_KEYS = ("special", "unknown", "subwords", "punctuation", "stopwords", "stopword_unit", "ngram", "idf")

@@ -13,6 +13,8 @@ from sacrebleu.metrics.base import Signature as BaseSignature
 from twmd_registry.engine.input_warnings import check_sample
 from twmd_registry.engine.pairs import Segments, check_rows, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.scorer import scorer
+from twmd_registry.engine.shared_passes import check_needs_no_sources
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins import metric_classes
 from twmd_registry.registry.keys import KEYS
@@ -21,9 +23,6 @@ from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.references import present_references
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, members_or_self
-
-if TYPE_CHECKING:  # SacreBLEU's own metrics, which are compared in the same table, need no torch
-    from twmd_registry.engine.scorer import Scorer
 
 SCALE = 100.0
 STREAMS = (
@@ -88,7 +87,6 @@ class SacreBLEUMetric(Metric):
         preset: str | None = None,
         *,
         references: Sequence[Sequence[str | None]] | None = None,
-        scorer_used: Scorer | None = None,
         name: str | None = None,
         **keys: Any,
     ) -> None:
@@ -97,7 +95,6 @@ class SacreBLEUMetric(Metric):
         Args:
             preset: A preset's name.
             references: Streams of references, to be used when none are given later.
-            scorer_used: A scorer to use, instead of `preset` and `keys`.
             name: The name of its scores; without one, the metric's, with every key that differs from its default
                 preset.
             keys: Keys of the specification and run options.
@@ -107,13 +104,8 @@ class SacreBLEUMetric(Metric):
             InputError: The streams differ in length.
         """
         super().__init__()  # type: ignore[no-untyped-call]
-        if scorer_used is None:
-            from twmd_registry.engine.scorer import scorer
-            from twmd_registry.engine.shared_passes import check_needs_no_sources
-
-            scorer_used = scorer(self.METRIC, preset, **keys)
-            check_needs_no_sources(scorer_used)
-        self.scorer: Scorer = scorer_used
+        self.scorer = scorer(self.METRIC, preset, **keys)
+        check_needs_no_sources(self.scorer)
         self._name = name
         self._known: dict[str, ScoreSet] = {}
         self.checked_sample: int | None = None
