@@ -16,7 +16,7 @@ from twmd_registry.cli.output import SUFFIXES, as_json
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.comparison.text_table import as_text, between
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.judgments.mt_metrics_eval import read_divisions, read_official
+from twmd_registry.judgments.official import read_divisions, read_official
 from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
 from twmd_registry.metaeval.study import Study
 from twmd_registry.registry.names import SEGMENT_LEXICAL

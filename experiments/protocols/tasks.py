@@ -19,7 +19,7 @@ import numpy as np
 
 from twmd_registry.comparison.text_table import UNDEFINED, TextTable, as_report
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.mt_metrics_eval import LabelledScores, published_systems
+from twmd_registry.judgments.official import LabelledScores, published_systems
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.messages import collect_warnings
 from twmd_registry.metaeval.agreement import (

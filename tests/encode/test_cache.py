@@ -13,7 +13,7 @@ import pytest
 
 import twmd_registry
 from tests import tiny
-from twmd_registry.encode.store import CachedText, TextCache, TextKey
+from twmd_registry.encode.cache import CachedText, TextCache, TextKey
 from twmd_registry.engine import pipeline
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all

@@ -14,7 +14,7 @@ from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import written
 from tests.metaeval.pairwise import correlate_pairs
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
-from twmd_registry.judgments.mt_metrics_eval import published_systems, read_official
+from twmd_registry.judgments.official import published_systems, read_official
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.agreement import system_agreement
 from twmd_registry.metaeval.correlation import correlate

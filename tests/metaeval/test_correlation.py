@@ -16,7 +16,7 @@ from scipy import stats
 from tests.conftest import shared
 from tests.metaeval.pairwise import correlate_pairs
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.judgments.mt_metrics_eval import read_official
+from twmd_registry.judgments.official import read_official
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.agreement import agreement, draw
 from twmd_registry.metaeval.correlation import correlate, make_estimator, order_p_values

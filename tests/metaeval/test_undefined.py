@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import Run
 from tests.rated_files import write_rows
 from twmd_registry.errors import InputError, TwmdWarning
-from twmd_registry.judgments.mt_metrics_eval import LabelledScores
+from twmd_registry.judgments.official import LabelledScores
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.study import SEGMENT, SYSTEM, Level, Study, StudyResult, run_study

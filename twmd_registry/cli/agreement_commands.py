@@ -17,7 +17,7 @@ from twmd_registry.cli.output import SUFFIXES, as_json, write_forms
 from twmd_registry.cli.terminal import HEADER, complain, printed, progress_bar
 from twmd_registry.comparison.text_table import MISSING, UNDEFINED, as_text
 from twmd_registry.errors import SpecError
-from twmd_registry.judgments.mt_metrics_eval import read_official
+from twmd_registry.judgments.official import read_official
 from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
 from twmd_registry.messages import warn
 from twmd_registry.registry.fingerprint import known_name

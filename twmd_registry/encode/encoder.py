@@ -33,7 +33,7 @@ from twmd_registry.tensors import LEFT_OUT, EncodedTexts, TextTokens
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-    from twmd_registry.encode.store import TextCache
+    from twmd_registry.encode.cache import TextCache
 
 
 class Reading(NamedTuple):

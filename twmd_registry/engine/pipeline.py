@@ -14,9 +14,10 @@ from torch import Tensor
 
 from twmd_registry.align import ALIGNERS, ONE_SIDED, align, combine_sides, plans, similarities
 from twmd_registry.align.exact import invert_cost
+from twmd_registry.encode.cache import TextCache
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import count_documents, idf_weights
-from twmd_registry.encode.store import TextCache, TextStore
+from twmd_registry.encode.store import TextStore
 from twmd_registry.engine.pairs import Pairs, plan_chunks
 from twmd_registry.engine.sentences import match_documents
 from twmd_registry.engine.token_vectors import (

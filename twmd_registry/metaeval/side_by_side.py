@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 
 from twmd_registry.errors import InputError, MissingExtraError
-from twmd_registry.judgments.mt_metrics_eval import LabelledScores
+from twmd_registry.judgments.official import LabelledScores
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.progress import Progress, expect, split_progress
 from twmd_registry.registry.diff import labels_of

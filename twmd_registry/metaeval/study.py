@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from twmd_registry.comparison.text_table import MISSING, UNDEFINED, TextTable, as_report, between
 from twmd_registry.engine.input_warnings import check_sample
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.judgments.mt_metrics_eval import LabelledScores, published_systems
+from twmd_registry.judgments.official import LabelledScores, published_systems
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.messages import collect_warnings
 from twmd_registry.metaeval.agreement import (

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, unquote
 
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import menu
-from twmd_registry.registry.keys import KEYS, LARGEST, NUMBER, SMALLEST, Value
+from twmd_registry.registry.keys import KEYS, LARGEST, NUMBER, SMALLEST, MetricSpec, Value
 from twmd_registry.registry.names import MetricName
-
-if TYPE_CHECKING:
-    from twmd_registry.registry.spec import MetricSpec
 
 _SAFE = "/._-+[]"
 MAX_MEMBERS = 32

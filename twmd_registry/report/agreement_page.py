@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from twmd_registry.comparison.text_table import UNDEFINED, TextTable, between
-from twmd_registry.judgments.mt_metrics_eval import LabelledScores
+from twmd_registry.judgments.official import LabelledScores
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import Agreement, agreement_or_undefined, system_agreement
 from twmd_registry.metaeval.correlation import order_p_values, place_systems

@@ -10,7 +10,7 @@ import twmd_registry
 from experiments.protocols.submission import read_outputs
 from tests.conftest import Refused, Run
 from tests.judgments.test_readers import written
-from twmd_registry.judgments.mt_metrics_eval import read_official
+from twmd_registry.judgments.official import read_official
 from twmd_registry.judgments.sets import read_rated
 
 REFERENCES = {

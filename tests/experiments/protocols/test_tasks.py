@@ -34,7 +34,7 @@ from tests.metaeval.pairwise import correlate_pairs
 from tests.metaeval.test_agreement import make_campaign
 from tests.metaeval.test_undefined import FLAT, GOOD, RATED, make_rated, published, replace_label
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.mt_metrics_eval import LabelledScores, read_divisions
+from twmd_registry.judgments.official import LabelledScores, read_divisions
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
 from twmd_registry.metaeval.study import Study

@@ -1,0 +1,135 @@
+"""Scores of other metrics that a shared task has published beside its data, in the layout of mt-metrics-eval."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from twmd_registry.errors import FileError, SpecError
+from twmd_registry.files.lines import digest_of_file, visible_files
+from twmd_registry.judgments.mt_metrics_eval import (
+    GROUPINGS,
+    RATING,
+    REFERENCE,
+    SHOWN,
+    SOURCE,
+    LanguagePair,
+    places_of,
+    read_mt_metrics_eval,
+    read_scores,
+    read_system_ratings,
+)
+from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.judgments.sets import parse_name
+from twmd_registry.messages import warn
+
+
+class LabelledScores(NamedTuple):
+    """A metric's scores of rated segments, with its signature and a label that no other metric beside it has; of a
+    published metric also its published scores of systems, with their group and system.
+    """
+
+    label: str
+    signature: str
+    scores: tuple[float, ...]
+    systems: frozenset[tuple[str, str, float]] = frozenset()
+
+
+def read_divisions(text: str, rated: RatedSegments) -> RatedSegments:
+    """Add to rated data the domains of segments, whether persons wrote them, and ratings of systems by domain."""
+    _, pairs, keys = _parse_layout(text, rated)
+    with_docs = {name: pair for name, pair in pairs.items() if pair.docs.is_file()}
+    segments, systems = places_of(rated), rated.system or []
+    people = [system in pairs[name].references for (name, _), system in zip(segments, systems, strict=True)]
+    domains = [with_docs[name].documents[number][0] if name in with_docs else "" for name, number in segments]
+    divided = rated._replace(domain=domains, by_person=people)
+    ending = f"{keys.get('rating', RATING)}.domain.score"
+    ratings = (rated.system_ratings or {}) | read_system_ratings(with_docs.values(), ending, _domain_places(divided))
+    return divided._replace(system_ratings=ratings or None)
+
+
+def _domain_places(rated: RatedSegments) -> set[tuple[str, str]]:
+    """Return every domain, as a group ``PAIR DOMAIN``, and system of it; nothing where domains are not read."""
+    rows = zip(rated.group, rated.domain or [], rated.system or [], strict=False)
+    return {(f"{group} {domain}", system) for group, domain, system in rows if domain}
+
+
+def _parse_layout(text: str, rated: RatedSegments) -> tuple[Path, dict[str, LanguagePair], dict[str, str]]:
+    """Return the folder of rated data in this layout, their language pairs by name, and their keys."""
+    read, folder, keys = parse_name(text)
+    if read is not read_mt_metrics_eval:
+        raise SpecError(f"{text}: published scores are read beside data in the layout of mt-metrics-eval, mte:FOLDER.")
+    return folder, {name: LanguagePair(folder, name) for name in sorted({name for name, _ in places_of(rated)})}, keys
+
+
+def read_official(text: str, rated: RatedSegments) -> list[LabelledScores]:
+    """Read ``metric-scores/PAIR/NAME-REFERENCE.{seg,sys,domain,doc}.score`` of every metric that has a score of every
+    rated segment, of the reference that `text` names, ``mte:FOLDER,...``, or of none; warnings name the others.
+    """
+    folder, pairs, keys = _parse_layout(text, rated)
+    reference = keys.get("reference", REFERENCE)
+    files: dict[str, dict[str, Path]] = {}
+    unread = list[str]()
+    for pair in pairs.values():
+        sides, paths = {reference, SOURCE, ".".join(pair.reference_names(reference))}, set[Path]()
+        every = visible_files(folder / "metric-scores" / pair.name, "*.score")
+        for path in every:
+            name, _, side = path.name.removesuffix(".seg.score").rpartition("-")
+            if side in sides:  # no side has the ending of another level
+                files.setdefault(name, {})[pair.name] = path
+                paths |= {path, *_levels_of(path)}
+        unread += [f"{pair.name}/{path.name}" for path in every if path not in paths]
+    if unread:
+        form = f"NAME-{reference}.LEVEL.score or NAME-{SOURCE}.LEVEL.score, with a .seg.score each"
+        warn(f"{folder}/metric-scores: expected {form}; passed over: {', '.join(unread)}.")
+    if not files:
+        raise FileError(f"{folder}/metric-scores holds no NAME-{reference}.seg.score of {', '.join(pairs)}.")
+    result, lacking = list[LabelledScores](), list[str]()
+    rows = list(zip(places_of(rated), rated.system or [], strict=True))
+    for name, by_pair in sorted(files.items()):
+        read = {pair: read_scores(path, pairs[pair].segments) for pair, path in by_pair.items()}
+        scores = [read[pair][system][k] if system in read.get(pair, ()) else None for (pair, k), system in rows]
+        if missing := Counter(pair for ((pair, _), _), score in zip(rows, scores, strict=True) if score is None):
+            lacking.append(f"{name} ({', '.join(f'{number} of {pair}' for pair, number in missing.items())})")
+            continue
+        levels = [(pair, file) for pair, path in by_pair.items() for file in _levels_of(path)]
+        systems = {
+            place: score for pair, file in levels for place, score in pairs[pair].read_system_scores(file).items()
+        }
+        contents = (file.read_bytes() for path in by_pair.values() for file in (path, *_levels_of(path)))
+        digest = digest_of_file(b"".join(contents))[:12]
+        known = tuple(score for score in scores if score is not None)
+        of_systems = frozenset((*place, score) for place, score in systems.items())
+        result.append(LabelledScores(f"{name}*", f"official:{name}@{digest}", known, of_systems))
+    if lacking:
+        left_out = f"metrics left out, with the number of rated segments that they lack: {', '.join(lacking)}"
+        warn(f"{folder}: {left_out}; pair=PAIR after the folder compares those of one language pair.")
+    return result
+
+
+def _levels_of(path: Path) -> list[Path]:
+    """Return the files of scores of systems beside one of scores of segments."""
+    stem = path.name.removesuffix(".seg.score")
+    files = (path.with_name(f"{stem}.{level}.score") for level in GROUPINGS.values())
+    return [file for file in files if file.is_file()]
+
+
+def published_systems(metrics: Sequence[object], rated: RatedSegments) -> list[dict[tuple[str, str], float]]:
+    """Return every metric's published scores of systems by group and system; warn of those that only have means."""
+    derived, result = defaultdict[tuple[tuple[str, str], ...], list[str]](list), list[dict[tuple[str, str], float]]()
+    for metric in metrics:
+        scores = dict[tuple[str, str], float]()
+        if isinstance(metric, LabelledScores):
+            scores = {(group, system): score for group, system, score in metric.systems}
+            places = _domain_places(rated).union(zip(rated.group, rated.system or [], strict=True))
+            derived[tuple(sorted(places - scores.keys()))].append(metric.label)
+        result.append(scores)
+    derived.pop((), None)
+    for missing, names in derived.items():
+        shown = ", ".join(f"{system} of {group}" for group, system in missing[:SHOWN])
+        shown += f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+        what = f"no published score of some systems ({shown}); the mean of segments stands for it"
+        warn(f"{', '.join(names)}: {what}.")
+    return result
