@@ -130,11 +130,11 @@ def score_command(arguments: Arguments) -> int:
         if arguments.record:
             write_record(record(), arguments.record)
         checks = _check_scores(comparison, record, baseline, arguments)
-    failures = [failure for *_, failure in checks if failure]
+    failures = [check.failure for check in checks if check.failure]
     if failures:
         raise click.ClickException("; ".join(failures))
-    for system, name, _ in checks:
-        print(f"passed: {system}: {name}", file=sys.stderr)
+    for check in checks:
+        print(f"passed: {check.system}: {check.requirement}", file=sys.stderr)
     return 0
 
 

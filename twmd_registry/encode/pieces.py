@@ -32,8 +32,13 @@ _LEAD_BYTES = range(0xE3, 0xEA)
 """First bytes of characters between U+3000 and U+9FFF, where a piece holds a part of one only."""
 
 
-Piece = tuple[bool, bool, str, bytes]
-"""An entry of a vocabulary: as in `Vocabulary`, whether it opens a word, whether it closes one, its text, its bytes."""
+class Piece(NamedTuple):
+    """An entry of a vocabulary: as in `Vocabulary`, whether it opens or closes a word, its text and its bytes."""
+
+    opens: bool
+    closes: bool
+    text: str
+    raw: bytes
 
 
 class Vocabulary(NamedTuple):
@@ -82,7 +87,7 @@ def pieces_of(tokenizer: PreTrainedTokenizerFast) -> Vocabulary:
     describe = _description(json.loads(tokenizer.backend_tokenizer.to_str()), type(tokenizer).__name__)
     vocabulary = tokenizer.get_vocab()
     size = max(vocabulary.values()) + 1
-    described: list[Piece] = [(True, True, "", b"")] * size
+    described: list[Piece] = [Piece(opens=True, closes=True, text="", raw=b"")] * size
     for piece, number in vocabulary.items():
         described[number] = describe(piece)
     opens, closes, texts, raw = zip(*described, strict=True)
@@ -124,7 +129,7 @@ def _description(settings: dict[str, Any], name: str) -> Callable[[str], Piece]:
 
 
 def _bare(text: str, *, opens: bool = False, closes: bool = False) -> Piece:
-    return opens, closes, text, text.encode()
+    return Piece(opens, closes, text, text.encode())
 
 
 def _sentence_piece(unknown: str | None) -> Callable[[str], Piece]:
@@ -133,7 +138,7 @@ def _sentence_piece(unknown: str | None) -> Callable[[str], Piece]:
             return _bare(piece)  # it may replace a part of a word
         if byte := re.fullmatch(r"<0x([0-9A-F]{2})>", piece):
             raw = bytes.fromhex(byte[1])
-            return raw[0] in _LEAD_BYTES, False, piece, raw
+            return Piece(raw[0] in _LEAD_BYTES, closes=False, text=piece, raw=raw)
         return _marked(piece.replace("▁", " ").encode())
 
     return describe
@@ -143,10 +148,10 @@ def _marked(raw: bytes) -> Piece:
     """Return a piece of a vocabulary that marks where words begin, by a space."""
     text = raw.decode("utf-8", errors="replace").strip()
     if not text:
-        return False, True, "", raw
+        return Piece(opens=False, closes=True, text="", raw=raw)
     part_of_ideograph = text.startswith("\ufffd") and raw.strip()[0] in _LEAD_BYTES
     opens = raw[:1].isspace() or part_of_ideograph or _is_single_word(text[0]) or bool(_UNSPACED.match(text))
-    return opens, _is_single_word(text[-1]), text, raw
+    return Piece(opens, _is_single_word(text[-1]), text, raw)
 
 
 def _is_single_word(character: str) -> bool:

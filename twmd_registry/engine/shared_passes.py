@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from itertools import accumulate, chain
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from twmd_registry.engine.backends import Backend, Scored
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, make_pairs
@@ -22,11 +22,21 @@ PASS_LETTERS = 250_000
 """Letters of the requests that share a pass: 1,000 pairs of news sentences, and some seconds on two cores."""
 WAIT = 0.02
 """Seconds for which the first pair of a pass waits for others."""
-Outcome: TypeAlias = tuple[ScoreSet | TwmdError, list[str]]
-"""A request's scores, or the error that refuses its texts, and the warnings about them."""
-Request: TypeAlias = tuple[Segments, Callable[[ScoreSet], Any]]
-"""A request's texts, and what makes the answer of their scores."""
 T = TypeVar("T")
+
+
+class Outcome(NamedTuple):
+    """A request's scores, or the error that refuses its texts, and the warnings about them."""
+
+    result: ScoreSet | TwmdError
+    warnings: list[str]
+
+
+class Request(NamedTuple):
+    """A request's texts, and what makes the answer of their scores."""
+
+    segments: Segments
+    answer: Callable[[ScoreSet], Any]
 
 
 class PerProcess(Generic[T]):
@@ -104,7 +114,7 @@ def score_together(scorer: Scorer, tasks: Sequence[Segments]) -> list[Outcome]:
                 (result,) = score_segments([scorer], task, score_group=score_group and score_group(number))
             except TwmdError as error:
                 result = error
-        outcomes.append((result, list(dict.fromkeys(notices))))
+        outcomes.append(Outcome(result, list(dict.fromkeys(notices))))
     return outcomes
 
 
@@ -157,7 +167,7 @@ class Batcher:
         A request whose future is cancelled leaves the queue.
         """
         answer = Future[Any]()
-        self.waiting[answer] = segments, make
+        self.waiting[answer] = Request(segments, make)
         answer.add_done_callback(lambda _: self.waiting.pop(answer, None))
         self._pool.get().submit(self._score_waiting)
         return answer

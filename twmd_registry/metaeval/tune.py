@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
@@ -28,8 +28,14 @@ from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, make_spec
 
 _Item = TypeVar("_Item")
-Trial = tuple[MetricSpec, float]
-"""A setting, and its Pearson correlation: the mean over groups, then over data sets weighted by size."""
+
+
+class Trial(NamedTuple):
+    """A setting, and its Pearson correlation: the mean over groups, then over data sets weighted by size."""
+
+    spec: MetricSpec
+    pearson: float
+
 
 GRID: dict[str, tuple[Any, ...]] = {
     "special": get_args(Special),
@@ -117,8 +123,8 @@ def tune(
     weighted = np.average(by_set, axis=0, weights=[len(rated.ratings) for rated in data])  # (specs,)
     pairs = zip(scorers, specs, strict=True)
     applied = [scorer.spec.replace(model=spec.model, adapter=spec.adapter) for scorer, spec in pairs]
-    trials = zip(applied, weighted.tolist(), strict=True)
-    return sorted(trials, key=lambda trial: math.inf if math.isnan(trial[1]) else -trial[1])
+    trials = [Trial(spec, pearson) for spec, pearson in zip(applied, weighted.tolist(), strict=True)]
+    return sorted(trials, key=lambda trial: math.inf if math.isnan(trial.pearson) else -trial.pearson)
 
 
 def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress: Progress | None = None) -> np.ndarray:

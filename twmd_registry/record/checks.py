@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,12 @@ TRIALS, _BLOCK = 10_000, 100
 """Trials of the test, and how many of them are drawn at once."""
 
 
-Check: TypeAlias = tuple[str, str, str]
-"""A check of one system by one metric: the system, what is checked as a sentence, and why it fails (or nothing)."""
+class Check(NamedTuple):
+    """A check of one system by one metric; `failure` says why it fails, and is empty where it passes."""
+
+    system: str
+    requirement: str
+    failure: str
 
 
 def check_floor(comparison: SystemComparison, floor: float) -> list[Check]:
@@ -32,7 +36,7 @@ def check_floor(comparison: SystemComparison, floor: float) -> list[Check]:
         passed = cell.score <= floor if column.errors else cell.score >= floor
         side, other = ("at most", "above") if column.errors else ("at least", "below")
         failure = "" if passed else f"{system}: {column.name} is {cell.score:.4f}, {other} {floor:g}"
-        checks.append((system, f"{column.name} is {side} {floor:g}", failure))
+        checks.append(Check(system, f"{column.name} is {side} {floor:g}", failure))
     return checks
 
 
@@ -69,7 +73,7 @@ def check_not_worse(record: Record, baseline: Record, alpha: float, seed: int) -
             worse = f"{result.head} is {result.score:.4f}, {-difference:.4f} below the baseline's (p = {p:.4f})"
             failed = difference < 0 and p < alpha
             name = f"{result.head} is not worse than {before.name}'s in the baseline (alpha {alpha:g})"
-            checks.append((system.name, name, f"{system.name}: {worse}" if failed else ""))
+            checks.append(Check(system.name, name, f"{system.name}: {worse}" if failed else ""))
     return checks
 
 

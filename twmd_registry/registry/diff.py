@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.signature import Signature, changes_between, parse_signature
 from twmd_registry.registry.spec import MetricSpec, member_specs
 
-Difference: TypeAlias = tuple[str, bool | None]
-"""One difference, in words, and whether it forbids comparing numbers; None when the signatures do not decide it."""
+
+class Difference(NamedTuple):
+    """One difference, in words, and whether it forbids comparing numbers; None when the signatures do not decide it."""
+
+    what: str
+    matters: bool | None
 
 
 class SignatureComparison(NamedTuple):
@@ -44,7 +48,7 @@ def compare(first: str | Signature, second: str | Signature) -> SignatureCompari
 def _differences(first: Signature, second: Signature) -> Iterator[Difference]:
     a, b = first.spec, second.spec
     if a.metric is not b.metric:
-        yield f"metric: {a.metric} and {b.metric} are different metrics", True
+        yield Difference(f"metric: {a.metric} and {b.metric} are different metrics", matters=True)
         return
     yield from _member_differences(a, b) if a.members and b.members else _spec_differences(a, b)
     if first.nrefs != second.nrefs:
@@ -52,17 +56,17 @@ def _differences(first: Signature, second: Signature) -> Iterator[Difference]:
         what = f"only one of them was written after scoring (nrefs:{first.nrefs or second.nrefs})"
         if matters:
             what = f"{first.nrefs} and {second.nrefs}: more references make scores higher"
-        yield f"nrefs: {what}", matters
+        yield Difference(f"nrefs: {what}", matters)
     for name in ("bs", "ar", "seed"):
         before, after = getattr(first, name), getattr(second, name)
         if before != after:
             reason = "resampling: it moves intervals and p-values, not scores"
-            yield f"{name}: {before or 'none'} and {after or 'none'} ({reason})", False
+            yield Difference(f"{name}: {before or 'none'} and {after or 'none'} ({reason})", matters=False)
     if first.version != second.version:
         versions = f"version: {first.version} and {second.version}"
         changes = changes_between(a, first.version, second.version)
         for what in changes or [f"nothing that moves these scores of {a.metric} changed between them"]:
-            yield f"{versions}; {what}", bool(changes)
+            yield Difference(f"{versions}; {what}", matters=bool(changes))
 
 
 def _spec_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
@@ -71,10 +75,10 @@ def _spec_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
     for name in KEYS:
         if name not in {"model", "revision", "dtype"} and first.get(name) != second.get(name):
             values = " and ".join(side.get(name, "none") for side in (first, second))
-            yield f"{name}: {values} ({KEYS[name].about})", True
+            yield Difference(f"{name}: {values} ({KEYS[name].about})", matters=True)
     if a.dtype != b.dtype:
         rounding = "equal only up to the encoder's rounding, which may be more than systems differ by"
-        yield f"dtype: {a.dtype} and {b.dtype}: {rounding}", True
+        yield Difference(f"dtype: {a.dtype} and {b.dtype}: {rounding}", matters=True)
 
 
 def _member_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
@@ -82,15 +86,15 @@ def _member_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
     metrics = [[str(spec.metric) for _, spec in side] for side in (first, second)]
     if metrics[0] != metrics[1]:
         what = f"members: {', '.join(metrics[0])} and {', '.join(metrics[1])}"
-        yield what, True
+        yield Difference(what, matters=True)
         return
     weights = [[weight for weight, _ in side] for side in (first, second)]
     if weights[0] != weights[1]:
         shown = " and ".join(":".join(f"{weight:g}" for weight in side) for side in weights)
-        yield f"weights: {shown}", True
+        yield Difference(f"weights: {shown}", matters=True)
     for number, ((_, member), (_, counterpart)) in enumerate(zip(first, second, strict=True), 1):
         for what, matters in _spec_differences(member, counterpart):
-            yield f"member {number}, {member.metric}: {what}", matters
+            yield Difference(f"member {number}, {member.metric}: {what}", matters)
 
 
 def _model_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
@@ -101,17 +105,17 @@ def _model_differences(a: MetricSpec, b: MetricSpec) -> Iterator[Difference]:
     )
     if a.fingerprint and b.fingerprint:
         if a.fingerprint != b.fingerprint:
-            yield f"{named} with the contents @{a.fingerprint} and @{b.fingerprint}", True
+            yield Difference(f"{named} with the contents @{a.fingerprint} and @{b.fingerprint}", matters=True)
         elif names[0] != names[1] or revisions[0] != revisions[1]:
             what = named if names[0] != names[1] else revised
-            yield f"{what}, with the same content (@{a.fingerprint})", False
+            yield Difference(f"{what}, with the same content (@{a.fingerprint})", matters=False)
     elif names[0] != names[1]:
-        yield named, True
+        yield Difference(named, matters=True)
     elif all(revisions) and revisions[0] != revisions[1]:
-        yield f"{revised} of {a.model}", True
+        yield Difference(f"{revised} of {a.model}", matters=True)
     else:
         what = f"model: not both say which content of {a.model} was used: it may not have been the same"
-        yield what, None
+        yield Difference(what, matters=None)
 
 
 def labels_of(specs: Sequence[MetricSpec]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from twmd_registry.errors import SpecError
@@ -14,9 +14,16 @@ from twmd_registry.registry.names import MetricName
 _SAFE = "/._-+[]"
 MAX_MEMBERS = 32
 """Most members of an ensemble: its signature can be read whatever their names are."""
-EnsembleMember = tuple[float, MetricName, str | None, dict[str, str]]
-"""Weight, metric, the text after the ``@`` of its model (content, or a user's revision), and its keys as text."""
 _EXPECTED = "expected [WEIGHT*]METRIC[;key=value...], with commas between members (write ',' in a value as %2C)"
+
+
+class EnsembleMember(NamedTuple):
+    """A member as it is written; `content` is the text after the ``@`` of its model: content, or a user's revision."""
+
+    weight: float
+    metric: MetricName
+    content: str | None
+    keys: dict[str, str]
 
 
 def split_name(text: str) -> tuple[str, str | None]:
@@ -75,7 +82,7 @@ def _read_member(text: str, number: int) -> EnsembleMember:
             keys[key] = unquote(value, errors="strict")
         except UnicodeDecodeError as error:
             raise SpecError(f"{where}: {field!r} is not percent-encoded UTF-8; write '%' as %25.") from error
-    return float(weight), MetricName(metric), revision, keys
+    return EnsembleMember(float(weight), MetricName(metric), revision, keys)
 
 
 def write_members(members: Iterable[tuple[float, MetricSpec]], *, short: bool = False) -> str:
