@@ -19,6 +19,7 @@ import sacrebleu
 import twmd_registry
 from tests import tiny
 from tests.conftest import Patch, Run, Texts
+from tests.models.test_fitted import CORPUS, KINDS
 from twmd_registry.cli import main
 from twmd_registry.comparison.cells import Resampling, SystemScore
 from twmd_registry.comparison.systems import compare_systems
@@ -26,10 +27,11 @@ from twmd_registry.comparison.text_table import WIDTH
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.errors import InputError, ModelError, SpecError
 from twmd_registry.models.files import packaged_adapters
+from twmd_registry.models.fitted import save
 from twmd_registry.record.content import Record, make_record
-from twmd_registry.record.verify import TOLERANCES, verify_number
+from twmd_registry.record.verify import TOLERANCES, contradictions, verify_number
 from twmd_registry.registry.names import MetricName
-from twmd_registry.registry.options import LocalFiles
+from twmd_registry.registry.options import PART_NAMES, LocalFiles
 
 PREDICTIONS = ["the cat sat on the mat", "it rains again", "we saw a dog"]
 REFERENCES = [["a cat sat on a mat"], ["it is raining", "rain"], ["we saw the dog today"]]
@@ -168,6 +170,32 @@ def test_flipped_byte_in_weights_is_named(tmp_path: Path, part: str) -> None:
     keys = record.systems[0].results[0].keys
     content = keys["fingerprint"] if part == "model" else keys["adapter"].rpartition("@")[2]
     assert f"{content} as asked for" in problem
+
+
+def test_record_holds_the_whole_hash_of_every_part_and_another_is_named(tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path))
+    keys = dict[str, Any]()
+    for key, (kind, form, fit) in KINDS.items():  # the baseline, which depends on all others, is the last
+        path = save(kind, fit(twmd_registry.scorer("moverscore", **keys), CORPUS), kind.home)
+        keys[key] = form.format(path)
+    record = record_of(twmd_registry.scorer("moverscore", **keys), twmd_registry.scorer("ensemble(stsscore,sbert)"))
+    fitted, ensemble = record.systems[0].results
+    assert set(fitted.hashes) | set(ensemble.hashes) == set(PART_NAMES)
+    for result in (fitted, ensemble):
+        for digest in (digest for digests in result.hashes.values() for digest in digests):
+            assert len(digest) == 64
+            assert digest[:12] in result.signature
+
+    def change(flip: Callable[[str], str]) -> Record:
+        return edit(record, lambda one: {"hashes": {kind: tuple(map(flip, held)) for kind, held in one.hashes.items()}})
+
+    twmd_registry.write_record(change(lambda digest: digest[:12] + digest[::-1][12:]), tmp_path / "tails.json")
+    found = twmd_registry.verify_record(tmp_path / "tails.json", [TEXTS])
+    named = [{problem.partition(" content: the sha256 ")[0] for problem in check.problems} for check in found.checks]
+    assert named == [set(fitted.hashes), set(ensemble.hashes)]
+    assert contradictions(twmd_registry.read_record(tmp_path / "tails.json")) == []
+    heads = contradictions(change(lambda digest: digest[::-1]))
+    assert all(any(f"says {kind} " in problem for problem in heads) for kind in PART_NAMES)
 
 
 def test_signature_names_no_folder_of_its_author_as_a_hub_model(

@@ -38,6 +38,7 @@ class SystemScore:
         documents: By document its score, where segments belong to documents.
         signature: In a record: the long form; number of references, resamples and seed included.
         keys: In a record: the keys of our signature once more, to be read without a parser, and to notice an edit.
+        hashes: Of our metrics, the whole sha256 of every part that the signature names by 12 digits, by kind of part.
     """
 
     score: float
@@ -51,6 +52,7 @@ class SystemScore:
     documents: dict[str, DocumentScore] = field(default_factory=dict)
     signature: str = ""
     keys: dict[str, str] = field(default_factory=dict)
+    hashes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def head(self) -> str:
@@ -99,4 +101,4 @@ def column_of(scores: ScoreSet) -> MetricColumn:
 def cell_of(scores: ScoreSet) -> SystemScore:
     """Make a cell of one system's scores by one of our metrics."""
     sides: dict[str, float] = {name: value for name, value in scores.as_dict().items() if name in set(OUTPUTS)}
-    return SystemScore(scores.score, sides, scores.scores, scores.counts.as_dict())
+    return SystemScore(scores.score, sides, scores.scores, scores.counts.as_dict(), hashes=scores.hashes)

@@ -14,7 +14,7 @@ import numpy as np
 
 from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.errors import InputError, ModelError
-from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
+from twmd_registry.models.fitted import FittedKind, FittedPart, locate, sha256_of
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.spec import MetricSpec
@@ -111,7 +111,7 @@ def read_idf(path: Path, size: int) -> FittedPart[np.ndarray]:
         counts = np.zeros(size + 1, dtype=np.int64)
         counts[[*frequencies, size]] = [*frequencies.values(), about["documents"]]
         tokenizer = re.fullmatch(r"[0-9a-f]{12}", about["tokenizer"])[0]  # type: ignore[index]
-        fitted = FittedPart(counts, hash_of(content), {"tokenizer": tokenizer})
+        fitted = FittedPart(counts, sha256_of(content), {"tokenizer": tokenizer})
     except (OSError, KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a file of document frequencies that 'twmd fit-idf' wrote.") from error
     if counts.min() < 0 or counts.max() > counts[-1]:

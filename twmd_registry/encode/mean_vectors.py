@@ -16,7 +16,7 @@ from torch import Tensor
 
 from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.errors import InputError, ModelError
-from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
+from twmd_registry.models.fitted import FittedKind, FittedPart, locate, sha256_of
 from twmd_registry.progress import Progress, expect, split_progress
 from twmd_registry.registry.spec import MetricSpec
 
@@ -145,4 +145,4 @@ def read_background(path: Path) -> MeanVectors:
         raise ModelError(f"{path.name} is not a mean-vector file that 'twmd fit-mean' wrote.") from error
     if not all(bool(np.isfinite(mean.numpy()).all()) for mean in means.values()):
         raise ModelError(f"{path.name} holds numbers that are not finite: fit it again with 'twmd fit-mean'.")
-    return FittedPart(means, hash_of(content), about)
+    return FittedPart(means, sha256_of(content), about)

@@ -9,7 +9,7 @@ import numpy as np
 from twmd_registry.encode.encoder import tokenise
 from twmd_registry.encode.pieces import Vocabulary
 from twmd_registry.errors import ModelError
-from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
+from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate, sha256_of
 from twmd_registry.registry.names import Punctuation, StopwordUnit, Subwords
 from twmd_registry.tensors import EncodedTexts
 
@@ -31,7 +31,7 @@ def find_stop_words(wanted: str) -> FittedPart[frozenset[str]]:
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror}.") from error
     words = _read(content, path.name)
-    return FittedPart(words, hash_of(canonical(words)), {})
+    return FittedPart(words, sha256_of(canonical(words)), {})
 
 
 def canonical(words: frozenset[str]) -> bytes:

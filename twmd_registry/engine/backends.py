@@ -134,6 +134,12 @@ class Backend:
             BASELINE,
         )
 
+    @property
+    def hashes(self) -> dict[str, tuple[str, ...]]:
+        """The sha256 of every part that the signature names by a hash, by the part's name in `LocalFiles`."""
+        parts = {"model": self.files, "adapter": self.adapter, "baseline": self.baseline}
+        return {name: (part.sha256,) for name, part in parts.items() if part}
+
     def _complete_spec(self) -> MetricSpec:
         """Complete the specification with values that depend on the model: name, fingerprint, length limit."""
         limit = self.model.check_limit(self.requested.limit)
@@ -220,6 +226,14 @@ class TokenAlignmentBackend(Backend):
             self.local_files,
             idf.FREQUENCIES,
         )
+
+    @property
+    def hashes(self) -> dict[str, tuple[str, ...]]:
+        """The same, with the parts that only token vectors have."""
+        background = tuple(means.sha256 for means in self.backgrounds)
+        fitted = {"stopwords": self.stop_words, "idf": self.frequencies}
+        own = {name: (part.sha256,) for name, part in fitted.items() if part}
+        return super().hashes | ({"background": background} if background else {}) | own
 
     def _complete_spec(self) -> MetricSpec:
         """Complete the specification; warn if the layer is chosen by rule."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from twmd_registry.errors import InputError, ModelError
-from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
+from twmd_registry.models.fitted import FittedKind, FittedPart, locate, sha256_of
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import OUTPUTS
@@ -86,7 +86,7 @@ def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
     if other := sorted(name for name in {*here, *keys} if here.get(name) != keys.get(name)):
         listed = "; ".join(f"{name}: {keys.get(name, 'none')} there, {here.get(name, 'none')} here" for name in other)
         raise ModelError(f"{path.name} was fitted for other settings ({listed}): fit another with 'twmd fit-baseline'.")
-    return FittedPart(tuple(values), hash_of(content), keys)
+    return FittedPart(tuple(values), sha256_of(content), keys)
 
 
 def _check(values: list[float], where: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -217,6 +217,8 @@ class ScoreSet:
         f1: F1 of every segment, None for a one-sided metric.
         counts: Facts about the texts, such as how many were cut.
         texts: sha256 of the scored ``[predictions, references]``, and sources if used, as compact JSON in UTF-8.
+        hashes: By kind of part (``model``, ``adapter``, ``background``, ``stopwords``, ``idf``, ``baseline``), the
+            whole sha256 of every part that the signature names by its first digits.
         explainer: Computes the alignment of a segment again; holds the texts and no model.
         by_reference: *The* score of every prediction with each of its references, one after the other; shape (pairs,).
             None for a mean of several scorers.
@@ -229,6 +231,7 @@ class ScoreSet:
     f1: tuple[float, ...] | None
     counts: Counts
     texts: str
+    hashes: dict[str, tuple[str, ...]] = field(hash=False)
     explainer: Callable[[int, int | None], Alignment] | None = field(default=None, compare=False, repr=False)
     by_reference: np.ndarray | None = field(default=None, compare=False, repr=False)
 
@@ -294,6 +297,15 @@ class ScoreSet:
             if values is not None:
                 result[str(output)] = _mean(values)
         return result | self.counts.as_dict() | {"scores": list(self.scores), "signature": str(self.signature)}
+
+
+def merge_hashes(several: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:
+    """Return the hashes of several score sets by kind of part, each once."""
+    merged = dict[str, dict[str, None]]()
+    for hashes in several:
+        for kind, sums in hashes.items():
+            merged.setdefault(kind, {}).update(dict.fromkeys(sums))
+    return {kind: tuple(sums) for kind, sums in merged.items()}
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -21,7 +21,7 @@ from twmd_registry.engine.input_warnings import (
     warn_about_texts,
 )
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, make_pairs
-from twmd_registry.engine.result import COUNTS, SIDE, Alignment, Counts, ScoreSet
+from twmd_registry.engine.result import COUNTS, SIDE, Alignment, Counts, ScoreSet, merge_hashes
 from twmd_registry.engine.sentences import SENTENCE_COUNTS
 from twmd_registry.errors import InputError, ModelError, SpecError
 from twmd_registry.messages import collect_warnings, warn
@@ -184,6 +184,7 @@ class Scorer:
             recall=recall,
             f1=f1,
             counts=of_members[0].counts._replace(**most),
+            hashes=merge_hashes(scores.hashes for scores in of_members),
             explainer=_explain_no_ensemble,
             by_reference=None,
         )
@@ -449,8 +450,18 @@ def _make_score_set(
         pairs=pairs,
         scores=scores[SIDE[spec.output]],
     )
-    of_segments, of_pairs = sides[SIDE[spec.output]], scores[SIDE[spec.output]]
-    return ScoreSet(signature, of_segments, precision, recall, f1, counts, digest, explainer, of_pairs)
+    return ScoreSet(
+        signature=signature,
+        scores=sides[SIDE[spec.output]],
+        precision=precision,
+        recall=recall,
+        f1=f1,
+        counts=counts,
+        texts=digest,
+        hashes=member.backend.hashes,
+        explainer=explainer,
+        by_reference=scores[SIDE[spec.output]],
+    )
 
 
 def _explain_pairs(

@@ -40,9 +40,14 @@ class FittedKind(NamedTuple):
         return f"{self.stem}-{digest}{self.suffix}"
 
 
+def sha256_of(content: bytes) -> str:
+    """Return the whole hash of some content."""
+    return hashlib.sha256(content).hexdigest()
+
+
 def hash_of(content: bytes) -> str:
-    """Return the hash of some content, by which it is named."""
-    return hashlib.sha256(content).hexdigest()[:LENGTH]
+    """Return the first digits of the hash of some content, by which it is named."""
+    return sha256_of(content)[:LENGTH]
 
 
 def save(kind: FittedKind, content: bytes, folder: Path) -> Path:
@@ -78,11 +83,16 @@ Content = TypeVar("Content")
 
 
 class FittedPart(NamedTuple, Generic[Content]):
-    """A part that was read from its file: the fitted values, the file's hash, and what it says it was fitted on."""
+    """A part that was read from its file: the fitted values, the file's sha256, and what it says it was fitted on."""
 
     content: Content
-    hash: str
+    sha256: str
     about: dict[str, Any]
+
+    @property
+    def hash(self) -> str:
+        """The first digits of `sha256`, by which signatures name the part."""
+        return self.sha256[:LENGTH]
 
 
 def find_signed(

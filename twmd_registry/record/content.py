@@ -152,7 +152,7 @@ DATASET_FORMAT = "twmd-dataset-record"
 FORMAT_VERSION = 1
 LARGEST = 1 << 29
 """Bytes of a file that are read, some 20 million scores: what somebody else wrote must not fill the memory."""
-RESULT = ("signature", "keys", "counts", "score", "sides", "scores", "mean", "ci", "p_value", "documents")
+RESULT = ("signature", "keys", "hashes", "counts", "score", "sides", "scores", "mean", "ci", "p_value", "documents")
 MAY_LACK = {"mean", "ci", "p_value", "resampling", "documents"}
 
 

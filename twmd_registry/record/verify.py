@@ -21,9 +21,9 @@ from twmd_registry.errors import InputError, ModelError, SignatureError, SpecErr
 from twmd_registry.messages import collect_warnings
 from twmd_registry.progress import Progress
 from twmd_registry.record.content import InputFile, Record, RecordedSystem, environment, read_record, spec_keys
-from twmd_registry.registry.fingerprint import reread
+from twmd_registry.registry.fingerprint import LENGTH, reread
 from twmd_registry.registry.names import LEXICAL_NAMES
-from twmd_registry.registry.options import LocalFiles, RunOptions, resolve_local_files
+from twmd_registry.registry.options import PART_NAMES, LocalFiles, RunOptions, resolve_local_files, signed_hashes
 from twmd_registry.registry.signature import Signature, describe_changes, parse_signature
 from twmd_registry.registry.spec import members_or_self
 from twmd_registry.version import __version__
@@ -296,6 +296,12 @@ def _check_entry(
         mean_limit = _corpus_tolerance(limit, len(texts.predictions)) if tolerance is None else tolerance
         problems += _score_problems(result, now, len(texts.predictions) if same_texts else None, mean_limit)
     if isinstance(again, tuple):
+        problems += [
+            f"{kind} content: the sha256 is {', '.join(scores.hashes.get(kind, ()))}, "
+            f"recorded as {', '.join(result.hashes.get(kind, ())) or 'nothing'}"
+            for kind in PART_NAMES
+            if scores.hashes.get(kind) != result.hashes.get(kind)
+        ]
         signed = spec_keys(signature) | {"version": __version__}
         problems += [
             f"applied: {name} is {value}, signed as {signed[name]}"
@@ -370,6 +376,13 @@ def _contradictions(result: SystemScore, signature: Signature) -> list[str]:
         f"{name}={result.keys.get(name) or 'nothing'}"
         for name in sorted(keys.keys() | result.keys.keys())
         if keys.get(name) != result.keys.get(name)
+    ]
+    signed = signed_hashes([signature.spec])
+    problems += [
+        f"edited: the signature says {kind} {', '.join(sorted(signed[kind])) or 'nothing'}, the record's sha256 "
+        f"begins with {', '.join(sorted(recorded)) or 'nothing'}"
+        for kind in PART_NAMES
+        if signed[kind] != (recorded := {whole[:LENGTH] for whole in result.hashes.get(kind, ())})
     ]
     mean = float(np.mean(result.scores))
     if not np.isclose(mean, result.score, rtol=1e-6, atol=1e-6):

@@ -73,7 +73,7 @@ def split_options(given: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple
 
 
 PART_NAMES = ("model", "adapter", "background", "stopwords", "idf", "baseline")
-"""LocalFiles that a user can locate: the fields of `LocalFiles`."""
+"""Parts that a user can locate: the fields of `LocalFiles`."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class LocalFiles:
     signed: frozenset[str] = frozenset()
 
 
-def resolve_local_files(local_files: LocalFiles, specs: Iterable[MetricSpec]) -> LocalFiles:
-    """Return the parts for all of some signed specifications; raises SpecError for a part that none of them has."""
+def signed_hashes(specs: Iterable[MetricSpec]) -> dict[str, set[str]]:
+    """Return the hashes of the parts of some signed specifications, by kind; of an unsigned model, its name."""
     known: dict[str, set[str]] = {name: set() for name in PART_NAMES}
     for each in (member for spec in specs for member in members_or_self(spec)):
         renamed = {"model": each.fingerprint or each.model, "idf": each.idf_file}
@@ -113,6 +113,12 @@ def resolve_local_files(local_files: LocalFiles, specs: Iterable[MetricSpec]) ->
                 known[name].add(value.rpartition("@")[2])
         if each.source_background:
             known["background"].add(each.source_background)
+    return known
+
+
+def resolve_local_files(local_files: LocalFiles, specs: Iterable[MetricSpec]) -> LocalFiles:
+    """Return the parts for all of some signed specifications; raises SpecError for a part that none of them has."""
+    known = signed_hashes(specs)
     for name in PART_NAMES:
         value = getattr(local_files, name)
         if value is not None and not known[name]:

@@ -257,7 +257,7 @@ def columns_of(scorers: Sequence[Scorer], scores: Sequence[ScoreSet]) -> dict[st
 def _sums(scores: ScoreSet) -> dict[str, Any]:
     sides = {str(side): float(np.sum(values)) for side in OUTPUTS if (values := getattr(scores, side)) is not None}
     score, nrefs = float(np.sum(scores.scores)), scores.signature.nrefs or ""
-    return {"nrefs": nrefs, "score": score, "sides": sides, "counts": scores.counts.as_dict()}
+    return {"nrefs": nrefs, "score": score, "sides": sides, "counts": scores.counts.as_dict(), "hashes": scores.hashes}
 
 
 def _parquet(places: Sequence[RowPlace], scores: dict[str, list[float]], summary: dict[str, Any]) -> bytes:

@@ -15,6 +15,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from twmd_registry.engine.result import merge_hashes
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError
 from twmd_registry.files.tables import Columns
@@ -62,7 +63,8 @@ class ScaleOptions(NamedTuple):
 
 @dataclass(frozen=True)
 class DatasetScore:
-    """The mean score of a data set by a metric; signature with the number of references, its keys as text.
+    """The mean score of a data set by a metric; signature with the number of references, its keys as text, and hashes
+    as in `ScoreSet`.
 
     Attributes:
         column: The column of the parts that holds the scores.
@@ -72,6 +74,7 @@ class DatasetScore:
 
     signature: str
     keys: dict[str, str]
+    hashes: dict[str, tuple[str, ...]]
     column: str
     score: float
     sides: dict[str, float]
@@ -120,7 +123,9 @@ class ScoredDataset:
             content = json.loads(text)
             if content.pop("sha256") == digest_of(content) and content.pop("format_version") == _FORMAT_VERSION:
                 content |= {name: tuple(content[name]) for name in ("inputs", "environments")}
-                content["metrics"] = tuple(DatasetScore(**score) for score in content["metrics"])
+                content["metrics"] = tuple(
+                    DatasetScore(**score | {"hashes": merge_hashes([score["hashes"]])}) for score in content["metrics"]
+                )
                 return cls(**{name: value for name, value in content.items() if name != "format"})
         except (ValueError, TypeError, KeyError, AttributeError):
             pass
@@ -299,6 +304,7 @@ def _mean(signature: str, name: str, sums: Sequence[dict[str, Any]], rows: int) 
     return DatasetScore(
         signature=str(whole),
         keys=spec_keys(whole),
+        hashes=merge_hashes(part["hashes"] for part in sums),
         column=name,
         score=math.fsum(part["score"] for part in sums) / rows,
         sides={side: math.fsum(part["sides"][side] for part in sums) / rows for side in sums[0]["sides"]},
