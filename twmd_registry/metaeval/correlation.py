@@ -46,8 +46,6 @@ PAIRWISE = frozenset({*_PAIR_FORMULAS, "acc_eq", "pdp", "spa"})
 """The statistics that need to know which segments are of one item."""
 PERMUTATIONS, PERMUTATION_SEED = 1000, 4
 """Permutations of the soft pairwise accuracy, and their seed, as in the metrics shared task."""
-_SUM_ROUNDING = 1e-9
-"""Two sums of scores, relative to the largest of them, are equal up to this."""
 
 
 class CorrelationEstimate(NamedTuple):
@@ -296,7 +294,7 @@ def _make_pdp(ratings: np.ndarray, items: Items) -> Estimator:
 def _draw_signs(segments: int) -> np.ndarray:
     """Return 1 or -1 for every permutation and segment, as the shared task's program draws them."""
     rng = np.random.default_rng(PERMUTATION_SEED)
-    return np.where(rng.random(size=(PERMUTATIONS, segments), dtype=np.float32) > 0.5, 1.0, -1.0)
+    return np.where(rng.random(size=(PERMUTATIONS, segments), dtype=np.float32) > 0.5, np.float32(1), np.float32(-1))
 
 
 def order_p_values(scores: np.ndarray) -> np.ndarray:
@@ -306,17 +304,20 @@ def order_p_values(scores: np.ndarray) -> np.ndarray:
     permutations, the same for all pairs, in which the sum of i less that of j is at least the observed one. Scores have
     shape (systems, segments), p (systems, systems), with 0 on and below the diagonal.
 
-    Signs are those of mt-metrics-eval. It sums in float32, where rounding decides whether a tie is counted, and takes
-    systems in the order of a Python set, which changes from run to run. Here a tie is always counted, and systems are
-    sorted by name: p differs by 0.001 for a tie, and the soft pairwise accuracy of 12 systems by 0.001 / 66.
+    Signs and sums are those of mt-metrics-eval: in float32, where rounding decides whether a permutation that ties with
+    the data is counted. It takes systems in the order of a Python set, which changes from run to run; here they are
+    sorted by name. The order matters where scores tie exactly, as whole numbers do.
     """
-    permuted = _draw_signs(scores.shape[1]) @ scores.T  # (permutations, systems)
-    observed = scores.sum(axis=1)
-    rounding = _SUM_ROUNDING * np.abs(scores).sum(axis=1).max(initial=0.0)
+    exponent = int(np.frexp(np.abs(scores).max(initial=0.0))[1])  # a power of two changes no rounding
+    # Below 1, so that no sum overflows; by rows, because the order of a sum depends on how memory is laid out.
+    single = np.ldexp(scores, -exponent).astype(np.float32, order="C")  # (systems, segments)
+    # One product per system: within a single product equal systems may get sums that differ by rounding.
+    permuted = np.stack([_draw_signs(scores.shape[1]) @ own for own in single], axis=1)  # (permutations, systems)
+    observed = single.sum(axis=1)
     p = np.zeros((len(scores), len(scores)))
     for i in range(len(scores) - 1):
         differences = permuted[:, i, None] - permuted[:, i + 1 :]
-        p[i, i + 1 :] = (differences >= observed[i] - observed[i + 1 :] - rounding).mean(axis=0)
+        p[i, i + 1 :] = (differences >= observed[i] - observed[i + 1 :]).mean(axis=0)
     return p
 
 
