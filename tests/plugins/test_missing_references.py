@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ import pytest
 
 import twmd_registry
 from tests.conftest import Run
+from twmd_registry.errors import TwmdWarning
 from twmd_registry.judgments.rated import RatedRow, gather, read_table
 from twmd_registry.plugins.sacrebleu import TWMD
 from twmd_registry.plugins.transformers.evaluation import make_panel, score_evaluation
@@ -48,10 +50,18 @@ def in_torchmetrics(references: References) -> Any:
     return metric.compute()["scores"].tolist()
 
 
-def in_mlflow(references: References) -> Any:
+def by_mlflow(prediction: str, reference: Any) -> Any:
     scorer = pytest.importorskip("twmd_registry.plugins.mlflow").genai_scorer()
-    expected = [{"expected_response": texts} for texts in references]
-    return [scorer(outputs=text, expectations=texts).value for text, texts in zip(PREDICTIONS, expected, strict=True)]
+    return scorer(outputs=prediction, expectations={"expected_response": reference}).value
+
+
+def by_lm_eval(prediction: str, reference: Any) -> Any:
+    module = pytest.importorskip("twmd_registry.plugins.lm_eval")
+    return module.corpus_score([module.references_in("refs")({"refs": reference}, [prediction])["twmd"]])
+
+
+def in_mlflow(references: References) -> Any:
+    return [by_mlflow(*pair) for pair in zip(PREDICTIONS, references, strict=True)]
 
 
 def in_inspect(references: References) -> Any:
@@ -90,6 +100,15 @@ FORMS: list[Callable[[References], Any]] = [
 def test_lists_with_gaps_score_as_lists_without(form: Callable[[References], Sequence[float]], gap: str | None) -> None:
     references = [["a dog", gap], ["it pours", "rain"], [gap, gap]]
     assert form(references) == pytest.approx(twmd_registry.score(*EXPECTED).scores, abs=1e-6)
+
+
+@pytest.mark.parametrize("absent", [None, math.nan])
+@pytest.mark.parametrize(
+    "score", [lambda text, reference: twmd_registry.score([text], [reference]).score, by_mlflow, by_lm_eval]
+)
+def test_absent_reference_alone_is_an_empty_text_with_a_warning(score: Callable[..., float], absent: Any) -> None:
+    with pytest.warns(TwmdWarning, match="empty"):
+        assert score(PREDICTIONS[0], absent) == 0
 
 
 @pytest.mark.parametrize("gap", GAPS, ids=repr)

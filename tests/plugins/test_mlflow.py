@@ -110,7 +110,7 @@ def test_metrics_of_one_name_have_scores_of_their_own() -> None:
     assert [classic_metric("sbert", layer=layer).name for layer in (3, 2)] == ["sbert_layer_3", "sbert_layer_2"]
 
 
-@pytest.mark.parametrize("reference", [None, 5, {"text": "a"}, [["a"]], [], float("nan")])
+@pytest.mark.parametrize("reference", [5, {"text": "a"}, [["a"]], []])
 def test_expectation_that_is_no_text_is_refused(reference: Any) -> None:
     with pytest.raises(InputError):
         genai_scorer("sbert")(outputs="a", expectations={"expected_response": reference})

@@ -122,7 +122,7 @@ def references_in(
 
     The task's ``metric_list`` names `name`, by default METRIC, and NAME_signature; another name than a metric's needs
     ``aggregation: twmd_registry`` and ``higher_is_better: true``. Data without the column, or with anything but a text
-    or a list of texts in it, raise an `InputError`, and impossible keys at once a `SpecError`.
+    or a list of texts in it, raise an `InputError`, and impossible keys at once a `SpecError`. A null is an empty text.
     """
     scorer(metric, **keys)  # loads no model
 

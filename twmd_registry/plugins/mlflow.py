@@ -55,8 +55,6 @@ def genai_scorer(
         if expectations is None or reference not in expectations:
             there = ", ".join(expectations or ()) or "none"
             raise InputError(f"no expectation {reference!r} to score against; there are {there}.")
-        if expectations[reference] is None:
-            raise InputError(f"the expectation {reference!r} is null: give a text, or a list of texts.")
         scores = batcher.score(outputs, expectations[reference])
         return Feedback(
             value=scores.score,

@@ -12,6 +12,7 @@ from twmd_registry.engine.shared_passes import check_needs_no_sources
 from twmd_registry.errors import InputError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.plugins import name_of
+from twmd_registry.registry.references import is_absent
 
 REPEATED = re.compile(r"(.{1,60}?)\1{3,}", re.DOTALL)
 """A string that follows itself three times or more."""
@@ -36,7 +37,7 @@ class Reward:
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """Return the score of every completion, as it is: nothing is clipped or normalised. Where there is no reference
-        (None, or a list of nothing but None), return None, by which a reward function of TRL abstains.
+        (None or NaN, alone or as a list of nothing else), return None, by which a reward function of TRL abstains.
 
         Completions are texts, or conversations, of which the last message counts. Beside them TRL gives ``prompts`` and
         the columns of the data set, among them the references: a text, or a list of texts, per completion. Raises
@@ -74,7 +75,7 @@ class Reward:
 
 def _is_missing(entry: Any) -> bool:
     """Return whether a row has no reference; an empty list is an error in the data, as elsewhere."""
-    return entry is None or (isinstance(entry, list | tuple) and bool(entry) and all(text is None for text in entry))
+    return is_absent(entry) or (isinstance(entry, list | tuple) and bool(entry) and all(map(is_absent, entry)))
 
 
 def _text(turns: Any) -> str | None:
