@@ -77,6 +77,10 @@ REFUSED: dict[str, dict[str, dict[str, Any]]] = {
         "canine": {name: value for name, value in _BERT.items() if name != "vocab_size"},
         "perceiver": _SIZE | _PERCEIVER | {"num_self_attention_heads": 2, "num_cross_attention_heads": 2},
     },
+    "depends on the text alone": {  # its experts have room for a share of a batch's tokens
+        "nllb-moe": _BART
+        | {"num_experts": 4, "encoder_sparse_step": 1, "expert_capacity": 2, "moe_eval_capacity_token_fraction": 0.3},
+    },
     "cannot read a short text": {"nystromformer": _BERT | {"segment_means_seq_len": 8, "num_landmarks": 4}},
 }
 """Those that are refused, by words of the error."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, FNetConfig, FNetForSequenceClassification
+from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedTokenizerFast
 
 import twmd_registry
 from tests import tiny
@@ -65,18 +65,43 @@ def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(folder: P
         assert score(folder, [long], [" ".join(["it"] * 120)]).counts.truncated == 2
 
 
-def test_score_does_not_depend_on_pairs_that_a_network_without_masks_reads_with_it(tmp_path: Path) -> None:
+def save_cross_encoder(folder: Path, name: str, **settings: Any) -> PreTrainedTokenizerFast:
     torch.manual_seed(0)
-    sizes = ARCHITECTURES["fnet"] | {"num_labels": 1, "initializer_range": 0.5}
-    FNetForSequenceClassification(FNetConfig(**sizes)).save_pretrained(tmp_path)
-    tiny.tokenizer().save_pretrained(tmp_path)
-    predictions, references = (
-        ["the cat sat", "a dog ran over the hill in rain", "it"],
-        ["a cat", "the dog ran", "we saw it"],
-    )
+    sizes = ARCHITECTURES[name] | {"num_labels": 1, "initializer_range": 0.5} | settings
+    AutoModelForSequenceClassification.from_config(AutoConfig.for_model(name, **sizes)).save_pretrained(folder)
+    tokenizer = tiny.tokenizer()
+    tokenizer.save_pretrained(folder)
+    return tokenizer
+
+
+@pytest.mark.parametrize("name", ["fnet", "big_bird"])
+def test_score_is_that_of_a_new_network_which_reads_the_pair_alone(name: str, tmp_path: Path) -> None:
+    """FNet has no mask; BigBird attends otherwise after a short text."""
+    tokenizer = save_cross_encoder(tmp_path, name)
+    predictions = ["the cat sat", "a dog ran over the hill in rain", "it", "we saw the cat and the dog in rain again"]
+    references = ["a cat", "the dog ran", "we saw it", "today we saw it in the rain again , and the cat ran"]
+    alone = []
+    for one, other in zip(predictions, references, strict=True):
+        network = AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
+        alone.append(float(network(**tokenizer(one, other, return_tensors="pt")).logits[0, 0].detach()) / 5)
     with twmd_registry.scorer("stsscore", model=str(tmp_path), scale=5) as scorer:
-        alone = [scorer.score([one], [other]).score for one, other in zip(predictions, references, strict=True)]
         assert scorer.score(predictions, references).scores == pytest.approx(alone, abs=1e-6)
+        assert scorer.score(predictions[::-1], references[::-1]).scores == pytest.approx(alone[::-1], abs=1e-6)
+
+
+def test_cross_encoder_that_draws_random_numbers_or_cannot_pad_is_refused(tmp_path: Path) -> None:
+    save_cross_encoder(tmp_path / "reformer", "reformer", attn_layers=["local", "lsh", "local"])
+    save_cross_encoder(tmp_path / "gpt2", "gpt2", pad_token_id=1)
+    tiny.change_json(tmp_path / "gpt2" / "tokenizer_config.json", pad_token=None)
+    for name, words in (("reformer", "random numbers"), ("gpt2", "no padding token")):
+        with pytest.raises(ModelError, match=words):
+            score(tmp_path / name)
+
+
+def test_cross_encoder_of_short_texts_only_is_loaded(tmp_path: Path) -> None:
+    save_cross_encoder(tmp_path, "bert", max_position_embeddings=9)
+    with pytest.warns(TwmdWarning, match="longer than the limit"):
+        assert len(score(tmp_path).scores) == len(FIRST)
 
 
 def test_model_that_is_no_regressor_is_refused(tmp_path: Path) -> None:

@@ -109,8 +109,6 @@ class Encoder(LoadedModel):
             yield Reading(self.blocks, pads=True, numbers=frozenset(every))
             return
         label, network = self.files.label, self.network
-        if "lsh" in getattr(network.config, "attn_layers", ()):
-            raise ModelError(f"model {label} attends by random numbers (LSH): its vectors differ every time.")
         (text,) = tokenise(self.tokenizer, ["a"], None)
         first, last = (text.own[0], text.own[-1] + 1) if len(text.own) else (0, len(text.ids))
         texts = probe.short_texts(self.tokenizer, self.limit, (text.ids[:first], text.ids[last:]))
@@ -119,16 +117,16 @@ class Encoder(LoadedModel):
             padding, device = self.tokenizer.pad_token_id or 0, self.device
             return lambda texts: hidden_states(network, blocks, every, probe.inputs_of(texts, padding, device))
 
-        alone = list[Reading]()
+        level = list[Reading]()
         for blocks in dict.fromkeys((self.blocks, None)):
             compare = partial(probe.compare, reader(blocks), reader(None), texts, self.width, self.dtype)
             found = probe.run(label, compare)
-            if not (attends_by_length(network) or hasattr(network.config, "attn_layers")):  # Reformer pads to chunks
+            if not (probe.switching_part(network) or hasattr(network.config, "attn_layers")):  # Reformer pads to chunks
                 yield Reading(blocks, pads=True, numbers=found.padded)
-            alone.append(Reading(blocks, pads=False, numbers=found.alone))
+            level.append(Reading(blocks, pads=False, numbers=found.level))
             if len(found.padded) == len(every):
                 break
-        yield from alone
+        yield from level
 
     def reading(self, wanted: Iterable[int]) -> Reading:
         """Return the best way to read some hidden states; a `ModelError` where there is none."""
@@ -137,8 +135,8 @@ class Encoder(LoadedModel):
                 return reading
         readable = sorted(frozenset[int]().union(*(reading.numbers for reading in self._readings)))
         raise ModelError(
-            f"model {self.files.label} gives no vector per token in hidden states {', '.join(map(str, wanted))}; it "
-            f"does in {', '.join(map(str, readable)) or 'none'}."
+            f"model {self.files.label} gives no vector per token that depends on the text alone in hidden states "
+            f"{', '.join(map(str, wanted))}; it does in {', '.join(map(str, readable)) or 'none'}."
         )
 
     def decode_tokens(self, ids: Sequence[int]) -> list[str]:
@@ -317,9 +315,7 @@ def hidden_states(
     if isinstance(network, Bert):
         found: dict[int, Tensor] = network(**inputs, wanted=wanted).hidden_states
         return found
-    if attends_by_length(network):  # BigBird stays with the full attention of a short text
-        with torch.random.fork_rng(devices=[]):
-            network.set_attention_type(network.config.attention_type)
+    probe.switch_back(network)
     if blocks is None:
         states = network(**inputs, output_hidden_states=True).hidden_states
         return _whole(dict(enumerate(states)), wanted, inputs)
@@ -350,11 +346,6 @@ def _whole(states: dict[int, Any], wanted: Sequence[int], inputs: dict[str, Any]
     length = inputs["input_ids"].shape[1]
     first = {k: state[0] if isinstance(state, tuple) else state for k, state in states.items()}  # Pegasus-X's last
     return {k: first[k][:, :length] for k in wanted if isinstance(first.get(k), Tensor)}
-
-
-def attends_by_length(network: Any) -> bool:
-    """Return whether a network attends to all tokens of short texts and to blocks of long ones: BigBird."""
-    return hasattr(network, "set_attention_type") and bool(network.config.attention_type != "original_full")
 
 
 def last_layers(requested: str, depth: int) -> tuple[int, ...]:

@@ -127,6 +127,8 @@ def load_config(files: ModelFiles) -> Any:
             f"model {files.label} reads texts of multiples of {chunk} tokens only (chunk_size_feed_forward): set it to "
             "0 in its config.json, which changes no vector."
         )
+    if "lsh" in getattr(config, "attn_layers", ()):
+        raise ModelError(f"model {files.label} attends by random numbers (LSH): its scores would differ every time.")
     if "/" in str(attention := config._attn_implementation):  # noqa: SLF001
         raise ModelError(f"model {files.label} needs remote code for attention ({attention}), which is never run.")
     return config

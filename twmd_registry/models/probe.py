@@ -1,4 +1,4 @@
-"""What a network makes of two short texts when it is loaded: whether padding changes them, and how they are read."""
+"""What a network makes of short texts when it is loaded: whether others or padding change them, how they are read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twmd_registry.errors import ModelError, is_out_of_memory
 TOLERANCE = {"float32": 2e-5, "float16": 1e-2, "bfloat16": 5e-2}
 """The largest difference of two vectors that rounding explains, as a share of the longest vector."""
 SHORT, LONG = 2, 7
-"""Tokens of the two texts, beside special ones."""
+"""Tokens of the first text, and of two others, beside special ones."""
 
 States = Mapping[int, Tensor]
 """Hidden states by number, each of shape (B, N, D)."""
@@ -25,17 +25,19 @@ Read = Callable[[Sequence[np.ndarray]], States]
 class Readings(NamedTuple):
     """Numbers of the hidden states that are read as the network gives them of a text alone."""
 
-    alone: frozenset[int]  # Where a text is read alone
-    padded: frozenset[int]  # Where it is padded to the length of another, too
+    level: frozenset[int]  # Where texts of one length are read together
+    padded: frozenset[int]  # Where texts are padded to the length of others, too
 
 
 def short_texts(tokenizer: Any, limit: int | None, around: tuple[np.ndarray, np.ndarray]) -> list[np.ndarray]:
-    """Return the ids of two texts, of tokens from all over the vocabulary between those that open and close a text."""
+    """Return the ids of three texts, the last two of one length: tokens from all over the vocabulary between those that
+    open and close a text.
+    """
     opening, closing = around
     room = LONG if limit is None else max(limit - len(opening) - len(closing), 1)
     ids = np.array(sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids)), dtype=np.int64)
-    places = [np.linspace(0, len(ids) - 1, min(size, room)).astype(int) for size in (SHORT, LONG)]
-    return [np.r_[opening, ids[own], closing] for own in places]
+    short, long = (ids[np.linspace(0, len(ids) - 1, min(size, room)).astype(int)] for size in (SHORT, LONG))
+    return [np.r_[opening, own, closing] for own in (short, long, long[::-1])]
 
 
 def inputs_of(texts: Sequence[np.ndarray], padding: int, device: torch.device) -> dict[str, Tensor]:
@@ -62,8 +64,10 @@ def equals(found: Tensor, expected: Tensor, dtype: str, scale: float = 0.0) -> b
 def compare(read: Read, own: Read, texts: Sequence[np.ndarray], width: int, dtype: str) -> Readings:
     """Return which hidden states `read` gives as `own` does of the texts alone."""
     expected = [own([text]) for text in texts]
-    alone = [read([text]) for text in texts]
-    together = read(texts)
+
+    def read_rows(some: Sequence[np.ndarray]) -> list[States]:
+        states = read(some)
+        return [{k: rows[i : i + 1] for k, rows in states.items()} for i in range(len(some))]
 
     def right(found: Sequence[States], k: int) -> bool:
         return all(
@@ -74,9 +78,23 @@ def compare(read: Read, own: Read, texts: Sequence[np.ndarray], width: int, dtyp
             for states, wanted, text in zip(found, expected, texts, strict=True)
         )
 
-    rows = [{k: states[i : i + 1] for k, states in together.items()} for i in range(len(texts))]
-    usual = frozenset(k for k in alone[0] if right(alone, k))
-    return Readings(usual, frozenset(k for k in usual if right(rows, k)))
+    level, padded = [*read_rows(texts[:1]), *read_rows(texts[1:])], read_rows(texts)
+    usual = frozenset(k for k in level[0] if right(level, k))
+    return Readings(usual, frozenset(k for k in usual if right(padded, k)))
+
+
+def switching_part(network: Any) -> Any:
+    """Return BigBird's part that attends to all tokens of short texts and to blocks of long ones; None without one."""
+    if getattr(network.config, "attention_type", "original_full") == "original_full":
+        return None
+    return next((part for part in network.modules() if hasattr(part, "set_attention_type")), None)
+
+
+def switch_back(network: Any) -> None:
+    """Let a network attend to blocks again: BigBird stays with the full attention of a short text."""
+    if (part := switching_part(network)) is not None:
+        with torch.random.fork_rng(devices=[]):
+            part.set_attention_type(network.config.attention_type)
 
 
 def run(label: str, work: Callable[[], Any]) -> Any:

@@ -147,10 +147,16 @@ class Regressor(LoadedModel):
             encoder = getattr(network, network.base_model_prefix, network)
             self.tokenizer = load_tokenizer(files)
             self.tokenizer.padding_side = "right"
+            if self.tokenizer.pad_token_id is None:
+                raise ModelError(
+                    f"the tokenizer of {files.label} has no padding token, which a cross-encoder needs: set pad_token "
+                    "in its tokenizer_config.json, and pad_token_id in its config.json."
+                )
             check_vocabulary(self.tokenizer, encoder, files.label)
             alone, joined = (self.tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
             self.joints = joined - 2 * alone + 1
         self.network = network.to(device).eval()
+        self.encoder = encoder
         self.files = files
         self.reads_apart = isinstance(network, SiameseRegressor)
         self.limit = length_limit(encoder, self.tokenizer, self.shortest, files.label)
@@ -159,22 +165,29 @@ class Regressor(LoadedModel):
         self.lock = RLock()  # a tokenizer has state
         self._pads = True
         if not (self.reads_apart and is_packaged(files, adapter)):
-            self._pads = probe.run(files.label, self._padding_changes_nothing)
+            self._pads = probe.run(files.label, self._padding_changes_nothing) and not probe.switching_part(encoder)
         if self.reads_apart and not self._pads:
             raise ModelError(f"model {files.label} gives other vectors where texts are padded: stsscore cannot use it.")
 
     @torch.no_grad()
     def _padding_changes_nothing(self) -> bool:
-        """Return whether two short pairs get the same number each alone and padded together."""
+        """Return whether short pairs get the same number each alone and padded together; a `ModelError` if they do not
+        beside a pair of the same length.
+        """
         words = sorted(self.tokenizer.get_vocab(), key=self.tokenizer.get_vocab().__getitem__)[-8:]
-        texts = (" ".join(words[:2]), " ".join(words))
-        tokens = [np.array(self.tokenizer(text)["input_ids"]) for text in texts]
-        make = self._maker([(ids, ids) for ids in tokens], self.tokenizer(list(texts), list(texts)))
-        alone = torch.cat([self._logits(make(np.array([i]))) for i in range(len(texts))])
-        return probe.equals(self._logits(make(np.arange(len(texts)))), alone, self.dtype, scale=1.0)
+        texts = [" ".join(words[:2]), " ".join(words), " ".join(words[::-1])]
+        cut = {"truncation": self.limit is not None, "max_length": self.limit}
+        tokens = [np.array(self.tokenizer(text, **cut)["input_ids"]) for text in texts]
+        make = self._maker([(ids, ids) for ids in tokens], self.tokenizer(texts, texts, **cut))
+        alone = torch.cat([self._logits(make(np.array([i]))) for i in range(3)])
+        level = torch.cat([self._logits(make(np.array(rows))) for rows in ([0], [1, 2])])
+        if len({len(ids) for ids in tokens[1:]}) == 1 and not probe.equals(level, alone, self.dtype, scale=1.0):
+            raise ModelError(f"model {self.files.label} gives other numbers of a pair in another batch, or by chance.")
+        return probe.equals(self._logits(make(np.arange(3))), alone, self.dtype, scale=1.0)
 
     def _logits(self, inputs: dict[str, Tensor]) -> Tensor:
         """Return the head's outputs of a batch of B pairs; shape (B, 1)."""
+        probe.switch_back(self.encoder)
         logits: Tensor = self.network(**{name: rows.to(self.device) for name, rows in inputs.items()})[0]
         return logits
 
