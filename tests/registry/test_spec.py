@@ -6,14 +6,19 @@ import math
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
 
 import twmd_registry
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import SignatureError, SpecError
+from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import CENTERINGS, EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.options import RunOptions, split_options
 from twmd_registry.registry.presets import default_preset, presets_of
-from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.registry.signature import Signature, canonical, parse_signature
+from twmd_registry.registry.spec import MetricSpec, check_whole, make_spec
 
 LAYERS = "a whole number from 0; several as 2-6 or 1,3,6 or last:5"
 SEVERAL = "selects several layers: set aggregation to one of: mean, concat, pmeans, routing"
@@ -206,3 +211,61 @@ def test_options_and_keys_are_split() -> None:
     for words, given in (*wrong.items(), *(("batch_tokens", {"batch_tokens": own}) for own in (0, -5, 1.5, True))):
         with pytest.raises(SpecError, match=words):
             split_options(given, ("layer",))
+
+
+IMPOSSIBLE: list[dict[str, Any]] = [
+    {"temperature": -0.15},
+    {"temperature": 0.0},
+    {"temperature": float("nan")},
+    {"iterations": 0},
+    {"multiref": "min"},
+    {"layer": "banana"},
+    {"centering": "background:"},
+    {"truncation": "cut:0"},
+    {"metric": "nonsense"},
+    {"fingerprint": "XYZ"},
+]
+
+
+@pytest.mark.parametrize("changes", IMPOSSIBLE)
+def test_no_constructor_and_no_replacement_holds_an_impossible_value(changes: dict[str, Any]) -> None:
+    spec = make_spec("twmd")
+    with pytest.raises(SpecError):
+        spec.replace(**changes)
+    with pytest.raises(SpecError):
+        MetricSpec(**{"metric": MetricName.TWMD, **changes})
+
+
+@settings(max_examples=100)
+@hypothesis.given(
+    st.sampled_from([*KEYS]), st.one_of(st.text(max_size=12), st.integers(), st.floats(), st.booleans(), st.none())
+)
+def test_replacement_is_refused_or_its_signature_is_read_back(name: str, value: Any) -> None:
+    for metric in ("twmd", "moverscore", "stsscore"):
+        applied = parse_signature(str(canonical(default_preset(MetricName(metric), None)))).spec
+        try:
+            spec = applied.replace(**{name: value})
+            check_whole(spec)
+        except SpecError:
+            continue
+        try:
+            assert parse_signature(str(Signature(spec))).spec == spec
+        except SignatureError:  # a request, which a scorer turns into what it applies
+            assert (
+                name in {"centering", "idf", "stopwords", "baseline"}
+                or spec.layer is None
+                or str(spec.layer).startswith("last")
+            )
+
+
+def test_values_stand_in_their_canonical_form_and_neutral_ones_are_left_out() -> None:
+    spec = make_spec("moverscore").replace(temperature=None, layer="2-2", ngram=1, truncation="cut:9")
+    assert (spec.layer, spec.ngram, spec.truncation) == (2, None, "cut:9")
+    assert spec == spec.replace(layer=2)
+
+
+def test_scorer_refuses_a_specification_that_its_metric_does_not_have() -> None:
+    with pytest.raises(SpecError, match="transform"):
+        twmd_registry.scorer(make_spec("twmd").replace(transform="inverse"))
+    with pytest.raises(SpecError, match="temperature"):
+        twmd_registry.scorer(make_spec("twmd").replace(temperature=None))

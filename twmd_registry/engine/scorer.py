@@ -31,7 +31,7 @@ from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import OUTPUTS, MetricName
 from twmd_registry.registry.options import PART_NAMES, LocalFiles, RunOptions, resolve_local_files, split_options
 from twmd_registry.registry.signature import Signature, parse_signature
-from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, make_spec, member_specs
+from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, check_whole, make_spec, member_specs
 
 GroupScore = Callable[[Sequence[Backend], Pairs, Stage], Scored]
 """Scores pairs by the backends that share a model: `Backend.score_group`, or what takes its place for a rank's share, a
@@ -63,7 +63,11 @@ class Scorer:
     ) -> None:
         """Store the request; nothing is loaded yet. `local_files` are local paths of its parts, if `spec` comes from a
         signature, whose values are hashes; `nrefs` is its number of references: other texts cause a warning.
+
+        Raises:
+            SpecError: A specification with a key that its metric does not use, or without one that it needs.
         """
+        check_whole(spec)
         self.requested, self.options, self.nrefs = spec, options or RunOptions(), nrefs
         self.local_files = local_files
         self._averaged = tuple(

@@ -11,6 +11,7 @@ from typing import Any, cast, get_args
 
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import menu
+from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import (
     CENTERINGS,
@@ -222,7 +223,8 @@ def _key(
 class MetricSpec:
     """A metric and every setting that moves its numbers, the keys in the order of a signature.
 
-    A key the metric does not use is None, and so is one whose value does nothing (`Key.neutral`). Before a model has
+    Values are read when it is made, and stand in their canonical form. A key the metric does not use is None, and so is
+    one whose value does nothing (`Key.neutral`). Before a model has
     been read, `layer` and `fingerprint` may be None, and `centering`, `idf` and `stopwords` may name a file; a backend
     turns such a *requested* specification into the *applied* one, which is what a signature shows.
     """
@@ -362,6 +364,23 @@ class MetricSpec:
     metric: MetricName
     fingerprint: str | None = None
 
+    def __post_init__(self) -> None:
+        """Read every value, so that no constructor and no `replace` can hold an impossible one.
+
+        Raises:
+            SpecError: There is no such metric, or a key does not accept its value.
+        """
+        entry(self.metric)
+        canonical: dict[str, object] = {"metric": MetricName(self.metric)}
+        for name, declared in KEYS.items():
+            if (value := getattr(self, name)) is not None:
+                read = declared.parse(value)
+                canonical[name] = None if read == declared.neutral else read
+        if self.fingerprint is not None and not re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", str(self.fingerprint)):
+            raise SpecError(f"@{self.fingerprint} is not the content of a model: expected {LENGTH} hexadecimal digits.")
+        for name, read_value in canonical.items():
+            object.__setattr__(self, name, read_value)
+
     @cached_property
     def centering_kind(self) -> Centering:
         """The kind of centering, without the name of a mean vector."""
@@ -424,7 +443,7 @@ class MetricSpec:
         return {name: KEYS[name].format(value) for name, value in self.values().items()}
 
     def replace(self, **changes: Value | None) -> MetricSpec:
-        """Return a copy with some fields changed, not checked again."""
+        """Return a copy with some fields changed; raises SpecError for an impossible value."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
 

@@ -152,6 +152,20 @@ def required_keys(spec: MetricSpec) -> tuple[str, ...]:
     return tuple(name for name in entry(spec.metric).keys if name not in optional and KEYS[name].neutral is None)
 
 
+def check_whole(spec: MetricSpec) -> None:
+    """Raise SpecError for a specification that cannot be scored by: with keys that its metric does not use, without one
+    that it needs, or with values that exclude each other.
+    """
+    for name in spec.values():
+        key(name, entry(spec.metric).keys, str(spec.metric))
+    if spec.members:
+        member_specs(spec)
+        return
+    if missing := [name for name in required_keys(spec) if name != "layer" and getattr(spec, name) is None]:
+        raise SpecError(f"this specification of {spec.metric} leaves out {', '.join(missing)}: give a value.")
+    check_keys_together(spec)
+
+
 def check_keys_together(spec: MetricSpec) -> None:
     """Raise SpecError where values exclude each other."""
     several, problem = len(spec.layers) > 1 or (str(spec.layer).startswith("last") and spec.layer != "last:1"), ""
