@@ -153,7 +153,9 @@ def run(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Seq2SeqTrain
         metric_for_best_model="twmd",
         max_steps=3,
     )
+    metrics.follow(found)
     found.train()
+    found.create_model_card()
     return found
 
 
@@ -212,14 +214,16 @@ class TestOneRun:
 def test_scores_after_training_belong_to_the_best_weights(encoder: Path, tmp_path: Path) -> None:
     metrics = make(encoder, second=Falling())
     ended = trainer(tmp_path, metrics, **FIRST_IS_BEST)
+    metrics.follow(ended)
     ended.train()
+    ended.create_model_card()
     assert Path(ended.state.best_model_checkpoint).name == "checkpoint-1"
     assert ended.state.global_step == 2
     in_training = ModelCard.load(tmp_path / "README.md").data.eval_results
     assert {one.metric_type: one.metric_value for one in in_training}["falling"] == -1
     predicted = ended.predict(Rows(split="test"))
-    metrics.write_card(tmp_path / "new")
-    found = ModelCard.load(tmp_path / "new" / "README.md").data.eval_results
+    ended.create_model_card()
+    found = ModelCard.load(tmp_path / "README.md").data.eval_results
     assert [one for one in found if one.dataset_name == "eval"] == in_training
     assert {one.metric_type: one.metric_value for one in found if one.dataset_name == "test"} == {
         name: predicted.metrics[f"test_{name}"] for name in ("twmd", "falling")
@@ -239,7 +243,9 @@ def test_several_sets_are_distinguished_by_their_split(encoder: Path, tmp_path: 
     references = {"news": TARGETS, "talk": TARGETS[::-1]}
     metrics = make(encoder, references)
     run = trainer(tmp_path, metrics, data=sets, **EVERY_STEP, max_steps=1, metric_for_best_model="eval_talk_twmd")
+    metrics.follow(run)
     run.train()
+    run.create_model_card()
     news, talk = (entry for entry in run.state.log_history if {"eval_news_twmd", "eval_talk_twmd"} & set(entry))
     logged = news | talk
     # The same rows in another order: the same corpus scores, if every row found its own references.
@@ -367,7 +373,7 @@ def test_cards_that_the_trainer_writes_keep_the_results(encoder: Path, tmp_path:
     }
     assert values[("eval", None, "twmd")] == found["eval_twmd"]
     assert values[("test", "test", "twmd")] == predicted.metrics["test_twmd"]
-    metrics.write_card(tmp_path)
+    run.create_model_card()
     assert len(ModelCard.load(tmp_path / "README.md").data.eval_results) == len(values) == 4
 
 
@@ -393,13 +399,16 @@ def test_rows_of_an_interrupted_evaluation_are_dropped(encoder: Path, tmp_path: 
         metrics(EvalPrediction(predictions=np.zeros((2, 3), dtype=int), label_ids=np.zeros((3, 3), dtype=int)))
 
 
-def test_card_that_cannot_be_read_ends_no_training_and_only_evaluated_checkpoints_have_records(
-    encoder: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "README.md").write_text("---\nfoo: [\n---\n", encoding="utf-8")
-    with pytest.warns(TwmdWarning, match="the model card is left as it is: "):
-        trainer(tmp_path, make(encoder, prefix=None), **(EVERY_STEP | {"eval_steps": 2}), max_steps=2).train()
-    assert (tmp_path / "README.md").read_text(encoding="utf-8") == "---\nfoo: [\n---\n"
+def test_only_evaluated_checkpoints_have_records_and_no_card_is_written_unasked(encoder: Path, tmp_path: Path) -> None:
+    metrics, damaged = make(encoder, prefix=None), "---\nfoo: [\n---\n"
+    running = trainer(tmp_path, metrics, **(EVERY_STEP | {"eval_steps": 2}), max_steps=2)
+    running.train()
+    assert not (tmp_path / "README.md").exists()
+    running.create_model_card = lambda: (tmp_path / "README.md").write_text(damaged, encoding="utf-8")
+    metrics.follow(running)
+    with pytest.warns(TwmdWarning, match="no results"):
+        running.create_model_card()
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == damaged
     assert (tmp_path / "checkpoint-1").is_dir()
     assert [path.parent.name for path in tmp_path.glob("*/eval_record.json")] == ["checkpoint-2"]
 
@@ -409,16 +418,14 @@ def test_full_disk_ends_no_training(encoder: Path, tmp_path: Path, monkeypatch: 
     fill_disk(monkeypatch, "registry.paths", *full.split())
     metrics = make(encoder)
     running = trainer(tmp_path, metrics, **EVERY_STEP, max_steps=1)
+    metrics.follow(running)
     with pytest.warns(TwmdWarning) as warned:
         running.train()
+        running.create_model_card()
     for name in full.split():
         assert any(f"{name}: No space left on device" in str(one.message) for one in warned)
     written = {path.name for path in tmp_path.glob("checkpoint-1/eval_*")}
     assert written == (set() if full.startswith("eval_") else {"eval_record.json", "eval_texts.jsonl"})
-    metrics.follow(running)
-    if "README.md" in full:  # nor does the card end that the trainer writes itself
-        with pytest.warns(TwmdWarning, match="the model card is left as it is: cannot write .*README.md: No space"):
-            running.create_model_card()
 
 
 class Broken:

@@ -20,11 +20,12 @@ from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.messages import menu, warn
 from twmd_registry.plugins.transformers.evaluation import (
+    CARD,
     Evaluation,
+    add_results,
     make_panel,
     score_evaluation,
     write_evidence,
-    write_results,
 )
 from twmd_registry.registry.paths import write_file
 
@@ -235,7 +236,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
 
     `Trainer` takes the same object as ``compute_metrics=`` and in ``callbacks=[...]``. As a callback it writes
     ``metric_signatures.json`` into the output folder; beside every evaluated checkpoint a record and its texts, for
-    ``twmd verify eval_record.json -i eval_texts.jsonl``; and at the end the results into the model card. In one process
+    ``twmd verify eval_record.json -i eval_texts.jsonl``. After `follow` the model card has the results. In one process
     it also works without being a callback: then it writes no files, and cannot distinguish evaluation sets.
     """
 
@@ -420,40 +421,29 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
                 write_evidence(folder, evaluation, next((our.options.device for our in self._scorers), "auto"))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Write the results of the final weights, maybe of the best checkpoint, into the model card."""
+        """Note whose results a model card shows now: those of the final weights, maybe of the best checkpoint."""
         del control
         if not state.is_world_process_zero:
             return
         if args.load_best_model_at_end and state.best_model_checkpoint is not None:
             self._step = self._restored = int(Path(state.best_model_checkpoint).name.rpartition("-")[2])
             if self._step not in self._evaluations:
-                hint = f"for results in the card call trainer.evaluate() and write_card({args.output_dir!r})"
+                hint = "for its results in the model card call trainer.evaluate()"
                 warn(f"the best checkpoint ({self._step}) was not evaluated in this run: {hint}.")
-        with _training_goes_on("the model card is left as it is"):
-            self.write_card(args.output_dir)
-
-    def write_card(self, folder: Path | str) -> None:
-        """Put the results of the weights that were evaluated last into the metadata of a folder's model card.
-
-        A card is made where there is none, and nothing is done where nothing was evaluated.
-
-        Raises:
-            FileError: The card cannot be written.
-            YAMLError: Its metadata cannot be read.
-        """
-        if evaluations := self._evaluations.get(self._step):
-            write_results(Path(folder), evaluations.values())
 
     def follow(self, trainer: Any) -> None:
-        """Add the results to every card that the trainer of this callback writes from now on, as `push_to_hub` does."""
+        """Add results and signatures to the metadata of every model card that the trainer of this callback writes from
+        now on, by `create_model_card` and so by `push_to_hub`: those of the weights that were evaluated last.
+        """
         create = trainer.create_model_card
 
         @functools.wraps(create)
         def create_with_results(*args: Any, **kwargs: Any) -> None:
             create(*args, **kwargs)
-            if trainer.is_world_process_zero():
-                with _training_goes_on("the model card is left as it is"):
-                    self.write_card(trainer.args.output_dir)
+            evaluations, path = self._evaluations.get(self._step), Path(trainer.args.output_dir, CARD)
+            if evaluations and path.is_file() and trainer.is_world_process_zero():
+                with _training_goes_on("the model card has no results"):
+                    add_results(path, evaluations.values())
 
         trainer.create_model_card = create_with_results
 

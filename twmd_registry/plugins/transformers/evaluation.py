@@ -199,16 +199,14 @@ def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
     write_record(record, folder / f"{name}_record.json")
 
 
-def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
-    """Write scores and signatures into a model card's ``model-index``, in place of those of the same sets."""
-    from huggingface_hub import ModelCard, ModelCardData
+def add_results(path: Path, evaluations: Iterable[Evaluation]) -> None:
+    """Write scores and signatures into the ``model-index`` of a model card, in place of those of the same sets."""
+    from huggingface_hub import ModelCard
 
-    path, new = folder / CARD, [result for evaluation in evaluations for result in _results(evaluation)]
-    empty = f"---\n{ModelCardData().to_yaml()}\n---\n\n# {folder.resolve().name}\n"
-    card = ModelCard.load(path) if path.is_file() else ModelCard(empty)
+    card, new = ModelCard.load(path), [result for evaluation in evaluations for result in _results(evaluation)]
     replaced = {_what(result) for result in new}
     card.data["eval_results"] = [old for old in card.data.get("eval_results", []) if _what(old) not in replaced] + new
-    card.data["model_name"] = card.data.get("model_name") or folder.resolve().name
+    card.data["model_name"] = card.data.get("model_name") or path.resolve().parent.name
     write_file(path, str(card).encode())
 
 
