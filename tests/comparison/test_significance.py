@@ -31,13 +31,15 @@ def randomise(first: np.ndarray, second: np.ndarray, seed: int) -> float:
 def bootstrap(first: np.ndarray, second: np.ndarray, seed: int) -> float:
     drawn = draw_segments(TRIALS, len(first), np.random.default_rng(seed))
     one, other = (score_resamples(statistics_of(scores), drawn, mean_of) for scores in (first, second))
-    return significance.bootstrap(one - other, float(first.mean() - second.mean()), len(first), MEAN_ROUNDING)
+    difference, unlike = float(first.mean() - second.mean()), int((first != second).sum())
+    return significance.bootstrap(one - other, difference, len(first), unlike, MEAN_ROUNDING)
 
 
 TESTS = {"randomisation": randomise, "bootstrap": bootstrap}
 EQUAL: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
     "continuous scores": lambda rng: rng.normal(size=(2, SEGMENTS)),
     "scores in steps": lambda rng: rng.choice([0.0, 0.25, 0.5, 1.0], size=(2, SEGMENTS)),
+    "few segments": lambda rng: rng.normal(size=(2, 3)),
     "few segments that differ": lambda rng: np.where(rng.random(SEGMENTS) < 0.05, rng.random((2, SEGMENTS)), 0.5),
 }
 

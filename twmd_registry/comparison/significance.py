@@ -78,7 +78,7 @@ def randomise(
     return p_value(differences, abs(float(first - second)), tolerance)
 
 
-def bootstrap(differences: np.ndarray, observed: float, segments: int, tolerance: float) -> float:
+def bootstrap(differences: np.ndarray, observed: float, segments: int, unlike: int, tolerance: float) -> float:
     """Return the two-sided p of a paired bootstrap (Koehn 2004).
 
     The p is the share of resamples whose difference is as far from the observed one as the observed one is from 0. The
@@ -86,11 +86,17 @@ def bootstrap(differences: np.ndarray, observed: float, segments: int, tolerance
     than a normal one by (n - 1) / (n - 3): both are made up for. SacreBLEU centres *absolute* differences on their
     mean, which gives equal systems p < 0.05 in about 11 of 100 comparisons, and never a p above one half.
 
+    Two or three segments may differ by much the same, and so may their resamples: they would be sure of a difference
+    that chance alone makes often. Of k segments that are unlike, chance favours one system in all with probability
+    2^(1-k), and p is never less.
+
     Args:
         differences: The difference of the systems in every resample; shape (resamples,).
         observed: The difference of the systems.
         segments: The segments of a resample, n.
+        unlike: The segments of the data in which the systems differ, k.
         tolerance: As for `p_value`.
     """
     widening = (segments / max(segments - 3, 1)) ** 0.5
-    return p_value(widening * np.abs(differences - observed), abs(observed), tolerance)
+    p = p_value(widening * np.abs(differences - observed), abs(observed), tolerance)
+    return max(p, min(1.0, 2.0 ** (1 - unlike)))

@@ -226,7 +226,8 @@ def _resample(
             changes |= {"mean": mean, "ci": ci}
         if k and test == "bs":
             differences, observed_difference = resampled[k] - resampled[0], float(observed[k] - observed[0])
-            changes["p_value"] = bootstrap(differences, observed_difference, segments, tolerance)
+            unlike = int((np.abs(values - baseline) > tolerance).any(axis=1).sum())
+            changes["p_value"] = bootstrap(differences, observed_difference, segments, unlike, tolerance)
         elif k and swaps is not None:
             changes["p_value"] = randomise(baseline, values, swaps, score_of, tolerance)
         if keep_resamples and test == "bs":
