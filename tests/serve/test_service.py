@@ -484,6 +484,7 @@ class TestClients:
         for data, statuses in (
             (request_of(body), [b"200"]),
             (request_of(body) * 2, [b"200", b"200"]),
+            (request_of(body) + request_of(body)[:-5], [b"200", b"400"]),
             (request_of(body)[:-5], [b"400"]),
             (b"POST /score HTT", [b"400"]),
         ):
@@ -506,6 +507,12 @@ class TestClients:
         answer = slow.makefile("rb").read()
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert b"the body did not arrive within 1 seconds" in answer
+
+    def test_client_that_sends_no_whole_head_is_let_go(self, quick: Blocked) -> None:
+        whole = request_of(json.dumps(ONE).encode())
+        for data, statuses in ((b"", []), (whole[:30], [b"400"]), (whole + whole[:30], [b"200", b"400"])):
+            with connect(quick.port, data) as connection:
+                assert re.findall(rb"HTTP/1\.1 ([2-5]\d+)", connection.makefile("rb").read()) == statuses
 
 
 class TestStopping:
