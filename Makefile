@@ -3,7 +3,7 @@
 # make faces   test the recipes of docs/frameworks.md with deepeval, lighteval and mbrs, in two more environments
 # make presets choose the embedded presets again (WMT=folder with wmt15.jsonl and wmt16.jsonl): build/presets/*/preset.toml
 # make cards   write hub_cards/ again from the registry and twmd_registry/data/cards
-# make goldens add a new metric's scores to what `twmd selfcheck` compares with, and its signatures to the tests'
+# make goldens add a new metric's scores to what `twmd setup selfcheck` compares with, and its signatures to the tests'
 # make pictures  draw the pictures of agreement again (MTE: a folder with wmt23, as mt-metrics-eval has it): docs/pictures
 # make locked  write versions and hashes of what make demo and make test install again: locked (NEWER=--upgrade: the newest that fit)
 # make fuzz    give every reader of files and strings 100,000 broken ones, not a hundred as the tests, or as many as 5 minutes of 2 processes allow
@@ -110,13 +110,13 @@ faces:
 # What each metric tries is what its name promises: bertscore_centered subtracts a corpus mean, and no default makes a score depend on
 # its neighbours, so batch centering is no candidate.
 WMT ?= wmt
-TUNE = $(BIN)/twmd tune --data wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl --name embedded
+TUNE = $(BIN)/twmd tune wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl --name embedded
 ALONE := centering=none,dimension,sentence,background
 
 presets: $(VENV)/.dev
-	$(TUNE) twmd trwmd wordset_cka sbert --try $(ALONE) -o build/presets/most
-	$(TUNE) bertscore_centered --try centering=background -o build/presets/bertscore
-	$(TUNE) moverscore --try $(ALONE) ngram=1,2,3,4 transform=linear,inverse -o build/presets/moverscore
+	$(TUNE) -m twmd trwmd wordset_cka sbert --try $(ALONE) -o build/presets/most
+	$(TUNE) -m bertscore_centered --try centering=background -o build/presets/bertscore
+	$(TUNE) -m moverscore --try $(ALONE) ngram=1,2,3,4 transform=linear,inverse -o build/presets/moverscore
 
 # The list is of a new environment with the wheel, as a user's; cyclonedx-bom has its own, and a pyproject.toml with the version. Two builds of the same files have the same bytes.
 dist: $(VENV)/.dev

@@ -170,7 +170,7 @@ def test_metadata_is_what_pypi_wants_and_names_the_command(
     assert (metadata["License-Expression"], metadata["Requires-Python"]) == ("MIT", ">=3.11")
     assert {name.replace("-", "_") for name in metadata.get_all("Provides-Extra", [])} == EXTRAS
     commands = next(content for name, content in wheel.items() if name.endswith("entry_points.txt"))
-    assert b"twmd = twmd_registry.cli:main" in commands
+    assert {b"twmd = twmd_registry.cli:main", b"twmd-registry = twmd_registry.cli:main"} <= {*commands.splitlines()}
     pytest.importorskip("twine", reason="checking the metadata needs the package twine (extra dev)")
     command = [sys.executable, "-m", "twine", "--no-color", "check", "--strict", *map(str, sorted(dist.iterdir()))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

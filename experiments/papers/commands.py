@@ -6,18 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import rich_click as click
 
 from experiments.papers.experiment import Experiment, read_experiment
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.inputs import options_of, read_texts
+from twmd_registry.cli.inputs import options_of, parse_keys, read_texts
 from twmd_registry.cli.output import SUFFIXES, as_json, write_forms
 from twmd_registry.cli.terminal import printed, progress_bar, say
 from twmd_registry.comparison.text_table import MISSING, UNDEFINED, as_text
-from twmd_registry.errors import FileError, InputError
+from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.registry.options import RunOptions
@@ -26,14 +26,14 @@ from twmd_registry.registry.paths import write_file
 if TYPE_CHECKING:
     from experiments.papers.diagnosis import Diagnosis
 
-TEXTS = f"Texts, one per line, or a table. {declare.RATED}"
+TEXTS = f"TEXTS are lines of text, a table, or DATA. {declare.RATED}"
 WORDS = {True: "pass", False: "fail", None: UNDEFINED}
 
 
-@command("diagnose", example="python -m experiments diagnose embedded --data corpus.txt -o out/")
-@declare.argument("model", metavar="MODEL")
-@declare.option("--data", "DATA", TEXTS, type=declare.TEXTS, required=True)
+@command("diagnose", example="python -m experiments diagnose corpus.txt --set model=roberta-base -o out/", note=TEXTS)
+@declare.argument("texts", type=declare.TEXTS, metavar="TEXTS")
 @declare.columns
+@declare.keys("model")
 @declare.seed("Seed of the draw of word pairs")
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.output("Write the numbers (CSV) and the figure (PNG, SVG).")
@@ -41,14 +41,12 @@ WORDS = {True: "pass", False: "fail", None: UNDEFINED}
 def diagnose_command(arguments: Arguments) -> int:
     """Measure how similar a model's word vectors are, layer by layer, for every centering (TWMD paper, section 5,
     Figures 1 and 2).
-
-    MODEL is a Hub id, a folder, 'embedded' or 'multilingual'.
     """
-    options = options_of(arguments)
-    if isinstance(arguments.data, Path):
-        texts = read_texts([arguments.data], arguments)
+    options, model = options_of(arguments), parse_keys(arguments, ["model"]).get("model", "embedded")
+    if isinstance(arguments.texts, Path):
+        texts = read_texts([arguments.texts], arguments)
     else:
-        rated = read_rated(arguments.data)
+        rated = read_rated(arguments.texts)
         references = [text for texts in rated.references for text in ([texts] if isinstance(texts, str) else texts)]
         texts = list(dict.fromkeys([*rated.predictions, *references]))
     from experiments.papers.diagnosis import diagnose
@@ -57,7 +55,7 @@ def diagnose_command(arguments: Arguments) -> int:
     if arguments.output:
         require_matplotlib()
     with progress_bar("texts") as progress:
-        diagnosis = diagnose(arguments.model, texts, options, seed=arguments.seed, progress=progress)
+        diagnosis = diagnose(model, texts, options, seed=arguments.seed, progress=progress)
     return _report_diagnosis(diagnosis, arguments, "diagnosis", diagnosis.model)
 
 
@@ -187,10 +185,7 @@ def study_command(arguments: Arguments) -> int:
 @command("reproduce", example="python -m experiments reproduce twmd-table2 --data-dir data/ -o out/")
 @declare.argument("table", metavar="TABLE")
 @_data_dir("Folder with wmt/wmt17.jsonl, sts/STS12 and so on, as the table needs.", required=True)
-@declare.option("--model", "MODEL", f"A Hub id or a folder (default: {EMBEDDED_MODEL}).", default=EMBEDDED_MODEL)
-@declare.option(
-    "--layer", "K", "Hidden state (default: the paper's for its models, else the preset's or by rule).", type=int
-)
+@declare.keys("model", "layer")
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.output("Write the table (text, Markdown, LaTeX, TSV) and signatures.")
 @declare.run_options
@@ -204,13 +199,13 @@ def reproduce_command(arguments: Arguments) -> int:
     from twmd_registry.report.figures import require_matplotlib
 
     experiment, options, folder = read_experiment(arguments.table), options_of(arguments), arguments.output
+    encoder = _encoder_of(arguments)
     if folder and (experiment.picture or experiment.centerings):
         require_matplotlib()
     if experiment.centerings:
         return _run_diagnosis(experiment, arguments, options)
-    encoder = {"model": arguments.model, "layer": arguments.layer, "options": options}
     with progress_bar() as progress:
-        (table,) = reproduce([experiment], arguments.data_dir, progress=progress, **encoder)
+        (table,) = reproduce([experiment], arguments.data_dir, options=options, progress=progress, **encoder)
     if folder:
         write_forms(folder, experiment.name, table.text)
         signed = zip(table.settings, table.signatures, strict=True)
@@ -223,12 +218,21 @@ def reproduce_command(arguments: Arguments) -> int:
     return 0
 
 
+def _encoder_of(arguments: Arguments) -> dict[str, Any]:
+    """Return the model and its hidden state; without one, the paper's, else the preset's or the rule's."""
+    keys = parse_keys(arguments, ["model", "layer"])
+    layer = keys.get("layer")
+    if layer is not None and not layer.lstrip("-").isdecimal():
+        raise SpecError(f"--set layer={layer}: expected the number of a hidden state.")
+    return {"model": keys.get("model", EMBEDDED_MODEL), "layer": None if layer is None else int(layer)}
+
+
 def _run_diagnosis(experiment: Experiment, arguments: Arguments, options: RunOptions) -> int:
     """Measure how similar words are in every layer, and print the properties beside the paper's."""
     from experiments.papers.reproduction import short_name
     from experiments.papers.run import diagnose_words
 
-    encoder = {"model": arguments.model, "layer": arguments.layer}
+    encoder = _encoder_of(arguments)
     with progress_bar("texts") as progress:
         diagnosis = diagnose_words(experiment, arguments.data_dir, options, progress=progress, **encoder)
     name, about = short_name(diagnosis.model), f"{experiment.about} Here: "

@@ -121,16 +121,18 @@ def _own_layers(
         return list(printed)
     read = stack.enter_context(Scorer(make_spec(MetricName.TWMD, model=model, layer=layer), options)).spec.layer
     if not isinstance(read, int):
-        raise SpecError(f"{experiment.name} reads a single layer, and the preset of {model} reads {read}: set --layer.")
+        raise SpecError(
+            f"{experiment.name} reads a single layer, and the preset of {model} reads {read}: add --set layer=K."
+        )
     return [read + offset for offset in experiment.offsets]
 
 
 def _refuse(experiment: Experiment, model: str, layer: int | None) -> None:
     if experiment.fine_tuned and model == EMBEDDED_MODEL:
-        what = "of models that were fine-tuned on WMT15-16: name such a model by --model"
+        what = "of models that were fine-tuned on WMT15-16: name such a model by --set model=MODEL"
         raise SpecError(f"{experiment.name} is {what}.")
     if layer is not None and not experiment.reads_one_layer:
-        raise SpecError(f"{experiment.name} does not read one layer alone: leave --layer {layer} out.")
+        raise SpecError(f"{experiment.name} does not read one layer alone: leave layer={layer} out.")
 
 
 def _needs_depth(experiment: Experiment) -> bool:

@@ -77,9 +77,11 @@ def task_command(arguments: Arguments) -> int:
     return 0
 
 
-@command("submit", lexical=(), example="python -m experiments submit twmd wmt23/ --preset multilingual -o submission/")
-@declare.metric()
+@command(
+    "submit", lexical=(), example="python -m experiments submit wmt23/ -m twmd --preset multilingual -o submission/"
+)
 @declare.argument("folder", type=declare.INPUT_FOLDER, metavar="DIR")
+@declare.metric("The metric, or a signature.", required=True)
 @declare.settings
 @declare.option("--name", "NAME", "The metric's name in the files (default: METRIC).")
 @declare.option("--test-set", "NAME", "The test set's name in the files (default: the name of DIR).")
@@ -91,7 +93,7 @@ def submit_command(arguments: Arguments) -> int:
     DIR is in the layout of mt-metrics-eval. Written are the tables of the task, the score files that mt-metrics-eval
     reads, and the signatures.
     """
-    (requested,), name = arguments.asked, arguments.name or arguments.metric
+    (requested,), name = arguments.asked, arguments.name or arguments.metrics[0]
     if not SUBMITTED.fullmatch(name):
         raise SpecError(f"--name {name}: expected letters, digits, - and _, as the shared task has them.")
     year = arguments.test_set or arguments.folder.resolve().name
@@ -120,9 +122,14 @@ def submit_command(arguments: Arguments) -> int:
     return 0
 
 
-@command("accuracy", lexical=(), example="python -m experiments accuracy twmd --data mte:wmt22/,pair=zh-en")
-@declare.metric()
-@declare.many("--data", "DATA", declare.RATED, required=True)
+@command(
+    "accuracy",
+    lexical=(),
+    example="python -m experiments accuracy mte:wmt22/,pair=zh-en -m twmd",
+    note=declare.RATED,
+)
+@declare.argument("data", nargs=-1, required=True, type=declare.DATA, metavar="DATA...")
+@declare.metric("The metric, or a signature.", required=True)
 @declare.settings
 @declare.output_format(*declare.RESULT_FORMATS)
 @declare.run_options

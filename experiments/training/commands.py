@@ -24,9 +24,9 @@ EDITS = (
 written = declare.output("The file or folder to write.", "PATH", type=declare.FILE, required=True)
 
 
-@command("recipe", example="python -m experiments recipe distilled --data ../data")
+@command("recipe", example="python -m experiments recipe distilled --data-dir ../data")
 @declare.argument("name", required=False, metavar="[NAME]")
-@declare.option("--data", "DIR", DATA, type=declare.FILE, default="data")
+@declare.option("--data-dir", "DIR", DATA, type=declare.FILE, default="data")
 @declare.output("Where everything is built (default: build).", default="build")
 def recipe_command(arguments: Arguments) -> int:
     """Make a packaged adapter again, or anything that it needs; an interrupted recipe goes on where it stopped.
@@ -37,7 +37,7 @@ def recipe_command(arguments: Arguments) -> int:
         for name, recipe in read_recipes().items():
             print(f"{name:26} {recipe.about}")
         return 0
-    return run_recipe(arguments.name, arguments.data, arguments.output)
+    return run_recipe(arguments.name, arguments.data_dir, arguments.output)
 
 
 @command("data", example="python -m experiments data mlqe data/mlqe -o build/mlqe.jsonl")
@@ -76,10 +76,10 @@ def data_command(arguments: Arguments) -> int:
 @command(
     "rate",
     lexical=(),
-    example="python -m experiments rate 'twmd;adapter=teacher/' pairs.jsonl --holdout wmt:wmt17.jsonl -o rated.jsonl",
+    example="python -m experiments rate pairs.jsonl --holdout wmt:wmt17.jsonl -m 'twmd;adapter=teacher/' -o out.jsonl",
 )
-@declare.metric()
 @declare.argument("pairs", nargs=-1, required=True, type=declare.INPUT, metavar="PAIRS...")
+@declare.metric("The teacher: a metric or a signature.", required=True)
 @declare.many("--edits", "KIND", EDITS, type=declare.words(["numbers", "units", "names", "negations"]))
 @declare.option(
     "--margin", "X", "How much lower an edit is rated, in standard deviations of the ratings (default: 1).", default=1.0
@@ -91,7 +91,7 @@ def data_command(arguments: Arguments) -> int:
 @declare.columns
 @declare.run_options
 def rate_command(arguments: Arguments) -> int:
-    """Rate pairs of texts by a metric, a teacher; 'twmd finetune --train table:FILE' learns from the file.
+    """Rate pairs of texts by a metric, a teacher; 'twmd train metric table:FILE' learns from the file.
 
     PAIRS are tables of predictions and references. An interrupted run goes on: FILE.part keeps what was rated.
     """

@@ -29,12 +29,12 @@ def rated(folder: Path) -> Path:
 
 @pytest.fixture
 def line(rated: Path, tiny_encoder: Callable[[str], Path]) -> str:
-    return f"tune twmd twmd --set model={tiny_encoder('bert')} --data table:rated.csv"
+    return f"tune table:rated.csv -m twmd twmd --set model={tiny_encoder('bert')}"
 
 
 def test_tune_prints_the_best_settings_and_writes_all(rated: Path, run: Run) -> None:
     tried = "--layers 1 2 --try special=all temperature=0.1,0.2"
-    status, printed, _ = run(f"tune moverscore trwmd --data table:rated.csv {tried} -o out")
+    status, printed, _ = run(f"tune table:rated.csv -m moverscore trwmd {tried} -o out")
     out = rated / "out"
     assert status == 0
     assert "moverscore: 10 settings on 4 segments" in printed
@@ -81,12 +81,12 @@ def test_written_preset_can_be_added_and_used(name: str, line: str, rated: Path,
     status, printed, _ = run(f"{line} {FEW} --name {name} -o out")
     assert (status, "twmd: 2 settings on 4 segments" in printed) == (0, True)  # equal values are one setting
     assert "the best of 2 settings of layer" in (rated / "out" / "preset.toml").read_text(encoding="utf-8")
-    assert run("preset add out/preset.toml")[0] == 0
-    model = line.split()[4]
+    assert run("setup preset add out/preset.toml")[0] == 0
+    model = line.rsplit(maxsplit=1)[-1]
     try:
         assert "temperature:0.1" in run(f"score -i rated.csv -m twmd --preset {name} --set {model}")[1]
     finally:
-        assert run(f"preset remove {name}")[0] == 0
+        assert run(f"setup preset remove {name}")[0] == 0
 
 
 def test_default_name_is_free_and_its_model_is_an_absolute_path(
@@ -97,18 +97,18 @@ def test_default_name_is_free_and_its_model_is_an_absolute_path(
     line = line.replace(str(model), model.name).replace("rated.csv", f"{rated}/rated.csv")
     for folder in (rated / "first", rated / "second"):
         assert run(f"{line} {FEW} -o {folder}")[0] == 0
-        names.append(run(f"preset add {folder}/preset.toml")[1].split()[1])
+        names.append(run(f"setup preset add {folder}/preset.toml")[1].split()[1])
     assert names == [f"{model.name}-tuned", f"{model.name}-tuned-2"]
     for name in names:
         assert presets()[MetricName.TWMD, name].model == str(model)
-        assert run(f"preset remove {name}")[0] == 0
+        assert run(f"setup preset remove {name}")[0] == 0
 
 
 def test_without_try_at_most_200_settings_are_tried_and_the_time_is_announced(rated: Path, run: Run) -> None:
     texts = [("rained all day", "a cat sat"), ("tram was late", "a cat was"), ("she sang", "he sang"), ("we won", "we")]
     rows = "".join(f"{text},{reference},{rating}\n" for rating, (text, reference) in enumerate(texts))
     (rated / "rated.csv").write_text(f"prediction,reference,rating\n{rows}", encoding="utf-8")
-    _, printed, announced = run("tune twmd sbert --data table:rated.csv")
+    _, printed, announced = run("tune table:rated.csv -m twmd sbert")
     tried = [int(number) for number in re.findall(r"^\w+: (\d+) settings on 4 segments$", printed, re.MULTILINE)]
     assert len(tried) == 2
     assert 100 < sum(tried) <= 200
@@ -137,7 +137,7 @@ def test_with_try_every_combination_is_tried(line: str, run: Run) -> None:
         ("--try vectors=raw centering=sentence", "no combination of the values to try is possible"),
         ("--set layer=abc", "--set layer=abc: expected the number of a hidden state; --layers takes several."),
         ("--set layer=1 --layers 2", "both say which layers are tried: give one of them"),
-        ("--data table:again.csv", "hold the same rated texts: name them once"),
+        ("table:again.csv", "hold the same rated texts: name them once"),
     ],
 )
 def test_bad_line_is_refused_before_anything_is_written(

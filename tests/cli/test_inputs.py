@@ -68,7 +68,7 @@ class TestParts:
         signature, score = sign(stopwords="stop.txt")
         line = "score ref.txt -i hyp.txt -b -w 6 --part stopwords=stop.txt -m"
         assert run(line, signature)[1].strip() == f"{score:.6f}"
-        drawn = run("align --part stopwords=stop.txt --", signature, PREDICTION, REFERENCE)[1]
+        drawn = run("align --part stopwords=stop.txt -m", signature, "--", PREDICTION, REFERENCE)[1]
         assert f"= {score:.4f}" in drawn
         status, _, err = run("score ref.txt -i hyp.txt -m", signature)
         assert (status != 0, "--part stopwords=FILE" in err) == (True, True)
@@ -127,8 +127,8 @@ class TestCommands:
         store(folder, "rows.csv.gz", rows_of("hyp", "gold"))
         assert run(f"report -i rows.csv.gz -m sbert -o report.html {OPTIONS}")[0] == 0
         assert "the shop opens" in (folder / "report.html").read_text(encoding="utf-8")  # words that differ are apart
-        assert run(f"fit-mean rows.csv.gz -o means {OPTIONS}")[1].startswith("fitted on 6 texts, ")
-        assert run(f"fit-idf rows.csv.gz -o idf {OPTIONS}")[1].startswith("counted over 6 texts")
+        assert run(f"fit mean rows.csv.gz -o means {OPTIONS}")[1].startswith("fitted on 6 texts, ")
+        assert run(f"fit idf rows.csv.gz -o idf {OPTIONS}")[1].startswith("counted over 6 texts")
 
 
 STRUCTURED = [
@@ -154,8 +154,8 @@ class TestStructure:
             "score ref.txt",
             "score ref.txt -i good.txt --src x",
             "report ref.txt -i x -o page.html",
-            "fit-idf x -o idf",
-            *(["mbr x --num-samples 3"] * ("|||" not in content)),
+            "fit idf x -o idf",
+            *(["mbr -i x --num-samples 3"] * ("|||" not in content)),
         ):
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
             status, out, err = run(line)
@@ -179,8 +179,8 @@ class TestStructure:
         (files / "nbest.txt").write_text(rows, encoding="utf-8")
         table = "".join(json.dumps({"candidates": texts}) + "\n" for texts in lists)
         (files / "rows.jsonl").write_text(table, encoding="utf-8")
-        assert run("mbr nbest.txt")[1] == run("mbr rows.jsonl")[1] != ""
-        assert "n-best" in run("mbr nbest.txt --num-samples 5")[2]
+        assert run("mbr -i nbest.txt")[1] == run("mbr -i rows.jsonl")[1] != ""
+        assert "n-best" in run("mbr -i nbest.txt --num-samples 5")[2]
 
     def test_record_of_files_with_lf_is_verified_with_cr_lf(self, files: Path, run: Run) -> None:
         (files / "rows.tsv").write_bytes(b'prediction\treference\n"a cat"\tthe\rcat\nb\td\n')
@@ -230,7 +230,7 @@ def test_resamples_and_seed_are_those_of_other_intervals(documents: Path, run: R
 
 def test_record_with_documents_can_be_verified_and_names_what_was_changed(documents: Path, run: Run) -> None:
     assert run(f"{SCORE} --record out.json")[0] == 0
-    verify = "verify out.json --refs ref.txt --hyps good.txt poor.txt"
+    verify = "verify out.json ref.txt -i good.txt poor.txt"
     assert run(verify)[0] == 0
     record = twmd_registry.read_record("out.json")
     assert isinstance(record, Record)
@@ -363,7 +363,7 @@ def test_rows_without_a_source_are_counted_and_those_of_a_file_of_sources_are_na
 
 @pytest.mark.parametrize("suffix", ["html", "svg"])
 def test_alignment_with_a_source_labels_the_text_source(suffix: str, folder: Path, run: Run) -> None:
-    command = ["align", "twmd", "it rained", "there was rain", "--set", "against=source", "-o", f"plan.{suffix}"]
+    command = ["align", "it rained", "there was rain", "-m", "twmd", "--set", "against=source", "-o", f"plan.{suffix}"]
     shown, drawn = run(*command)[1], (folder / f"plan.{suffix}").read_text(encoding="utf-8")
     assert "hypothesis    source" in shown
     assert "source" in drawn

@@ -5,34 +5,23 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
 import click
 import pytest
 
+from tests.cli.parsing import all_commands
 from tests.conftest import Refused
-from twmd_registry.cli import declare, twmd
+from twmd_registry.cli import declare
 from twmd_registry.registry.options import RunOptions
 
 PACKAGE = Path(inspect.getfile(declare)).parents[1]
 
 
-def commands() -> Iterator[click.Command]:
-    """Yield every command and subcommand."""
-    context = click.Context(twmd)
-    waiting = [twmd.get_command(context, name) for name in twmd.list_commands(context)]
-    while waiting:
-        if isinstance(found := waiting.pop(), click.Group):
-            waiting += found.commands.values()
-        elif found is not None:
-            yield found
-
-
 def functions() -> dict[str, ast.FunctionDef]:
     """Return the functions of the command line, by name."""
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (PACKAGE / "cli").glob("*.py")]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (PACKAGE / "cli").rglob("*.py")]
     return {node.name: node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
@@ -54,14 +43,16 @@ def test_every_option_is_read_by_its_command() -> None:
         {"preset", "set", "part"},
     )
     unread = {}
-    for command in commands():
+    for path, command in all_commands():
+        if isinstance(command, click.Group):
+            continue
         function, seen = inspect.unwrap(command.callback or (lambda: 0)).__name__, set[str]()
         names = read_by(function, known, seen)
         names |= run_options if "options_of" in seen else set()
         # `declare.command` reads what decides the metrics before such a command runs.
-        names |= of_metrics | {"metrics", "metric"} if "asked" in names else set()
+        names |= of_metrics | {"metrics"} if "asked" in names else set()
         params = {str(param.name) for param in command.params if param.expose_value}
-        unread[command.name] = params - names
+        unread[path] = params - names
     assert len(unread) > 20
     assert {name: params for name, params in unread.items() if params} == {}
 
@@ -80,8 +71,8 @@ def test_every_run_option_is_read_by_the_engine() -> None:
         ("score r.txt -i h.txt --confidence-n 100", "--confidence-n is for --confidence"),
         ("score -i h.jsonl -o out --engine ray --seed 1", "--seed cannot be used with --engine ray"),
         ("report --agreement wmt:h.jsonl -o x.html --src h.txt", "--src is not read with --agreement"),
-        ("train stsb --data stsb:. -o out --batch-tokens 9", "No such option"),
-        ("fit-idf h.txt --batch-tokens 9", "No such option"),
+        ("train stsscore . -o out --batch-tokens 9", "No such option"),
+        ("fit idf h.txt --batch-tokens 9", "No such option"),
         ("verify h.txt --any-language", "No such option"),
         ("serve --mcp --max-bytes 9", "--max-bytes is for HTTP"),
     ],

@@ -12,7 +12,7 @@ import yaml
 
 import twmd_registry
 from tests.conftest import Refused, Run
-from twmd_registry.cli.publish_commands import CITATIONS
+from twmd_registry.cli.cite import CITATIONS
 
 
 @pytest.fixture

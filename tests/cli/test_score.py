@@ -177,7 +177,7 @@ class TestStreams:
     @pytest.mark.parametrize(
         ("line", "words"),
         [
-            ("explain twmd >/dev/full", "twmd: [Errno 28] No space left on device\n"),
+            ("explain -m twmd >/dev/full", "twmd: [Errno 28] No space left on device\n"),
             ("score ref.txt <&-", "twmd: standard input is empty. Give predictions there, or by -i (twmd score -i F"),
         ],
     )
@@ -256,30 +256,32 @@ def candidates(folder: Path) -> Path:
 def test_choices_of_every_form_are_those_of_python(file: str, candidates: Path, run: Run) -> None:
     found = mbr(CANDIDATES)
     expected = [choice.candidate for choice in found.choices]
-    status, out, err = run(f"mbr {file}")
+    status, out, err = run(f"mbr -i {file}")
     assert (status, out.splitlines()) == (0, expected)
     assert err.splitlines() == [f"signature: {found.signature}"]
-    assert run(f"mbr {file} -q")[1:] == (out, "")
-    status, out, err = run(f"mbr {file} -o chosen.txt")
+    assert run(f"mbr -i {file} -q")[1:] == (out, "")
+    status, out, err = run(f"mbr -i {file} -o chosen.txt")
     assert (status, out.splitlines()) == (0, [f"signature: {found.signature}"])
     assert (candidates / "chosen.txt").read_text(encoding="utf-8").splitlines() == expected
 
 
 def test_json_lines_hold_all_that_it_takes_to_choose_again(candidates: Path, run: Run) -> None:
-    rows = [json.loads(line) for line in run("mbr c.jsonl --format json --utilities")[1].splitlines()]
+    rows = [json.loads(line) for line in run("mbr -i c.jsonl --format json --utilities")[1].splitlines()]
     again = mbr(CANDIDATES, parse(rows[0]["signature"]), utilities=True)
     assert str(again.signature) == rows[0]["signature"]
     for row, choice in zip(rows, again.choices, strict=True):
         assert (row["index"], row["candidate"]) == (choice.index, choice.candidate)
         assert row["expected_utility"] == pytest.approx(choice.expected_utility, abs=1e-6)
         np.testing.assert_allclose(row["utilities"], np.asarray(choice.utilities), atol=1e-6)
-    assert "utilities" not in json.loads(run("mbr c.jsonl --format json")[1].splitlines()[0])
+    assert "utilities" not in json.loads(run("mbr -i c.jsonl --format json")[1].splitlines()[0])
 
 
 def test_options_reach_the_metric(candidates: Path, run: Run) -> None:
-    of_two = [run(f"mbr c.jsonl --format json -m {metrics}")[1] for metrics in ("twmd sbert", "'ensemble(twmd,sbert)'")]
+    of_two = [
+        run(f"mbr -i c.jsonl --format json -m {metrics}")[1] for metrics in ("twmd sbert", "'ensemble(twmd,sbert)'")
+    ]
     assert of_two[0] == of_two[1] != ""
-    assert "|temperature:0.05|" in run("mbr c.jsonl --set temperature=0.05")[2]
+    assert "|temperature:0.05|" in run("mbr -i c.jsonl --set temperature=0.05")[2]
 
 
 def test_sources_are_a_column_or_a_file(candidates: Path, run: Run) -> None:
@@ -290,8 +292,8 @@ def test_sources_are_a_column_or_a_file(candidates: Path, run: Run) -> None:
     ]
     (candidates / "both.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (candidates / "src.txt").write_text("hounds barked\nempty rooms\n", encoding="utf-8")
-    status, out, _ = run(f"mbr both.jsonl {keys}")
+    status, out, _ = run(f"mbr -i both.jsonl {keys}")
     assert status == 0
     assert [json.loads(line)["index"] for line in out.splitlines()] == [0, 2]
-    assert run(f"mbr c.jsonl --src src.txt {keys}")[1] == out
-    assert "give sources" in run(f"mbr c.jsonl {keys}")[2]
+    assert run(f"mbr -i c.jsonl --src src.txt {keys}")[1] == out
+    assert "give sources" in run(f"mbr -i c.jsonl {keys}")[2]

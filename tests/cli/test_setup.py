@@ -1,4 +1,4 @@
-"""``twmd list``, ``explain``, ``serve`` and ``demo``; and the progress bars of all commands."""
+"""``twmd explain``, ``serve`` and ``demo``; and the progress bars of all commands."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricN
 from twmd_registry.registry.presets import presets, presets_of
 
 
-def test_list_shows_every_metric_and_preset(run: Run) -> None:
-    status, out, _ = run("list")
+def test_explain_without_a_metric_lists_every_metric_and_preset(run: Run) -> None:
+    status, out, _ = run("explain")
     lines = out.splitlines()
     assert status == 0
     assert all(f"{metric}: {CATALOGUE[metric].title}" in lines for metric in MetricName)
     embedded = [line for line in lines if line.startswith("embedded ")]
     assert len(embedded) == len(MetricName)
     assert all(line.endswith("yes (installed)") for line in embedded)
-    rows = json.loads(run("list --format json")[1])
+    rows = json.loads(run("explain --format json")[1])
     assert [(row["metric"], row["preset"]) for row in rows] == [(str(metric), name) for metric, name in presets()]
     assert all(f"\n{row['preset']} " in out for row in rows)
 
 
 @pytest.mark.parametrize("metric", MetricName)
 def test_explain_shows_keys_presets_and_citation(metric: MetricName, run: Run) -> None:
-    status, out, _ = run(f"explain {metric}")
+    status, out, _ = run(f"explain -m {metric}")
     facts = CATALOGUE[metric]
     assert status == 0
     assert all(f"\n{key} " in out for key in facts.keys)
@@ -56,10 +56,10 @@ LONG = "an-organisation-with-a-long-name/a-model-whose-name-is-as-long-as-the-na
 
 
 def test_no_line_is_wider_than_100_columns(run: Run) -> None:
-    lines = run("list")[1].splitlines()
+    lines = run("explain")[1].splitlines()
     for metric in MetricName:
         keys = f"--set model={LONG} layer=1" if {"model", "layer"} <= set(CATALOGUE[metric].keys) else ""
-        lines += run(f"explain {metric} {keys}")[1].splitlines()
+        lines += run(f"explain -m {metric} {keys}")[1].splitlines()
     table = format_table(("model", "texts", "problem"), [[f"{LONG}@21de63af9d45", 12, "a problem " * 12]], "text")
     assert table.count("\n") > 2
     pairs = [f"{language}-en" for language in "cs de fi lv ru tr zh".split()]
@@ -77,14 +77,14 @@ def test_value_of_fit_mean_can_be_set(folder: Path, run: Run, monkeypatch: pytes
     (folder / "more.jsonl").write_text('{"prediction": "a", "references": ["b", "c"]}\n', encoding="utf-8")
     values, signatures = [], set()
     for option in ("", "-o means"):
-        fitted, use = run(f"fit-mean corpus.txt more.jsonl {option}")[1].splitlines()
+        fitted, use = run(f"fit mean corpus.txt more.jsonl {option}")[1].splitlines()
         assert fitted.startswith("fitted on 5 texts, ")
         values.append(use.removeprefix("use --set "))
         signatures.add(run(f"score corpus.txt -i corpus.txt --set {values[-1]}")[1].splitlines()[-1])
     assert len(signatures) == 1
     assert f"centering:background%3A{values[0].rpartition(':')[2]}" in signatures.pop()
     (folder / "blank.txt").write_text("\n \n", encoding="utf-8")
-    assert "every text is empty" in run("fit-mean blank.txt")[2]
+    assert "every text is empty" in run("fit mean blank.txt")[2]
 
 
 WATCHED = {
@@ -92,9 +92,9 @@ WATCHED = {
     "score few.txt -i few.txt -m stsscore bleu --record rec.json": "40/40 segments",
     "report few.txt -i few.txt other.txt -m sbert -o report.html": "80/80 segments",
     "verify rec.json": "40/40 segments",
-    "fit-mean few.txt -o means": "40/40 texts",
+    "fit mean few.txt -o means": "40/40 texts",
     "correlate table:rated.jsonl -m twmd bleu --resamples 0": "36/36 segments",
-    "tune sbert --data table:rated.jsonl --layers 1 --try centering=none special=all": "12/12 segments",
+    "tune table:rated.jsonl -m sbert --layers 1 --try centering=none special=all": "12/12 segments",
     "score few.txt -i few.txt --set centering=corpus": "40/40 segments",
     "score few.txt -i few.txt --quiet": None,
 }
@@ -141,7 +141,7 @@ def skip_without_extra(command: str) -> None:
         ("serve --api-key-file short.txt", 1, "short.txt has no API key: expected 16 or more ASCII characters"),
         ("serve --api-key-file none.txt", 1, "cannot read the API key none.txt: No such file or directory."),
         ("serve --mcp --port 1", 2, "--port is for HTTP, and --mcp uses standard input and output: leave it out."),
-        ("demo --metric bleu", 2, "there is no metric 'bleu'"),
+        ("demo -m bleu", 2, "there is no metric 'bleu'"),
     ],
 )
 def test_bad_usage_is_refused(line: str, status: int, words: str, refused: Refused, folder: Path) -> None:

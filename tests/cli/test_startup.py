@@ -48,8 +48,10 @@ class TestCompletion:
             (("score", "-m", "tw"), {"twmd"}),
             (("correlate", "wmt.jsonl", "-m", "c"), {"chrf", "chrf++"}),
             (("score", "--preset", "emb"), {"embedded", "embedded-tuned"}),
-            (("hub", ""), {"build", "push"}),
-            (("finetune", ""), {str(name) for name in MetricName if CATALOGUE[name].untrainable is None}),
+            (("set",), {"setup"}),
+            (("setup", "space", ""), {"build", "push"}),
+            (("fit", "m"), {"mean"}),
+            (("train", "metric", "-m", ""), {str(name) for name in MetricName if CATALOGUE[name].untrainable is None}),
         ],
     )
     def test_bash_completes_words(
@@ -100,12 +102,12 @@ def test_shared_options_mean_the_same_in_every_command() -> None:
     assert set(several) <= {"-i"}, several
     for path, command in COMMANDS:
         names = {name for param in command.params for name in param.opts}
-        assert not {"--model", "--set"} <= names, path
+        assert not {"--model", "--layer", "--data", "--metric", "--refs", "--hyps"} & names, path
 
 
-@pytest.mark.parametrize("at", range(3))
+@pytest.mark.parametrize("at", range(4))
 def test_quiet_may_stand_at_every_level(at: int) -> None:
-    arguments = ["hub", "build", "twmd", "-o", "out"]
+    arguments = ["setup", "space", "build", "-m", "twmd", "-o", "out"]
     assert not parse(arguments)["quiet"]
     assert parse([*arguments[:at], "-q", *arguments[at:]])["quiet"]
     assert all(any(param.name == "quiet" for param in command.params) for _, command in COMMANDS)
@@ -120,7 +122,7 @@ def test_every_example_can_be_parsed(line: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", sorted({line for _, line in EXAMPLES if line.split()[1] in {"list", "explain", "completion"}})
+    "line", sorted({line for _, line in EXAMPLES if {"explain", "completion"} & set(line.split()[1:3])})
 )
 def test_example_that_needs_no_file_runs(line: str, run: Run) -> None:
     status, out, _ = run(line.partition(" > ")[0].removeprefix("twmd "))
@@ -151,21 +153,23 @@ score --engine ray -i nosuch.jsonl --output out
 score --engine ray -i nosuch*.jsonl --output out
 verify nosuch.json
 correlate wmt:nosuch -m twmd
-finetune twmd --train wmt:nosuch -o out
-align twdm a b
-verify nosuch.json --refs ref.txt --hyps hyp.txt
+train metric wmt:nosuch -m twmd -o out
+train metric -m twmd wmt:nosuch -o out
+align a b -m twdm
+verify nosuch.json ref.txt -i hyp.txt
 cite nosuch.json
-fit-mean nosuch.txt
-fit-baseline twdm ref.txt
-average nosuch -o out"""
+fit mean nosuch.txt
+fit baseline ref.txt -m twdm
+train average nosuch -o out"""
 NUMPY = """\
 correlate wmt:nosuch.jsonl -m twmd
 correlate table:rated.jsonl -m twdm
-tune twdm --data table:rated.jsonl
-tune twmd --data table:rated.jsonl --try nosuch=1
+tune table:rated.jsonl -m twdm
+tune table:rated.jsonl -m twmd --try nosuch=1
 correlate table:rated.jsonl -m bleu --correlation nosuch
-finetune twdm --train table:rated.jsonl -o out
-train stsb --data stsb:nosuch -o out
+train metric table:rated.jsonl -m twdm -o out
+train stsscore nosuch -o out
+setup space build -m twdm -o out
 score ref.txt -i hyp.txt --paired-bs"""
 LEXICAL = """\
 score ref.txt -i hyp.txt -m bleu chrf ter

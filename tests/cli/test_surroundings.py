@@ -63,7 +63,7 @@ def test_lack_of_memory_is_known_by_its_forms_and_answered_in_one_line(
         raise error
 
     if expected:
-        monkeypatch.setattr("twmd_registry.cli.score_commands.make_scorers", fail)
+        monkeypatch.setattr("twmd_registry.cli.score.make_scorers", fail)
         status, _, err = run("score ref.txt -i good.txt")
         assert (status, err.count("\n"), "out of memory" in err) == (1, 1, True)
 

@@ -45,7 +45,7 @@ def test_errors_are_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(sys, "stderr", shown := Terminal())
-    assert main(["explain", "bleu"]) == 2
+    assert main(["explain", "-m", "bleu"]) == 2
     assert shown.getvalue().startswith("\x1b[1;31mtwmd:\x1b[0m there is no metric ")
 
 
@@ -76,8 +76,8 @@ class TestErrors:
         def refuse(*_: object) -> None:
             raise PermissionError(13, "Permission denied", "some.file")
 
-        monkeypatch.setattr("twmd_registry.cli.setup_commands.entry", refuse)
-        assert run("explain twmd") == (1, "", "twmd: some.file: Permission denied.\n")
+        monkeypatch.setattr("twmd_registry.cli.explain.entry", refuse)
+        assert run("explain -m twmd") == (1, "", "twmd: some.file: Permission denied.\n")
 
     @pytest.mark.parametrize(
         "exhaust",
@@ -91,14 +91,14 @@ class TestErrors:
     def test_lack_of_memory_is_one_line(
         self, exhaust: Callable[[object], object], monkeypatch: pytest.MonkeyPatch, run: Run
     ) -> None:
-        monkeypatch.setattr("twmd_registry.cli.setup_commands.entry", exhaust)
-        status, _, err = run("explain twmd")
+        monkeypatch.setattr("twmd_registry.cli.explain.entry", exhaust)
+        status, _, err = run("explain -m twmd")
         assert (status, bool(re.fullmatch(r"twmd: out of memory: give fewer texts, .+\n", err))) == (1, True)
 
     def test_fault_of_the_program_is_not_hidden(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("twmd_registry.cli.setup_commands.entry", lambda _: torch.ones(2) @ torch.ones(3))
+        monkeypatch.setattr("twmd_registry.cli.explain.entry", lambda _: torch.ones(2) @ torch.ones(3))
         with pytest.raises(RuntimeError, match="size"):
-            main(["explain", "twmd"])
+            main(["explain", "-m", "twmd"])
 
 
 class TestProgress:
@@ -145,7 +145,7 @@ class TestProgress:
             raise ModelError("enough.")
 
         (folder / "lines.txt").write_text("a\nb\nc\n", encoding="utf-8")
-        monkeypatch.setattr("twmd_registry.cli.score_commands.make_scorers", load)
+        monkeypatch.setattr("twmd_registry.cli.score.make_scorers", load)
         with redirect_stderr(stderr):
             assert main(["score", "lines.txt", "-i", "lines.txt"]) == 1
         assert "loading the model" in shown[0]

@@ -253,7 +253,7 @@ def test_mean_vector_can_be_fitted_over_windows(tmp_path: Path, monkeypatch: pyt
     corpus = tmp_path / "corpus.txt"
     corpus.write_text(f"{LONG}\n{SHORT}\n", encoding="utf-8")
     for truncation in ("window:64/32", "cut:64"):
-        assert main(["fit-mean", str(corpus), "--truncation", truncation]) == 0
+        assert main(["fit", "mean", str(corpus), "--set", f"truncation={truncation}"]) == 0
     abouts = [read_background(path).about for path in (tmp_path / "backgrounds").iterdir()]
     assert sorted((str(about.get("stride")), about["tokens"]) for about in abouts) == [
         ("32", len(LONG.split()) + 6),

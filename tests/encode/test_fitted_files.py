@@ -52,7 +52,7 @@ def test_frequencies_of_another_tokenizer_are_refused(backend: TokenAlignmentBac
     path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)
     other = vocabularies.word_level()
     assert vocabulary_hash(other) != vocabulary_hash(backend.model.tokenizer)
-    with pytest.raises(ModelError, match=r"of another tokenizer .*: fit them with 'twmd fit-idf'"):
+    with pytest.raises(ModelError, match=r"of another tokenizer .*: fit them with 'twmd fit idf'"):
         find_idf(str(path), other)
 
 
@@ -140,7 +140,7 @@ def test_mean_of_another_model_or_of_one_without_its_adapter_is_refused(
 
 
 def test_background_centering_without_a_packaged_mean_raises_an_error_with_fit_mean(bert: str) -> None:
-    with pytest.raises(ModelError, match="twmd fit-mean"):
+    with pytest.raises(ModelError, match="twmd fit mean"):
         twmd_registry.scorer("twmd", model=bert, layer=1, centering="background").score(["a"], ["a"])
 
 

@@ -112,8 +112,11 @@ class Bench:
         (home / "corpus.txt").write_text("\n".join(CORPUS) + "\n", encoding="utf-8")
         (home / "stop.txt").write_text("\n".join(STOP_WORDS) + "\n", encoding="utf-8")
         self.files = {"stopwords": home / "stop.txt"}
-        for command, key in (("fit-mean", "centering"), ("fit-idf", "idf")):
-            assert main([command, str(home / "corpus.txt"), "--model", name, "-q", "-o", str(home / key)]) == 0
+        for command, key in (("mean", "centering"), ("idf", "idf")):
+            assert (
+                main(["fit", command, str(home / "corpus.txt"), "--set", f"model={name}", "-q", "-o", str(home / key)])
+                == 0
+            )
             (self.files[key],) = (home / key).iterdir()
         self.kept_loaded = twmd_registry.scorer("sbert", model=name, layer=0, centering="none")
         assert self.kept_loaded.spec

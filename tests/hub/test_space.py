@@ -1,4 +1,4 @@
-"""``twmd hub build`` and ``push``: a Space's folder, and its upload to a stand-in for the Hub's client."""
+"""``twmd setup space build`` and ``push``: a Space's folder, and its upload to a stand-in for the Hub's client."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_build_needs_no_model_no_network_and_no_token(tmp_path: Path) -> None:
         "def refuse(*_): raise AssertionError('network')\n"
         "socket.socket.connect = refuse\n"
         "from twmd_registry.cli import main\n"
-        "assert main(['hub', 'build', 'twmd', '-o', 'new/space']) == 0\n"
+        "assert main(['setup', 'space', 'build', '-m', 'twmd', '-o', 'new/space']) == 0\n"
         "assert not {'torch', 'transformers', 'evaluate', 'huggingface_hub'} & set(sys.modules)\n"
     )
     environment = {name: value for name, value in os.environ.items() if name != "HF_TOKEN"} | {"PYTHONPATH": str(ROOT)}
@@ -76,7 +76,7 @@ def test_build_needs_no_model_no_network_and_no_token(tmp_path: Path) -> None:
 def test_folder_with_files_is_refused_and_unchanged(tmp_path: Path, run: Run) -> None:
     (tmp_path / "mine").write_text("mine", encoding="utf-8")
     error = f"twmd: {tmp_path} is not empty: name a new folder for the Space.\n"
-    assert run(f"hub build twmd -o {tmp_path}") == (1, "", error)
+    assert run(f"setup space build -m twmd -o {tmp_path}") == (1, "", error)
     assert [file.name for file in tmp_path.iterdir()] == ["mine"]
     with pytest.raises(FileError, match=r"cannot write .*mine/README.md: File exists\."):
         build_space("twmd", tmp_path / "mine")
@@ -123,9 +123,9 @@ def push(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Push:
     monkeypatch.delenv("HUGGING_FACE_HUB_TOKEN", raising=False)
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no token"))
 
-    def call(*arguments: str, token: str = TOKEN) -> Any:
+    def call(metric: str, space: str, *arguments: str, token: str = TOKEN) -> Any:
         monkeypatch.setenv("HF_TOKEN", token)
-        status, out, err = run("hub push", *arguments)
+        status, out, err = run("setup space push", space, "-m", metric, *arguments)
         assert TOKEN not in out + err
         return status, out, err
 

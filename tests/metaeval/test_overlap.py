@@ -118,7 +118,7 @@ KEYS = ["layer=2", "centering=none", "temperature=0.3"]
 
 def train(model: str, data: list[str], output: Path, *options: str) -> None:
     how = ["--epochs", "1", "--device", "cpu", "--set", f"model={model}", *KEYS]
-    assert main(["finetune", "twmd", "--train", *data, "-o", str(output), *how, *options]) == 0
+    assert main(["train", "metric", *data, "-m", "twmd", "-o", str(output), *how, *options]) == 0
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def test_command_warns_of_an_adapters_data(
     for name, texts in (("hyp", rated.predictions), ("ref", rated.references)):
         (folder / f"{name}.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     arguments, data, written = {
-        "correlate": (f"--data {adapter[1]} --resamples 0 -o .", "train.jsonl", "study.json"),
+        "correlate": (f"{adapter[1]} --resamples 0 -o .", "train.jsonl", "study.json"),
         "report": ("ref.txt -i hyp.txt -o report.html", "ref.txt", "report.html"),
     }[command]
     (line,) = read_warnings(run, f"{command} {arguments} -m '{name_metric(adapter)}' sbert")
@@ -170,7 +170,16 @@ def test_training_data_of_other_weights_are_known(adapter: tuple[str, str, Path]
     (names,) = name_known_data("sbert", model=str(tmp_path / "whole"), layer=1).values()
     assert len(names) == 3
     train(model, [more], tmp_path / "other", "--rank", "2", "--seed", "3")
-    average = ["average", str(folder), str(tmp_path / "other"), "-o", str(tmp_path / "mean"), "--device", "cpu"]
+    average = [
+        "train",
+        "average",
+        str(folder),
+        str(tmp_path / "other"),
+        "-o",
+        str(tmp_path / "mean"),
+        "--device",
+        "cpu",
+    ]
     assert main(average) == 0
     assert read_names(tmp_path / "mean") == ["dev.jsonl", "more.jsonl", "train.jsonl"]
 
@@ -182,15 +191,15 @@ def test_added_preset_has_its_hashes(
     monkeypatch.setenv("TWMD_HOME", str(folder / "home"))
     presets.cache_clear()
     tried = "--layers 1 2 --try centering=none special=cls temperature=0.4,0.5"
-    assert run(f"tune twmd --set model={model} --data {data} {tried} --name house -o out")[0] == 0
+    assert run(f"tune {data} -m twmd --set model={model} {tried} --name house -o out")[0] == 0
     measure = f"correlate {data} -m twmd --resamples 0 --set model={model}"
     assert read_warnings(run, f"{measure} layer=1") == []
-    assert run("preset add out/preset.toml")[0] == 0
+    assert run("setup preset add out/preset.toml")[0] == 0
     for path in (folder / "out").iterdir():
         path.unlink()
     (line,) = read_warnings(run, f"{measure} --preset house")
     known = "twmd was trained or tuned (layer, temperature of twmd) on references of 40 of 40 rows of train.jsonl"
     assert f"{known} (100.0%; from train.jsonl@" in line
-    assert run("preset remove house")[0] == 0
+    assert run("setup preset remove house")[0] == 0
     assert list((folder / "home" / "presets").iterdir()) == []
     presets.cache_clear()

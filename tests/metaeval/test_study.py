@@ -170,7 +170,6 @@ def table(folder: Path) -> str:
         ("-m chrf --set word_order=0", "without keys of their own"),
         ("-m chrf --threshold 3", "--threshold is of darr"),
         ("-m 'sbert,twmd;layer=3'", "expected one metric with its keys, not 2"),
-        ("-m chrf --data table:made.csv", "name rated data once"),
     ],
 )
 def test_correlate_refuses_options_without_an_effect(options: str, words: str, table: str, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""The metrics as `evaluate.Metric`s, `twmd install`, and scripts that do not import this package."""
+"""The metrics as `evaluate.Metric`s, `twmd setup evaluate`, and scripts that do not import this package."""
 
 from __future__ import annotations
 
@@ -250,14 +250,14 @@ def test_install_lets_a_script_without_our_import_load_a_metric_when_the_network
 
 
 def test_installing_twice_writes_the_same_files_and_uninstalling_removes_all(cache: Path, run: Run) -> None:
-    assert "off ('twmd install'" in run("list")[1]
+    assert "off ('twmd setup evaluate'" in run("explain")[1]
     for _ in range(2):
-        assert f"installed in {cache}\n" in run("install")[1]
+        assert f"installed in {cache}\n" in run("setup evaluate")[1]
         assert sorted(file.stem for file in cache.rglob("*") if file.is_file()) == sorted(METRICS)
-    assert f"on ({cache})" in run("list")[1]
-    assert run("uninstall")[0] == 0
+    assert f"on ({cache})" in run("explain")[1]
+    assert run("setup uninstall")[0] == 0
     assert list(cache.iterdir()) == []
-    assert "nothing to remove" in run("uninstall")[1]
+    assert "nothing to remove" in run("setup uninstall")[1]
 
 
 def test_installing_replaces_older_modules_of_ours_and_keeps_others(cache: Path) -> None:

@@ -1,4 +1,4 @@
-"""What ``make goldens`` runs: add the scores of a new metric to those that `twmd selfcheck` compares with."""
+"""What ``make goldens`` runs: add the scores of a new metric to those that `twmd setup selfcheck` compares with."""
 
 from __future__ import annotations
 

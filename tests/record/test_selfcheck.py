@@ -12,7 +12,7 @@ from twmd_registry.registry.names import MetricName
 
 
 def test_this_installation_gives_the_published_scores_of_every_metric_and_pair(run: Run) -> None:
-    status, out, err = run("selfcheck")
+    status, out, err = run("setup selfcheck")
     assert (status, f"{len(MetricName)} of {len(MetricName)} metrics agree" in out) == (0, True)
     assert err == ""  # one of its own texts is empty, and one of unknown tokens: that is what they are for
     golden = json.loads(selfcheck.GOLDEN.read_text(encoding="utf-8"))
@@ -27,7 +27,7 @@ def test_score_that_is_off_is_named(monkeypatch: Patch, tmp_path: Path, run: Run
     golden["metrics"]["sbert"]["signature"] += "x"
     monkeypatch.setattr(selfcheck, "GOLDEN", tmp_path / "golden.json")
     selfcheck.GOLDEN.write_text(json.dumps(golden), encoding="utf-8")
-    status, out, _ = run("selfcheck")
+    status, out, _ = run("setup selfcheck")
     lines = {line.split()[0]: line for line in out.splitlines() if line}
     assert (status, "off by more than" in lines["twmd"]) == (1, True)
     assert "another signature" in lines["sbert"]

@@ -36,7 +36,7 @@ from twmd_registry.registry.options import PART_NAMES, LocalFiles
 PREDICTIONS = ["the cat sat on the mat", "it rains again", "we saw a dog"]
 REFERENCES = [["a cat sat on a mat"], ["it is raining", "rain"], ["we saw the dog today"]]
 TEXTS = Segments(PREDICTIONS, REFERENCES)
-VERIFY = "verify out.json --refs ref.txt --hyps a.txt b.txt"
+VERIFY = "verify out.json ref.txt -i a.txt b.txt"
 
 
 def record_of(*scorers: twmd_registry.Scorer) -> Record:
@@ -480,12 +480,12 @@ def test_systems_of_one_name_are_taken_from_their_folders(scored: Path, run: Run
 def test_file_that_differs_or_is_missing_is_named(scored: Path, run: Run, monkeypatch: Patch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path("a.txt").read_bytes())))
     assert run("score ref.txt -m sbert --record own.json")[0] == 0
-    was, hint = "as it was scored", "Give all files by --refs, -i, --src."
+    was, hint = "as it was scored", "Give all files: RECORD REF... -i HYP..., and --src."
     missing = f"standard input (-i), {was}, is neither here nor beside the record."
     assert run("verify own.json") == (1, "", f"twmd: own.json: {missing} {hint}\n")
     Path("ref.txt").write_text("another\n", encoding="utf-8")
     changed = "ref.txt has another content now."
-    assert run("verify out.json") == (1, "", f"twmd: out.json: ref.txt (--refs), {was}: {changed} {hint}\n")
+    assert run("verify out.json") == (1, "", f"twmd: out.json: ref.txt (REF), {was}: {changed} {hint}\n")
 
 
 def test_record_has_no_path_of_the_machine_and_replaces_no_input(scored: Path, run: Run) -> None:

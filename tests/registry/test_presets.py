@@ -59,11 +59,11 @@ def house(tmp_path: Path) -> Path:
 
 def test_added_preset_is_known_everywhere(house: Path, folder: Path, run: Run) -> None:
     signature = "twmd|output:recall|model:sentence-transformers/all-MiniLM-L6-v2@21de63af9d45|layer:5"
-    assert f"added house for twmd: {signature}" in run(f"preset add {house}")[1]
+    assert f"added house for twmd: {signature}" in run(f"setup preset add {house}")[1]
     house.unlink()
     presets.cache_clear()
-    assert "house" in run("list")[1]
-    assert "\ntrwmd\thouse\ttrwmd|output:recall|" in run("list --signatures")[1]
+    assert "house" in run("explain")[1]
+    assert "\ntrwmd\thouse\ttrwmd|output:recall|" in run("explain --signatures")[1]
     predictions, references = ["a cat", "it rains"], ["the cat", "it pours"]
     by_python = twmd_registry.scorer("twmd", "house").score(predictions, references)
     by_evaluate = evaluate.load("twmd", "house").compute(predictions=predictions, references=references)
@@ -74,7 +74,7 @@ def test_added_preset_is_known_everywhere(house: Path, folder: Path, run: Run) -
         (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     printed = run("score ref.txt -i hyp.txt -m twmd --preset house -b -w 9")[1]
     assert float(printed) == pytest.approx(by_python.score, abs=1e-8)
-    assert run("preset remove house")[0] == 0
+    assert run("setup preset remove house")[0] == 0
     with pytest.raises(SpecError, match="twmd has no preset 'house'"):
         twmd_registry.scorer("twmd", "house")
 
@@ -131,15 +131,15 @@ def test_files_that_cannot_be_read_are_named_and_only_what_was_added_can_be_remo
 
 
 def test_taken_preset_name_is_refused_and_another_can_be_given(house: Path, run: Run) -> None:
-    assert run(f"preset add {house}")[0] == 0
-    mine = "add this one under another name by --name NAME, or take yours away by 'twmd preset remove house'."
-    assert run(f"preset add {house}")[::2] == (2, f"twmd: there is a preset 'house' already: {mine}\n")
+    assert run(f"setup preset add {house}")[0] == 0
+    mine = "add this one under another name by --name NAME, or take yours away by 'twmd setup preset remove house'."
+    assert run(f"setup preset add {house}")[::2] == (2, f"twmd: there is a preset 'house' already: {mine}\n")
     before = twmd_registry.scorer("trwmd", "house").requested
-    assert run(f"preset add {house} --name yard.2")[0] == 0
+    assert run(f"setup preset add {house} --name yard.2")[0] == 0
     assert twmd_registry.scorer("trwmd", "yard.2").requested == before
     assert "Tuned on our own release notes" in presets()[MetricName.TWMD, "yard.2"].provenance
-    assert run("preset remove house --name x")[0] == 2
-    status, _, err = run(f"preset add {house} --name a/b")
+    assert run("setup preset remove house --name x")[0] == 2
+    status, _, err = run(f"setup preset add {house} --name a/b")
     assert (status, "a preset's name holds letters" in err) == (2, True)
 
 
@@ -175,10 +175,10 @@ def test_deleted_model_folder_is_listed_as_missing(house: Path, tmp_path: Path, 
     folder.mkdir()
     content = HOUSE.replace('fingerprint = "21de63af9d45"\n', "").replace(EMBEDDED_MODEL, str(folder))
     house.write_text(content, encoding="utf-8")
-    assert run(f"preset add {house}")[0] == 0
-    assert "yes (folder)" in run("list")[1]
+    assert run(f"setup preset add {house}")[0] == 0
+    assert "yes (folder)" in run("explain")[1]
     folder.rmdir()
-    assert "no (no such folder)" in run("list")[1]
+    assert "no (no such folder)" in run("explain")[1]
 
 
 def test_preset_has_the_languages_of_its_model_or_of_another_preset() -> None:

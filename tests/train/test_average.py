@@ -99,14 +99,14 @@ def test_mean_or_copy_of_a_lower_rank_is_the_nearest_one(
             changed += 1
     assert changed > 0
     folders = " ".join(map(str, given))
-    status, _, err = run(f"average {folders} -o {tmp_path}/high --rank {whole} --device cpu")
+    status, _, err = run(f"train average {folders} -o {tmp_path}/high --rank {whole} --device cpu")
     refused = f"the rank {whole} is not below {whole}, the sum of the adapters' ranks: leave it out."
     assert (status, refused in err) == (2, True)
 
 
 def test_command_writes_preset_card_and_signature(bert: str, members: list[Path], tmp_path: Path, run: Run) -> None:
     output = tmp_path / "mean"
-    printed = run(f"average {members[0]} {members[1]} -o {output} --name words-mean --device cpu")[1]
+    printed = run(f"train average {members[0]} {members[1]} -o {output} --name words-mean --device cpu")[1]
     assert printed.startswith("averaged 2 adapters into one of rank 5\nuse -m twmd --set ")
     signature = printed.partition("signature ")[2].strip()
     files = "README.md adapter_config.json adapter_model.safetensors preset.toml signature.txt"
@@ -119,7 +119,7 @@ def test_command_writes_preset_card_and_signature(bert: str, members: list[Path]
     assert bert not in card + (output / "adapter_config.json").read_text(encoding="utf-8")
     assert '["words-mean"]' in (output / "preset.toml").read_text(encoding="utf-8")
     with limit_files(4096):  # the adapter is larger
-        status, _, err = run(f"average {members[0]} {members[1]} -o {output}2 -q --device cpu")
+        status, _, err = run(f"train average {members[0]} {members[1]} -o {output}2 -q --device cpu")
     assert (status, bool(re.fullmatch(rf"twmd: cannot write {output}2: .+\.\n", err))) == (1, True)
 
 
@@ -132,7 +132,9 @@ def test_card_of_a_mean_or_copy_says_how_it_was_made(bert: str, members: list[Pa
     assert re.search(r"\n- `\./seed1@\w+`: Fine-tuned by .+\n- `\./seed2@\w+`: Fine-tuned by ", mean)
     assert "\n# Tempered Word Mover Distance with a copy of an adapter\n" in copy
     assert ", of rank 2, in bfloat16: another adapter's weights. It is" in copy
-    assert re.search(r"Made by `twmd average` from:\n\n- `\./mean@\w+`: A LoRA adapter of rank 2, in float16: ", copy)
+    assert re.search(
+        r"Made by `twmd train average` from:\n\n- `\./mean@\w+`: A LoRA adapter of rank 2, in float16: ", copy
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_mean_vectors_are_transferred_and_must_be_the_same(bert: str, tmp_path: 
     for seed in (1, 9):
         corpus = tmp_path / f"{seed}.txt"
         corpus.write_text("\n".join(named_words(20, seed).rated.references), encoding="utf-8")
-        printed = run(f"fit-mean {corpus} --model {bert} -o {tmp_path}")[1]
+        printed = run(f"fit mean {corpus} --set model={bert} -o {tmp_path}")[1]
         means.append(printed.partition("background:")[2].split()[0])
 
     def fit(seed: int, mean: str) -> Path:
@@ -184,7 +186,7 @@ def test_adapters_without_a_mean_are_refused(bert: str, members: list[Path], tmp
     for folder, message in (
         (other, "other was trained with other settings than .*seed1: temperature is 0.5, not"),
         (whole, "whole holds a whole model: adapters are averaged"),
-        (tmp_path, "holds no preset.toml: expected a folder that 'twmd finetune' wrote"),
+        (tmp_path, "holds no preset.toml: expected a folder that 'twmd train metric' wrote"),
     ):
         with pytest.raises((SpecError, FileError), match=message):
             average([members[0], folder], tmp_path / "mean")

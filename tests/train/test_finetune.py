@@ -123,9 +123,11 @@ def test_folder_holds_adapter_preset_card_and_signature(done: Run, bert: str, re
 
 def test_full_training_changes_network_and_transfers_means(bert: str, tmp_path: Path, run: cli.Run) -> None:
     (tmp_path / "corpus.txt").write_text("\n".join(rated_words(20, 5).references), encoding="utf-8")
-    mean = run(f"fit-mean {tmp_path}/corpus.txt --model {bert} -o {tmp_path}")[1].partition("background:")[2].strip()
+    mean = (
+        run(f"fit mean {tmp_path}/corpus.txt --set model={bert} -o {tmp_path}")[1].partition("background:")[2].strip()
+    )
     output, train = tmp_path / "model", write_words(tmp_path / "train.jsonl", 32, 1)
-    command = f"finetune bertscore_centered --train {train} -o {output} --full --epochs 1 --device cpu"
+    command = f"train metric {train} -m bertscore_centered -o {output} --full --epochs 1 --device cpu"
     out = run(f"{command} --set model={bert} layer={LAYER} centering=background:{mean}")[1]
     printed = dict(part.split("=", 1) for part in out.partition("--set ")[2].splitlines()[0].split(" "))
     assert printed["model"] == str(output)
@@ -166,7 +168,7 @@ def test_plan_with_held_out_segments_is_refused(source: str | None, holdout: Tra
 
 def test_diverging_run_ends_with_an_error(bert: str, tmp_path: Path, run: cli.Run) -> None:
     train = write_words(tmp_path / "train.jsonl", 40, 1)
-    command = f"finetune twmd --train {train} -o {tmp_path}/out --device cpu --batch 8 --learning-rate 1e30"
+    command = f"train metric {train} -m twmd -o {tmp_path}/out --device cpu --batch 8 --learning-rate 1e30"
     status, _, err = run(f"{command} --set model={bert} layer=2 centering=none")
     message = r"twmd: training diverged at step \d+: train anew, in a new folder, with a lower one \(the learning rate"
     assert (status, bool(re.search(message, err))) == (1, True)
@@ -178,7 +180,7 @@ def test_diverging_run_ends_with_an_error(bert: str, tmp_path: Path, run: cli.Ru
         ("--full --rank 8", 2, "--rank sets the rank of an adapter"),
         ("-o {folder}", 1, "is not empty: give a new folder"),
         ("-o {folder}/train.jsonl", 2, "is a file."),
-        ("--train {train} {again}", 2, "hold the same rated texts: name them once"),
+        ("{again}", 2, "hold the same rated texts: name them once"),
         ("--resume", 2, "holds no interrupted run: there is nothing to resume"),
     ],
 )
@@ -186,16 +188,16 @@ def test_command_without_effect_is_refused(more: str, code: int, message: str, t
     train, again = (write_words(tmp_path / f"{name}.jsonl", 20, 1) for name in ("train", "again"))
     more = more.format(folder=tmp_path, train=train, again=again)
     more += "" if more.startswith("-o") else f" -o {tmp_path}/out"
-    status, _, err = run(f"finetune twmd {more}{'' if '--train' in more else f' --train {train}'}")
+    status, _, err = run(f"train metric {train} {more} -m twmd")
     assert (status, message in err) == (code, True)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("role", ["--train", "--dev"])
+@pytest.mark.parametrize("role", ["train", "dev"])
 def test_data_that_the_model_does_not_read_are_refused(role: str, tmp_path: Path, run: cli.Run) -> None:
     english, russian = (write_words(tmp_path / f"{k}.jsonl", 20, k, russian=k == 2) for k in (1, 2))
-    train = f"--train {russian}" if role == "--train" else f"--train {english} --dev {russian}"
-    command = f"finetune twmd {train} -o {tmp_path}"  # a folder that is not empty ends the command
+    data = russian if role == "train" else f"{english} --dev {russian}"
+    command = f"train metric {data} -m twmd -o {tmp_path}"  # a folder that is not empty ends the command
     status, _, refused = run(command)
     assert (status, "(--any-language)." in refused) == (1, True)
     assert "2.jsonl: 100% of the letters are in scripts that sentence-transformers/all-MiniLM-L6-v2 does not" in refused
@@ -216,7 +218,7 @@ def test_run_interrupted_in_a_checkpoint_ends_like_a_whole_run(
 
     train, dev = write_words(tmp_path / "train.jsonl", 80, 1), write_words(tmp_path / "dev.jsonl", 20, 2)
     whole, killed = tmp_path / "whole" / "adapter", tmp_path / "killed" / "adapter"
-    command = f"finetune twmd --train {train} --dev {dev} --epochs 3 --batch 8 --rank 2 --save-steps 6"
+    command = f"train metric {train} -m twmd --dev {dev} --epochs 3 --batch 8 --rank 2 --save-steps 6"
     command += f" --learning-rate 1e-2 --device cpu --loss pearson --set model={bert} layer=2 centering=batch -o"
     expected = run(f"{command} {whole}")[1]
     with monkeypatch.context() as patched:
@@ -255,7 +257,7 @@ def test_full_disk_is_one_error_and_the_run_can_be_resumed(
     largest: int, bert: str, tmp_path: Path, run: cli.Run
 ) -> None:
     train = write_words(tmp_path / "train.jsonl", 20, 1)
-    command = f"finetune twmd --train {train} -o {tmp_path}/out -q --epochs 1 --rank 2 --device cpu"
+    command = f"train metric {train} -m twmd -o {tmp_path}/out -q --epochs 1 --rank 2 --device cpu"
     command += f" --set model={bert} layer=2"
     with limit_files(largest):
         status, _, err = run(command)

@@ -42,7 +42,7 @@ def test_command_writes_adapter_head_card_and_signature(tmp_path: Path, run: Run
     for seed, (name, size) in enumerate((("train", 32), ("dev", 24)), start=1):
         write_set(tmp_path / f"{name}.csv", size, seed)
     output = tmp_path / "adapter"
-    out = run(f"train stsb --data stsb:{tmp_path} -o {output}")[1]
+    out = run(f"train stsscore {tmp_path} -o {output}")[1]
     assert [line.split()[0] for line in out.splitlines()] == ["Pearson", "use", "signature"]
     files = "README.md adapter_config.json adapter_model.safetensors head.safetensors signature.txt"
     assert sorted(path.name for path in output.iterdir()) == [*files.split(), "training_data.safetensors"]
@@ -65,8 +65,8 @@ def test_command_writes_adapter_head_card_and_signature(tmp_path: Path, run: Run
 
 
 def test_data_are_checked_before_the_training(sets: Path, run: Run) -> None:
-    command = f"train stsb --data stsb:{sets} -o {sets / 'adapter'}"
-    status, _, err = run(f"train stsb --data stsb:{sets} -o {sets}")
+    command = f"train stsscore {sets} -o {sets / 'adapter'}"
+    status, _, err = run(f"train stsscore {sets} -o {sets}")
     assert (status, f"{sets} is not empty: give a new folder" in err) == (1, True)
     assert "device 'cuda:7' is not available here" in run(f"{command} --device cuda:7")[2]
     (sets / "dev.csv").write_text(f"{RUSSIAN},{RUSSIAN},3.0\n" * 4, encoding="utf-8")

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import difflib
-import importlib
 import io
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stderr, suppress
 from typing import Any
 
 import rich_click as click
 from click.exceptions import Exit
-from rich_click.rich_panel import RichCommandPanel
 
-from twmd_registry.cli.declare import quiet
+from twmd_registry.cli.groups import group
 from twmd_registry.cli.terminal import BAD, DOUBTFUL, complain, null_stream
 from twmd_registry.errors import SpecError, TwmdError, TwmdWarning, is_out_of_memory
 from twmd_registry.version import __version__
@@ -33,63 +30,20 @@ OUT_OF_MEMORY = (
 M_ARENA_MAX = -8
 """The option of glibc's ``mallopt`` that limits the areas which threads allocate in."""
 PANELS = {
-    "Score": ("score_commands", "score report align mbr"),
-    "Serve": ("setup_commands", "serve"),
-    "Publish": ("publish_commands", "verify diff cite"),
-    "Agreement with people": ("agreement_commands", "correlate tune"),
-    "Training": ("train_commands", "fit-mean fit-idf fit-baseline train finetune average"),
-    "Set up": ("setup_commands", "list explain preset selfcheck demo hub install uninstall completion"),
+    "Score": ("{}", "score report align mbr"),
+    "Publish": ("{}", "verify diff cite"),
+    "Agreement with people": ("{}", "correlate tune"),
+    "Serve and look up": ("{}", "serve demo explain"),
+    "Fit, train and set up": ("{}", "fit train setup"),
 }
-"""From a panel of ``--help`` to the module that declares and runs its commands, and their names."""
-
-
-class LazyGroup(click.RichGroup):
-    """A group that imports a command's module when the command is used.
-
-    Args:
-        package: The package of the modules that declare the commands.
-        sections: From a panel of ``--help`` to the module that declares its commands, and their names.
-        settings: As for `click.RichGroup`.
-    """
-
-    def __init__(self, *, package: str, sections: Mapping[str, tuple[str, str]], **settings: Any) -> None:
-        panels = [RichCommandPanel(panel, commands=names.split()) for panel, (_, names) in sections.items()]
-        super().__init__(**settings | {"panels": panels})
-        self._modules = {name: f"{package}.{module}" for module, names in sections.values() for name in names.split()}
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands, in the order of ``--help``."""
-        return list(self._modules)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command; raises UsageError, with the closest name, for an unknown one."""
-        if cmd_name not in self._modules:
-            if ctx.resilient_parsing:
-                return None
-            hints = [f" Did you mean {name!r}?" for name in difflib.get_close_matches(cmd_name, self._modules, n=1)]
-            raise click.UsageError(f"No such command {cmd_name!r}.{''.join(hints)}", ctx)
-        module = importlib.import_module(self._modules[cmd_name])
-        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
-        return command
-
-
-@click.group(
+twmd = group(
     "twmd",
-    cls=LazyGroup,
-    package="twmd_registry.cli",
+    "Embedding metrics for generated text, with signatures that anybody can re-run.",
+    package=__name__,
     sections=PANELS,
-    invoke_without_command=True,
-    help="Embedding metrics for generated text, with signatures that anybody can re-run.",
-    epilog="Example: twmd score ref.txt -i system_a.txt system_b.txt -m twmd moverscore",
+    example="twmd score ref.txt -i system_a.txt system_b.txt -m twmd moverscore",
 )
-@click.version_option(__version__, prog_name="twmd", message="%(prog)s %(version)s")
-@quiet
-@click.pass_context
-def twmd(ctx: click.Context) -> None:
-    """Print the help where no command is given."""
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
-        ctx.exit(click.UsageError.exit_code)
+click.version_option(__version__, prog_name="twmd", message="%(prog)s %(version)s")(twmd)
 
 
 def main(argv: Sequence[str] | None = None, program: click.Group = twmd) -> int:

@@ -6,6 +6,7 @@ Imports nothing heavy, so that ``--help`` is instant and a wrong command line is
 from __future__ import annotations
 
 import errno
+import inspect
 import math
 import os
 import sys
@@ -34,8 +35,8 @@ Declare: TypeAlias = Callable[[Run], Run]
 
 argument = click.argument
 RATED = (
-    "Rated data: FORMAT:PATH (wmt, mlqe, sts, stsb, mrpc, qqp, mte, d2t, demetr, summeval, summaries, tac, table), or "
-    "a name on the Hub (glue/stsb)."
+    "DATA is rated data: FORMAT:PATH (wmt, mlqe, sts, stsb, mrpc, qqp, mte, d2t, demetr, summeval, summaries, tac, "
+    "table), or a name on the Hub (glue/stsb)."
 )
 """How rated data are named in every command; `twmd_registry.judgments.sets` reads it."""
 RESULT_FORMATS = ("text", "markdown", "latex", "tsv", "json")
@@ -57,6 +58,11 @@ class Command(click.RichCommand):
             is_key = key in KEYS and any(param.name == "set" for param in self.params)
             hint = f" {key} is a key: use --set {key}=VALUE." if is_key else ""
             raise click.UsageError(error.format_message() + hint, ctx) from error
+        except click.MissingParameter as error:
+            greedy = [param for param in self.params if param.multiple and len(ctx.params.get(str(param.name), ())) > 1]
+            missing = error.param.human_readable_name if error.param else "it"
+            hints = [f" {param.opts[0]} takes every word after it, so name {missing} before." for param in greedy]
+            raise click.UsageError(error.format_message() + "".join(hints), ctx) from error
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
             param = getattr(error, "param", None)
@@ -119,11 +125,13 @@ QUIET = "Print results and errors only, without warnings, notices and progress b
 quiet = click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_drop_stderr, help=QUIET)
 
 
-def command(name: str, *, example: str, lexical: Sequence[str] | None = None) -> Callable[[Run], Command]:
-    """Declare a command; the docstring of the function that runs it is its help.
+def command(
+    name: str, *, example: str, note: str = "", lexical: Sequence[str] | None = None
+) -> Callable[[Run], Command]:
+    """Declare a command; the docstring of the function that runs it is its help, and `note` the last paragraph of it.
 
-    With `lexical`, SacreBLEU's metrics that are allowed, the parameters ``metrics`` or ``metric`` and those of
-    `settings` are read to ``arguments.asked`` before the command runs.
+    With `lexical`, SacreBLEU's metrics that are allowed, the parameters ``metrics`` and those of `settings` are read to
+    ``arguments.asked`` before the command runs.
     """
 
     def declare(run: Run) -> Command:
@@ -133,12 +141,13 @@ def command(name: str, *, example: str, lexical: Sequence[str] | None = None) ->
             if lexical is not None:
                 from twmd_registry.cli.inputs import parse_metrics
 
-                names = arguments.metrics if "metrics" in values else [arguments.metric]
-                arguments.asked = parse_metrics(names, arguments, lexical)
+                arguments.asked = parse_metrics(arguments.metrics, arguments, lexical)
             return run(arguments)
 
         lines = "\n\n".join(["Example:", *example.split("\n")])
-        declared = click.command(name, cls=Command, epilog=lines, panels=[RichOptionPanel("Options")])(quiet(invoke))
+        about = f"{inspect.getdoc(run)}\n\n{note}"
+        panels = [RichOptionPanel("Options")]
+        declared = click.command(name, cls=Command, help=about, epilog=lines, panels=panels)(quiet(invoke))
         declared.params.append(declared.params.pop(0))  # --quiet is the last option of the help
         return declared
 
@@ -261,14 +270,27 @@ def offer(choices: Iterable[object]) -> Callable[..., list[str]]:
     return lambda _ctx, _param, incomplete: [word for word in words if word.startswith(incomplete)]
 
 
-def metric(choices: Iterable[object] = MetricName) -> Declare:
-    """Declare the argument METRIC, any form of a metric; shells offer the choices."""
-    return argument("metric", metavar="METRIC", shell_complete=offer(choices))
-
-
 def metrics(lexical: Iterable[str], about: str, **settings: Any) -> Declare:
     """Declare ``-m``: metrics of this package in any form, and some of SacreBLEU's."""
-    return many("-m --metrics", "METRIC", about, shell_complete=offer([*MetricName, *lexical]), **settings)
+    settings = {"shell_complete": offer([*MetricName, *lexical]), **settings}
+    return many("-m --metrics", "METRIC", about, **settings)
+
+
+def metric(about: str, choices: Iterable[object] = MetricName, **settings: Any) -> Declare:
+    """Declare ``-m`` for a single metric; shells offer the choices."""
+    return metrics((), about, callback=_only, shell_complete=offer(choices), **settings)
+
+
+def file_of_texts(names: str, metavar: str, about: str) -> Declare:
+    """Declare an option of one file to read, which takes words as the options of several files do."""
+    return many(names, metavar, about, type=INPUT, callback=_only, required=True)
+
+
+def _only(_ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(values) > 1:
+        found = f"expected one {param.metavar}, not {len(values)}: {', '.join(map(str, values))}"
+        raise click.BadParameter(f"{found}. It takes every word after it: name all else before.")
+    return values
 
 
 def output(about: str, metavar: str = "DIR", **settings: Any) -> Declare:
@@ -284,6 +306,11 @@ def output_format(*choices: str, about: str = "") -> Declare:
 def digits(about: str) -> Declare:
     """Declare ``--width``, as SacreBLEU has it."""
     return option("-w --width", "DIGITS", f"Digits after the point, 0 to 16 (default: {about}).")
+
+
+def keys(*names: str) -> Declare:
+    """Declare ``--set`` for a command that reads some keys only."""
+    return many("--set", "KEY=VALUE", f"Set {', '.join(names)}.")
 
 
 def seed(about: str, default: int = 12345) -> Declare:
@@ -358,8 +385,8 @@ def _complete_presets(_ctx: click.Context, _param: click.Parameter, incomplete: 
 
 
 settings = all_of(
-    option("--preset", "NAME", "A named setting, see 'twmd list'.", shell_complete=_complete_presets),
-    many("--set", "KEY=VALUE", "Set a key of the specification; see 'twmd explain METRIC'."),
+    option("--preset", "NAME", "A named setting, see 'twmd explain'.", shell_complete=_complete_presets),
+    many("--set", "KEY=VALUE", "Set a key of the specification; see 'twmd explain -m METRIC'."),
 )
 """Declares what decides scores."""
 parts = many("--part", "NAME=PATH", PART)

@@ -117,7 +117,7 @@ def _parse_set_keys(arguments: Arguments, named: Sequence[str], unchanged: Seque
     given = parse_assignments(arguments.set)
     if not named and (given or arguments.preset):
         alone = "a signature says everything, and SacreBLEU's metrics have no keys here"
-        raise SpecError(f"--set and --preset are for metrics that are named without keys of their own: {alone}.")
+        raise SpecError(f"--set and --preset are for a metric that -m names without keys of its own: {alone}.")
     used = {key for metric in named for key in entry(metric).keys}
     for name in given:
         if name not in used:
@@ -142,6 +142,15 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
             words = " ".join(re.split(r"[,\s]+(?=\w+=)", text))
             raise SpecError(f"--set {text!r}: separate keys by blanks, each a word of its own: --set {words}.")
         given[name] = value
+    return given
+
+
+def parse_keys(arguments: Arguments, names: Sequence[str]) -> dict[str, str]:
+    """Return the keys of ``--set`` for a command that reads some keys only; raises SpecError for another."""
+    given = parse_assignments(arguments.set)
+    for name in given:
+        if name not in names:
+            raise SpecError(f"--set {name}: this command reads no such key; {menu(name, names)}.")
     return given
 
 
@@ -304,7 +313,7 @@ def read_candidates(arguments: Arguments) -> tuple[list[list[str]], list[str] | 
     """Read the candidates of every segment, lists in a table or so many lines of text; and their sources, if known."""
     quoted, number = arguments.quoted_tsv, arguments.num_samples
     columns = Columns("candidates", quoted_tsv=quoted)
-    file = read_file(arguments.candidates, columns, as_lines=arguments.lines, nbest=True)
+    file = read_file(arguments.input[0], columns, as_lines=arguments.lines, nbest=True)
     src = Columns(quoted_tsv=quoted)
     given = read_file(arguments.src, src, as_lines=arguments.lines) if arguments.src else None
     sources = read_sources(given) if given else file.originals()

@@ -95,7 +95,7 @@ def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[np.n
     if (other := part.about["tokenizer"]) != vocab:
         raise ModelError(
             f"{path.name} holds document frequencies of another tokenizer (vocabulary {other}, this model's {vocab}): "
-            "fit them with 'twmd fit-idf' and this model."
+            "fit them with 'twmd fit idf' and this model."
         )
     return part
 
@@ -113,9 +113,9 @@ def read_idf(path: Path, size: int) -> FittedPart[np.ndarray]:
         tokenizer = re.fullmatch(r"[0-9a-f]{12}", about["tokenizer"])[0]  # type: ignore[index]
         fitted = FittedPart(counts, sha256_of(content), {"tokenizer": tokenizer})
     except (OSError, KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
-        raise ModelError(f"{path.name} is not a file of document frequencies that 'twmd fit-idf' wrote.") from error
+        raise ModelError(f"{path.name} is not a file of document frequencies that 'twmd fit idf' wrote.") from error
     if counts.min() < 0 or counts.max() > counts[-1]:
         raise ModelError(
-            f"{path.name} holds counts below 0 or above the number of texts: fit it again with 'twmd fit-idf'."
+            f"{path.name} holds counts below 0 or above the number of texts: fit it again with 'twmd fit idf'."
         )
     return fitted

@@ -114,16 +114,15 @@ def find_background(wanted: str | None, fingerprint: str, adapter: str | None) -
             if _owner(means) == (fingerprint, adapter):
                 return means
         raise ModelError(
-            "no mean vector comes with this package for this model: fit one with 'twmd fit-mean FILE... --model "
-            "MODEL', "
-            "then set centering=background:HASH."
+            "no mean vector comes with this package for this model: fit one with 'twmd fit mean FILE... --set "
+            "model=MODEL', then set centering=background:HASH."
         )
     means = read_background(locate(MEAN_VECTOR, wanted))
     if _owner(means) != (fingerprint, adapter):
         raise ModelError(
             f"mean vector {means.hash} was fitted on {means.about['model']}@{means.about['fingerprint']}, "
             f"adapter {means.about['adapter']}, not on this model (@{fingerprint}, adapter {adapter}): fit "
-            "another with 'twmd fit-mean'."
+            "another with 'twmd fit mean'."
         )
     return means
 
@@ -142,7 +141,7 @@ def read_background(path: Path) -> MeanVectors:
         means = {policy: tensors[policy] for policy in MEANS}
         means["partners"] = means["none"]
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path.name} is not a mean-vector file that 'twmd fit-mean' wrote.") from error
+        raise ModelError(f"{path.name} is not a mean-vector file that 'twmd fit mean' wrote.") from error
     if not all(bool(np.isfinite(mean.numpy()).all()) for mean in means.values()):
-        raise ModelError(f"{path.name} holds numbers that are not finite: fit it again with 'twmd fit-mean'.")
+        raise ModelError(f"{path.name} holds numbers that are not finite: fit it again with 'twmd fit mean'.")
     return FittedPart(means, sha256_of(content), about)

@@ -76,16 +76,16 @@ def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
         values = [float(about["values"][side]) for side in OUTPUTS if side in about["values"]]
         keys = {str(name): str(value) for name, value in about["keys"].items()}
     except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise ModelError(f"{path.name} is not a baseline that 'twmd fit-baseline' wrote.") from error
+        raise ModelError(f"{path.name} is not a baseline that 'twmd fit baseline' wrote.") from error
     _check(values, path.name)
     if len(values) != (len(OUTPUTS) if entry(spec.metric).two_sided else 1):
         raise ModelError(
-            f"{path.name} holds {len(values)} values: {spec.metric} needs another number ('twmd fit-baseline')."
+            f"{path.name} holds {len(values)} values: {spec.metric} needs another number ('twmd fit baseline')."
         )
     here = keys_of(spec)
     if other := sorted(name for name in {*here, *keys} if here.get(name) != keys.get(name)):
         listed = "; ".join(f"{name}: {keys.get(name, 'none')} there, {here.get(name, 'none')} here" for name in other)
-        raise ModelError(f"{path.name} was fitted for other settings ({listed}): fit another with 'twmd fit-baseline'.")
+        raise ModelError(f"{path.name} was fitted for other settings ({listed}): fit another with 'twmd fit baseline'.")
     return FittedPart(tuple(values), sha256_of(content), keys)
 
 

@@ -210,7 +210,7 @@ class ScoreSet:
 
     Attributes:
         signature: The applied specification.
-        scores: *The* score of every segment, finite, in the range that the catalogue says (``twmd explain METRIC``)
+        scores: *The* score of every segment, finite, in the range that the catalogue says (``twmd explain -m METRIC``)
             unless it is rescaled by a baseline.
         precision: Hypothesis side of every segment, None for a one-sided metric.
         recall: Reference side of every segment, None for a one-sided metric.

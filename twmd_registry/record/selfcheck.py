@@ -1,4 +1,4 @@
-"""``twmd selfcheck``: compare this installation's scores with published ones."""
+"""``twmd setup selfcheck``: compare this installation's scores with published ones."""
 
 from __future__ import annotations
 

@@ -290,7 +290,7 @@ class MetricSpec:
         "id",
         "what weighs tokens by their inverse document frequency",
         "none, corpus (each side its own), references (theirs for both), background:HASH, or background:FILE (see "
-        "'twmd fit-idf')",
+        "'twmd fit idf')",
         _or_background(("none", "corpus", "references", "background"), named=True),
         neutral="none",
     )
@@ -349,7 +349,7 @@ class MetricSpec:
     baseline: str | None = _key(
         "ba",
         "what unrelated texts score: b of (x - b) / (1 - b)",
-        "none, HASH, or a FILE (see 'twmd fit-baseline')",
+        "none, HASH, or a FILE (see 'twmd fit baseline')",
         neutral="none",
     )
     multiref: Multiref | None = _key("mr", "best or mean over several references", Multiref)

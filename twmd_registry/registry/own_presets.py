@@ -32,7 +32,7 @@ def add_preset(path: Path, name: str | None = None) -> list[Preset]:
         content = write_presets(name, added[0].provenance, added).encode()
     kept, hashes = _kept(added[0].name), added[0].training_data
     if (taken := added[0].name) in {name for _, name in presets()}:
-        hint = f", or take yours away by 'twmd preset remove {taken}'" if kept.exists() else ""
+        hint = f", or take yours away by 'twmd setup preset remove {taken}'" if kept.exists() else ""
         raise SpecError(f"there is a preset {taken!r} already: add this one under another name by --name NAME{hint}.")
     for preset in added:
         apply_preset(preset, {"model": preset.model or "any/model"})
@@ -67,9 +67,14 @@ def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
             warn(f"adapter {spec.adapter} was trained under other settings: {shown} ({path} holds them all).")
 
 
+def added_presets() -> list[str]:
+    """Return the names of the presets that `add_preset` added."""
+    return sorted(path.stem for path in _kept("x").parent.glob("[!.]*.toml"))
+
+
 def remove_preset(name: str) -> None:
     """Remove a preset that `add_preset` added; raises SpecError if there is none, FileError if it cannot be removed."""
-    added = sorted(path.stem for path in _kept("x").parent.glob("[!.]*.toml"))
+    added = added_presets()
     if name not in added:
         raise SpecError(f"no preset {name!r} was added here; {menu(name, added) if added else 'nor was any other'}.")
     try:

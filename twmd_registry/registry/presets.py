@@ -1,5 +1,5 @@
 """Presets: named, complete settings of a metric, and where their numbers come from: TOML files of this package, of
-packages that name one in the entry-point group `GROUP`, and those that a user has added (``twmd preset add``).
+packages that name one in the entry-point group `GROUP`, and those that a user has added (``twmd setup preset add``).
 """
 
 from __future__ import annotations

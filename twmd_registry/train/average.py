@@ -33,7 +33,7 @@ def average(
     options: RunOptions = RunOptions(),  # noqa: B008
     name: str = "average",
 ) -> tuple[Scorer, int]:
-    """Average the adapters in output folders of ``twmd finetune``, and save the metric with the mean adapter.
+    """Average the adapters in output folders of ``twmd train metric``, and save the metric with the mean adapter.
 
     The metrics and their settings must be the same; of a single adapter a copy is made. Without `rank` the mean has the
     sum of the ranks, and is exact. Returns the scorer of the mean, and the rank of its adapter.
@@ -65,16 +65,16 @@ def average(
 
 
 def _read(folder: Path) -> tuple[MetricSpec, Preset]:
-    """Read the output folder of ``twmd finetune``."""
+    """Read the output folder of ``twmd train metric``."""
     path = folder / PRESET_FILE
     if not path.is_file():
-        raise FileError(f"{folder} holds no {PRESET_FILE}: expected a folder that 'twmd finetune' wrote.")
+        raise FileError(f"{folder} holds no {PRESET_FILE}: expected a folder that 'twmd train metric' wrote.")
     _, presets = read_preset_file(path)
     if len(presets) != 1:
-        raise SpecError(f"{path} sets {len(presets)} metrics: expected what 'twmd finetune' wrote, one.")
+        raise SpecError(f"{path} sets {len(presets)} metrics: expected what 'twmd train metric' wrote, one.")
     spec = apply_preset(presets[0], {})
     if spec.adapter is None:
-        hint = "adapters are averaged, which 'twmd finetune' trains without --full"
+        hint = "adapters are averaged, which 'twmd train metric' trains without --full"
         raise SpecError(f"{folder} holds a whole model: {hint}.")
     return spec.replace(adapter=str(folder.resolve())), presets[0]
 

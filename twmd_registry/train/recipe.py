@@ -86,7 +86,7 @@ def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
     elif spec.against == "both" or spec.source_background:
         problem = "train one comparison at a time, with one mean vector: against=source or reference"
     elif spec.baseline is not None:
-        problem = "a baseline belongs to the untrained metric: fit one for the trained metric ('twmd fit-baseline')"
+        problem = "a baseline belongs to the untrained metric: fit one for the trained metric ('twmd fit baseline')"
     elif spec.dtype != "float32":
         problem = f"dtype={spec.dtype}: weights are trained in float32; give the dtype when you score"
     elif recipe.target == "mean" and spec.output != "f1":

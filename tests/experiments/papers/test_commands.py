@@ -132,7 +132,7 @@ def years(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def command(years: Path, tiny_encoder: Callable[[str], Path]) -> str:
-    return f"--data-dir {years} --model {tiny_encoder('bert')}"
+    return f"--data-dir {years} --set model={tiny_encoder('bert')}"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_table_is_printed_and_written_in_every_format(
 
 
 def test_numbers_are_written_in_full_with_their_signatures(command: str, tmp_path: Path, run: Run) -> None:
-    status, out, _ = run(f"reproduce twmd-table8 {command} --layer 2 --format json -o {tmp_path}")
+    status, out, _ = run(f"reproduce twmd-table8 {command} layer=2 --format json -o {tmp_path}")
     rows, printed = rows_of(tmp_path / "twmd-table8.tsv"), json.loads(out)
     assert (status, len(rows)) == (0, (6 + 1) * 8 * 2)
     assert [row["here"] for row in printed["rows"]] == [float(row["here"]) if row["here"] else None for row in rows]

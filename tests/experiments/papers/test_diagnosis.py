@@ -209,7 +209,7 @@ def test_texts_without_a_word_are_counted_and_too_few_texts_refused(model: str) 
 
 def test_diagnose_prints_table_and_verdicts_and_writes_figures(model: str, folder: Path, run: Run) -> None:
     (folder / "texts.txt").write_text("\n".join(CORPUS) + "\n", encoding="utf-8")
-    printed = run(f"diagnose {model} --data texts.txt --device cpu --seed 0 -o out")[1]
+    printed = run(f"diagnose texts.txt --set model={model} --device cpu --seed 0 -o out")[1]
     result = diagnose(model, CORPUS, RunOptions())
     assert result.model in printed
     verdicts = [line for line in printed.splitlines() if line.startswith(("pass ", "fail ", "undefined "))]
@@ -226,6 +226,6 @@ def test_diagnose_prints_table_and_verdicts_and_writes_figures(model: str, folde
 
 def test_diagnose_reads_texts_of_rated_data_and_prints_undefined(model: str, tmp_path: Path, run: Run) -> None:
     data = write_rows(tmp_path / "own.jsonl", [{"prediction": "the cat sat", "reference": "a dog ran", "rating": 1}])
-    assert json.loads(run(f"diagnose {model} --data {data} --format json")[1])["texts"] == 2
-    status, printed, err = run(f"diagnose {model} --data {data}")
+    assert json.loads(run(f"diagnose {data} --set model={model} --format json")[1])["texts"] == 2
+    status, printed, err = run(f"diagnose {data} --set model={model}")
     assert (status, "can be compared: self" in err, printed.count("undefined ") >= 5) == (0, True, True)

@@ -86,7 +86,7 @@ def test_estimate_grows_with_difference_and_segments_from_one_half(fit: DeltaAcc
 
 def test_command_prints_the_differences_by_segments_and_share(folder: Path, run: Run) -> None:
     write_rows(Path("rated.jsonl"), system_rows())
-    line = "accuracy sbert --data table:rated.jsonl -q"
+    line = "accuracy table:rated.jsonl -m sbert -q"
     found = json.loads(run(f"{line} --format json")[1])
     assert (found["systems"], found["signature"].partition("|")[0]) == (5, "sbert")
     values = [row["difference"] for row in found["differences"]]

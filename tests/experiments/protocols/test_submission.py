@@ -47,7 +47,7 @@ def test_missing_translation_is_an_empty_text_because_every_segment_needs_a_scor
 
 
 def test_every_output_is_scored_against_every_other_reference(wmt99: Path, run: Run) -> None:
-    status, printed, _ = run("submit twmd wmt99 --name TW-MD -o out")
+    status, printed, _ = run("submit wmt99 -m twmd --name TW-MD -o out")
     assert status == 0
     scorer, out = twmd_registry.scorer("twmd"), wmt99.parent / "out"
     texts = {name: text.splitlines() for name, text in (REFERENCES | OUTPUTS).items()}
@@ -76,7 +76,7 @@ def test_every_output_is_scored_against_every_other_reference(wmt99: Path, run: 
 
 @pytest.mark.filterwarnings("ignore")
 def test_score_files_are_read_as_published_scores(wmt99: Path, run: Run) -> None:
-    assert run("submit twmd wmt99 -o wmt99")[0] == 0
+    assert run("submit wmt99 -m twmd -o wmt99")[0] == 0
     written(wmt99, "sys-1\t-1\nsys-1\tNone\nsys-1\t-5\n", "human-scores/cs-en.mqm.seg.score")
     rated = read_rated(f"mte:{wmt99}")
     (published,) = read_official(f"mte:{wmt99}", rated)
@@ -87,13 +87,13 @@ def test_score_files_are_read_as_published_scores(wmt99: Path, run: Run) -> None
 
 @pytest.mark.filterwarnings("ignore")
 def test_metric_that_compares_with_sources_is_scored_with_them(wmt99: Path, run: Run) -> None:
-    status, _, complained = run("submit twmd wmt99 --set against=source -o out")
+    status, _, complained = run("submit wmt99 -m twmd --set against=source -o out")
     assert (status, "wmt99/sources/cs-en.txt: No such file" in complained) == (1, True)
     assert not (wmt99.parent / "out").exists()
     sources = ["It did rain.", "The weir is shut.", "There is no bread."]
     written(wmt99, "\n".join(sources), "sources/cs-en.txt")
     for against, reference, systems in (("source", "src", ["refB", "sys-1"]), ("both", "refB", ["sys-1"])):
-        assert run(f"submit twmd wmt99 --set against={against} --name {against} -o wmt99")[0] == 0
+        assert run(f"submit wmt99 -m twmd --set against={against} --name {against} -o wmt99")[0] == 0
         scores = rows(wmt99 / "metric-scores" / "cs-en" / f"{against}-{reference}.seg.score")
         texts = OUTPUTS["sys-1"].splitlines(), REFERENCES["refB"].splitlines()
         own = twmd_registry.score(*texts, "twmd", sources=sources, against=against)
@@ -107,7 +107,7 @@ def test_metric_that_compares_with_sources_is_scored_with_them(wmt99: Path, run:
 
 def test_metrics_of_one_folder_may_begin_with_the_same_word(wmt99: Path, run: Run) -> None:
     for name in ("twmd-2", "twmd"):
-        assert run(f"submit twmd wmt99 --name {name} -o out")[0] == 0
+        assert run(f"submit wmt99 -m twmd --name {name} -o out")[0] == 0
     assert len(list((wmt99.parent / "out").rglob("*.seg.score"))) == 2 * (1 + len(REFERENCES))
 
 
@@ -129,27 +129,27 @@ def test_metrics_of_one_folder_may_begin_with_the_same_word(wmt99: Path, run: Ru
 )
 def test_damaged_test_set_is_refused(file: str, text: str, words: str, wmt99: Path, refused: Refused) -> None:
     written(wmt99, text, file)
-    refused("submit twmd wmt99 -o out", words, 1)
+    refused("submit wmt99 -m twmd -o out", words, 1)
     assert not (wmt99.parent / "out").exists()
 
 
 def test_test_set_without_outputs_is_refused(wmt99: Path, refused: Refused) -> None:
     for name in OUTPUTS:
         (wmt99 / "system-outputs" / "cs-en" / f"{name}.txt").unlink()
-    refused("submit twmd wmt99 -o new", "system-outputs/cs-en holds no SYSTEM.txt or SYSTEM.jsonl to be scored", 1)
+    refused("submit wmt99 -m twmd -o new", "system-outputs/cs-en holds no SYSTEM.txt or SYSTEM.jsonl to be scored", 1)
     assert not (wmt99.parent / "new").exists()
 
 
 def test_folder_is_checked_before_the_metric_is_made(wmt99: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("experiments.protocols.commands.make_scorers", lambda *_: pytest.fail("it is made"))
-    assert "holds no folder of a language pair" in run(f"submit twmd {wmt99.parent} --test-set x -o out")[2]
+    assert "holds no folder of a language pair" in run(f"submit {wmt99.parent} -m twmd --test-set x -o out")[2]
     for against in ("source", "both"):
-        missing = run(f"submit 'ensemble(twmd;against={against},sbert)' wmt99 --name twmd -o out")[2]
+        missing = run(f"submit wmt99 -m 'ensemble(twmd;against={against},sbert)' --name twmd -o out")[2]
         assert "wmt99/sources/cs-en.txt: No such file" in missing
     written(wmt99, "", "out/twmd.seg.score")
-    assert "holds scores of twmd already" in run("submit twmd wmt99 -o wmt99/out")[2]
+    assert "holds scores of twmd already" in run("submit wmt99 -m twmd -o wmt99/out")[2]
 
 
 def test_name_that_is_no_file_name_is_refused(wmt99: Path, refused: Refused) -> None:
-    refused("submit twmd wmt99 --name a.b -o out", "--name a.b: expected letters, digits, - and _")
-    refused("submit twmd wmt99 --test-set 'a b' -o out", "the test set 'a b': expected letters, digits, - and _")
+    refused("submit wmt99 -m twmd --name a.b -o out", "--name a.b: expected letters, digits, - and _")
+    refused("submit wmt99 -m twmd --test-set 'a b' -o out", "the test set 'a b': expected letters, digits, - and _")

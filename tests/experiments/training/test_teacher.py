@@ -48,11 +48,11 @@ def test_student_of_the_table_agrees_better_with_its_teacher(models: tuple[str, 
     write_pairs(Path("pairs.jsonl"), 96, 1)
     held_out = write_words(Path("held_out.jsonl"), 20, 9)
     words = f"--edits numbers negations --holdout {held_out} -o rated.jsonl --set model={teacher} {SET}"
-    status, printed, _ = run(f"rate twmd pairs.jsonl {words}")
+    status, printed, _ = run(f"rate pairs.jsonl -m twmd {words}")
     assert (status, Path("rated.jsonl.part").exists()) == (0, False)
     signature = twmd_registry.scorer("twmd", model=teacher, **KEYS).signature
     assert f"signature {signature}" in printed
-    line = "finetune twmd --train table:rated.jsonl,group=group -o student --epochs 4 --learning-rate 2e-2 --rank 4"
+    line = "train metric table:rated.jsonl,group=group -m twmd -o student --epochs 4 --learning-rate 2e-2 --rank 4"
     assert main([*f"{line} --device cpu -q --set model={student} {SET}".split()]) == 0
     other = rated_words(48, 2)
     asked: list[dict[str, Any]] = [{"model": teacher}, {"model": student}, {"model": student, "adapter": "student"}]
@@ -65,7 +65,7 @@ def test_student_of_the_table_agrees_better_with_its_teacher(models: tuple[str, 
 
 def test_table_is_read_as_it_was_rated(models: tuple[str, str], folder: Path, run: Run) -> None:
     pairs = write_pairs(Path("pairs.jsonl"), 8, 1)
-    assert run(f"rate twmd pairs.jsonl -o rated.jsonl --set model={models[0]} {SET}")[0] == 0
+    assert run(f"rate pairs.jsonl -m twmd -o rated.jsonl --set model={models[0]} {SET}")[0] == 0
     rated = read_rated("table:rated.jsonl,group=group")
     expected = twmd_registry.score(pairs.predictions, pairs.references, "twmd", model=models[0], **KEYS).scores
     assert rated.ratings.tolist() == list(expected)
@@ -134,7 +134,7 @@ def test_rating_that_would_be_wrong_is_refused_before_it_begins(
     if "embedded" in words:
         Path("pairs.jsonl").write_text(f'{{"prediction": "{RUSSIAN}", "reference": "{RUSSIAN}"}}', encoding="utf-8")
     model = "" if "embedded" in words else f"--set model={models[0]} {SET}"
-    line = f"rate twmd pairs.jsonl -o rated.jsonl {model} {words.format(held_out=held_out)}".replace(
+    line = f"rate pairs.jsonl -m twmd -o rated.jsonl {model} {words.format(held_out=held_out)}".replace(
         f"{SET} --set", SET
     )
     status, printed, err = run(line)

@@ -8,7 +8,7 @@ METRIC = Metric(
     formula="logit / scale, not clipped unless clip=yes; with symmetric=yes the mean of both orders",
     keys=("model", "revision", "adapter", "scale", "first", "symmetric", "clip", *TAIL_KEYS),
     class_name="STSScore",
-    untrainable="it is a regression model already ('twmd train stsb')",
+    untrainable="it is a regression model already ('twmd train stsscore')",
     identical=None,
     citation="""\
 @misc{herbold2024semantic,

@@ -1,4 +1,4 @@
-"""``twmd score``, ``mbr``, ``align`` and ``report``: scores of files, or of a data set on Ray Data."""
+"""``twmd score``: scores of files, or of a data set on Ray Data."""
 
 from __future__ import annotations
 
@@ -17,23 +17,19 @@ from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import (
     ScoringTask,
-    average_metrics,
     columns_of,
     files_of,
     make_scorers,
     options_of,
-    parse_metrics,
-    read_candidates,
     read_tasks,
 )
-from twmd_registry.cli.output import SUFFIXES, as_json, format_table
+from twmd_registry.cli.output import SUFFIXES
 from twmd_registry.cli.terminal import printed, progress_bar
 from twmd_registry.comparison.cells import Resampling, SystemComparison
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.record.content import Record, make_record, read_record, write_record
-from twmd_registry.registry.names import LEXICAL_NAMES, SEGMENT_LEXICAL, MetricName
-from twmd_registry.registry.paths import write_file
+from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 from twmd_registry.registry.spec import members_or_self
 
 if TYPE_CHECKING:
@@ -120,12 +116,12 @@ def score_command(arguments: Arguments) -> int:
     _check_local(arguments)
     arguments.input = tuple(map(Path, arguments.input))
     if arguments.record:
-        _check_output(arguments.record, arguments)
+        check_output(arguments.record, arguments)
     baseline = read_record(arguments.fail_if_worse) if arguments.fail_if_worse else None
     specs = [member for metric in arguments.asked if metric.spec for member in members_or_self(metric.spec)]
     tasks = read_tasks(arguments, join=any(spec.align for spec in specs))
     display = {"short": arguments.short, "segments": arguments.sentence_level}
-    comparison, record, *_ = _score_and_compare(tasks, arguments, _resampling(arguments), **display)
+    comparison, record, *_ = score_and_compare(tasks, arguments, _resampling(arguments), **display)
     with printed(_render(comparison, arguments)):
         if arguments.record:
             write_record(record(), arguments.record)
@@ -181,13 +177,13 @@ def _check_local(arguments: Arguments) -> None:
             raise SpecError(message)
 
 
-def _check_output(path: Path, arguments: Arguments) -> None:
+def check_output(path: Path, arguments: Arguments) -> None:
     """Refuse an output file that is an input or cannot be written."""
     beside = (arguments.src, vars(arguments).get("docs"), vars(arguments).get("fail_if_worse"))
     declare.check_output(path, [*arguments.references, *arguments.input, *filter(None, beside)])
 
 
-def _score_and_compare(
+def score_and_compare(
     tasks: list[ScoringTask], arguments: Arguments, resampling: Resampling, **shown: bool
 ) -> tuple[SystemComparison, Callable[[], Record], list[Scorer], list[list[ScoreSet]]]:
     """Return the table of all scores, a function that makes its record, the scorers, and the results by system."""
@@ -307,187 +303,3 @@ def _check_ray(arguments: Arguments) -> None:
     for name in map(str, arguments.input):
         if "://" not in name and not Path(name).exists() and not glob.glob(name, recursive=True):  # noqa: PTH207
             raise FileError(f"{name}: there is no such file.")
-
-
-SHOWN_LINKS = 15
-
-
-@command(
-    "align", lexical=(), example='twmd align moverscore "It rained all day." "The whole day was rainy." -o plan.png'
-)
-@declare.metric()
-@declare.argument("hypothesis", metavar="HYP")
-@declare.argument("reference", metavar="REF")
-@declare.output("Draw the alignment to a .png, .svg, .pdf or .html file.", "FILE")
-@declare.output_format("text", "json")
-@declare.settings
-@declare.parts
-@declare.run_options
-def align_command(arguments: Arguments) -> int:
-    """Show how the score of two texts comes about: which token carries how much to which.
-
-    METRIC is a metric or a signature, HYP and REF are texts; with against=source, REF is the source.
-    """
-    from twmd_registry.report.alignment_picture import check_picture_file, draw, second_text
-
-    if arguments.output is not None:
-        check_picture_file(arguments.output)
-    (scorer,) = make_scorers(arguments.asked, options_of(arguments))
-    scores = scorer.score([arguments.hypothesis], [[arguments.reference]], [arguments.reference])
-    alignment = scores.explain(0)
-    shown = alignment.as_dict()
-    if arguments.format == "json":
-        print(as_json(shown))
-    else:
-        print(scores)
-        columns = ("hypothesis", second_text(alignment), "carries", "similarity")
-        for side, links in shown["sides"].items():
-            values = [tuple(link.values()) for link in links]
-            rows = [(*pair, f"{amount:.4f}", f"{similarity:.4f}") for *pair, amount, similarity in values]
-            print(f"\n{side}:\n{format_table(columns, rows[:SHOWN_LINKS], 'text')}")
-            if len(rows) > SHOWN_LINKS:
-                print(f"... and {len(rows) - SHOWN_LINKS} more")
-    if arguments.output is not None:
-        draw(alignment, arguments.output)
-        if arguments.format == "text":
-            print(f"\nwrote {arguments.output}")
-    return 0
-
-
-@command("mbr", example="twmd mbr candidates.jsonl -m twmd -o chosen.txt\ntwmd mbr samples.txt --num-samples 64")
-@declare.argument("candidates", type=declare.INPUT)
-@declare.source
-@declare.reading
-@declare.metrics((), "A metric or a signature; of several, their mean (default: twmd).", default=[str(MetricName.TWMD)])
-@declare.option("--num-samples", "N", "Lines of text hold N candidates per segment, one after the other.")
-@declare.settings
-@declare.output("Write the chosen candidates to FILE, and print the signature.", "FILE")
-@declare.output_format("text", "json", about="; json: an object per line, with index, expected utility and signature")
-@declare.flag("--utilities", "With --format json: the utilities of all pairs, too.")
-@declare.parts
-@declare.run_options
-def mbr_command(arguments: Arguments) -> int:
-    """Choose among candidates without a reference: print, for every segment, the candidate that agrees best with all
-    (minimum Bayes risk).
-
-    CANDIDATES is a table (JSON lines, CSV, TSV, Parquet) with a column candidates, a list of texts per segment; an
-    n-best list (NUMBER ||| TEXT ||| ...); or, with --num-samples N, lines of text, N per segment. - is standard input.
-    """
-    requested = parse_metrics(arguments.metrics, arguments)
-    if arguments.utilities and arguments.format != "json":
-        raise SpecError("--utilities needs --format json.")
-    if arguments.output:
-        declare.check_output(arguments.output, filter(None, [arguments.candidates, arguments.src]))
-    lists, sources = read_candidates(arguments)
-    if arguments.format == "text" and any("\n" in text for texts in lists for text in texts):
-        raise SpecError("a candidate holds a line break, and --format text writes one line per segment: use json.")
-    from twmd_registry.engine.mbr import mbr
-
-    with progress_bar("candidates", total=sum(map(len, lists))) as progress:
-        (utility,) = make_scorers([average_metrics(requested)], options_of(arguments))
-        result = mbr(lists, utility, sources=sources, utilities=arguments.utilities, progress=progress)
-    signature = str(result.signature)
-    lines = [choice.candidate for choice in result.choices]
-    if arguments.format == "json":
-        chosen = map(vars, result.choices)
-        shown = [{name: value for name, value in each.items() if value is not None} for each in chosen]
-        lines = [as_json(fields | {"signature": signature}, indent=None) for fields in shown]
-    if arguments.output:
-        write_file(arguments.output, "".join(f"{line}\n" for line in lines).encode())
-    else:
-        print(*lines, sep="\n")
-    print(f"signature: {signature}", file=sys.stdout if arguments.output else sys.stderr)
-    return 0
-
-
-REPORTED = (MetricName.TWMD, MetricName.BERTSCORE_CENTERED, MetricName.MOVERSCORE, "bleu", "chrf")
-HIGHLIGHTS = 20
-
-
-def _html_file(value: str) -> Path:
-    path = Path(value)
-    if path.suffix.lower() not in {".html", ".htm"}:
-        what = "a report is an HTML file; give a name that ends in .html. For a PDF, print the page in a browser"
-        raise SpecError(f"-o {path}: {what}.")
-    return path
-
-
-def _read_reported(arguments: Arguments) -> list[ScoringTask]:
-    """Check what a report needs, and read its systems."""
-    if not arguments.input:
-        raise SpecError("Missing option '-i' / '--input': name a file per system, or rated data by --agreement.")
-    if not any(metric.spec for metric in arguments.asked):
-        raise SpecError("a report keeps a record of this package's metrics: name one of them in -m.")
-    _check_output(arguments.output, arguments)
-    tasks = read_tasks(arguments)
-    if not any(tasks[0].references):
-        raise SpecError("a report shows references and groups segments by them: name reference files before -i.")
-    return tasks
-
-
-@command("report", example="twmd report ref.txt -i system_a.txt system_b.txt -o report.html")
-@declare.argument("references", nargs=-1, type=declare.INPUT, metavar="[REF]...")
-@declare.many("-i --input", "HYP", "One file per system, the baseline first.", type=declare.INPUT)
-@declare.many(
-    "--agreement", "DATA", f"Report agreement with people in place of systems. {declare.RATED}", type=declare.DATA
-)
-@declare.output("The HTML file to write.", "FILE", type=declare.CheckedPath(_html_file), required=True)
-@declare.metrics(
-    dict.fromkeys([*LEXICAL_NAMES, *SEGMENT_LEXICAL]),
-    f"As for score, with --agreement as for correlate (default: {' '.join(REPORTED)}).",
-    default=list(map(str, REPORTED)),
-)
-@declare.source
-@declare.columns
-@declare.settings
-@sacrebleu_seed
-@declare.parts
-@declare.run_options
-def report_command(arguments: Arguments) -> int:
-    """Compare systems in one HTML file: scores with intervals and tests, distributions, correlations, alignments, every
-    segment, the record.
-
-    REF are reference files, one per reference stream. With --agreement, the page has the metrics' agreement with people
-    on every data set, with intervals and pictures.
-    """
-    lexical = SEGMENT_LEXICAL if arguments.agreement else tuple(LEXICAL_NAMES)
-    arguments.asked = asked = parse_metrics(arguments.metrics, arguments, lexical)
-    if arguments.agreement:
-        texts = ("references", "input", "src", "prediction_column", "reference_column")
-        declare.refuse(texts, "is not read with --agreement, which reports on rated data: leave it out")
-        from twmd_registry.cli.agreement_commands import report_agreement
-
-        return report_agreement(arguments)
-    tasks = _read_reported(arguments)
-    from twmd_registry.comparison.tables import text_table
-    from twmd_registry.metaeval.overlap import warn_about_overlap
-    from twmd_registry.report.html_report import align_highlight, report_page
-    from twmd_registry.report.segments import choose_highlights
-
-    references, samples = tasks[0].references, DEFAULT_RESAMPLES
-    if len(references) == 1:
-        warn("there is one segment: the report has no intervals and no tests.")
-        resampling = Resampling(seed=arguments.seed)
-    elif len(tasks) == 1:
-        resampling = Resampling(resamples=samples, seed=arguments.seed)
-    else:  # the paired bootstrap has intervals of its own
-        resampling = Resampling("bs", samples, seed=arguments.seed)
-    shown = {"segments": True, "keep_resamples": True}
-    comparison, record, scorers, scores = _score_and_compare(tasks, arguments, resampling, **shown)
-    labels = [column.name for column, metric in zip(comparison.columns, asked, strict=True) if metric.spec]
-    data = ", ".join(file.name for file in tasks[0].files if file.role == "references") or tasks[0].name
-    with printed(text_table(comparison, None)):
-        chosen = choose_highlights(comparison, HIGHLIGHTS)
-        highlights = [(highlight, align_highlight(highlight, scores)) for highlight in chosen]
-        page = report_page(
-            comparison,
-            [task.predictions for task in tasks],
-            references,
-            highlights,
-            record(),
-            overlaps=warn_about_overlap(labels, scorers, references, data),
-            sources=next((task.originals for task in tasks if task.originals is not None), None),
-        )
-        write_file(arguments.output, page.encode())
-    print(f"wrote {arguments.output}")
-    return 0

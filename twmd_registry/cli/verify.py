@@ -1,4 +1,4 @@
-"""``twmd verify``, ``diff`` and ``cite``: check published scores, and publish them."""
+"""``twmd verify``: published scores, computed again."""
 
 from __future__ import annotations
 
@@ -18,34 +18,31 @@ from twmd_registry.errors import FileError, SignatureError, SpecError
 from twmd_registry.files.lines import digest_of_file
 from twmd_registry.messages import collect_warnings, visible
 from twmd_registry.record.content import Record, read_record
-from twmd_registry.registry.diff import compare, labels_of
+from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec, is_pinned, members_or_self
 
 if TYPE_CHECKING:
     from twmd_registry.record.verify import Verification
 
+
 SHOWN_TEXT = 60
 """Characters of a prediction that are shown."""
-CITATIONS = ("paper", "sentence", "latex", "bibtex", "markdown", "badge", "eval_results")
-DIGITS, TASK = 4, "text-generation"
 VERIFIED = ("result", "system", "metric", "recorded", "here", "tolerance", "resampled")
 """The columns of what is printed of a verified record; the tolerance is of a segment's score."""
 TESTED = {"mean": "mean {:.6g}", "ci": "± {:.3g}", "p_value": "p = {:.3g}"}
-MARKS = {True: "-", False: "=", None: "?"}
 
 
 @command(
     "verify",
     example="twmd verify scores.json\n"
-    "twmd verify scores.json --refs ref.txt --hyps system_a.txt system_b.txt\n"
+    "twmd verify scores.json ref.txt -i system_a.txt system_b.txt\n"
     "twmd verify 'twmd|output:f1|...|version:1.0.0' 0.8614 ref.txt -i system_a.txt",
 )
 @declare.argument("what", metavar="RECORD|SIGNATURE")
 @declare.argument("value", required=False, metavar="[VALUE]")
 @declare.argument("references", nargs=-1, type=declare.INPUT, metavar="[REF]...")
-@declare.many("--refs", "REF", "More reference files, in addition to REF.", type=declare.INPUT)
-@declare.many("-i --input --hyps input", "HYP", "One file per system, in the record's order.", type=declare.INPUT)
+@declare.many("-i --input", "HYP", "One file per system, in the record's order.", type=declare.INPUT)
 @declare.source
 @declare.columns
 @declare.documents
@@ -63,7 +60,7 @@ def verify_command(arguments: Arguments) -> int:
     if "|" in arguments.what:
         return _verify_number(arguments, limits)
     first = [declare.existing_path(arguments.value)] if arguments.value else []
-    arguments.references = [*first, *arguments.references, *arguments.refs]
+    arguments.references = [*first, *arguments.references]
     record = read_record(Path(arguments.what))
     if not arguments.references and not arguments.input:
         arguments.references, arguments.input, sources = _find_inputs(record, Path(arguments.what))
@@ -93,13 +90,13 @@ def verify_command(arguments: Arguments) -> int:
 
 def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
     """Find the references, systems' files and sources that a record names, here or beside the record."""
-    roles = {"references": "--refs", "sources": "--src"}
+    roles = {"references": "REF", "sources": "--src"}
     wanted = [(roles[file.role], file.name, {file.sha256}) for file in record.inputs if file.role in roles]
     predictions = [file for file in record.inputs if file.role == "predictions"]
     for system in record.systems:
         hashes = {file.sha256 for file in predictions if file.name == Path(system.name).name}
         wanted.append(("-i", system.name, hashes))
-    files = dict[str, list[Path]]({"--refs": [], "-i": [], "--src": []})
+    files = dict[str, list[Path]]({"REF": [], "-i": [], "--src": []})
     for role, name, hashes in wanted:
         # The record is untrusted: no name in it leads out of these folders.
         inside = not Path(name).is_absolute() and ".." not in Path(name).parts
@@ -108,7 +105,7 @@ def _find_inputs(record: Record, path: Path) -> list[list[Path]]:
         if not same:
             lost = f": {here[0]} has another content now" if here else ", is neither here nor beside the record"
             missing = f"{name} ({role}), as it was scored{lost}"
-            raise FileError(f"{path}: {missing}. Give all files by {', '.join(files)}.")
+            raise FileError(f"{path}: {missing}. Give all files: RECORD REF... -i HYP..., and --src.")
         files[role].append(same[0])
     return [*files.values()]
 
@@ -117,7 +114,6 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
     if arguments.value is None:
         line = "twmd verify SIGNATURE VALUE REF -i HYP"
         raise SpecError(f"with a signature, give the number exactly as published, then the reference files: {line}.")
-    arguments.references = [*arguments.references, *arguments.refs]
     spec = parse_signature(arguments.what).spec
     tasks = read_tasks(arguments, join=any(member.align for member in members_or_self(spec)))
     if len(tasks) != 1:
@@ -195,46 +191,3 @@ def _labels(signatures: Sequence[str]) -> dict[str, str]:
             specs[signature] = parse_signature(signature).spec
     names = {signature: re.split(r"[|(]", signature)[0] for signature in signatures}
     return names | dict(zip(specs, labels_of(list(specs.values())), strict=True))
-
-
-@command("diff", example="twmd diff 'twmd|output:f1|...' 'twmd|output:recall|...'")
-@declare.argument("one", metavar="SIGNATURE")
-@declare.argument("other", metavar="SIGNATURE")
-@declare.output_format("text", "json")
-def diff_command(arguments: Arguments) -> int:
-    """Show how two signatures differ, and whether their numbers may be compared (exit status 0) or not (1)."""
-    comparison = compare(arguments.one, arguments.other)
-    if arguments.format == "json":
-        verdict = {"comparable": comparison.comparable, "certain": comparison.certain}
-        differences = [{"what": what, "matters": matters} for what, matters in comparison.differences]
-        print(as_json(verdict | {"differences": differences}))
-        return 0 if comparison.comparable else 1
-    if not comparison.differences:
-        print("The signatures are the same.")
-    for what, matters in comparison.differences:
-        print(f"{MARKS[matters]} {visible(what)}")
-    if not comparison.comparable:
-        print("\nTheir numbers may NOT be compared.")
-        return 1
-    model = "" if comparison.certain else ", and if the model was the same"
-    print(f"\nTheir numbers may be compared (on the same texts{model}).")
-    return 0
-
-
-@command("cite", example="twmd cite scores.json --format latex")
-@declare.argument("record", type=declare.INPUT, metavar="RECORD")
-@declare.output_format(*CITATIONS, about=": sentences with footnotes in LaTeX, and BibTeX")
-@declare.digits(str(DIGITS))
-@declare.option("--task", "NAME", f"For eval_results: the Hub's task (default: {TASK}).", default=TASK)
-@declare.option("--dataset", "NAME", "For eval_results: the data set's Hub id.")
-def cite_command(arguments: Arguments) -> int:
-    """Print what a paper or a model card needs to publish a record's scores.
-
-    RECORD is a file that 'twmd score --record' wrote.
-    """
-    from twmd_registry.report.citation import cite
-
-    record = read_record(arguments.record)
-    digits = DIGITS if arguments.width is None else arguments.width
-    print(cite(record, arguments.format, digits=digits, task=arguments.task, dataset=arguments.dataset))
-    return 0

@@ -1,0 +1,72 @@
+"""Groups of commands, which import a command when it is used."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import rich_click as click
+from rich_click.rich_panel import RichCommandPanel
+
+from twmd_registry.cli.declare import quiet
+
+Sections = Mapping[str, tuple[str, str]]
+"""From a panel of ``--help`` to the module that declares its commands, and their names; ``{}`` in the module stands
+for the command's name.
+"""
+
+
+class LazyGroup(click.RichGroup):
+    """A group that imports a command's module when the command is used.
+
+    Args:
+        package: The package of the modules that declare the commands.
+        sections: The modules and names of the commands, by panel of ``--help``.
+        settings: As for `click.RichGroup`.
+    """
+
+    def __init__(self, *, package: str, sections: Sections, **settings: Any) -> None:
+        panels = [RichCommandPanel(panel, commands=names.split()) for panel, (_, names) in sections.items()]
+        super().__init__(**settings | {"panels": panels})
+        self._modules = {
+            name: f"{package}.{module.format(name)}" for module, names in sections.values() for name in names.split()
+        }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in the order of ``--help``."""
+        return list(self._modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; raises UsageError, with the closest name, for an unknown one."""
+        if cmd_name not in self._modules:
+            if ctx.resilient_parsing:
+                return None
+            hints = [f" Did you mean {name!r}?" for name in difflib.get_close_matches(cmd_name, self._modules, n=1)]
+            raise click.UsageError(f"No such command {cmd_name!r}.{''.join(hints)}", ctx)
+        module = importlib.import_module(self._modules[cmd_name])
+        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
+        return command
+
+
+def group(name: str, about: str, *, package: str, sections: Sections, example: str) -> LazyGroup:
+    """Declare a group of commands, which prints its help where no command is given."""
+
+    @click.group(
+        name,
+        cls=LazyGroup,
+        package=package,
+        sections=sections,
+        invoke_without_command=True,
+        help=about,
+        epilog=f"Example: {example}",
+    )
+    @quiet
+    @click.pass_context
+    def print_help(context: click.Context) -> None:
+        if context.invoked_subcommand is None:
+            click.echo(context.get_help())
+            context.exit(click.UsageError.exit_code)
+
+    return print_help

@@ -1,0 +1,27 @@
+"""``twmd setup selfcheck``: this installation's scores beside published ones."""
+
+from __future__ import annotations
+
+from twmd_registry.cli import declare
+from twmd_registry.cli.declare import Arguments, command
+from twmd_registry.cli.inputs import options_of
+from twmd_registry.cli.output import format_table
+from twmd_registry.cli.terminal import progress_bar, say
+
+
+@command("selfcheck", example="twmd setup selfcheck")
+@declare.output_format(*declare.RESULT_FORMATS)
+@declare.placement
+def selfcheck_command(arguments: Arguments) -> int:
+    """Compare this installation's scores with the published ones; exit status 1 when a score is off."""
+    options = options_of(arguments)
+    from twmd_registry.record.selfcheck import TOLERANCE, check
+
+    with progress_bar("metrics") as progress:
+        results = check(options, progress)
+    rows = [[name, x if arguments.format == "json" else f"{x:.1e}", problem or "ok"] for name, x, problem in results]
+    good = sum(problem is None for *_, problem in results)
+    say(format_table(("metric", "largest_difference", "result"), rows, arguments.format))
+    if arguments.format == "text":
+        print(f"\n{good} of {len(results)} metrics agree with the published scores within {TOLERANCE:g}.")
+    return 0 if good == len(results) else 1
