@@ -437,11 +437,14 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         """
         create = trainer.create_model_card
 
-        @functools.wraps(create)
         def create_with_results(*args: Any, **kwargs: Any) -> None:
             create(*args, **kwargs)
-            evaluations, path = self._evaluations.get(self._step), Path(trainer.args.output_dir, CARD)
-            if evaluations and path.is_file() and trainer.is_world_process_zero():
+            evaluations = self._evaluations.get(self._step)
+            if (
+                evaluations
+                and trainer.is_world_process_zero()
+                and (path := Path(trainer.args.output_dir, CARD)).is_file()
+            ):
                 with _training_goes_on("the model card has no results"):
                     add_results(path, evaluations.values())
 
