@@ -5,9 +5,18 @@ from __future__ import annotations
 import errno
 from typing import Any
 
+LONGEST_MESSAGE = 2000
+"""Characters of an error that are shown: what was given may be a file of any length."""
+
 
 class TwmdError(Exception):
     """Root of every error raised by this package."""
+
+    def __str__(self) -> str:
+        """Return the message; of a very long one the beginning and the end, which has the remedy."""
+        text = super().__str__()
+        half = LONGEST_MESSAGE // 2
+        return text if len(text) <= LONGEST_MESSAGE else f"{text[:half]} [...] {text[-half:]}"
 
 
 class InputError(TwmdError, ValueError):

@@ -158,6 +158,10 @@ def _check_local(arguments: Arguments) -> None:
     ):
         if not is_used:
             declare.refuse([name], f"is for {test}: add it")
+    is_tested = arguments.paired_bs or arguments.paired_ar or arguments.confidence
+    if not (is_tested or arguments.docs or arguments.doc_column or arguments.fail_if_worse):
+        drawn = "--paired-bs, --paired-ar, --confidence, --docs, --doc-column and --fail-if-worse"
+        declare.refuse(["seed"], f"is for what is drawn by {drawn}: add one of them")
     ours = any(metric.spec for metric in arguments.asked)
     numbers = (arguments.score_only or arguments.sentence_level) and arguments.format != "json"
     for is_wrong, message in (
@@ -165,6 +169,10 @@ def _check_local(arguments: Arguments) -> None:
         (
             (arguments.docs or arguments.doc_column) and numbers,
             "--docs and --doc-column print scores of documents: leave out -b and -sl, or add --format json.",
+        ),
+        (
+            is_tested and numbers and not arguments.record,
+            "-b and -sl print scores alone, without tests and intervals: leave them out, or add --record.",
         ),
         (arguments.paired_bs and arguments.paired_ar, "--paired-bs and --paired-ar are two tests: give one of them."),
         (not math.isfinite(arguments.fail_under or 0), "--fail-under: expected a finite number."),
