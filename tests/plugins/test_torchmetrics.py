@@ -165,6 +165,9 @@ def test_bad_input_is_refused_at_once() -> None:
         theirs.update(["a", 5], ["a", "b"])  # type: ignore[list-item]
     with pytest.raises(InputError, match="2 predictions but 1 positions"):
         theirs.update(["a", "b"], ["a", "b"], [0])
+    for positions in ([[0], [1]], [0.5, 1.0], [-1, 0], [True, False]):
+        with pytest.raises(InputError, match="whole numbers from 0"):
+            theirs.update(["a", "b"], ["a", "b"], positions)  # type: ignore[arg-type]
     assert theirs.texts == []
 
 
@@ -256,6 +259,13 @@ def test_sources_are_kept_in_the_order_of_positions() -> None:
     references.update("it rained", sources="there was rain")
     with pytest.raises(InputError, match="twmd compares predictions with references: give them"):
         references.compute()
+
+
+def test_references_that_are_tuples_or_missing_stay_rows() -> None:
+    rows = [("a", None, ("x", "y"), 1), ("b", ["z"], ("w", None), 2)]
+    *texts, numbers = collate_rows(rows)
+    assert texts == [["a", "b"], [None, ["z"]], [["x", "y"], ["w", None]]]
+    assert numbers.tolist() == [1, 2]
 
 
 def test_lists_of_references_stay_rows_in_batches_and_a_transposed_square_is_warned_of() -> None:

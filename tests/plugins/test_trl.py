@@ -107,8 +107,20 @@ def test_reference_that_is_no_text_is_refused_with_its_row(reference: Any) -> No
 
 
 def test_rewards_of_one_metric_have_names_that_differ() -> None:
-    rewards = reward_function("twmd"), reward_function("twmd", layer=6), reward_function("twmd", name="mine")
-    assert [reward.__name__ for reward in rewards] == ["twmd", "twmd_layer_6", "mine"]
+    settings: list[dict[str, Any]] = [
+        {}, {"layer": 6}, {"name": "mine"}, {"reference_column": "summary"}, {"guard": False}
+    ]  # fmt: skip
+    names = [reward_function("twmd", **keys).__name__ for keys in settings]
+    assert names == ["twmd", "twmd_layer_6", "mine", "twmd_column_summary", "twmd_unguarded"]
+
+
+def test_column_that_is_no_list_of_as_many_values_is_named() -> None:
+    reward = reward_function("sbert")
+    for columns, name in (({"reference": None}, "reference"), ({"reference": "ab"}, "reference")):
+        with pytest.raises(InputError, match=f"'{name}' must be a list of 2"):
+            reward(["a", "b"], **columns)
+    with pytest.raises(InputError, match="'prompts' must be a list of 2"):
+        reward(["a", "b"], reference=["a", "b"], prompts=["a"])
 
 
 def test_message_that_only_calls_tools_is_scored_as_an_empty_text() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import twmd_registry
 from tests import tiny
+from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.files import adapter_content, embedded_folder, find_model
 from twmd_registry.registry import fingerprint as fingerprint_module
 from twmd_registry.registry.fingerprint import (
@@ -121,8 +123,8 @@ def test_saved_copies_have_one_signature(tmp_path: Path) -> None:
     saved = save_copy(packaged, tmp_path / "saved")
     for name in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"):
         assert digest(saved / name) != digest(packaged / name)
-    with (saved / "config.json").open("a", encoding="utf-8") as file:
-        file.write("\n")
+    for path in saved.glob("*.json"):
+        path.write_bytes(b"\xef\xbb\xbf" * ("config" in path.name) + path.read_bytes() + b"\r\n")
     sharded = save_copy(packaged, tmp_path / "sharded", max_shard_size="20MB")
     assert len(list(sharded.glob("*.safetensors"))) > 1
     expected = twmd_registry.scorer("twmd", "embedded").score(["a cat sat"], ["the cat sat down"])
@@ -131,6 +133,23 @@ def test_saved_copies_have_one_signature(tmp_path: Path) -> None:
         result = twmd_registry.scorer("twmd", "embedded", model=str(folder)).score(["a cat sat"], ["the cat sat down"])
         assert result.signature == expected.signature
         assert result.scores == pytest.approx(expected.scores, abs=1e-6)
+
+
+def test_limit_of_a_saved_copy_is_no_part_of_its_fingerprint_and_is_checked(tmp_path: Path) -> None:
+    packaged = embedded_folder()
+    assert packaged is not None
+    shutil.copytree(packaged, tmp_path, dirs_exist_ok=True)
+    for length, kind, words in (
+        (256, SpecError, "Set truncation=cut:256"),  # as sentence-transformers writes it
+        ("512", ModelError, "model_max_length '512'"),
+        (-1, ModelError, "model_max_length -1"),
+        (None, None, ""),
+    ):
+        tiny.change_json(tmp_path / "tokenizer_config.json", model_max_length=length)
+        assert fingerprint(tmp_path) == EMBEDDED_FINGERPRINT
+        scorer = twmd_registry.scorer("twmd", "embedded", model=str(tmp_path))
+        with pytest.raises(kind, match=words) if kind else contextlib.nullcontext():
+            scorer.score(["a cat sat"], ["the cat sat down"])
 
 
 def test_tokens_that_two_files_describe_alike_are_in_one(tmp_path: Path) -> None:

@@ -260,7 +260,7 @@ def find_adapter(adapter: str, *, paths: bool = True) -> ModelFiles:
 def read_adapter_config(adapter: ModelFiles, name: str) -> Any:
     """Read an entry of an adapter's configuration; raise a `ModelError` if that is damaged."""
     try:
-        return json.loads((adapter.folder / "adapter_config.json").read_text(encoding="utf-8")).get(name)
+        return json.loads((adapter.folder / "adapter_config.json").read_bytes()).get(name)
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise ModelError(
             f"adapter {adapter.name}: its adapter_config.json is damaged ({error}): fetch or save it again."

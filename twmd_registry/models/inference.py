@@ -215,7 +215,8 @@ class LoadedModel:
         if self.limit is not None and requested > self.limit:
             raise SpecError(
                 f"truncation to {requested} tokens is out of range: "
-                f"{self.files.name} reads at most {self.limit} tokens."
+                f"{self.files.name} reads at most {self.limit} tokens (the least of its tokenizer's model_max_length "
+                f"and its positions). Set truncation=cut:{self.limit}, or another model_max_length."
             )
         if requested < self.shortest:
             raise SpecError(

@@ -205,13 +205,19 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
             f"the tokenizer of {files.label} has no fast form, or holds special tokens only: save it with a "
             "tokenizer.json."
         )
-    longest = tokenizer.model_max_length
+    _longest(tokenizer, files.label)
+    return tokenizer
+
+
+def _longest(tokenizer: Any, label: str) -> float:
+    """Return the limit of a tokenizer; raise a `ModelError` if that is no number of tokens."""
+    longest = NO_LIMIT if tokenizer.model_max_length is None else tokenizer.model_max_length
     if isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1:
         raise ModelError(
-            f"the tokenizer of {files.label} has model_max_length {longest!r:.20}: expected a number of tokens. "
-            "Correct its tokenizer_config.json."
+            f"the tokenizer of {label} has model_max_length {longest!r:.20}: expected a number of tokens. Correct its "
+            "tokenizer_config.json."
         )
-    return tokenizer
+    return longest
 
 
 def check_vocabulary(tokenizer: PreTrainedTokenizerFast, network: Any, label: str) -> None:
@@ -232,11 +238,11 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerFast, network: Any, label: st
 
 def length_limit(network: Any, tokenizer: PreTrainedTokenizerFast, shortest: int, label: str) -> int | None:
     """Return the most tokens that tokenizer and network can read, special tokens included; None without a limit. Raises
-    a `ModelError` for one below `shortest`.
+    a `ModelError` for one below `shortest`, or that is no number.
 
     RoBERTa-like networks count positions from after the padding index, so their table has more rows than tokens.
     """
-    limits = [tokenizer.model_max_length]
+    limits = [_longest(tokenizer, label)]
     embeddings = getattr(network, "embeddings", None)
     table = getattr(embeddings, "position_embeddings", None)
     config = network.config

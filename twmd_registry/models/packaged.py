@@ -156,7 +156,7 @@ class PackagedTokenizer:
     def __init__(self, folder: Path) -> None:
         """Read the tokenizer of a model's folder."""
         self._read_vocabulary(folder / "tokenizer.json")
-        settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+        settings = json.loads((folder / "tokenizer_config.json").read_bytes())
         self.model_max_length: int | None = settings.get("model_max_length")
         find = self.backend_tokenizer.get_vocab().__getitem__
         self.unk_token_id, self.pad_token_id = (find(settings[name]) for name in ("unk_token", "pad_token"))
@@ -189,7 +189,7 @@ class UnigramTokenizer(PackagedTokenizer):
         self.unk_token_id, self.pad_token_id = (int(self.full_ids[i]) for i in (self.unk_token_id, self.pad_token_id))
 
     def _read_vocabulary(self, path: Path) -> None:
-        self._content = json.loads(path.read_text(encoding="utf-8"))
+        self._content = json.loads(path.read_bytes())
         pieces, scores = zip(*self._content["model"].pop("vocab"), strict=True)
         # One string and arrays: a string, a number and a place in a dictionary for each piece take 90 MB.
         self._text, self._starts = "".join(pieces), np.cumsum([0, *map(len, pieces)])
@@ -257,7 +257,7 @@ def is_packaged(files: ModelFiles, adapter: ModelFiles | None) -> bool:
 
 def read_tokenizer(files: ModelFiles) -> PackagedTokenizer:
     """Return the tokenizer of a packaged model."""
-    with reading(files):
+    with reading(files):  # json.loads passes over a byte order mark in bytes, but not in text
         return (UnigramTokenizer if files.name == MULTILINGUAL_MODEL else PackagedTokenizer)(files.folder)
 
 
@@ -268,7 +268,7 @@ def load_bert(files: ModelFiles, adapter: ModelFiles | None, dtype: str) -> Bert
     path, kind = files.folder / "model.safetensors", getattr(torch, dtype)
     with reading(files):
         try:
-            config = json.loads((files.folder / "config.json").read_text(encoding="utf-8"))
+            config = json.loads((files.folder / "config.json").read_bytes())
             # In the folder that this package makes, 384 MB of word embeddings stay in the file.
             words = embeddings_in_file(path, kind) if files.folder.parent == model_folders() else None
             with torch.device("meta"):

@@ -177,10 +177,23 @@ def collate_rows(rows: Sequence[Any]) -> Any:
     """
     first = rows[0]
     if isinstance(first, Mapping):
-        return {name: collate_rows([row[name] for row in rows]) for name in first}
+        return {name: _collate_column([row[name] for row in rows]) for name in first}
     if isinstance(first, tuple):
-        return tuple(map(collate_rows, zip(*rows, strict=True)))
-    return list(rows) if isinstance(first, str | list) else torch.utils.data.default_collate([*rows])
+        return tuple(map(_collate_column, zip(*rows, strict=True)))
+    return _collate_column(rows)
+
+
+def _collate_column(values: Sequence[Any]) -> Any:
+    """Return a column of texts, lists or tuples of texts, any of them None, as it is; all else as by default."""
+    if all(value is None or isinstance(value, str | list) or _holds_texts(value) for value in values):
+        return [list(value) if isinstance(value, tuple) else value for value in values]
+    return (
+        collate_rows(values) if isinstance(values[0], Mapping | tuple) else torch.utils.data.default_collate([*values])
+    )
+
+
+def _holds_texts(value: Any) -> bool:
+    return isinstance(value, tuple) and all(text is None or isinstance(text, str) for text in value)
 
 
 def make_rows(
@@ -191,11 +204,13 @@ def make_rows(
     originals: Sequence[str | None] = segments.sources or [None] * len(segments.predictions)
     if positions is None:
         return [(None, *segment) for segment in zip(*segments[:2], originals, strict=True)]
-    numbers = np.atleast_1d(positions.cpu() if isinstance(positions, torch.Tensor) else positions).tolist()
+    numbers = np.atleast_1d(positions.cpu() if isinstance(positions, torch.Tensor) else np.asarray(positions))
+    if numbers.ndim > 1 or not np.issubdtype(numbers.dtype, np.integer) or (numbers < 0).any():
+        raise InputError(f"positions must be whole numbers from 0, one per prediction; got {str(positions)[:60]}.")
     if len(numbers) != len(segments.predictions):
         lengths = f"{len(segments.predictions)} predictions but {len(numbers)} positions"
         raise InputError(f"there are {lengths}: give one position for each.")
-    return list(zip(numbers, *segments[:2], originals, strict=True))
+    return list(zip(numbers.tolist(), *segments[:2], originals, strict=True))
 
 
 def write_rows(rows: Sequence[Row], device: torch.device) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 from twmd_registry.engine.pairs import check_segments
@@ -16,6 +16,8 @@ from twmd_registry.registry.references import is_absent
 
 REPEATED = re.compile(r"(.{1,60}?)\1{3,}", re.DOTALL)
 """A string that follows itself three times or more."""
+COLUMN = "reference"
+"""The usual column of references."""
 SHORTEST_REPEATED = 12
 """Characters of a repetition that makes a completion degenerate."""
 
@@ -47,13 +49,15 @@ class Reward:
             known = ", ".join(name for name, values in columns.items() if isinstance(values, list))
             raise InputError(f"no column {self._reference_column!r} to take references from; there are {known}.")
         given = [_text(completion) for completion in completions]
-        column = columns[self._reference_column]
+        column, prompts = columns[self._reference_column], columns.get("prompts") or [""] * len(given)
+        for name, values in ((self._reference_column, column), ("prompts", prompts)):
+            if isinstance(values, str) or not isinstance(values, Sized) or len(values) != len(given):
+                raise InputError(f"the column {name!r} must be a list of {len(given)} values, one per completion.")
         absent = [_is_missing(entry) for entry in column]
         empty: Any = [""] if any(isinstance(entry, list | tuple) for entry in column) else ""
         rows = [empty if missing else entry for entry, missing in zip(column, absent, strict=True)]
         texts, references, _ = check_segments(given, rows)
         if self._guard:
-            prompts = columns.get("prompts") or [""] * len(texts)
             texts = [
                 "" if _is_degenerate(text, _text(prompt) or "", reference) else text
                 for text, prompt, reference in zip(texts, prompts, references, strict=True)
@@ -120,7 +124,7 @@ def reward_function(
     metric: str = "twmd",
     preset: str | None = None,
     *,
-    reference_column: str = "reference",
+    reference_column: str = COLUMN,
     name: str | None = None,
     guard: bool = True,
     **keys: Any,
@@ -132,8 +136,8 @@ def reward_function(
         preset: A preset's name.
         reference_column: The column of the data set with a reference, or a list of references, per prompt; where it is
             None, the function abstains.
-        name: The name in TRL's log, by default the metric's with its preset and what is set otherwise: TRL logs one
-            mean of all rewards of a name.
+        name: The name in TRL's log, by default the metric's with its preset and what is set otherwise, also of this
+            function (``twmd_column_summary``, ``twmd_unguarded``): TRL logs one mean of all rewards of a name.
         guard: Whether a completion that repeats one string for most of its length, or is its prompt, is scored as an
             empty text: a policy finds such texts, which score high by accident.
         keys: Keys of the specification and run options; unless given, ``keep_references`` is 256 MB (they
@@ -145,4 +149,6 @@ def reward_function(
     keys = {"keep_references": "256MB", "any_language": True} | keys
     reward_scorer = scorer(metric, preset, **keys)
     check_needs_no_sources(reward_scorer)
-    return Reward(reward_scorer, reference_column, name or name_of(reward_scorer.requested, preset), guard=guard)
+    usual = name_of(reward_scorer.requested, preset)
+    usual += ("" if reference_column == COLUMN else f"_column_{reference_column}") + ("" if guard else "_unguarded")
+    return Reward(reward_scorer, reference_column, name or usual, guard=guard)

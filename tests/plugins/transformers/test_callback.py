@@ -66,7 +66,11 @@ def test_ids_in_every_form_decode_to_the_texts(form: Any) -> None:
         ("label_ids", None, "label_names"),
         ("label_ids", [ids(), None], "label_names"),
         ("label_ids", np.zeros((3, 6, 24)), r"not float64 of shape \(3, 6, 24\)\.$"),
-        ("label_ids", [ids(), np.array([[4, -100], [4, 24]])], "row 2: the tokenizer has no token with id 24"),
+        (
+            "label_ids",
+            [ids(), np.array([[4, -100], [4, 24]])],
+            f"row {len(ids()) + 2}: the tokenizer has no token with id 24",
+        ),
         ("predictions", np.array([[4, 1 << 40]]), "row 1: the tokenizer has no token with id 1099511627776"),
     ],
 )

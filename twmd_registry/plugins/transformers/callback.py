@@ -119,8 +119,10 @@ def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
     """
     batches = batches_of(ids)
     inner = getattr(tokenizer, "tokenizer", tokenizer)  # a processor has one
+    first = 0
     for numbers in batches:
-        _check_ids(numbers, inner, what)
+        _check_ids(numbers, inner, what, first)
+        first += len(numbers)
     rows = [row[row >= 0].tolist() for numbers in batches for row in numbers]
     return [text.strip() for text in tokenizer.batch_decode(rows, skip_special_tokens=True)]
 
@@ -136,8 +138,10 @@ def batches_of(ids: Any) -> list[Any]:
     return [ids if ids is None else np.asarray(ids)]
 
 
-def _check_ids(numbers: Any, tokenizer: Any, what: str) -> None:
-    """Raise `InputError` for a batch that is not token ids of a tokenizer, with negative numbers as padding."""
+def _check_ids(numbers: Any, tokenizer: Any, what: str, first: int) -> None:
+    """Raise `InputError` for a batch that is not token ids of a tokenizer, with negative numbers as padding; `first` is
+    the number of the rows before it.
+    """
     expected = f"{what} must be token ids, whole numbers of shape (rows, tokens)"
     if numbers is None:
         where = "columns named in label_names" if what == "label_ids" else "what the model generates"
@@ -150,8 +154,8 @@ def _check_ids(numbers: Any, tokenizer: Any, what: str) -> None:
     if strange.any():
         row, place = np.argwhere(strange)[0]
         raise InputError(
-            f"{what}, row {row + 1}: the tokenizer has no token with id {numbers[row, place]}. Give the tokenizer "
-            "of the model that is trained."
+            f"{what}, row {first + row + 1}: the tokenizer has no token with id {numbers[row, place]}. Give the "
+            "tokenizer of the model that is trained."
         )
 
 
