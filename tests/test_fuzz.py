@@ -39,7 +39,7 @@ from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import make_spec
 
 T = TypeVar("T")
-MOST_SECONDS = 300
+MAX_SECONDS = 300
 """For all rounds of a reader, in each of the two processes of ``make fuzz``."""
 SPENT_S = defaultdict[str, float](float)
 OFTEN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -55,8 +55,8 @@ VECTORS = b"3 2\nthe 0.5 1\ncat -1 2e-3\nsat 3 4\n"
 def _round(request: pytest.FixtureRequest) -> Iterator[None]:
     """Run a test as many times as there are rounds, until its time is over."""
     name = request.node.originalname
-    if SPENT_S[name] > MOST_SECONDS:
-        pytest.skip(f"{name}: {MOST_SECONDS} seconds are over")
+    if SPENT_S[name] > MAX_SECONDS:
+        pytest.skip(f"{name}: {MAX_SECONDS} seconds are over")
     started = time.monotonic()
     yield
     SPENT_S[name] += time.monotonic() - started

@@ -111,7 +111,7 @@ TEXT_FLAGS = np.dtype([*((name, bool) for name in FLAGS), ("missing", object)])
 """Of arrays of facts about different texts: `FLAGS`, and the text's out-of-vocabulary strings: unknown tokens, or words
 without a vector, which are dropped; 0 for none.
 """
-OF_TOKENS = ["empty", "truncated", "unknown", "missing"]
+TOKEN_FLAGS = ["empty", "truncated", "unknown", "missing"]
 """The flags that the tokens of a text decide, in the order of `TextTokens`."""
 
 

@@ -27,7 +27,7 @@ from experiments.bench.serve import use
 from tests.serve.serving import serving_process
 from tests.tiny import WORDS, save_encoder
 
-CLIENTS, PAIRS_OF_REQUEST, SAMPLE, INTERVAL_S, MOST_RUNS = 8, 4, 1000, 2.0, 20
+CLIENTS, PAIRS_OF_REQUEST, SAMPLE, INTERVAL_S, MAX_RUNS = 8, 4, 1000, 2.0, 20
 TOLERANCE = 1e-6
 METRIC = ["-m", "twmd", "--set", "model=tiny", "layer=2", "centering=none"]
 
@@ -93,7 +93,7 @@ def score_on_ray(seconds: float) -> np.ndarray:
     runs, killed, most = 0, 0, 0.0
     while not Path("out/record.json").is_file():
         runs += 1
-        assert runs <= MOST_RUNS
+        assert runs <= MAX_RUNS
         with subprocess.Popen(command(*options)) as run, watch("driver of --engine ray", run.pid):
             due = time.monotonic() + seconds
             while run.poll() is None:

@@ -33,7 +33,7 @@ NEGLIGIBLE = 0.05
 """A similarity up to this, or a change from the first layer to the last up to this, counts as none."""
 TREND = 0.5
 """Least size of Spearman's rank correlation of a similarity with the layer that counts as rising or falling."""
-LEAST_LAYERS = 3
+MIN_LAYERS = 3
 
 Similarity = Literal["random", "self", "intra"]
 """``random``: any two words of the corpus (the baseline). ``self``: one word in two different sentences; every such
@@ -180,8 +180,8 @@ def judge(similarity: Similarity, means: np.ndarray) -> Verdict:
         worst = int(np.abs(means).argmax())
         evidence = f"farthest from zero in layer {worst}: {means[worst]:.3f}; allowed {NEGLIGIBLE}"
         return bool(abs(means[worst]) <= NEGLIGIBLE), evidence
-    if len(means) < LEAST_LAYERS:
-        return None, f"undefined: {len(means)} layers, {LEAST_LAYERS} are needed"
+    if len(means) < MIN_LAYERS:
+        return None, f"undefined: {len(means)} layers, {MIN_LAYERS} are needed"
     sign = 1 if similarity == "intra" else -1
     change, ends = float(means[-1] - means[0]), f"from {means[0]:.3f} to {means[-1]:.3f}"
     if np.ptp(means) == 0:

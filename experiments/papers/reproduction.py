@@ -16,7 +16,7 @@ from experiments.papers.experiment import UNNAMED, Experiment, ExperimentRow, Se
 from twmd_registry.comparison.text_table import MISSING, TextTable, as_text
 from twmd_registry.errors import InputError
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval.correlation import LEAST_ROWS, correlate
+from twmd_registry.metaeval.correlation import MIN_ROWS, correlate
 from twmd_registry.registry.spec import MetricSpec
 
 Place = tuple[str, str]
@@ -86,7 +86,7 @@ class Reproduction:
         for layer in dict.fromkeys(layers):
             pairs = [pair for pair, row_layer in zip(self.compared, layers, strict=True) if row_layer == layer]
             ours, theirs = (np.array([pair[side].values for pair in pairs]) for side in (0, 1))  # (rows, cells)
-            if len(pairs) >= LEAST_ROWS:
+            if len(pairs) >= MIN_ROWS:
                 result[layer] = len(pairs), tuple(_tau(x, y) for x, y in zip(ours.T, theirs.T, strict=True))
         return result
 

@@ -23,9 +23,9 @@ from twmd_registry.demo.answers import (
     HEADERS,
     LARGEST,
     LONGEST,
+    MAX_ROWS,
+    MAX_TOKENS,
     METRICS,
-    MOST_ROWS,
-    MOST_TOKENS,
     NOTHING,
     SWEEPS,
     explain_signature,
@@ -143,7 +143,7 @@ def test_long_texts_are_cut_with_a_notice() -> None:
         f"references cut to the first 2,000 of {5 * LONGEST:,} characters: score longer texts in a file.",
     ]
     assert result == list(score_texts(long[:LONGEST], long[:LONGEST], "twmd")[:3])
-    assert f"at most {MOST_TOKENS} tokens a side can be drawn" in result[1]
+    assert f"at most {MAX_TOKENS} tokens a side can be drawn" in result[1]
 
 
 def test_impossible_setting_is_an_error_for_the_chosen_metric_and_a_notice_for_others() -> None:
@@ -254,7 +254,7 @@ def test_table_of_sources_needs_no_references(monkeypatch: pytest.MonkeyPatch) -
             gzip.compress(HEADER, mtime=0),
             " is compressed: give it a name that says so (.parquet, .gz, .xz), or unpack it first.",
         ),
-        (HEADER + b"a,b\n" * (MOST_ROWS + 1), " has 2,001 rows: this page scores up to 2,000"),
+        (HEADER + b"a,b\n" * (MAX_ROWS + 1), " has 2,001 rows: this page scores up to 2,000"),
         (b"x" * (LARGEST + 1), " has more than 2,000,000 bytes: 'twmd score' reads files of any size."),
     ],
 )

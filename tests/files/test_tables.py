@@ -302,7 +302,7 @@ def test_small_file_that_unpacks_to_much_is_refused_before_it_fills_the_memory(
     path = tmp_path / "bomb.jsonl"
     path.write_bytes(packed := pack(b" " * (1 << 20)))
     assert len(read_content(path)) == 1 << 20
-    monkeypatch.setattr(compressed, "MOST_UNPACKED", 1000)
+    monkeypatch.setattr(compressed, "MAX_UNPACKED", 1000)
     most = max(1000, 100 * len(packed))
     with pytest.raises(FileError, match=rf"jsonl unpacks to more than {most:,} bytes, far more than its own: unpack"):
         read_content(path)

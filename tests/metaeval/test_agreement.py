@@ -161,7 +161,7 @@ BARE: dict[str, Any] = {"item": None, "system": None}
 def test_impossible_request_is_refused(
     statistic: str, averaging: str, changes: Any, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(correlation, "MOST_PAIRS", 2)
+    monkeypatch.setattr(correlation, "MAX_PAIRS", 2)
     scores, rated = make_campaign()
     with pytest.raises(SpecError if statistic == "spa" else InputError, match=words):
         agreement(statistic, scores, rated._replace(**changes), averaging=averaging)

@@ -23,7 +23,7 @@ from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
 from twmd_registry.metaeval.agreement import agreement, permutation, rank_metrics, system_agreement, williams_by_part
 from twmd_registry.metaeval.side_by_side import score_lexically
-from twmd_registry.metaeval.study import MOST_COLUMNS, SYSTEM, Study, StudyResult, run_study
+from twmd_registry.metaeval.study import MAX_COLUMNS, SYSTEM, Study, StudyResult, run_study
 from twmd_registry.registry.names import Statistic
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
@@ -277,7 +277,7 @@ def test_challenge_set_has_the_share_of_better_texts_that_score_higher(demetr: s
 
 
 def test_many_groups_have_a_row_each() -> None:
-    names = [f"g{i:02}" for i in range(MOST_COLUMNS + 1) for _ in range(4)]
+    names = [f"g{i:02}" for i in range(MAX_COLUMNS + 1) for _ in range(4)]
     texts = ["the cat sat here today"[: 5 + 4 * (i % 4)] for i in range(len(names))]
     rated = RatedSegments(names, texts, ["the cat sat here"] * len(names), np.arange(len(names)) % 4.0, 0)
     study = Study("made", content_of(rated), ("chrf", "bleu"), ("pearson",), resamples=20)

@@ -17,7 +17,7 @@ from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval import tune as module
-from twmd_registry.metaeval.tune import GRID, MOST_SETTINGS, estimate_seconds, mean_correlations, settings, tune
+from twmd_registry.metaeval.tune import GRID, MAX_SETTINGS, estimate_seconds, mean_correlations, settings, tune
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 
@@ -110,12 +110,12 @@ def test_grid_has_every_combination_of_keys_that_the_metric_uses() -> None:
 
 
 @pytest.mark.parametrize("metric", ["twmd", "bertscore_centered", "sbert"])
-@pytest.mark.parametrize(("depth", "most"), [(24, MOST_SETTINGS), (6, 5)])
+@pytest.mark.parametrize(("depth", "most"), [(24, MAX_SETTINGS), (6, 5)])
 def test_limit_removes_layers_and_temperatures_before_other_values(metric: str, depth: int, most: int) -> None:
     everything, limited = (list(settings(metric, "a/b", range(1, depth + 1), most=m)) for m in (None, most))
     assert 0 < len(limited) <= most
     assert set(limited) <= set(everything)
-    if most >= MOST_SETTINGS:
+    if most >= MAX_SETTINGS:
         for name in ("special", "centering", "vectors"):
             assert {getattr(spec, name) for spec in limited} == {getattr(spec, name) for spec in everything}
         assert len({spec.layer for spec in limited}) >= 3

@@ -15,7 +15,7 @@ from torch import nn
 from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.models import inference
 from twmd_registry.models.files import find_model
-from twmd_registry.models.inference import LoadedModel, OneDnnLinear, quicken
+from twmd_registry.models.inference import LoadedModel, OneDnnLinear, use_onednn
 
 multiplies = inference.multiplies.__wrapped__
 needs_onednn = pytest.mark.skipif(not multiplies(), reason="this torch has no oneDNN for this CPU")
@@ -28,9 +28,9 @@ def _without_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def quick(layer: nn.Linear) -> nn.Linear:
-    """Return the same layer, quickened."""
+    """Return the same layer on oneDNN."""
     copy = pickle.loads(pickle.dumps(layer))
-    quicken(nn.Sequential(copy))
+    use_onednn(nn.Sequential(copy))
     return copy  # type: ignore[no-any-return]
 
 
@@ -155,7 +155,7 @@ def test_only_plain_linear_layers_change() -> None:
         """Not ours to change."""
 
     network = nn.Sequential(nn.Linear(2, 2), Own(2, 2), nn.Bilinear(2, 2, 2))
-    quicken(network)
+    use_onednn(network)
     assert [type(module) for module in network] == [OneDnnLinear if multiplies() else nn.Linear, Own, nn.Bilinear]
     assert isinstance(network[0], nn.Linear)
 
@@ -169,7 +169,7 @@ def test_torch_without_onednn_is_left_alone(without: str, monkeypatch: pytest.Mo
     else:
         monkeypatch.setattr(torch.ops, "mkldnn", object())
     layer = nn.Linear(2, 2)
-    quicken(nn.Sequential(layer))
+    use_onednn(nn.Sequential(layer))
     assert type(layer) is nn.Linear
 
 

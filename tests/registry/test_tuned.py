@@ -29,7 +29,7 @@ ADAPTERS = {
     "stsb-multilingual": ("stsscore", "multilingual"),
 }
 """The metric and preset of every adapter that comes with the package."""
-MOST_BYTES = 3_000_000
+MAX_BYTES = 3_000_000
 PAIR = "tr-en"
 
 
@@ -46,7 +46,7 @@ def printed(name: str) -> str:
 @pytest.mark.parametrize("name", sorted(path.name for path in packaged_adapters().iterdir()))
 def test_packaged_adapter_is_small_and_has_card_and_signature_of_its_preset(name: str) -> None:
     folder = packaged_adapters() / name
-    assert sum(path.stat().st_size for path in folder.iterdir()) <= MOST_BYTES
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= MAX_BYTES
     signature = Signature(make_spec(*ADAPTERS[name]))
     assert (folder / "signature.txt").read_text(encoding="utf-8") == f"{signature}\n"
     card = (folder / "README.md").read_text(encoding="utf-8")

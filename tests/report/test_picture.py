@@ -19,7 +19,7 @@ from twmd_registry.engine.result import Alignment
 from twmd_registry.errors import FileError, InputError, MissingExtraError, SpecError
 from twmd_registry.report import alignment_picture
 from twmd_registry.report.alignment_picture import (
-    MOST_TOKENS,
+    MAX_TOKENS,
     SUFFIXES,
     draw,
     find_fonts,
@@ -152,7 +152,7 @@ def test_impossible_picture_is_refused_and_writes_nothing(tmp_path: Path, monkey
     choices = "did you mean '.html'? Choices: .png, .svg, .pdf, .html."
     assert str(caught.value) == f"{tmp_path / 'picture.htm'}: unknown suffix '.htm' for a picture; {choices}"
     with pytest.raises(SpecError, match=r"at most 200 tokens a side can be drawn; explain\(i\) gives the data"):
-        draw(sized(2, MOST_TOKENS + 1), tmp_path / "many.svg")
+        draw(sized(2, MAX_TOKENS + 1), tmp_path / "many.svg")
     with pytest.raises(InputError, match="the reference has no tokens"):
         draw(aligned(("word",), ()), tmp_path / "none.html")
     with pytest.raises(FileError, match=r"^cannot write .*picture.*: .*\.$"):

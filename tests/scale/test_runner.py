@@ -33,7 +33,7 @@ from twmd_registry.cli import main
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
 from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, TwmdWarning
 from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset, partitions
-from twmd_registry.scale.partitions import MOST_TRIES, PartitionScorer
+from twmd_registry.scale.partitions import MAX_TRIES, PartitionScorer
 from twmd_registry.scale.plan import LOCK
 from twmd_registry.scale.runner import score_parts
 
@@ -408,7 +408,7 @@ def test_part_that_kills_its_workers_ends_the_run(bert: str, data: Path, tmp_pat
     def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, str]]:
         for number in parts:
             if number == 1:  # what workers that were killed leave behind
-                (out / "part-00001.tries").write_text(str(MOST_TRIES))
+                (out / "part-00001.tries").write_text(str(MAX_TRIES))
             yield number, scorer.run(number)
 
     message = (

@@ -125,7 +125,7 @@ def test_alignment_is_that_of_python_cut_to_its_largest_links(monkeypatch: pytes
     service, expected = service_of(), twmd_registry.score([PAIR[0]], [PAIR[1]]).explain(0)
     (answer,) = run(service, service.align(*PAIR))
     assert answer == {"metric": "twmd", "notices": []} | expected.as_dict()
-    monkeypatch.setattr("twmd_registry.serve.service.MOST_LINKS", 2)
+    monkeypatch.setattr("twmd_registry.serve.service.MAX_LINKS", 2)
     service = service_of()
     (answer,) = run(service, service.align(*PAIR))
     assert answer["sides"] == expected.as_dict(2)["sides"]

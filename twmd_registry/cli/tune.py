@@ -64,7 +64,7 @@ def tune_command(arguments: Arguments) -> int:
     name = name_preset(arguments.name, f"{model}-tuned") if arguments.output else ""
     options = options_of(arguments)
     with progress_bar(first="loading torch and the model") as progress:
-        from twmd_registry.metaeval.tune import MOST_SETTINGS, layers_above_embeddings, settings, tune
+        from twmd_registry.metaeval.tune import MAX_SETTINGS, layers_above_embeddings, settings, tune
         from twmd_registry.report.figures import require_matplotlib
 
         if arguments.output:
@@ -73,13 +73,13 @@ def tune_command(arguments: Arguments) -> int:
             tried["centering"] = _centerings_to_try(model)
         data = read_all_rated(arguments.data)
         layers = [int(layer)] if layer is not None else arguments.layers
-        limit, kept = None if arguments.tried else MOST_SETTINGS // len(metrics), ("layer",) if layers else ()
+        limit, kept = None if arguments.tried else MAX_SETTINGS // len(metrics), ("layer",) if layers else ()
         layers = layers or layers_above_embeddings(model, options)
         grids = [settings(metric, model, layers, tried, most=limit, kept=kept) for metric in metrics]
         specs = list(dict.fromkeys(itertools.chain.from_iterable(grids)))
         segments = sum(len(rated.ratings) for rated in data.values())
         if limit:
-            complain("twmd:", HEADER, f"at most {MOST_SETTINGS} settings are tried without --try KEY=VALUE,...")
+            complain("twmd:", HEADER, f"at most {MAX_SETTINGS} settings are tried without --try KEY=VALUE,...")
 
         def announce(seconds: float) -> None:
             size = f"{len(specs)} settings on {segments} segments"

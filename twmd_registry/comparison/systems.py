@@ -38,7 +38,7 @@ ScoredMetric: TypeAlias = "tuple[Scorer, Sequence[ScoreSet]] | str"
 SCALE = 100.0
 """SacreBLEU's scale, on which its intervals are computed."""
 Streams = list[list[str | None]]
-MOST_RESAMPLES = 1_000_000
+MAX_RESAMPLES = 1_000_000
 """A record of somebody else may ask for more, which would fill the memory."""
 
 
@@ -89,8 +89,8 @@ def compare_systems(
 
 def check_resampling(resampling: Resampling, systems: int, segments: int) -> None:
     """Refuse impossible resampling (SpecError), or that of a single segment (InputError); warn of few segments."""
-    if max(resampling.samples, resampling.resamples) > MOST_RESAMPLES:
-        raise SpecError(f"expected at most {MOST_RESAMPLES:,} resamples.")
+    if max(resampling.samples, resampling.resamples) > MAX_RESAMPLES:
+        raise SpecError(f"expected at most {MAX_RESAMPLES:,} resamples.")
     if resampling.test and systems < 2:
         raise SpecError("a paired test compares systems: give two or more after -i.")
     if resampling.test == "bs" and resampling.resamples not in {0, resampling.samples}:

@@ -16,7 +16,7 @@ MISSING, UNDEFINED = "-", "undefined"
 """The cell of a data set that is not available, or of an undefined number; of a correlation that is not defined."""
 FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv"}
 """The forms of tables, by the suffix of such a file, and what `tabulate` calls each."""
-WIDTH, LEAST_WIDTH, MARGIN = 100, 24, "  "
+WIDTH, MIN_WIDTH, MARGIN = 100, 24, "  "
 """Characters of a plain table at most, of a column with broken words at least, and what `tabulate` adds to heads."""
 _LATEX = str.maketrans({"μ": r"$\mu$", "±": r"$\pm$", "|": r"\textbar{}"})
 """Characters that `tabulate` leaves as they are, which not every LaTeX sets right."""
@@ -44,7 +44,7 @@ def write_table(
         numbers = [k for k, column in columns if (align[k] == "right" if align else k and _are_decimals(column[1:]))]
         widths = [_measure(head, texts, is_number=k in numbers) for k, (head, *texts) in columns]
         names = names or min(numbers, default=1)
-        narrow = [min(least, LEAST_WIDTH // 2) + 2 for _, least in widths]
+        narrow = [min(least, MIN_WIDTH // 2) + 2 for _, least in widths]
         if names > 1 and sum(narrow[:names]) + max(narrow[names:], default=0) > WIDTH:
             pairs = [[f"{cells[0][k]}={row[k]}" for k in range(names) if row[k] != MISSING] for row in cells[1:]]
             named = ([" ".join(pair), *row[names:]] for pair, row in zip(pairs, cells[1:], strict=True))
@@ -73,9 +73,7 @@ def _measure(head: str, cells: Sequence[str], *, is_number: bool) -> tuple[int, 
     from wcwidth import wcswidth as width  # as `tabulate` measures, a wide letter as two characters
 
     words = [*(word + MARGIN for word in head.split()), *(word for cell in cells for word in cell.split())]
-    least = max(
-        len(MARGIN), min(LEAST_WIDTH, max(map(width, words), default=0)), *map(width, cells if is_number else ())
-    )
+    least = max(len(MARGIN), min(MIN_WIDTH, max(map(width, words), default=0)), *map(width, cells if is_number else ()))
     return max(map(width, [head + MARGIN, *cells])), least
 
 
@@ -83,7 +81,7 @@ def _layout(widths: Sequence[tuple[int, int]], names: int) -> list[dict[int, int
     """Return the columns of every table that a table is split into, each with its limit; None if it is not wrapped."""
     least = [width for _, width in widths]
     most = WIDTH - 2 * names - max(least[names:], default=0)  # that names may take
-    while sum(least[:names]) > most and (widest := max(least[:names])) > LEAST_WIDTH // 2:
+    while sum(least[:names]) > most and (widest := max(least[:names])) > MIN_WIDTH // 2:
         least[least.index(widest)] -= 1  # words of names are broken rather than numbers
     room = WIDTH + 2 - sum(least[:names]) - 2 * names
     least[names:] = [min(width, room - 2) for width in least[names:]]

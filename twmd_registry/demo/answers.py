@@ -111,12 +111,12 @@ FIELD_HEADERS = ("key", "value", "meaning", "default?")
 NOTHING = "-"
 LONGEST = 2_000
 """Characters of each side that are read; a notice names the rest."""
-MOST_TOKENS = 60
+MAX_TOKENS = 60
 """Tokens of a side up to which a plan is drawn while a visitor types."""
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 LARGEST = 2_000_000
 """Bytes of the largest file."""
-MOST_ROWS = 2_000
+MAX_ROWS = 2_000
 UploadedTable: TypeAlias = tuple[InputFile, list[int], list[str], list[list[str]], list[str] | None]
 """The file for a record; the number of every row in the file, from 1; predictions; lists of references; the texts of
 the column source, None where a row has none.
@@ -187,7 +187,7 @@ def _draw_plan(scores: ScoreSet) -> str:
     """Draw the plan of one segment and its reference with the highest score as HTML, or explain why there is none."""
     try:
         alignment = scores.explain(0)  # a regression model has no plan; an ensemble's members have their own
-        check_drawable(alignment, MOST_TOKENS)
+        check_drawable(alignment, MAX_TOKENS)
     except (InputError, SpecError) as error:
         return f"<p>{escape(str(error))}</p>"
     return READING + heat_maps(alignment)
@@ -218,8 +218,8 @@ def _read_table(name: str, content: bytes, form: str) -> UploadedTable:
     rows = read_rows(name, content, form)
     if not rows:
         raise FileError(f"{name}: there is no row under the header." if content else f"{name} is empty.")
-    if len(rows) > MOST_ROWS:
-        limit = f"this page scores up to {MOST_ROWS:,}; 'twmd score' scores any number"
+    if len(rows) > MAX_ROWS:
+        limit = f"this page scores up to {MAX_ROWS:,}; 'twmd score' scores any number"
         raise FileError(f"{name} has {len(rows):,} rows: {limit}.")
     source = InputFile("predictions", name, digest_of_file(content))
     texts = [text for row in rows if isinstance(text := row.values.get("source"), str)]

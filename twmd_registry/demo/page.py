@@ -221,7 +221,7 @@ def add_file_tab(metric: str) -> None:
     """Add the tab for a file; `metric` is chosen first."""
     gr.Markdown(
         "A table with a header and the columns `prediction` and `reference` (more references: `reference_2`, ...), as "
-        f"{', '.join(answers.SUFFIXES)}, up to {answers.LARGEST // 10**6} MB and {answers.MOST_ROWS:,} rows. JSON "
+        f"{', '.join(answers.SUFFIXES)}, up to {answers.LARGEST // 10**6} MB and {answers.MAX_ROWS:,} rows. JSON "
         "lines may have a list as `references`. Presets that compare with the text that was translated read a column "
         "`source` in its place."
     )

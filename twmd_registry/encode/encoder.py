@@ -235,7 +235,7 @@ def tokenise(
     The tokenizer's own truncation and padding (some published ``tokenizer.json`` files carry both) are switched off.
     """
     if isinstance(tokenizer, UnigramTokenizer):
-        tokenizer.hold(texts)
+        tokenizer.add_pieces(texts)
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()

@@ -12,7 +12,7 @@ import torch
 
 from twmd_registry.encode.cache import CachedText, TextCache, TextKey
 from twmd_registry.encode.encoder import Encoder, tokenise
-from twmd_registry.tensors import OF_TOKENS, EncodedTexts, TextTokens, span_indices
+from twmd_registry.tensors import TOKEN_FLAGS, EncodedTexts, TextTokens, span_indices
 
 
 @dataclass
@@ -57,7 +57,7 @@ class TextStore:
         if len(new):
             cut, static = None if self.stride else self.limit, self.encoder.static
             tokens = tokenise(self.encoder.tokenizer, [self.texts[i] for i in new], cut, drop_unknown=static)
-            self.flags[OF_TOKENS][new] = [text[3:] for text in tokens]
+            self.flags[TOKEN_FLAGS][new] = [text[3:] for text in tokens]
             full, encoded = [text for text in tokens if not text.empty], nothing
             if full:
                 encoded = self.encoder.encode(
@@ -112,7 +112,7 @@ class TextStore:
     def _to_device(self, cached: dict[int, CachedText]) -> EncodedTexts:
         """Copy cached texts to the encoder's device, and set their flags."""
         vectors, tokens = zip(*cached.values(), strict=True)
-        self.flags[OF_TOKENS][list(cached)] = [text[3:] for text in tokens]
+        self.flags[TOKEN_FLAGS][list(cached)] = [text[3:] for text in tokens]
         layers = {
             k: torch.from_numpy(np.concatenate([matrices[j] for matrices in vectors])).to(self.encoder.device)
             for j, k in enumerate(self.layers)

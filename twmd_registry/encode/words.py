@@ -115,7 +115,7 @@ def left_out(
     return gone
 
 
-MOST_COPIED = 0.5
+MAX_COPIED = 0.5
 """Share of copies, among tokens that a translation would not keep, above which the whole text is a copy."""
 
 
@@ -124,7 +124,7 @@ def copied_tokens(
 ) -> np.ndarray:
     """Return the tokens that texts have copied from their sources: those of words of the source that a translation
     would not keep, as it keeps names (words that begin with a capital letter), numbers and punctuation. Where they are
-    more than `MOST_COPIED` of those that would not be kept, all tokens are copied.
+    more than `MAX_COPIED` of those that would not be kept, all tokens are copied.
 
     `positions` are those of some tokens among the encoded ones, `owners` the numbers of their texts, and `partner` the
     row of every text's source (-1: none); shape (T,), bool.
@@ -140,7 +140,7 @@ def copied_tokens(
     here = there[positions] & (partner[owners] >= 0)
     copied = here & np.isin(partner[owners] * size + word[positions], rows[there] * size + word[there])
     copies, most = (np.bincount(owners, weights=which, minlength=len(partner)) for which in (copied, here))
-    return np.asarray(copied | ((copies > MOST_COPIED * most)[owners] & ordinary[positions]))
+    return np.asarray(copied | ((copies > MAX_COPIED * most)[owners] & ordinary[positions]))
 
 
 def _is_kept(word: str) -> bool:

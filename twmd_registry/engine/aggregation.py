@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-STEP, ENOUGH, MOST_ROUNDS = 1.0, 1e-4, 50
+STEP, ENOUGH, MAX_ROUNDS = 1.0, 1e-4, 50
 """Constants of routing: alpha, the change of the loss at which a token has converged, the most rounds."""
 
 
@@ -45,7 +45,7 @@ def _routing(layers: Tensor, rest: str) -> Tensor:
     gamma = torch.zeros_like(layers[:, :, 0])  # (T, L)
     loss = torch.full_like(gamma[:, 0], float("inf"))
     moving = torch.arange(len(layers), device=layers.device)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         gamma = gamma.softmax(1)
         z, v = layers[moving], means[moving]
         slope = kernel((z - v[:, None]).square().sum(2))[1]  # (T, L)

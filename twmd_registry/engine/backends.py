@@ -37,7 +37,7 @@ from twmd_registry.registry.options import LocalFiles, RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
 from twmd_registry.registry.presets import describe_model
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import OF_TOKENS, TEXT_FLAGS
+from twmd_registry.tensors import TEXT_FLAGS, TOKEN_FLAGS
 
 Scored = tuple[list[np.ndarray], np.ndarray]
 """The scores of all pairs by every backend of a group, each of shape (sides, pairs) (of documents, with rows of
@@ -390,7 +390,7 @@ class RegressionBackend(Backend):
         with stage(len(pairs.hyp) * len(orders)) as progress, model.lock, torch.inference_mode(), exact_arithmetic():
             tokens = tokenise(model.tokenizer, pairs.texts, None)
             flags = np.zeros(len(tokens), TEXT_FLAGS)
-            flags[OF_TOKENS] = [text[3:] for text in tokens]
+            flags[TOKEN_FLAGS] = [text[3:] for text in tokens]
             empty = flags["empty"]
             full = np.flatnonzero(~empty[hyp] & ~empty[ref])
             for first in orders if len(full) else ():

@@ -139,7 +139,7 @@ def describe_small_samples(samples: Mapping[str, int]) -> str:
 
 FOREIGN_SHARE = 0.1
 """Largest share of a call's letters in scripts that a model does not read: with more, its scores mean nothing."""
-MOST_SPLIT = 0.17
+MAX_SPLIT = 0.17
 """Largest share of the pieces of English text that are unknown or continue a word, by the embedded model: at
 most 0.169 of any 30 texts of WMT17 in a row; at least 0.21 in seven other languages in Latin script."""
 SPLIT_SAMPLE = 300
@@ -256,11 +256,11 @@ def warn_about_split_words(name: str | None, model: Any, pairs: Pairs) -> None:
         whole = sum(
             len(set(encoding.word_ids)) - encoding.ids.count(model.tokenizer.unk_token_id) for encoding in encodings
         )
-        margin = 3 * math.sqrt(MOST_SPLIT * (1 - MOST_SPLIT) * pieces) if few else 0.0
-        if pieces - whole > MOST_SPLIT * pieces + margin:
+        margin = 3 * math.sqrt(MAX_SPLIT * (1 - MAX_SPLIT) * pieces) if few else 0.0
+        if pieces - whole > MAX_SPLIT * pieces + margin:
             warn(
                 f"{(pieces - whole) / pieces:.0%} of the tokens{side} are unknown or continue a word (at most "
-                f"{MOST_SPLIT:.0%} in English news): the texts may not be in a language that {name} was made for "
+                f"{MAX_SPLIT:.0%} in English news): the texts may not be in a language that {name} was made for "
                 f"({', '.join(preset.languages)}). Scores of other languages say little; see the preset "
                 f"{'multilingual-source of twmd' if pairs.second == 'sources' else 'multilingual'}."
             )

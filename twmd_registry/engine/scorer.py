@@ -189,7 +189,7 @@ class Scorer:
             f1=f1,
             counts=of_members[0].counts._replace(**most),
             hashes=merge_hashes(scores.hashes for scores in of_members),
-            explainer=_explain_no_ensemble,
+            explainer=_refuse_to_explain_mean,
             by_reference=None,
         )
 
@@ -238,7 +238,7 @@ def _split_mean(spec: MetricSpec) -> tuple[tuple[float, MetricSpec], ...]:
     return (1 - share, of_references), (share, alone.replace(against="source"))
 
 
-def _explain_no_ensemble(_segment: int, _reference: int | None) -> NoReturn:
+def _refuse_to_explain_mean(_segment: int, _reference: int | None) -> NoReturn:
     raise SpecError("a mean (ensemble, against=both) has no alignment of its own: explain a member's scores.")
 
 

@@ -19,7 +19,7 @@ LONGEST_LINE = 1 << 23
 PARQUET = b"PAR1"
 _PIECE = 1 << 20
 _GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
-MOST_UNPACKED, LARGEST_RATIO = 1 << 28, 100
+MAX_UNPACKED, LARGEST_RATIO = 1 << 28, 100
 """A compressed file unpacks to at most so many bytes, or so often its size; text shrinks to a third or a tenth."""
 
 
@@ -66,7 +66,7 @@ def unpack(name: object, content: bytes) -> bytes:
     """Undo gzip or xz, and return other content as it is; raises FileError as `read_whole`."""
     if not is_packed(content):
         return content
-    most = max(MOST_UNPACKED, LARGEST_RATIO * len(content))
+    most = max(MAX_UNPACKED, LARGEST_RATIO * len(content))
     return read_whole(name, lambda: open_unpacked(io.BufferedReader(io.BytesIO(content))), most)
 
 

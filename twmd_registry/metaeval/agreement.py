@@ -16,7 +16,7 @@ from twmd_registry.errors import InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments, require_labels
 from twmd_registry.messages import warn
 from twmd_registry.metaeval.correlation import (
-    LEAST_ROWS,
+    MIN_ROWS,
     PAIRWISE,
     THRESHOLD,
     CorrelationEstimate,
@@ -320,8 +320,8 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
     >>> round(williams(0.6, 0.5, 0.8, 103)[1], 4)
     0.0256
     """
-    if n <= LEAST_ROWS:
-        raise InputError(f"Williams' test needs more than {LEAST_ROWS} segments; got {n}.")
+    if n <= MIN_ROWS:
+        raise InputError(f"Williams' test needs more than {MIN_ROWS} segments; got {n}.")
     determinant = 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab
     if r_a == r_b:
         return 0.0, 0.5

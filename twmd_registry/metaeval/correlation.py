@@ -18,7 +18,7 @@ from twmd_registry.registry.names import STATISTICS, Statistic
 
 THRESHOLD = 25.0
 """Two translations differ in the DARR of WMT17 and WMT18 from 25 points on a scale from 0 to 100."""
-LEAST_ROWS = 3
+MIN_ROWS = 3
 """Different rows that a correlation needs: two always lie on a line."""
 _RATING_ROUNDING = 1e-9
 """Ratings with decimals have no exact binary form: 70.1 - 45.1 is a little less than 25."""
@@ -26,7 +26,7 @@ _ACCURACY_ROUNDING = 1e-12
 """Two accuracies, sums of shares, are equal up to this."""
 TIE = 1e-5
 """Scores that differ by no more are a tie of ``accuracy``: a score may move by so much under an equal signature."""
-MOST_PAIRS = 2**26
+MAX_PAIRS = 2**26
 """Pairs of segments that are compared at once: 3 GB."""
 
 
@@ -71,8 +71,8 @@ Estimator = Callable[[np.ndarray], CorrelationEstimate]
 
 def _correlate_rows(statistic: Statistic, x: np.ndarray, y: np.ndarray) -> float:
     """Compute Pearson's r, Spearman's rho or Kendall's tau-b; refuse vectors that have no correlation."""
-    if len(x) < LEAST_ROWS:
-        raise InputError(f"{LEAST_ROWS} or more values are needed, there are {len(x)}")
+    if len(x) < MIN_ROWS:
+        raise InputError(f"{MIN_ROWS} or more values are needed, there are {len(x)}")
     for side, values in (("scores", x), ("ratings", y)):
         if np.ptp(values) == 0:
             raise InputError(f"the {side} are constant ({values[0]:g})")
@@ -164,7 +164,7 @@ _RESAMPLED = {"pearson": _resample_pearson, "spearman": _resample_spearman, "ken
 def _make_correlation(statistic: Statistic, ratings: np.ndarray) -> Estimator:
     def estimate(scores: np.ndarray) -> CorrelationEstimate:
         def resampled(weights: np.ndarray) -> np.ndarray:
-            enough = (weights > 0).sum(axis=0) >= LEAST_ROWS
+            enough = (weights > 0).sum(axis=0) >= MIN_ROWS
             return np.where(enough, _RESAMPLED[statistic](scores, ratings, weights), np.nan)
 
         value = _correlate_rows(statistic, scores, ratings)
@@ -184,9 +184,9 @@ def pair_rows(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     order = np.argsort(code, kind="stable")
     runs = [run for run in np.split(order, np.flatnonzero(np.diff(code[order])) + 1) if len(run) > 1]
     count = sum(len(run) * (len(run) - 1) // 2 for run in runs)
-    if count > MOST_PAIRS:
+    if count > MAX_PAIRS:
         hint = "compare those of an item or a system"
-        raise InputError(f"{count:,} pairs of segments are more than {MOST_PAIRS:,}: {hint}.")
+        raise InputError(f"{count:,} pairs of segments are more than {MAX_PAIRS:,}: {hint}.")
     pairs = [np.stack([run[side] for side in np.triu_indices(len(run), 1)]) for run in runs]
     first, second = np.concatenate([np.zeros((2, 0), dtype=np.intp), *pairs], axis=1)
     return first, second, np.repeat(np.arange(len(runs)), [pair.shape[1] for pair in pairs])

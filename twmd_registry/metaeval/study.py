@@ -46,7 +46,7 @@ SEGMENT: Final = "segment"
 SYSTEM: Final = "system"
 SHOWN = 5
 """Reasons that an error has, if no metric has a value."""
-MOST_COLUMNS = 12
+MAX_COLUMNS = 12
 """A table of more groups has a row for each of them, and a column per metric."""
 
 
@@ -133,7 +133,7 @@ class StudyResult:
 
     def _table(self, statistic: Statistic) -> TextTable:
         """Return a row per metric: the average with its interval, and every group's value. With tests or published
-        scores the best metric comes first. Of more than `MOST_COLUMNS` groups each has a row.
+        scores the best metric comes first. Of more than `MAX_COLUMNS` groups each has a row.
         """
         study = self.study
         undefined = {name for agreements in self.agreements for name, *_ in agreements[statistic].undefined}
@@ -158,13 +158,13 @@ class StudyResult:
             for name in groups:
                 group = estimate.groups.get(name)
                 cells[name] = f"{group.value:.3f}" if group else UNDEFINED
-                if group and len(groups) > MOST_COLUMNS and (both := between(group.low, group.high)):
+                if group and len(groups) > MAX_COLUMNS and (both := between(group.low, group.high)):
                     cells[name] += f" ({both})"
             for name, cell in (cells | {"n": str(estimate.n)}).items():
                 columns.setdefault(name, []).append(cell)
         title = f"{statistic}, {study.data}, averaging {study.averaging}, level {study.level}"
         labels = tuple(self.scored[k].label for k in order)
-        if len(groups) > MOST_COLUMNS:
+        if len(groups) > MAX_COLUMNS:
             return (title, ("", *labels), [(name, *cells) for name, cells in columns.items()])
         return (title, ("metric", *columns), list(zip(labels, *columns.values(), strict=True)))
 

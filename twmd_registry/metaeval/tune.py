@@ -44,7 +44,7 @@ GRID: dict[str, tuple[Any, ...]] = {
     "vectors": get_args(Vectors),
 }
 """What is tried for every key but the layer; a metric that does not use a key leaves it out."""
-MOST_SETTINGS = 200
+MAX_SETTINGS = 200
 ORDERED = ("temperature", "layer")
 """Keys of which fewer values are tried first where there are too many settings: neighbouring values score alike."""
 SAMPLE_SEGMENTS, SAMPLE_SETTINGS = 64, 8

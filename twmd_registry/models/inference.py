@@ -171,7 +171,7 @@ def multiplies(dtype: torch.dtype = torch.float32) -> bool:
     return dtype == torch.float32 or (dtype == torch.bfloat16 and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()))
 
 
-def quicken(network: nn.Module) -> None:
+def use_onednn(network: nn.Module) -> None:
     """Make a network's linear layers multiply by oneDNN, if this torch has it."""
     if not multiplies():
         return

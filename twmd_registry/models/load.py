@@ -94,7 +94,7 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, *, headed: bool = Fal
     """
     import torch
 
-    from twmd_registry.models.inference import quicken
+    from twmd_registry.models.inference import use_onednn
 
     load_config(files)
     with _opened(files, f"model {files.label}") as folder:
@@ -108,7 +108,7 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, *, headed: bool = Fal
             **settings,
         )
     _check_complete(network, set(report["missing_keys"]), files, headed=headed)
-    quicken(network)
+    use_onednn(network)
     network = network.to(getattr(torch, dtype)).eval()
     for weights in (*network.parameters(), *network.buffers()):
         weights.data = weights.data.clone()  # the library maps them from the file, and a file may be written again

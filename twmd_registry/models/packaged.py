@@ -214,7 +214,7 @@ class UnigramTokenizer(PackagedTokenizer):
             json.dumps({**self._content, "added_tokens": added, "model": model})
         )
 
-    def hold(self, texts: Sequence[str]) -> None:
+    def add_pieces(self, texts: Sequence[str]) -> None:
         """Add the pieces that occur in texts to `backend_tokenizer`."""
         normalise, split = (
             self.backend_tokenizer.normalizer.normalize_str,

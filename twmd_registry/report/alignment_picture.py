@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from twmd_registry.engine.result import Alignment
 
 SUFFIXES = (".png", ".svg", ".pdf", ".html")
-MOST_TOKENS = 200
+MAX_TOKENS = 200
 """Most tokens of a side that a picture can show legibly."""
 LONGEST_LABEL = 24
 """Columns of a terminal that a label may take; a wide character takes two."""
@@ -70,14 +70,14 @@ def check_picture_file(path: Path) -> None:
         require_matplotlib(f"a picture as {suffix} needs matplotlib (.html needs nothing)")
 
 
-def check_drawable(alignment: Alignment, most: int = MOST_TOKENS) -> None:
+def check_drawable(alignment: Alignment, most: int = MAX_TOKENS) -> None:
     """Raise InputError if a text has no tokens, and SpecError if it has more than `most`."""
     rows, columns = len(alignment.hypothesis), len(alignment.reference)
     if not rows or not columns:
         side = second_text(alignment) if rows else "hypothesis"
         raise InputError(f"there is nothing to draw: the {side} has no tokens.")
     if max(rows, columns) > most:
-        more = f"'twmd align' draws up to {MOST_TOKENS}" if most < MOST_TOKENS else "explain(i) gives the data"
+        more = f"'twmd align' draws up to {MAX_TOKENS}" if most < MAX_TOKENS else "explain(i) gives the data"
         raise SpecError(f"{rows} and {columns} tokens: at most {most} tokens a side can be drawn; {more}.")
 
 

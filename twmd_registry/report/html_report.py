@@ -37,7 +37,7 @@ from twmd_registry.report.segments import (
 from twmd_registry.report.template import render
 
 CORRELATIONS: tuple[Statistic, ...] = ("pearson", "spearman", "kendall")
-MOST_TOKENS = 80
+MAX_TOKENS = 80
 """Tokens of one side of an alignment in a report."""
 FAINT = 0.02
 """Cells of a heat map with less than this share of the greatest amount are left empty."""
@@ -67,7 +67,7 @@ def align_highlight(highlight: Highlight, scores: Sequence[Sequence[ScoreSet]]) 
     for system in systems:
         alignment = scores[system][first].explain(segment)
         try:
-            check_drawable(alignment, MOST_TOKENS)
+            check_drawable(alignment, MAX_TOKENS)
             alignments[system] = alignment
         except (InputError, SpecError) as error:
             alignments[system] = str(error)

@@ -36,7 +36,7 @@ CorpusTotals = list[np.ndarray]
 """Sums over a corpus, in the order in which scoring needs them; empty for no rows."""
 ID = "id"
 """The input column that names a row; the parts contain it, too."""
-MOST_TRIES = 3
+MAX_TRIES = 3
 """The number of workers that may die while they score the same part."""
 TRIES = ".tries"
 """Suffix of the file that counts the workers that began a part; it is removed when the part is done."""
@@ -82,7 +82,7 @@ class PartitionScorer:
         """Write a part, or its sums, and return the summary of the part (JSON); what is written already is kept."""
         folder, note = OutputFolder(self.folder), f"{part_name(part)}{TRIES}"
         tries = int(folder.read(note)) if folder.has(note) else 0
-        if tries >= MOST_TRIES:
+        if tries >= MAX_TRIES:
             raise TwmdError(f"{tries} workers crashed on part {part} (killed, or out of memory). {_KEPT}")
         folder.write(note, str(tries + 1).encode())
         try:

@@ -42,7 +42,7 @@ from twmd_registry.serve.connection import Connection
 from twmd_registry.version import __version__
 
 Answer: TypeAlias = dict[str, Any]
-MOST_LINKS = 1_000
+MAX_LINKS = 1_000
 """Links of a side of an alignment that are sent, those that carry most."""
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def _count_pairs(segments: Segments) -> int:
 
 def _align_answer(scores: ScoreSet) -> Answer:
     with collect_warnings():  # those of the scores are known already
-        return scores.explain(0).as_dict(MOST_LINKS)
+        return scores.explain(0).as_dict(MAX_LINKS)
 
 
 @dataclass(eq=False)

@@ -20,9 +20,9 @@ from twmd_registry.messages import warn
 from twmd_registry.metaeval.overlap import Hashes, hash_references, normalise
 from twmd_registry.registry.presets import describe_model
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.train.recipe import LEAST_CORRELATED, Recipe
+from twmd_registry.train.recipe import MIN_CORRELATED, Recipe
 
-LEAST_SEGMENTS = 2
+MIN_SEGMENTS = 2
 """A single rating equals its mean; nothing can be learned from it."""
 ROUNDING = 1e-6
 """Ratings that differ by less, relatively, do not vary: a teacher's scores of copies differ by rounding errors."""
@@ -55,7 +55,7 @@ def rating_scale(data: TrainingData) -> tuple[float, float]:
     if len(missing):
         rating = f"ratings[{missing[0]}] is {ratings[missing[0]]}"
         raise InputError(f"{data.name}: {rating}; expected a finite number: leave the segment out.")
-    if len(ratings) < LEAST_SEGMENTS or np.ptp(ratings) <= ROUNDING * abs(ratings[0]):
+    if len(ratings) < MIN_SEGMENTS or np.ptp(ratings) <= ROUNDING * abs(ratings[0]):
         values = f"all {len(ratings)} are {ratings[0]:g}" if len(ratings) else "there is none"
         hint = "there is nothing to learn from them: leave the data set out"
         raise InputError(f"{data.name}: ratings do not vary ({values}); {hint}.")
@@ -192,10 +192,10 @@ def make_batches(examples: Sequence[Example], recipe: Recipe) -> Batches:
     wrong = [
         f"{name}, group {group} ({len(rows)})"
         for (name, group), rows in groups.items()
-        if len(rows) < LEAST_CORRELATED or len({examples[i][2] for i in rows}) == 1
+        if len(rows) < MIN_CORRELATED or len({examples[i][2] for i in rows}) == 1
     ]
     if wrong:
-        need = f"{LEAST_CORRELATED} segments of a group, and ratings that vary"
+        need = f"{MIN_CORRELATED} segments of a group, and ratings that vary"
         raise InputError(f"loss=pearson needs {need}: leave out {'; '.join(wrong)}, or train with loss=mse.")
     # The order of the pools decides the draw; sorting by repr keeps it equal across versions.
     return Batches([np.array(groups[name]) for name in sorted(groups, key=repr)], lengths, recipe.batch, recipe.seed)

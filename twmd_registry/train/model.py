@@ -29,7 +29,7 @@ from twmd_registry.registry.names import Multiref
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.train.recipe import MSE_SHARE, Recipe, Target
 
-LEAST_CORRELATION = 0.1
+MIN_CORRELATION = 0.1
 """Lower bound of r in `TrainedMetric.start_line`: a line without slope would pass on no gradient."""
 LORA_DROPOUT = 0.05
 FUSED_ATTENTION = 256
@@ -98,11 +98,11 @@ class TrainedMetric(nn.Module):
         return {"loss": MSE_SHARE * mse - r}
 
     def start_line(self, similarities: np.ndarray, targets: np.ndarray) -> None:
-        """Set the line to the least-squares fit ``a = r sd(z) / sd(sim)``, with r at least `LEAST_CORRELATION`."""
+        """Set the line to the least-squares fit ``a = r sd(z) / sd(sim)``, with r at least `MIN_CORRELATION`."""
         scale, sd, spread = 1.0, float(similarities.std()), float(targets.std())
         if sd and spread:
             covariance = float(np.mean((similarities - similarities.mean()) * (targets - targets.mean())))
-            scale = max(covariance / (sd * spread), LEAST_CORRELATION) * spread / sd
+            scale = max(covariance / (sd * spread), MIN_CORRELATION) * spread / sd
         with torch.no_grad():
             self.log_scale.fill_(math.log(scale))
             self.offset.fill_(float(targets.mean()) - scale * float(similarities.mean()))

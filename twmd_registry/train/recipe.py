@@ -26,7 +26,7 @@ Pearson's r within the batch, which then holds a single group (a language pair) 
 
 MSE_SHARE = 0.3
 """Weight of the mean squared error beside a correlation of weight 1; it keeps all groups on the same scale."""
-LEAST_CORRELATED = 3
+MIN_CORRELATED = 3
 """Segments that a correlation needs; of two it is always 1 or -1."""
 LORA_RATE, FULL_RATE = 5e-4, 5e-5
 """Default learning rates, of an adapter and of all weights."""
@@ -62,8 +62,8 @@ class Recipe:
             raise SpecError(f"learning_rate={self.learning_rate!r} is not possible: expected a finite number above 0.")
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise SpecError(f"dropout={self.dropout!r} is not possible: expected a number from 0 and below 1.")
-        if self.loss == "pearson" and self.batch < LEAST_CORRELATED:
-            need = f"a correlation needs {LEAST_CORRELATED} segments"
+        if self.loss == "pearson" and self.batch < MIN_CORRELATED:
+            need = f"a correlation needs {MIN_CORRELATED} segments"
             raise SpecError(f"batch={self.batch} is not possible with loss=pearson: {need}.")
 
     @property
