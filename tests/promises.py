@@ -133,10 +133,11 @@ def outputs() -> Iterator[str]:
             ("explain", "-m", "ensemble"),
             ("explain",),
             ("mbr", "-i", rated),
-            ("setup", "selfcheck"),
+            ("setup selfcheck",),
             ("verify", record, "-i", *systems),
         ):
-            yield from shape(json.JSONDecoder().raw_decode(run(command, *words, "--format", "json"))[0], str(command))
+            printed = run(*str(command).split(), *words, "--format", "json")
+            yield from shape(json.JSONDecoder().raw_decode(printed)[0], str(command))
         yield from (
             f"report: {title}" for title in re.findall("<h[12][^>]*>(.*?)</h", report.read_text(encoding="utf-8"))
         )

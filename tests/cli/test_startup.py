@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import rich_click as click
+from rich_click.rich_panel import RichOptionPanel
 
 from tests.cli.parsing import all_commands, create_inputs, parse
 from tests.conftest import Run
@@ -86,6 +87,21 @@ def test_every_help_text_has_an_example_of_its_own_command() -> None:
 
 def test_every_option_has_a_help_text() -> None:
     assert [(path, param.name) for path, param in OPTIONS if not param.help] == []
+
+
+def test_help_of_score_shows_fifteen_options_first_and_all_others_under_more() -> None:
+    score = dict(COMMANDS)["twmd score"]
+    assert isinstance(score, click.RichCommand)
+    first, more = (panel.options for panel in score.panels if isinstance(panel, RichOptionPanel))
+    assert len(first) == 15
+    assert {"input", "metrics", "paired_bs", "record", "quiet"} <= {*first}
+    names = {param.name for param in score.params if isinstance(param, click.Option)}
+    assert sorted([*first, *more]) == sorted(map(str, names))
+
+
+def test_at_most_twelve_commands_and_three_groups_are_at_the_top() -> None:
+    top = [isinstance(command, click.Group) for path, command in COMMANDS if path.count(" ") == 1]
+    assert (top.count(False), top.count(True)) == (12, 3)
 
 
 def test_shared_options_mean_the_same_in_every_command() -> None:

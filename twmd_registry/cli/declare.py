@@ -11,7 +11,7 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from types import SimpleNamespace
@@ -126,9 +126,11 @@ quiet = click.option("-q", "--quiet", is_flag=True, expose_value=False, callback
 
 
 def command(
-    name: str, *, example: str, note: str = "", lexical: Sequence[str] | None = None
+    name: str, *, example: str, note: str = "", common: Sequence[str] = (), lexical: Sequence[str] | None = None
 ) -> Callable[[Run], Command]:
     """Declare a command; the docstring of the function that runs it is its help, and `note` the last paragraph of it.
+
+    With `common`, the options that the help shows first, all others follow under "More".
 
     With `lexical`, SacreBLEU's metrics that are allowed, the parameters ``metrics`` and those of `settings` are read to
     ``arguments.asked`` before the command runs.
@@ -146,9 +148,13 @@ def command(
 
         lines = "\n\n".join(["Example:", *example.split("\n")])
         about = f"{inspect.getdoc(run)}\n\n{note}"
-        panels = [RichOptionPanel("Options")]
-        declared = click.command(name, cls=Command, help=about, epilog=lines, panels=panels)(quiet(invoke))
+        declared = click.command(name, cls=Command, help=about, epilog=lines)(quiet(invoke))
         declared.params.append(declared.params.pop(0))  # --quiet is the last option of the help
+        first = [*common, "quiet"] if common else []
+        declared.panels = [RichOptionPanel("Options", options=first)]
+        if common:
+            options = [str(param.name) for param in declared.params if isinstance(param, click.Option)]
+            declared.panels.append(RichOptionPanel("More", options=[name for name in options if name not in first]))
         return declared
 
     return declare
@@ -318,13 +324,13 @@ def seed(about: str, default: int = 12345) -> Declare:
     return option("--seed", "SEED", f"{about} (default: {default}).", default=default)
 
 
-def refuse(names: Iterable[str], why: str, *, panels: Iterable[str | None] = ()) -> None:
-    """Raise SpecError if the command line gives one of the parameters of these names, or of a panel of the help."""
+def refuse(names: Collection[str], why: str) -> None:
+    """Raise SpecError if the command line gives one of the parameters of these names."""
     context = get_current_context()
     for param in context.command.params:
         source, value = context.get_parameter_source(str(param.name)), context.params.get(str(param.name), ())
         is_given = source is ParameterSource.COMMANDLINE and value != ()
-        if is_given and (param.name in names or getattr(param, "panel", None) in panels):
+        if is_given and param.name in names:
             shown = param.opts[-1] if isinstance(param, click.Option) else "a reference file"
             raise SpecError(f"{shown} {why}.")
 

@@ -38,10 +38,17 @@ if TYPE_CHECKING:
     from twmd_registry.record.checks import Check
     from twmd_registry.scale.runner import ScoredDataset
 
-RAY = {"panel": "With --engine ray"}
-TESTS = {"panel": "Tests and intervals (SacreBLEU's)"}
-CHECKS = {"panel": "Checks, for continuous integration (exit status 3 where one fails)"}
-SAMPLES = {"type": click.IntRange(min=2), **TESTS}
+COMMON = (
+    *("input", "src", "metrics", "preset", "set", "prediction_column", "reference_column", "paired_bs", "confidence"),
+    *("record", "format", "sentence_level", "width", "device"),
+)
+"""The options that ``--help`` shows first, in this order."""
+RAY = ["output", "part_rows", "num_workers", "num_gpus", "resume", "strict"]
+LOCAL = ["references", "src", "record", "score_only", "short", "sentence_level", "docs", "doc_column", "seed"]
+TESTS = ["paired_bs", "paired_ar", "paired_bs_n", "paired_ar_n", "confidence", "confidence_n"]
+CHECKS = ["fail_under", "fail_if_worse", "alpha"]
+"""The options of an engine, and those that only the local engine reads: of tests, and of checks."""
+SAMPLES = click.IntRange(min=2)
 DEFAULT_RESAMPLES, DEFAULT_ALPHA = 1000, 0.05
 SYSTEMS = (
     "One file per system (default: standard input); with --engine ray: files, patterns, folders or URLs of one data "
@@ -52,9 +59,10 @@ METRICS = (
     "chrf, ter (default: twmd)."
 )
 OWN_RESAMPLES = "Resamples of the intervals (default: 1000; --paired-bs uses its own resamples)."
-GPUS = "GPUs of each worker, 0.5 to share one (default: 1 where there are any)."
+GPUS = "With --engine ray: GPUs of each worker, 0.5 to share one (default: 1 where there are any)."
 FAIL_IF_WORSE = (
-    "Check that no system is worse than in RECORD, an earlier --record: lower, p < alpha by paired randomisation."
+    "Check that no system is worse than in RECORD, an earlier --record: lower, p < alpha by paired randomisation (exit "
+    "status 3 if not)."
 )
 PATH_OR_URL = declare.CheckedPath(lambda value: value if "://" in value else Path(value))
 """A URL stays text: a path would lose one of its slashes."""
@@ -64,6 +72,7 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, e
 
 @command(
     "score",
+    common=COMMON,
     lexical=tuple(LEXICAL_NAMES),
     example="twmd score ref.txt -i system_a.txt system_b.txt -m twmd bertscore_centered\n"
     "cat out.txt | twmd score ref1.txt ref2.txt -m twmd -b\n"
@@ -82,27 +91,28 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, e
 @declare.flag("-sl --sentence-level", "Print one line per segment.")
 @declare.digits("4, and 2 for SacreBLEU's metrics, which run to 100")
 @declare.option("--record", "FILE", "Write scores, signatures, hashes and environment to a JSON file.")
-@declare.flag("--paired-bs", "Paired bootstrap test of every system against the first.", **TESTS)
-@declare.flag("--paired-ar", "Paired approximate randomisation test of every system against the first.", **TESTS)
-@declare.option("--paired-bs-n", "N", "Bootstrap resamples (default: 1000).", default=1000, **SAMPLES)
-@declare.option("--paired-ar-n", "N", "Randomisation trials (default: 10000).", default=10_000, **SAMPLES)
-@declare.flag("--confidence", "95% confidence intervals by bootstrap.", **TESTS)
-@declare.option("--confidence-n", "N", OWN_RESAMPLES, **SAMPLES)
+@declare.flag("--paired-bs", "Paired bootstrap test of every system against the first.")
+@declare.flag("--paired-ar", "Paired approximate randomisation test of every system against the first.")
+@declare.option("--paired-bs-n", "N", "Bootstrap resamples (default: 1000).", default=1000, type=SAMPLES)
+@declare.option("--paired-ar-n", "N", "Randomisation trials (default: 10000).", default=10_000, type=SAMPLES)
+@declare.flag("--confidence", "95% confidence intervals by bootstrap.")
+@declare.option("--confidence-n", "N", OWN_RESAMPLES, type=SAMPLES)
 @declare.option(
-    "--fail-under", "X", "Check that every system scores X or more by the first metric.", type=float, **CHECKS
+    "--fail-under",
+    "X",
+    "Check that every system scores X or more by the first metric (exit status 3 if not).",
+    type=float,
 )
-@declare.option("--fail-if-worse", "RECORD", FAIL_IF_WORSE, type=declare.FILE, **CHECKS)
-@declare.option(
-    "--alpha", "P", f"Significance level of --fail-if-worse (default: {DEFAULT_ALPHA}).", type=float, **CHECKS
-)
+@declare.option("--fail-if-worse", "RECORD", FAIL_IF_WORSE, type=declare.FILE)
+@declare.option("--alpha", "P", f"Significance level of --fail-if-worse (default: {DEFAULT_ALPHA}).", type=float)
 @sacrebleu_seed
 @declare.choice("--engine", ["local", "ray"], "local", "ray: files with columns on Ray Data (default: local).")
-@declare.output("An empty folder, or URL of one, for the scores and the record.", type=str, **RAY)
-@declare.option("--part-rows", "N", "Rows that are scored and written together (default: 10000).", **RAY)
-@declare.option("--num-workers", "N", "Workers (default: as many as there are GPUs, or else CPUs).", **RAY)
-@declare.option("--num-gpus", "N", GPUS, type=declare.finite_number, **RAY)
-@declare.flag("--resume", "Continue in an output folder; finished parts are not scored again.", **RAY)
-@declare.flag("--strict", "Stop at a row that cannot be scored (default: set it aside).", **RAY)
+@declare.output("With --engine ray: an empty folder, or URL of one, for the scores and the record.", type=str)
+@declare.option("--part-rows", "N", "With --engine ray: rows that are scored and written together (default: 10000).")
+@declare.option("--num-workers", "N", "With --engine ray: workers (default: as many as there are GPUs, or else CPUs).")
+@declare.option("--num-gpus", "N", GPUS, type=declare.finite_number)
+@declare.flag("--resume", "With --engine ray: continue in an output folder; finished parts are not scored again.")
+@declare.flag("--strict", "With --engine ray: stop at a row that cannot be scored (default: set it aside).")
 @declare.parts
 @declare.run_options
 def score_command(arguments: Arguments) -> int:
@@ -150,7 +160,7 @@ def _check_scores(
 
 def _check_local(arguments: Arguments) -> None:
     """Refuse options that do not fit each other, or the local engine."""
-    declare.refuse((), "is for --engine ray: add --engine ray, or leave it out", panels=[RAY["panel"]])
+    declare.refuse(RAY, "is for --engine ray: add --engine ray, or leave it out")
     for is_used, name, test in (
         (arguments.paired_bs, "paired_bs_n", "--paired-bs"),
         (arguments.paired_ar, "paired_ar_n", "--paired-ar"),
@@ -298,9 +308,7 @@ def _score_on_ray(arguments: Arguments) -> int:
 def _check_ray(arguments: Arguments) -> None:
     """Refuse options of the local engine, metrics of SacreBLEU and missing files, before Ray is imported."""
     instead = "references are a column, and scores and the record go to --output"
-    local = ["references", "src", "record", "score_only", "short", "sentence_level", "docs", "doc_column", "seed"]
-    panels = [TESTS["panel"], CHECKS["panel"]]
-    declare.refuse(local, f"cannot be used with --engine ray: {instead}", panels=panels)
+    declare.refuse([*LOCAL, *TESTS, *CHECKS], f"cannot be used with --engine ray: {instead}")
     declare.refuse(["lines"], "cannot be used with --engine ray: it reads tables")
     if arguments.format not in {"text", "json"}:
         raise SpecError(f"--format {arguments.format} cannot be used with --engine ray: give text or json.")
