@@ -172,7 +172,7 @@ BAD_ROWS = [
     ('{"prediction": 5, "references": ["a"]}', "expected a text as prediction, not 5"),
     ('{"prediction": "a", "references": []}', "an empty list of references"),
     ('{"prediction": "a \\ud800", "references": ["a"]}', "lone surrogate"),
-    ('{"prediction": "a", "references": ["a", null]}', "expected a text as a reference, not None"),
+    ('{"prediction": "a", "references": ["a", 5]}', "expected a text as a reference, not 5"),
 ]
 
 
