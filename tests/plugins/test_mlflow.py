@@ -114,3 +114,11 @@ def test_metrics_of_one_name_have_scores_of_their_own() -> None:
 def test_expectation_that_is_no_text_is_refused(reference: Any) -> None:
     with pytest.raises(InputError):
         genai_scorer("sbert")(outputs="a", expectations={"expected_response": reference})
+
+
+def test_classic_metric_without_targets_or_outputs_says_so() -> None:
+    evaluate = classic_metric("sbert").eval_fn
+    with pytest.raises(InputError, match="there are no references"):
+        evaluate(["a"], None)
+    with pytest.raises(InputError, match="predictions must be a list"):
+        evaluate(None, ["a"])

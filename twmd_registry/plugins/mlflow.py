@@ -99,7 +99,7 @@ def classic_metric(metric: str = "twmd", preset: str | None = None, *, name: str
     name = name or name_of(metric_scorer.requested, preset)
 
     def evaluate(predictions: Any, targets: Any) -> MetricValue:
-        scores = metric_scorer.score(list(predictions), list(targets))
+        scores = metric_scorer.score(predictions, targets)
         if mlflow.active_run():
             mlflow.set_tag(f"twmd.signature.{name}", str(scores.signature))
         return MetricValue(scores=list(scores.scores), aggregate_results={"mean": scores.score})
