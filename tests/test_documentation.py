@@ -6,6 +6,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -18,18 +19,21 @@ from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
+import rich_click as click
 import yaml
 
 import twmd_registry
 from tests.chain import trace_score
-from tests.cli.parsing import create_inputs, parse
-from tests.conftest import Run, Texts
+from tests.cli.parsing import all_commands, create_inputs, parse
+from tests.conftest import Run
 from twmd_registry import scale
 from twmd_registry.align import ALIGNERS
 from twmd_registry.cli import main
 from twmd_registry.plugins.evaluate.hook import METRICS
+from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_READS, MetricName
+from twmd_registry.registry.presets import presets_of
 from twmd_registry.version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,14 +42,15 @@ PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
     for path in (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
 }
-README, CLUSTER, TRAINER = (PAGES[name] for name in ("README.md", "docs/scale.md", "docs/trainer.md"))
+README, CLUSTER, TRAINER = (PAGES[f"{name}.md"] for name in ("README", "docs/large-data", "docs/training-loop"))
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 TOY = re.compile(r"\btoy\b")
 """The metric that CONTRIBUTING.md has its reader write."""
+DEMO = ROOT / "twmd_registry" / "data" / "demo"
 OWN_TEST = "docs/coming-from.md"
 """The page whose blocks tests/test_coming_from.py runs."""
-LONGEST_README = 10_000
+LONGEST_README = 6_000
 WIDEST = 120
 NOT_RUN = set("correlate demo serve train tune".split())
 """Commands that need rated data or an adapter, or serve a page: they are parsed."""
@@ -59,12 +64,26 @@ def test_documentation_states_what_the_default_model_reads(page: str) -> None:
 
 
 def test_pages_build_as_a_site_without_a_warning(tmp_path: Path) -> None:
-    pytest.importorskip("mkdocs", reason="building the pages needs the package mkdocs (extra dev)")
+    pytest.importorskip("material", reason="building the pages needs the package mkdocs-material (extra dev)")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=quiet)
     assert done.returncode == 0, done.stderr
     pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
-    assert all((tmp_path / "site" / page / "index.html").is_file() for page in pages)
+    built = {page: tmp_path.joinpath("site", page, "index.html").read_text(encoding="utf-8") for page in pages}
+    commands = [path for path, command in all_commands() if not isinstance(command, click.Group)]
+    assert [path for path in commands if f'id="{path.replace(" ", "-")}"' not in built["command-line"]] == []
+    assert all(f"<code>{key}</code>" in built["keys-and-signatures"] for key in KEYS)
+    assert 'id="twmd_registry.score_all"' in built["api"]
+    assert "<!-- " not in built["other-languages"].partition("<article")[2].partition("</article")[0]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/other-languages.md"])
+def test_number_of_languages_is_the_models(page: str) -> None:
+    (languages,) = {
+        preset.languages for preset in presets_of(MetricName.TWMD).values() if preset.name == "multilingual"
+    }
+    assert set(re.findall(r"(\d+) languages", PAGES[page])) == {str(len(languages))}
 
 
 def anchors(text: str) -> set[str]:
@@ -133,21 +152,27 @@ RECORD = next(command for command in RUN if "--record scores.json" in command an
 
 
 @pytest.fixture(scope="module")
-def workplace(texts: Texts, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the texts that the commands name, and a record of their scores."""
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the files that the commands name, made of the packaged example, and a record of scores."""
     folder = tmp_path_factory.mktemp("workplace")
-    for name, lines in (
-        ("ref", texts.references),
-        ("system_a", texts.predictions),
-        ("system_b", texts.references[::-1]),
-        ("samples", texts.predictions * 4),
-        ("source", [f"{line} indeed" for line in texts.references]),
-    ):
+    systems = {
+        name: [json.loads(line) for line in (DEMO / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+        for name in ("system_a", "system_b")
+    }
+    outputs = {name: [row["prediction"] for row in rows] for name, rows in systems.items()}
+    references = [row["references"][0] for row in systems["system_a"]]
+    for name, lines in {
+        "ref": references,
+        **outputs,
+        "samples": outputs["system_a"],
+        "source": [f"{line} indeed" for line in references],
+    }.items():
         (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    documents = "".join(f"news\tarticle{i // 5}\n" for i in range(len(texts.references)))
+    documents = "".join(f"news\tarticle{i // 5}\n" for i in range(len(references)))
     (folder / "test.docs").write_text(documents, encoding="utf-8")
-    (folder / "candidates.jsonl").write_text(json.dumps({"candidates": texts.predictions}) + "\n", encoding="utf-8")
-    talk = {"prediction": "\n".join(texts.predictions), "reference": "\n".join(texts.references)}
+    candidates = {"candidates": outputs["system_a"][:16]}
+    (folder / "candidates.jsonl").write_text(json.dumps(candidates) + "\n", encoding="utf-8")
+    talk = {"prediction": "\n".join(outputs["system_a"][:16]), "reference": "\n".join(references[:16])}
     (folder / "talks.jsonl").write_text(json.dumps(talk) + "\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -171,6 +196,25 @@ def test_every_command_runs(
     shutil.copytree(workplace, folder, dirs_exist_ok=True)
     status, out, _ = run(command)
     assert (status, bool(out.strip())) == (0, True)
+
+
+SHOWN = {
+    command.strip(): output
+    for text in PAGES.values()
+    for command, output in re.findall(
+        r"^```bash\n(twmd [^\n]+)\n```\n+```text\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE
+    )
+}
+"""The outputs that pages show below a command, with dots for what they leave out."""
+
+
+@pytest.mark.parametrize("command", SHOWN)
+def test_every_shown_output_is_the_commands(command: str, workplace: Path, folder: Path, run: Run) -> None:
+    shutil.copytree(workplace, folder, dirs_exist_ok=True)
+    status, out, _ = run(command.removeprefix("twmd "))
+    assert status == 0
+    checker, flags = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    assert checker.check_output(SHOWN[command], f"{out}\n", flags), out
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command not in RUN])
@@ -202,7 +246,7 @@ def test_targets_files_and_commands_of_contributing_exist(folder: Path, run: Run
     assert len(named) > 20
     assert {word for word in named if not TOY.search(word) and not (ROOT / word).exists()} == set()
     commands = [shlex.split(line)[1:] for line in re.findall(r"`(twmd [^`]+)`", CONTRIBUTING)]
-    assert len(commands) > 5
+    assert len(commands) > 4
     for command in commands:
         if len(command) > 1 and "--help" not in command:
             create_inputs(command[1:])
@@ -214,8 +258,8 @@ def test_targets_files_and_commands_of_contributing_exist(folder: Path, run: Run
 def test_every_block_and_program_is_read_by_a_test() -> None:
     read = (
         {"CONTRIBUTING.md": {"bash"}}
-        | {page: {"bash", "python"} for page in PAGES}
-        | {page: {"bash", "python", "yaml"} for page in ("docs/scale.md", "docs/score.md")}
+        | {page: {"bash", "python", "text"} for page in PAGES}
+        | {page: {"bash", "python", "yaml"} for page in ("docs/large-data.md", "docs/ci.md")}
         | {"docs/frameworks.md": {"bash", "python", "yaml", "json"}}  # tests/plugins/test_lm_eval.py
         | {"docs/serve.md": {"bash", "json"}}  # tests/serve/test_service.py
         | {"twmd_registry/hub/templates/metric_card.md": {"bash", "python", "bibtex"}}  # tests/hub/test_card.py
@@ -226,14 +270,15 @@ def test_every_block_and_program_is_read_by_a_test() -> None:
         assert set(fences[::2]) <= read.get(name, set()), name
         assert set(fences[1::2]) <= {""}, name
     assert {page for page, text in PAGES.items() if len(sessions(text)) < len(blocks("python", text))} == {
-        "docs/frameworks.md",  # tests/plugins/test_recipes.py
-        "docs/scale.md",
-        "docs/trainer.md",
+        "README.md",
+        "docs/large-data.md",
+        "docs/recipes.md",  # tests/plugins/test_recipes.py
+        "docs/training-loop.md",
     }
 
 
 def test_action_and_hook_are_yaml_whose_commands_can_be_parsed(folder: Path) -> None:
-    action, hooks = map(yaml.safe_load, blocks("yaml", PAGES["docs/score.md"]))
+    action, hooks = map(yaml.safe_load, blocks("yaml", PAGES["docs/ci.md"]))
     assert action["runs"]["using"] == "composite"
     commands = [step["run"] for step in action["runs"]["steps"] if step.get("run", "").startswith("twmd ")]
     for command in commands + [hook["entry"] for hook in hooks["repos"][0]["hooks"]]:
@@ -255,6 +300,7 @@ def test_programs_of_trainers_call_what_exists(monkeypatch: pytest.MonkeyPatch) 
     transformers = sys.modules["transformers"]  # the import of a class may replace the lazy module that gives it
     for trainer in (Seq2SeqTrainer, Trainer):
         monkeypatch.setattr(transformers, trainer.__name__, create_autospec(trainer))
+        transformers.__dict__[trainer.__name__].return_value.create_model_card.__name__ = "create_model_card"
     given: dict[str, Any] = {name: object() for name in ("model", "arguments", "train", "dev")}
     given["tokenizer"] = create_autospec(transformers.PreTrainedTokenizerFast, instance=True)
     exec(program_of(TRAINER), given)
@@ -262,6 +308,7 @@ def test_programs_of_trainers_call_what_exists(monkeypatch: pytest.MonkeyPatch) 
     for call in (first, second):
         assert call.kwargs["compute_metrics"] is call.kwargs["callbacks"][0]
     transformers.Seq2SeqTrainer.return_value.train.assert_called_once_with()
+    exec(program_of(README), given)
 
 
 def test_functions_for_a_cluster_take_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,27 +327,19 @@ def test_functions_for_a_cluster_take_what_they_are_given(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("metric", MetricName)
-def test_readmes_ranges_are_the_catalogues(metric: MetricName) -> None:
-    row = next(line for line in README.splitlines() if line.startswith(f"| `{metric}` |"))
-    _, _, _, span, identical, _, _ = (cell.strip() for cell in row.split("|"))
+def test_documented_ranges_are_the_catalogues(metric: MetricName) -> None:
+    rows = PAGES["docs/keys-and-signatures.md"].splitlines()
+    span, identical, _ = (
+        cell.strip() for cell in next(r for r in rows if r.startswith(f"| `{metric}` |")).split("|")[2:-1]
+    )
     entry = CATALOGUE[metric]
     bounded = entry.lowest is not None and entry.highest is not None
     assert span.startswith(f"{entry.lowest:g} to {entry.highest:g}" if bounded else "no fixed bounds")
     assert identical == ("the model decides" if entry.identical is None else f"{entry.identical:g}")
+    assert f"\n| `{metric}` |" in README
 
 
-def table_rows(text: str, title: str) -> dict[str, list[str]]:
-    """Return the rows of the table whose first column has a title, by that column."""
-    _, _, *rows = text[text.index(f"| {title} |") :].partition("\n\n")[0].splitlines()
-    cells = ([cell.strip(" *") for cell in row.split("|")[1:-1]] for row in rows)
-    return {name: values for name, *values in cells}
-
-
-def test_readmes_results_and_the_citation_are_those_of_pages_and_version() -> None:
-    titles, page = ("Pearson r x 100", "Kendall tau-b x 100"), PAGES["docs/agreement.md"]
-    (pearson, kendall), results = (table_rows(page, title) for title in titles), table_rows(README, "metric")
-    assert {f"`{metric}`" for metric in MetricName} <= set(results)
-    assert results == {name: [pearson[name][-1], kendall[name][-1]] for name in results}
+def test_citation_and_changelog_have_the_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert (citation["version"], citation["license"]) == (__version__, PROJECT["license"])
     headings = re.findall(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)

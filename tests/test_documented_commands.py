@@ -13,6 +13,7 @@ import pytest
 
 from twmd_registry.cli import twmd
 from twmd_registry.cli.declare import repeat_options
+from twmd_registry.hub.space import measured_correlations
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("hub_cards/**/*.md")]
@@ -88,7 +89,9 @@ def test_every_command_that_is_named_can_be_parsed(files: list[Path], read: obje
     assert found == []
 
 
-README, AGREEMENT = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/agreement.md"))
+README, AGREEMENT, SPEED = (
+    (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/agreement.md", "docs/speed.md")
+)
 
 
 def rows_of(text: str, *heads: str) -> dict[str, list[str]]:
@@ -99,39 +102,17 @@ def rows_of(text: str, *heads: str) -> dict[str, list[str]]:
 
 
 def test_numbers_of_the_readme_are_those_of_the_page() -> None:
-    pearson, kendall = (rows_of(AGREEMENT, f"{name} x 100") for name in ("Pearson r", "Kendall tau-b"))
+    page, pace = rows_of(AGREEMENT, "Pearson r x 100"), rows_of(SPEED, "program", "seconds")
     shown = rows_of(README, "metric", "Pearson", "Kendall")
-    assert len(shown) > 12
-    shown.pop("metric")
-    assert shown == {name: [pearson[name][-1], kendall[name][-1]] for name in shown}
+    assert shown.pop("metric")[:2] == ["Pearson", "Kendall"]
+    assert len(shown) == 5
+    assert {name: cells[:2] for name, cells in shown.items()} == {name: page[name][:2] for name in shown}
+    assert shown["`twmd`"][2] == pace["`twmd`"][1]
+    assert shown["BERTscore-b, roberta-large (paper)"][2].split()[0] == pace["bert_score 0.3.13"][1]
 
 
-def numbers_of(text: str) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield the numbers of a text such as "of WMT23 en-de `a` and `b` have 53.2 ±1.6, chrF 51.9", by data and name."""
-    text = " ".join(text.partition("\n\n")[0].split())
-    for data, sentence in re.findall(r"\b[Oo]f (WMT\d\d \w\w-\w\w) (.*?)(?=\bof WMT|$)", text):
-        names = list[str]()
-        for quoted, known, number in re.findall(r"`([\w-]+)`|\b(chrF|BERTScore|YiSi-1|COMET)\b|(\d\d\.\d)", sentence):
-            if not number:
-                names.append(quoted or known)
-                continue
-            yield from (((data, name), number) for name in names)
-            names.clear()
-
-
-def test_numbers_of_the_shared_tasks_are_the_same_everywhere() -> None:
-    heads, *rows = rows_of(AGREEMENT, "data", "`twmd`, `multilingual-tuned`").items()
-    stated = {
-        (data.removesuffix(" (MQM), `acc_eq`"), name.split("`")[-2] if "-" in name or "`, " in name else name): cell[:4]
-        for data, cells in rows
-        for name, cell in zip(heads[1], cells, strict=True)
-        if data.endswith("`acc_eq`") and cell
-    }
-    card = (ROOT / "hub_cards" / "twmd" / "README.md").read_text(encoding="utf-8")
-    for text in (README, card):
-        found = dict(numbers_of(text[text.index("segment accuracy" if text is README else "Segment accuracy") :]))
-        both = found.keys() & stated.keys()
-        assert len(both) > 3
-        assert {key: found[key] for key in both} == {key: stated[key] for key in both}
-        for key in found.keys() - both:
-            assert re.search(rf"{key[1]}`?[^|;.]{{0,60}}{found[key]}", AGREEMENT), key
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: "/".join(path.parts[-2:]))
+def test_every_number_with_an_interval_stands_in_the_tables_of_agreement(page: Path) -> None:
+    measured = {f"{value} ±{half_width}" for *_, value, half_width in measured_correlations()}
+    shown = set(re.findall(r"\d\d\.\d ±\d\.\d", page.read_text(encoding="utf-8")))
+    assert shown <= measured | set(re.findall(r"\d\d\.\d ±\d\.\d", AGREEMENT))

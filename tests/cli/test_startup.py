@@ -67,7 +67,7 @@ class TestCompletion:
 
     @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
     def test_documented_line_makes_bash_complete(self, tmp_path: Path) -> None:
-        documentation = (ROOT / "docs" / "score.md").read_text(encoding="utf-8")
+        documentation = (ROOT / "docs" / "score-files.md").read_text(encoding="utf-8")
         (line,) = re.findall(r"^source .*$", documentation, flags=re.MULTILINE)
         program = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m twmd_registry.cli "$@"\n'
         (tmp_path / "twmd").write_text(program, encoding="utf-8")

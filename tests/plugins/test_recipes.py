@@ -1,4 +1,4 @@
-"""Recipes of docs/frameworks.md, with the real frameworks, whose pins conflict with ours: ``make faces`` runs them."""
+"""Recipes of docs/recipes.md, with the real frameworks, whose pins conflict with ours: ``make faces`` runs them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import twmd_registry
 from tests.conftest import Texts
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
 RECIPES = {
     name: block
     for name in ("deepeval", "lighteval", "mbrs")

@@ -57,7 +57,8 @@ def test_pictures_of_the_documentation_are_small_and_drawn_by_this_package() -> 
     names = re.findall(r"!\[[^]]+\]\(([^)]+)\)", page)
     assert names == ["pictures/wmt23-scatter.png", "pictures/wmt23-spa.svg"]
     screenshots = "pictures/demo.png", "pictures/report.png"  # see check_screenshot
-    assert all(f"({name})" in (DOCS / "score.md").read_text(encoding="utf-8") for name in screenshots)
+    pages = [(DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("score-files", "compare-and-publish")]
+    assert all(f"({name})" in page for name, page in zip(screenshots, pages, strict=True))
     assert sorted(DOCS.joinpath("pictures").iterdir()) == sorted(DOCS / name for name in (*names, *screenshots))
     for name in names:
         content = (DOCS / name).read_bytes()

@@ -74,8 +74,9 @@ def mbr(
     blank ones: what `score` gives y with all of them as its references and ``multiref=mean``. Where a score
     depends on other segments, that is one call of `score` for all candidates of all segments.
 
-    >>> mbr([["dogs bark", "a cat sat there", "the cat sat there"]]).choices[0].index
-    2
+    Examples:
+        >>> mbr([["dogs bark", "a cat sat there", "the cat sat there"]]).choices[0].index
+        2
 
     Args:
         candidates: One list of texts per segment, at least one text each; lists may differ in length.

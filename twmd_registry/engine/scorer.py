@@ -49,9 +49,10 @@ class Scorer:
     dtype and device, and freed when the last of them is closed. A scorer can be pickled; the copy loads its model
     again.
 
-    >>> with scorer("twmd") as twmd:
-    ...     round(twmd.score(["it rains"], ["it rains"]).score, 4)
-    1.0
+    Examples:
+        >>> with scorer("twmd") as twmd:
+        ...     round(twmd.score(["it rains"], ["it rains"]).score, 4)
+        1.0
     """
 
     def __init__(
@@ -309,8 +310,9 @@ def score(
 
     The model stays loaded until a call with another model. Use `scorer` to decide when it is freed.
 
-    >>> score(["it rains"], ["it rains"]).score > 0.999
-    True
+    Examples:
+        >>> score(["it rains"], ["it rains"]).score > 0.999
+        True
 
     Raises:
         TwmdError: As for `scorer` and `Scorer.score`.

@@ -5,33 +5,32 @@ from __future__ import annotations
 import re
 import tempfile
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from twmd_registry.engine.result import COUNTS
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.hub import metrics_with_card
 from twmd_registry.messages import menu
 from twmd_registry.plugins.evaluate.hook import path
-from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_READS, MetricName
 from twmd_registry.registry.paths import read_secret, write_file
-from twmd_registry.registry.presets import PACKAGED, Preset, default_preset, presets_of
+from twmd_registry.registry.presets import PACKAGED, default_preset, presets_of
 from twmd_registry.registry.signature import canonical
-from twmd_registry.report.citation import bibtex
 from twmd_registry.report.template import render
 from twmd_registry.version import __version__
 
 SDK_VERSION = "6.31.0"
 """The Gradio that a Space runs."""
-DATA = {"wmt17": "WMT17, mean of 7 language pairs into English", "stsb-test": "STS-B, test set"}
+DATA = {"wmt17": "WMT17 into English", "stsb-test": "STS-B, test set"}
 """The data sets of ``data/agreement.tsv``, in words."""
 CORRELATIONS = {"pearson": "Pearson r", "spearman": "Spearman rho", "kendall": "Kendall tau-b"}
 """The correlations there, in words."""
+LANGUAGES = "https://huggingface.co/intfloat/multilingual-e5-small#supported-languages"
+"""Where the languages of the multilingual model are listed."""
 _PACKAGE = resources.files("twmd_registry")
 
 
@@ -39,7 +38,8 @@ def card_text(metric: str) -> dict[str, Any]:
     """Read the hand-written part of a metric's card, ``data/cards/METRIC.toml``; SpecError without a card.
 
     `example` has the texts that every card scores, `scores` the scores of the embedded preset to three digits: of the
-    examples, of `unrelated` texts and unrelated `words`; `papers` has 100 times the correlations that papers printed.
+    examples, of `unrelated` texts and unrelated `words`; `papers` has 100 times the correlations that papers printed,
+    `presets` a line on every preset.
     """
     if metric not in metrics_with_card():
         raise SpecError(f"there is no card for {metric!r}; {menu(metric, metrics_with_card())}.")
@@ -47,14 +47,13 @@ def card_text(metric: str) -> dict[str, Any]:
         tomllib.loads(_PACKAGE.joinpath(f"data/cards/{name}.toml").read_text(encoding="utf-8"))
         for name in (metric, "shared")
     )
-    return card | {"example": shared["example"], "limitations": card["limitations"] + shared["limitations"]}
+    return card | shared | {"limitations": card["limitations"] + shared["limitations"]}
 
 
 def write_card(metric: str) -> str:
     """Write a metric's card in Markdown; its Python examples are doctests that build on each other."""
     text, name = card_text(metric), MetricName(metric)
     facts, default = CATALOGUE[name], default_preset(name, None)
-    sides = ["precision", "recall", "f1"] if facts.two_sided else []
     card = render(
         "metric_card.md",
         "hub",
@@ -62,27 +61,31 @@ def write_card(metric: str) -> str:
         facts=facts,
         text=text,
         default=default,
-        presets=[preset for preset in presets_of(name).values() if preset.source == PACKAGED],
-        keys=_keys(default, facts.keys),
-        result_keys=sorted([str(metric), "scores", "signature", *sides, *COUNTS, "letters_Latin"]),
+        presets=[
+            {
+                "name": preset.name,
+                "model": (preset.model or "any").rpartition("/")[2],
+                "reads": _reads(preset.languages),
+                "about": text["presets"][preset.name],
+            }
+            for preset in presets_of(name).values()
+            if preset.source == PACKAGED
+        ],
         signature=replace(canonical(default), nrefs="1"),
         values=_values(name, text["papers"]),
-        bibtex=bibtex([facts.citation]),
+        languages=max(len(preset.languages) for preset in presets_of(name).values()),
+        languages_link=LANGUAGES,
         sdk_version=SDK_VERSION,
         embedded_reads=EMBEDDED_READS,
     )
     return f"{card}\n"
 
 
-def _keys(preset: Preset, names: Iterable[str]) -> list[list[str]]:
-    """Return a row per key: its name, its value in a preset, its meaning, what it accepts."""
-    values, rows = canonical(preset).spec.values(), []
-    for name in names:
-        key = KEYS[name]
-        value = values.get(name, key.neutral)
-        cells = (f"`{name}`", "-" if value is None else f"`{key.format(value)}`", key.about, key.accepts)
-        rows.append([cell.replace("|", "\\|") for cell in cells])
-    return rows
+def _reads(languages: Sequence[str]) -> str:
+    """Return what a model reads, in a word or two."""
+    if len(languages) > 1:
+        return f"[{len(languages)} languages]"
+    return "English" if languages else ""
 
 
 def measured_correlations() -> list[tuple[str, ...]]:
@@ -100,7 +103,7 @@ def _values(metric: MetricName, papers: list[dict[str, str]]) -> list[list[str]]
     ours = [(about, "**embedded preset**", measured[data]) for data, about in DATA.items() if data in measured]
     entries = [*ours, *((DATA[row["data"]], row["source"], row) for row in papers)]
     used = [name for name in CORRELATIONS if any(name in values for *_, values in entries)]
-    head = ["data", "whose", *(f"{CORRELATIONS[name]} x 100" for name in used)]
+    head = ["data", "whose", *(CORRELATIONS[name] for name in used)]
     rows = [[data, source, *(values.get(name, "-") for name in used)] for data, source, values in entries]
     return [head, ["---"] * len(head), *rows]
 
