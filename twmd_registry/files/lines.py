@@ -83,9 +83,10 @@ def _all_match(pattern: str) -> Callable[[Sequence[str]], bool]:
 NBEST = r"\s*(\d+) *\|\|\| ?(.*?) *(?:\|\|\||$)"
 """A line of an n-best list, as Moses writes it: the segment's number, a text, and whatever follows."""
 _NBEST = re.compile(NBEST, re.DOTALL)
-_ROOT = re.compile(r"\s*<(\?xml|!doctype|(srcset|refset|tstset|mteval|dataset|tmx|xliff|html)[\s>])", re.IGNORECASE)
+_ROOT = re.compile(r"\s*<(\?xml|!doctype|!--|(srcset|refset|tstset|mteval|dataset|tmx|xliff|html)[\s>])", re.IGNORECASE)
 _MARKUP = r"\s*<(/?[a-z][^<>]*>\s*$|seg\b.*</seg>\s*$)"
 _HEADER = re.compile(r'"?[a-z_][\w .-]*"?(([,;])"?[a-z_][\w.-]*"?)(\2"?[a-z_][\w.-]*"?)*', re.IGNORECASE | re.ASCII)
+_QUOTED = r'"[^"]*(?:""[^"]*)*"'
 _BEGINS_JSON = re.compile(r"\s*(\[\s*)?[\[{]\s*$")
 
 
@@ -125,9 +126,17 @@ STRUCTURES = (
         _has_header,
     ),
     Structure(
+        "quoted fields of CSV without names",
+        "begin with a line of names, such as prediction,reference, or keep one text per line",
+        _all_match(rf"\s*{_QUOTED}([,;]{_QUOTED})+\s*$"),
+    ),
+    Structure("a table of Markdown", "keep one text per line", _all_match(r"\s*\|.*\|\s*$")),
+    Structure(
         "lists or objects of a program",
         'write JSON lines: {"prediction": "...", "references": ["...", "..."]}',
-        _all_match(r"\s*(\[\s*(['\"\[{].*)?\]|\{\s*(['\"].*)?\})\s*$"),
+        _all_match(
+            r"\s*((\[\s*(['\"\[{].*)?\]|\{\s*(['\"].*)?\}),?\s*$|(\[\s*)?\{\s*\"[^\"]*\"\s*:)"
+        ),  # may be cut off
     ),
     Structure(
         "JSON that cannot be read",
