@@ -33,7 +33,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarnin
 def in_evaluate(references: References) -> Any:
     module = evaluate.load("twmd")
     module.add_batch(predictions=PREDICTIONS[:2], references=references[:2])
-    module.add(prediction=PREDICTIONS[2], reference=references[2])
+    absent = all(not (text or "").strip() for text in references[2])
+    module.add(prediction=PREDICTIONS[2], reference=None if absent else references[2])
     return module.compute()["scores"]
 
 
@@ -131,11 +132,18 @@ def test_streams_columns_and_lists_with_gaps_score_alike(settings: str, folder: 
     (folder / "t.csv").write_text("prediction,one,two\n" + "".join(",".join(row) + "\n" for row in rows))
     lists = [{"prediction": text, "references": [one, two.strip() or None]} for text, one, two in rows]
     (folder / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lists))
+    (folder / "two.json").write_text(json.dumps([text.strip() or None for text in columns[2]]))
     (folder / "a.docs").write_text("news one\nnews one\nnews two\n")
     found = [
         json.loads(run(f"score {files} -m twmd bleu ter --format json{settings}")[1])
-        for files in ("one.txt two.txt -i hyp.txt", "-i t.csv --reference-column one two", "-i t.jsonl")
+        for files in (
+            "one.txt two.txt -i hyp.txt",
+            "one.txt two.json -i hyp.txt",
+            "-i t.csv --reference-column one two",
+            "-i t.jsonl",
+        )
     ]
     tables = [[{**row, "system": ""} for row in rows] for rows in found]
-    assert tables[0] == tables[1] == tables[2]
+    assert all(table == tables[0] for table in tables)
+    assert "item 1" in run("score one.txt -i two.json -m bleu")[2]
     assert all("nrefs:var" in row["signature"] for row in tables[0])

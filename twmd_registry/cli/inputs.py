@@ -258,7 +258,11 @@ def read_file(path: Path, columns: Columns, *, as_lines: bool = False, nbest: bo
             check_lines(name, lines, " If each of its lines is one text, say so by --lines.")
         return TextFile(name, sha256, lines, None)
     if form == ".json" and (texts := read_array_of_texts(name, content)):
-        return TextFile(name, sha256, texts, None)
+        lines = [text for text in texts if text is not None]
+        if len(lines) == len(texts):
+            return TextFile(name, sha256, lines, None)
+        values = ({columns.prediction: text, "reference": text} for text in texts)
+        return TextFile(name, sha256, [], [TableRow(f"{name}, item {i}", own, i) for i, own in enumerate(values, 1)])
     rows = read_rows(name, content, form, quoted_tsv=columns.quoted_tsv)
     if not rows:
         raise FileError(f"{name}: there is no row under the header.")

@@ -84,7 +84,7 @@ def _detect_json(content: bytes, line: bytes, columns: Sequence[str]) -> str | N
         value = parse_json(content.decode("utf-8"))
     except ValueError:
         return None
-    is_rows = isinstance(value, dict) or all(isinstance(item, dict | str) for item in value)
+    is_rows = isinstance(value, dict) or all(isinstance(item, dict | str | None) for item in value)
     return ".json" if is_rows else None
 
 
@@ -326,13 +326,14 @@ def seems_quoted(values: Mapping[str, Any]) -> bool:
     return any('"' in inside and '"' not in inside.replace('""', "") for inside in insides)
 
 
-def read_array_of_texts(name: object, content: bytes) -> list[str]:
-    """Read a JSON array of texts; no text for other content."""
+def read_array_of_texts(name: object, content: bytes) -> list[str | None]:
+    """Read a JSON array of texts, null for an absent one; no text for other content."""
     try:
         value = parse_json(decode(name, content))
     except ValueError:
         return []
-    return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else []
+    is_texts = isinstance(value, list) and all(isinstance(item, str | None) for item in value)
+    return value if is_texts else []
 
 
 def read_array(name: object, text: str) -> list[dict[str, Any]] | None:

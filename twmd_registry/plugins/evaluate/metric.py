@@ -143,19 +143,20 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         self,
         *,
         prediction: Any = None,
-        reference: Any = None,
+        reference: Any = ...,
         predictions: Any = None,
         references: Any = None,
         **other: Any,
     ) -> None:
         """Add one prediction and its reference, or list of references; `evaluate.combine` uses the names in the plural.
+        A reference that is given as None is empty, as in a list; without one, its source is for `compute`.
 
         Raises:
             InputError: The texts cannot be scored; names the row.
         """
         text = predictions if prediction is None else prediction
-        target = references if reference is None else reference
-        self.add_batch(predictions=[text], references=None if target is None else [target], **other)
+        targets = None if reference is ... and references is None else [references if reference is ... else reference]
+        self.add_batch(predictions=[text], references=targets, **other)
 
     def compute(
         self, *, predictions: Any = None, references: Any = None, sources: Any = None, **keys: Any
