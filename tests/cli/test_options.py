@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.cli.parsing import all_commands
+from tests.cli.parsing import all_commands, parse
 from tests.conftest import Refused
 from twmd_registry.cli import declare
 from twmd_registry.registry.options import RunOptions
@@ -83,3 +83,9 @@ def test_option_that_would_do_nothing_is_refused(line: str, words: str, folder: 
     for name in ("r.txt", "h.txt", "h.jsonl"):
         (folder / name).write_text("a\n", encoding="utf-8")
     refused(line, words)
+
+
+def test_negative_number_is_a_value(folder: Path) -> None:
+    (folder / "ref.txt").write_text("a\n", encoding="utf-8")
+    values = parse("verify moverscore|layer:4 -.5 ref.txt -i ref.txt".split())
+    assert (values["value"], len(values["references"])) == ("-.5", 1)

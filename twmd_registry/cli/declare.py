@@ -9,6 +9,7 @@ import errno
 import inspect
 import math
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -42,13 +43,17 @@ RATED = (
 RESULT_FORMATS = ("text", "markdown", "latex", "tsv", "json")
 
 
+_NEGATIVE = re.compile(r"-\.?[0-9]")
+"""The beginning of a number, which click would take for an option; a blank before it makes it a value."""
+
+
 class Command(click.RichCommand):
     """A command with options of several words."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the words of the command line; raises click.UsageError if they do not fit the command."""
         try:
-            words = repeat_options(ctx, args)
+            words = repeat_options(ctx, [f" {word}" if _NEGATIVE.match(word) else word for word in args])
             rest = super().parse_args(ctx, [*words])
             self._refuse_late_words(ctx, words)
         except click.NoSuchOption as error:

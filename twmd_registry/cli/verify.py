@@ -40,7 +40,7 @@ TESTED = {"mean": "mean {:.6g}", "ci": "± {:.3g}", "p_value": "p = {:.3g}"}
     "twmd verify 'twmd|output:f1|...|version:1.0.0' 0.8614 ref.txt -i system_a.txt",
 )
 @declare.argument("what", metavar="RECORD|SIGNATURE")
-@declare.argument("value", required=False, metavar="[VALUE]")
+@declare.argument("value", required=False, metavar="[VALUE]", callback=lambda _ctx, _param, text: text and text.strip())
 @declare.argument("references", nargs=-1, type=declare.INPUT, metavar="[REF]...")
 @declare.many("-i --input", "HYP", "One file per system, in the record's order.", type=declare.INPUT)
 @declare.source
