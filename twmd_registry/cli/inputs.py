@@ -187,7 +187,7 @@ STDIN = Path("-")
 
 class TextFile(NamedTuple):
     """A file that was read: lines of text, or a table, whose rows are not None; `documents` are those of its rows, if
-    known, and with `join` a segment is a document, and its rows are lines of one text.
+    known, and with `join_documents` a segment is a document, and its rows are lines of one text.
     """
 
     name: str
@@ -195,7 +195,7 @@ class TextFile(NamedTuple):
     lines: list[str]
     rows: list[TableRow] | None
     documents: tuple[str, ...] = ()
-    join: bool = False
+    join_documents: bool = False
 
     @property
     def short_name(self) -> str:
@@ -204,7 +204,7 @@ class TextFile(NamedTuple):
 
     def segments(self, rows: Iterable[Sequence[str | None]]) -> list[Sequence[str | None]]:
         """Return the texts of every segment from those of every row, as many of each; an absent text joins as blank."""
-        if not self.join:
+        if not self.join_documents:
             return [*rows]
         groups = dict[str, list[Sequence[str | None]]]()
         for document, texts in zip(self.documents, rows, strict=True):
@@ -343,12 +343,12 @@ def _check_columns(columns: Columns, files: Iterable[TextFile]) -> None:
         raise SpecError(f"--prediction-column and --reference-column are for {forms}, and no file is one.")
 
 
-def read_tasks(arguments: Arguments, *, join: bool = False) -> list[ScoringTask]:
-    """Read all systems and their references; with `join`, the rows of a document become one text."""
+def read_tasks(arguments: Arguments, *, join_documents: bool = False) -> list[ScoringTask]:
+    """Read all systems and their references; with `join_documents`, the rows of a document become one text."""
     if not arguments.references and not arguments.input and sys.stdin.isatty():
         raise SpecError("nothing to score: name reference files, and predictions by -i or on standard input.")
     columns = columns_of(arguments)
-    read_whole = partial(_read_with_documents, columns=columns, arguments=arguments, join=join)
+    read_whole = partial(_read_with_documents, columns=columns, arguments=arguments, join_documents=join_documents)
     sources = [read_whole(path) for path in arguments.references]
     shared = read_references(sources, columns)
     translated = [read_whole(arguments.src)] if arguments.src else []
@@ -388,7 +388,7 @@ def files_of(tasks: Iterable[ScoringTask]) -> tuple[InputFile, ...]:
     return tuple(dict.fromkeys(file for task in tasks for file in task.files))
 
 
-def _read_with_documents(path: Path, columns: Columns, arguments: Arguments, *, join: bool) -> TextFile:
+def _read_with_documents(path: Path, columns: Columns, arguments: Arguments, *, join_documents: bool) -> TextFile:
     """Read a file, and the document of every segment where ``--docs`` or ``--doc-column`` names it."""
     file = read_file(path, columns, as_lines=arguments.lines)
     docs, column = vars(arguments).get("docs"), vars(arguments).get("doc_column")
@@ -399,13 +399,13 @@ def _read_with_documents(path: Path, columns: Columns, arguments: Arguments, *, 
         file = file._replace(documents=tuple(document for _, document in read_docs(docs, segments)))
     elif file.rows is not None and any(column in row.values for row in file.rows):
         file = file._replace(documents=tuple(row.label(str(column)) for row in file.rows))
-    return file._replace(join=join and bool(file.documents))
+    return file._replace(join_documents=join_documents and bool(file.documents))
 
 
 def _same_documents(arguments: Arguments, files: Sequence[TextFile]) -> tuple[str, ...]:
     """Return the documents of a system's segments; raise FileError where its files name others."""
     column, named = vars(arguments).get("doc_column"), [file.documents for file in files if file.documents]
-    named = [tuple(dict.fromkeys(documents)) if files[0].join else documents for documents in named]
+    named = [tuple(dict.fromkeys(documents)) if files[0].join_documents else documents for documents in named]
     if column and not named:
         for row in next((file.rows for file in files if file.rows), []):
             row.take(column)  # names the columns that are there

@@ -129,7 +129,7 @@ def score_command(arguments: Arguments) -> int:
         check_output(arguments.record, arguments)
     baseline = read_record(arguments.fail_if_worse) if arguments.fail_if_worse else None
     specs = [member for metric in arguments.asked if metric.spec for member in members_or_self(metric.spec)]
-    tasks = read_tasks(arguments, join=any(spec.align for spec in specs))
+    tasks = read_tasks(arguments, join_documents=any(spec.align for spec in specs))
     display = {"short": arguments.short, "segments": arguments.sentence_level}
     comparison, record, *_ = score_and_compare(tasks, arguments, _resampling(arguments), **display)
     with printed(_render(comparison, arguments)):

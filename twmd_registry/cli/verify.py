@@ -66,11 +66,11 @@ def verify_command(arguments: Arguments) -> int:
         arguments.references, arguments.input, sources = _find_inputs(record, Path(arguments.what))
         arguments.src = arguments.src or next(iter(sources), None)
     keys = (result.keys for result in record.systems[0].results)
-    join = any("align=sentences" in f"align={values.get('align')} {values.get('members')}" for values in keys)
-    if join and record.documents and not (arguments.docs or arguments.doc_column):
+    join_documents = any("align=sentences" in f"align={values.get('align')} {values.get('members')}" for values in keys)
+    if join_documents and record.documents and not (arguments.docs or arguments.doc_column):
         hint = "name the documents as they were named then, by --doc-column NAME or --docs FILE"
         raise SpecError(f"{arguments.what}: with align=sentences, rows of a document were scored as one text: {hint}.")
-    tasks = read_tasks(arguments, join=join)
+    tasks = read_tasks(arguments, join_documents=join_documents)
     from twmd_registry.record.verify import verify_record
 
     texts = [(task.predictions, task.references if any(task.references) else None, task.originals) for task in tasks]
@@ -115,7 +115,7 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
         line = "twmd verify SIGNATURE VALUE REF -i HYP"
         raise SpecError(f"with a signature, give the number exactly as published, then the reference files: {line}.")
     spec = parse_signature(arguments.what).spec
-    tasks = read_tasks(arguments, join=any(member.align for member in members_or_self(spec)))
+    tasks = read_tasks(arguments, join_documents=any(member.align for member in members_or_self(spec)))
     if len(tasks) != 1:
         raise SpecError(
             f"a number can be verified for one system only, but {len(tasks)} were given: name one file after -i."
