@@ -31,6 +31,11 @@ COUNTS = {*Counts._fields} - {"letters", "sentences"} | {"letters_Latin"}
 P, R = ["the cat sat on the mat", "it rains"], ["a cat was sitting on the mat", "it is raining"]
 
 
+def test_every_metric_of_the_catalogue_has_a_module() -> None:
+    assert set(METRICS) == set(CATALOGUE) - {MetricName.SBERT}
+    assert {path.parent.name for path in (ROOT / "metrics").glob("*/*.py")} == set(METRICS)
+
+
 @pytest.mark.parametrize("name", METRICS)
 def test_every_metric_gives_the_engines_scores_under_its_name(name: str, texts: Texts) -> None:
     metric = evaluate.load(name)
