@@ -167,7 +167,7 @@ def table(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("-m chrf --set word_order=0", "without keys of their own"),
+        ("-m chrf --set word_order=0", "SacreBLEU's metrics have no keys"),
         ("-m chrf --threshold 3", "--threshold is of darr"),
         ("-m 'sbert,twmd;layer=3'", "expected one metric with its keys, not 2"),
     ],

@@ -70,7 +70,8 @@ def test_group_without_a_correlation_is_named_and_left_out(scorers: list[Scorer]
     with pytest.warns(TwmdWarning), pytest.raises(InputError, match=r"no group has a correlation: b \(2 segments\)"):
         mean_correlations(scorers, make_rated({"b": 2}))
     words = RatedSegments(["a"] * 4, list(tiny.WORDS[:4]), [tiny.WORDS[4]] * 4, np.arange(4.0), 0)
-    spec = scorers[3].requested.replace(special="none")  # sentence centering leaves nothing of one word
+    # Sentence centering leaves nothing of one word, and has no size and no side.
+    spec = scorers[3].requested.replace(special="none", centering_size=None, centering_side=None)
     own = [Scorer(spec.replace(centering=centering)) for centering in ("none", "sentence")]
     with pytest.warns(TwmdWarning, match="1 of 2 settings have no correlation: pearson is undefined: the scores are"):
         plain, centred = mean_correlations(own, words)
