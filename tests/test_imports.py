@@ -97,3 +97,24 @@ def test_package_imports_nothing_slow() -> None:
     check = f"import sys, twmd_registry; twmd_registry.list_metrics(); assert not {slow}, {slow}"
     completed = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False, cwd=ROOT)
     assert completed.returncode == 0, completed.stderr
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in sources()}
+    below = {name: set(imported_modules(name, modules)) - {name} for name in modules - {"twmd_registry"}}
+    while free := {name for name, needed in below.items() if not needed & below.keys()}:
+        below = {name: needed for name, needed in below.items() if name not in free}
+    assert below == {}
+
+
+def imported_modules(name: str, modules: set[str]) -> Iterator[str]:
+    """Yield the modules of the package that a module imports, at any level of nesting."""
+    path = ROOT.joinpath(*name.split("."))
+    tree = ast.parse(
+        (path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py").read_text("utf-8")
+    )
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield from {inner if inner in modules else node.module} & modules

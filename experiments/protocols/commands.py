@@ -37,7 +37,7 @@ TRIALS = "Trials of the permutation tests by which wmt22 ranked metrics (default
 
 @command(
     "task",
-    lexical=SEGMENT_LEXICAL,
+    sacrebleu=SEGMENT_LEXICAL,
     example="python -m experiments task wmt23 mte:wmt23/ -m 'twmd;preset=multilingual-tuned' chrf --official",
 )
 @declare.argument("year", type=click.Choice(["wmt22", "wmt23", "wmt24"]))
@@ -78,7 +78,7 @@ def task_command(arguments: Arguments) -> int:
 
 
 @command(
-    "submit", lexical=(), example="python -m experiments submit wmt23/ -m twmd --preset multilingual -o submission/"
+    "submit", sacrebleu=(), example="python -m experiments submit wmt23/ -m twmd --preset multilingual -o submission/"
 )
 @declare.argument("folder", type=declare.INPUT_FOLDER, metavar="DIR")
 @declare.metric("The metric, or a signature.", required=True)
@@ -124,7 +124,7 @@ def submit_command(arguments: Arguments) -> int:
 
 @command(
     "accuracy",
-    lexical=(),
+    sacrebleu=(),
     example="python -m experiments accuracy mte:wmt22/,pair=zh-en -m twmd",
     note=declare.RATED,
 )

@@ -75,7 +75,7 @@ def data_command(arguments: Arguments) -> int:
 
 @command(
     "rate",
-    lexical=(),
+    sacrebleu=(),
     example="python -m experiments rate pairs.jsonl --holdout wmt:wmt17.jsonl -m 'twmd;adapter=teacher/' -o out.jsonl",
 )
 @declare.argument("pairs", nargs=-1, required=True, type=declare.INPUT, metavar="PAIRS...")

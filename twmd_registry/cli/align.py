@@ -15,7 +15,9 @@ SHOWN_LINKS = 15
 
 
 @command(
-    "align", lexical=(), example='twmd align "It rained all day." "The whole day was rainy." -m moverscore -o plan.png'
+    "align",
+    sacrebleu=(),
+    example='twmd align "It rained all day." "The whole day was rainy." -m moverscore -o plan.png',
 )
 @declare.argument("hypothesis", metavar="HYP")
 @declare.argument("reference", metavar="REF")

@@ -38,7 +38,7 @@ CORRELATIONS = f"{', '.join(STATISTICS)} (default: pearson; of demetr, accuracy)
 
 @command(
     "correlate",
-    lexical=SEGMENT_LEXICAL,
+    sacrebleu=SEGMENT_LEXICAL,
     example="twmd correlate wmt:wmt17.jsonl -m twmd bertscore_centered --correlation pearson kendall --trials 1000",
     note=declare.RATED,
 )

@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import rich_click as click
@@ -23,13 +22,12 @@ from click import get_current_context
 from click.core import ParameterSource
 from rich_click.rich_panel import RichOptionPanel
 
+from twmd_registry.cli.arguments import Arguments as Arguments  # noqa: PLC0414 (every command has both)
 from twmd_registry.cli.terminal import null_stream
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.paths import is_there
 
-Arguments: TypeAlias = SimpleNamespace
-"""The values of a command's parameters, by name."""
 Run: TypeAlias = Callable[[Arguments], int]
 Declare: TypeAlias = Callable[[Run], Run]
 """Adds parameters to the function that runs a command."""
@@ -131,24 +129,24 @@ quiet = click.option("-q", "--quiet", is_flag=True, expose_value=False, callback
 
 
 def command(
-    name: str, *, example: str, note: str = "", common: Sequence[str] = (), lexical: Sequence[str] | None = None
+    name: str, *, example: str, note: str = "", common: Sequence[str] = (), sacrebleu: Sequence[str] | None = None
 ) -> Callable[[Run], Command]:
     """Declare a command; the docstring of the function that runs it is its help, and `note` the last paragraph of it.
 
     With `common`, the options that the help shows first, all others follow under "More".
 
-    With `lexical`, SacreBLEU's metrics that are allowed, the parameters ``metrics`` and those of `settings` are read to
-    ``arguments.asked`` before the command runs.
+    Where the command has ``-m``, `sacrebleu` has the metrics of SacreBLEU that may stand there beside ours; the metrics
+    and the keys of `settings` are then read to ``arguments.asked`` before the command runs.
     """
 
     def declare(run: Run) -> Command:
         @wraps(run)
         def invoke(**values: Any) -> int:
             arguments = Arguments(**values)
-            if lexical is not None:
+            if sacrebleu is not None:
                 from twmd_registry.cli.inputs import parse_metrics
 
-                arguments.asked = parse_metrics(arguments.metrics, arguments, lexical)
+                arguments.asked = parse_metrics(arguments.metrics, arguments, sacrebleu)
             return run(arguments)
 
         lines = "\n\n".join(["Example:", *example.split("\n")])

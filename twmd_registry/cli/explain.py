@@ -25,7 +25,7 @@ EXPLAINED = ("key", "short", "value", "what", "accepts")
 
 @command(
     "explain",
-    lexical=(),
+    sacrebleu=(),
     example="twmd explain\ntwmd explain -m twmd --preset embedded-tuned\ntwmd explain --signatures",
 )
 @declare.metric("The metric to explain, or a signature (default: list all).")

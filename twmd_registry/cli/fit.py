@@ -84,7 +84,7 @@ def idf_command(arguments: Arguments) -> int:
     return _fit(arguments, "idf", IDF_KEYS)
 
 
-@command("baseline", lexical=(), example="twmd fit baseline corpus.txt -m bertscore_centered --set centering=none")
+@command("baseline", sacrebleu=(), example="twmd fit baseline corpus.txt -m bertscore_centered --set centering=none")
 @files
 @declare.columns
 @declare.metric("The metric.", [name for name in MetricName if name is not MetricName.ENSEMBLE], required=True)

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from twmd_registry.cli.declare import Arguments
+from twmd_registry.cli.arguments import Arguments
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.files.compressed import read_whole, unpack
 from twmd_registry.files.lines import check_lines, decode, digest_of_file, read_nbest, split_lines
@@ -220,7 +220,7 @@ class TextFile(NamedTuple):
         """Return the text of every segment from that of every row."""
         return [texts[0] or "" for texts in self.segments([text] for text in rows)]
 
-    def originals(self) -> list[str] | None:
+    def sources(self) -> list[str] | None:
         """Return the texts of the column ``source``, empty where a row has none; None if no row has a text there."""
         texts = [row.values.get("source") for row in self.rows or []]
         if not any(isinstance(text, str) for text in texts):
@@ -229,13 +229,13 @@ class TextFile(NamedTuple):
 
 
 class ScoringTask(NamedTuple):
-    """One system with its references, the texts that were translated and the documents, by segment, if known."""
+    """One system with its references, sources and documents, by segment, if known."""
 
     name: str
     predictions: list[str]
     references: list[list[str]]
     files: list[InputFile]
-    originals: list[str] | None = None
+    sources: list[str] | None = None
     documents: tuple[str, ...] = ()
 
 
@@ -306,7 +306,7 @@ def read_texts(paths: Sequence[Path], arguments: Arguments) -> list[str]:
 
 def read_sources(file: TextFile) -> list[str]:
     """Return the texts of a file of ``--src``: lines, or the column ``source`` of a table."""
-    if not (texts := file.originals() or file.texts(file.lines)):
+    if not (texts := file.sources() or file.texts(file.lines)):
         raise FileError(f"{file.name}: there is no text in a column source.")
     if empty := [str(i) for i, text in enumerate(texts, 1) if not text.strip()]:
         warn(f"{file.name} has no text for {len(empty)} of its rows, the first of them row {empty[0]}.")
@@ -320,7 +320,7 @@ def read_candidates(arguments: Arguments) -> tuple[list[list[str]], list[str] | 
     file = read_file(arguments.input[0], columns, as_lines=arguments.lines, nbest=True)
     src = Columns(quoted_tsv=quoted)
     given = read_file(arguments.src, src, as_lines=arguments.lines) if arguments.src else None
-    sources = read_sources(given) if given else file.originals()
+    sources = read_sources(given) if given else file.sources()
     if file.rows is not None:
         if number is not None:
             raise SpecError(f"--num-samples is for lines of text, and {file.name} is a table: leave it out.")
@@ -349,37 +349,37 @@ def read_tasks(arguments: Arguments, *, join_documents: bool = False) -> list[Sc
         raise SpecError("nothing to score: name reference files, and predictions by -i or on standard input.")
     columns = columns_of(arguments)
     read_whole = partial(_read_with_documents, columns=columns, arguments=arguments, join_documents=join_documents)
-    sources = [read_whole(path) for path in arguments.references]
-    shared = read_references(sources, columns)
-    translated = [read_whole(arguments.src)] if arguments.src else []
-    if translated:
-        originals: list[str] | None = read_sources(translated[0])
+    reference_files = [read_whole(path) for path in arguments.references]
+    shared = read_references(reference_files, columns)
+    source_file = read_whole(arguments.src) if arguments.src else None
+    if source_file:
+        sources: list[str] | None = read_sources(source_file)
     else:
-        named = (file.originals() for file in sources)
-        originals = next((texts for texts in named if texts is not None), None)
+        named = (file.sources() for file in reference_files)
+        sources = next((texts for texts in named if texts is not None), None)
     systems = [read_whole(path) for path in arguments.input or [STDIN]]
     read = [read_system(file, columns) for file in systems]
-    _check_columns(columns, [*systems, *sources])
+    _check_columns(columns, [*systems, *reference_files])
     tasks = []
     for file, (predictions, file_references) in zip(systems, read, strict=True):
-        if sources and file_references is not None:
+        if reference_files and file_references is not None:
             again = f"leave {arguments.references[0]} out, or take them out of it"
             raise SpecError(f"{file.name} holds references already: {again}.")
-        own_originals = originals or file.originals()
-        if not sources and file_references is None and own_originals is None:
+        system_sources = sources or file.sources()
+        if not reference_files and file_references is None and system_sources is None:
             hint = "name a reference file before -i, or give a table with a column reference or references"
             raise SpecError(f"no references for {file.name}: {hint} (for against=source, --src or a column source).")
-        references = shared if sources else file_references or [[] for _ in predictions]
+        references = shared if reference_files else file_references or [[] for _ in predictions]
         if len(references) != len(predictions):
-            lengths = f"{file.name} has {len(predictions)} segments but {sources[0].name} has {len(references)}"
+            lengths = f"{file.name} has {len(predictions)} segments but {reference_files[0].name} has {len(references)}"
             raise FileError(f"{lengths}: they must match line by line.")
-        inputs = [("references", source) for source in sources] + [("predictions", file)]
-        inputs += [("sources", source) for source in translated]
+        inputs = [("references", one) for one in reference_files] + [("predictions", file)]
+        inputs += [("sources", source_file)] if source_file else []
         files = [InputFile(role, each.short_name, each.sha256) for role, each in inputs]
         is_unique = all(other.name == file.name for other in systems if other.short_name == file.short_name)
         name = file.short_name if is_unique else file.name
-        documents = _same_documents(arguments, [file, *sources])
-        tasks.append(ScoringTask(name, predictions, references, files, own_originals, documents))
+        documents = _same_documents(arguments, [file, *reference_files])
+        tasks.append(ScoringTask(name, predictions, references, files, system_sources, documents))
     return tasks
 
 

@@ -105,7 +105,7 @@ def report_command(arguments: Arguments) -> int:
             highlights,
             record(),
             overlaps=warn_about_overlap(labels, scorers, references, data),
-            sources=next((task.originals for task in tasks if task.originals is not None), None),
+            sources=next((task.sources for task in tasks if task.sources is not None), None),
         )
         write_file(arguments.output, page.encode())
     print(f"wrote {arguments.output}")

@@ -73,7 +73,7 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, e
 @command(
     "score",
     common=COMMON,
-    lexical=tuple(LEXICAL_NAMES),
+    sacrebleu=tuple(LEXICAL_NAMES),
     example="twmd score ref.txt -i system_a.txt system_b.txt -m twmd bertscore_centered\n"
     "cat out.txt | twmd score ref1.txt ref2.txt -m twmd -b\n"
     "twmd score -i rows.csv.gz --reference-column gold",
@@ -224,7 +224,7 @@ def score_and_compare(
             scores, systems_of = [], dict[str, list[str]]()
             for task in tasks:
                 with collect_warnings() as messages:
-                    results = score_all(scorers, task.predictions, compared, sources=task.originals, progress=progress)
+                    results = score_all(scorers, task.predictions, compared, sources=task.sources, progress=progress)
                 scores.append(results)
                 for message in messages:
                     systems_of.setdefault(message, []).append(task.name)
@@ -245,7 +245,7 @@ def score_and_compare(
 
 def _check_same_texts(tasks: list[ScoringTask]) -> None:
     """Refuse systems whose references, documents or sources differ."""
-    for field, what in (("references", "references"), ("documents", "documents"), ("originals", "sources")):
+    for field, what in (("references", "references"), ("documents", "documents"), ("sources", "sources")):
         known = [task for task in tasks if getattr(task, field) is not None]
         for task in known:
             if getattr(task, field) != getattr(known[0], field):

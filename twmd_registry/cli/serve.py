@@ -17,7 +17,7 @@ NEEDED = ("fastapi", "mcp", "prometheus_client", "uvicorn")
 HTTP_ONLY = ("host", "port", "api_key_file")
 
 
-@command("serve", lexical=(), example="twmd serve -m twmd 'moverscore;layer=5' --port 8080")
+@command("serve", sacrebleu=(), example="twmd serve -m twmd 'moverscore;layer=5' --port 8080")
 @declare.metrics((), "The metrics to serve, the default first (default: twmd).", default=["twmd"])
 @declare.option("--host", "ADDRESS", f"Address (default: {HOST}, this machine only; any other needs an API key).")
 @declare.option("--port", "N", f"Port (default: {PORT}; 0 for any free port).", type=click.IntRange(0, 65_535))

@@ -69,7 +69,7 @@ finetuning = declare.all_of(
 
 @command(
     "metric",
-    lexical=(),
+    sacrebleu=(),
     example="twmd train metric wmt:wmt15.jsonl --dev wmt:wmt16.jsonl --holdout wmt:wmt17.jsonl -m twmd -o adapter/",
     note=declare.RATED,
 )

@@ -73,7 +73,7 @@ def verify_command(arguments: Arguments) -> int:
     tasks = read_tasks(arguments, join_documents=join_documents)
     from twmd_registry.record.verify import verify_record
 
-    texts = [(task.predictions, task.references if any(task.references) else None, task.originals) for task in tasks]
+    texts = [(task.predictions, task.references if any(task.references) else None, task.sources) for task in tasks]
     signatures = {result.signature for system in record.systems for result in system.results if not result.is_lexical}
     resampling = record.resampling
     _announce(signatures, tasks, max(resampling.samples, resampling.resamples) if resampling else 0)
@@ -123,7 +123,7 @@ def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
     from twmd_registry.engine.pairs import Segments
     from twmd_registry.record.verify import verify_number
 
-    texts = Segments(tasks[0].predictions, tasks[0].references, tasks[0].originals)
+    texts = Segments(tasks[0].predictions, tasks[0].references, tasks[0].sources)
     _announce([arguments.what], tasks)
     scores, agrees, margin, per_cent = verify_number(arguments.what, arguments.value, texts, **limits)
     pinned = is_pinned(spec)

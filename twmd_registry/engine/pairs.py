@@ -39,11 +39,11 @@ def check_segments(predictions: Any, references: Any, sources: Any = None, *, fi
     With sources, references may be None.
     """
     predicted = check_rows(predictions, "predictions", first_row=first_row)
-    translated = None if sources is None else check_sources(sources, len(predicted))
-    if references is None and translated is None:
+    checked_sources = None if sources is None else check_sources(sources, len(predicted))
+    if references is None and checked_sources is None:
         raise InputError("there are no references: give them, or sources to a metric that compares with those.")
     if references is None and predicted:
-        return Segments(predicted, [[] for _ in predicted], translated)
+        return Segments(predicted, [[] for _ in predicted], checked_sources)
     if references is None:
         raise InputError("there is nothing to score: predictions and sources are empty.")
     _warn_of_columns(references, len(predicted))
@@ -63,7 +63,7 @@ def check_segments(predictions: Any, references: Any, sources: Any = None, *, fi
                 "texts or all as lists."
             )
     lists = [present_references(entry if isinstance(entry, list) else [entry]) for entry in referred]
-    return Segments(predicted, lists, translated)
+    return Segments(predicted, lists, checked_sources)
 
 
 def digest_of_texts(segments: Segments, *, sources: bool = False) -> str:

@@ -116,10 +116,10 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
             InputError: The texts cannot be scored; names the row of this call.
         """
         single = isinstance(preds, str)
-        predictions, theirs, originals = (
+        predictions, references, checked_sources = (
             [given] if single and given is not None else given for given in (preds, target, sources)
         )
-        rows = make_rows(predictions, theirs, originals, positions)
+        rows = make_rows(predictions, references, checked_sources, positions)
         self.texts.append(write_rows(rows, self.device))
 
     def compute(self) -> Any:
@@ -201,16 +201,16 @@ def make_rows(
 ) -> list[Row]:
     """Return checked segments with their positions: whole numbers from 0, one alone for a single segment, or None."""
     segments = check_segments(predictions, references, sources)
-    originals: Sequence[str | None] = segments.sources or [None] * len(segments.predictions)
+    by_segment: Sequence[str | None] = segments.sources or [None] * len(segments.predictions)
     if positions is None:
-        return [(None, *segment) for segment in zip(*segments[:2], originals, strict=True)]
+        return [(None, *segment) for segment in zip(*segments[:2], by_segment, strict=True)]
     numbers = np.atleast_1d(positions.cpu() if isinstance(positions, torch.Tensor) else np.asarray(positions))
     if numbers.ndim > 1 or not np.issubdtype(numbers.dtype, np.integer) or (numbers < 0).any():
         raise InputError(f"positions must be whole numbers from 0, one per prediction; got {str(positions)[:60]}.")
     if len(numbers) != len(segments.predictions):
         lengths = f"{len(segments.predictions)} predictions but {len(numbers)} positions"
         raise InputError(f"there are {lengths}: give one position for each.")
-    return list(zip(numbers.tolist(), *segments[:2], originals, strict=True))
+    return list(zip(numbers.tolist(), *segments[:2], by_segment, strict=True))
 
 
 def write_rows(rows: Sequence[Row], device: torch.device) -> torch.Tensor:

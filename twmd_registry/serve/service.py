@@ -157,8 +157,8 @@ class Service:
         pairs = _count_pairs(segments)
         if pairs > self.max_pairs:
             raise ServiceError(413, f"the request has {pairs:,} pairs: send at most {self.max_pairs:,} at once.")
-        originals = segments.sources or [""] * len(segments.predictions)
-        for row, texts in enumerate(zip(*segments[:2], originals, strict=True)):
+        sources = segments.sources or [""] * len(segments.predictions)
+        for row, texts in enumerate(zip(*segments[:2], sources, strict=True)):
             longest = max(map(len, (texts[0], *texts[1], texts[2])))
             if longest > self.max_letters:
                 limit = f"send texts of at most {self.max_letters:,}"
