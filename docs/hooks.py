@@ -55,8 +55,9 @@ def key_rows() -> Iterator[str]:
     yield from ("| key | short | meaning | values | metrics |", "| --- | --- | --- | --- | --- |")
     for name, key in KEYS.items():
         users = [f"`{metric}`" for metric, facts in CATALOGUE.items() if name in facts.keys]
-        everybody = len(users) == len(CATALOGUE) - 1  # an ensemble has its members' keys
-        metrics = "all" if everybody else ", ".join(users)
+        # An ensemble has its members' keys.
+        others = [f"`{metric}`" for metric, facts in CATALOGUE.items() if {name, "members"}.isdisjoint(facts.keys)]
+        metrics = ", ".join(users) if len(others) > 1 else f"all but {others[0]}" if others else "all"
         yield row(f"`{name}`", f"`{key.short}`", key.about, key.accepts, metrics)
 
 
