@@ -115,7 +115,9 @@ def test_index_of_shards_leads_to_no_file_outside(model: Path) -> None:
 def test_adapter_opens_nothing_at_the_path_of_its_base_model(model: Path, tmp_path: Path) -> None:
     adapter = tmp_path / "adapter"
     LoraConfig(target_modules=["query"], base_model_name_or_path="../other").save_pretrained(str(adapter))
-    (adapter / "adapter_model.safetensors").write_bytes(packed({}, b""))
+    (adapter / "adapter_model.safetensors").write_bytes(
+        packed({NAME: tensor(0, 64, 8, 2)})
+    )  # of the rank, unlike names
     shutil.rmtree(model.parent / "other")
     with pytest.raises(ModelError, match="does not fit this model: Found missing adapter keys"):
         merge(load_encoder(find_model(str(model)), "float32"), find_adapter(str(adapter)), find_model(str(model)))
