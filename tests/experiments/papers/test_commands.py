@@ -205,9 +205,10 @@ def test_numbers_of_papers_in_cards_are_the_printed_ones(metric: str, row: dict[
     source = re.fullmatch(r"(.+), Table (\d): ([\w-]+)(?: on (.+))?", row["source"])
     assert source is not None, row["source"]
     paper, number, name, model = source.groups()
-    papers = {"Chen et al. (2020), TWMD": "twmd", "Zhao et al. (2019), MoverScore": "moverscore"}
-    experiment = read_experiment(f"{papers.get(paper, 'stsscore')}-table{number}")
-    assert experiment.about.startswith(f"{paper}, Table {number}:")
+    papers = {"Chen et al. 2020": "twmd", "Zhao et al. 2019": "moverscore", "Herbold 2024": "stsscore"}
+    experiment = read_experiment(f"{papers[paper]}-table{number}")
+    authors, _, year = paper.rpartition(" ")
+    assert re.match(rf"{authors} \({year}\),.* Table {number}:", experiment.about)
     (printed,) = (row for row in experiment.printed if row.metric == name and row.model == (model or UNNAMED))
     unit = "STS-B" if row["data"] == "stsb-test" else AVERAGE
     for (_, cell, statistic), value in zip(experiment.cells, printed.values, strict=True):
