@@ -150,5 +150,5 @@ def test_declared_metric_and_key_work_in_every_face(copy: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=copy, env=environment)
     assert done.returncode == 0, done.stderr
     assert "min_ij S_ij" in done.stdout
-    assert "toughness" in done.stdout
+    assert "what the toy subtracts" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("toy|model:sentence-transformers/all-MiniLM-L6-v2@")
