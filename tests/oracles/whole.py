@@ -5,11 +5,11 @@ Written from the papers and from the documentation of the keys. A setting is a p
 signature; a key that is left out does nothing. Only the model comes from outside: its tokens of a text, and its hidden
 states of a sequence of tokens.
 
-Where the papers say nothing, this is the rule: an empty text adds no token to a mean, and is a document of its special
-tokens for idf; means do not weigh tokens by idf; windows all have the same size, so the last one begins where that
-makes it end with the text; an n-gram weighs what its tokens weigh, and 1 where tokens have no idf or all have the idf
-0; where nothing is left of a text, or its C(X, X) is not positive, it scores 1 against the same text and 0 against any
-other.
+A blank reference beside another is none. Where the papers say nothing, this is the rule: an empty text adds no token to
+a mean, and is a document of its special tokens for idf; means do not weigh tokens by idf; windows all have the same
+size, so the last one begins where that makes it end with the text; an n-gram weighs what its tokens weigh, and 1 where
+tokens have no idf or all have the idf 0; where nothing is left of a text, or its C(X, X) is not positive, it scores 1
+against the same text and 0 against any other.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ def score(
     fitted: Fitted,
 ) -> Score:
     """Score every segment."""
-    return _Recomputation(predictions, references, keys, model, fitted).score()
+    present = [[text for text in texts if text.strip()] or list(texts[:1]) for texts in references]
+    return _Recomputation(predictions, present, keys, model, fitted).score()
 
 
 @dataclass
