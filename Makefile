@@ -139,7 +139,7 @@ cards: $(VENV)/.demo
 # In an empty TWMD_HOME, so that nobody's own presets are published.
 goldens: $(VENV)/.demo
 	export TWMD_HOME=$$(mktemp -d) && $(BIN)/python -m tests.record.goldens && \
-	  $(BIN)/twmd list --signatures > tests/registry/canonical.tsv
+	  $(BIN)/twmd explain --signatures > tests/registry/canonical.tsv
 
 MTE ?= mte
 PICTURES := build/pictures
