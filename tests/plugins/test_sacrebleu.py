@@ -176,10 +176,7 @@ def test_a_single_segment_that_differs_is_no_evidence(kind: Literal["ar", "bs"])
         named, streams, [(scorer, [base, other]), *LEXICAL_NAMES], resampling=Resampling(kind, 2000)
     )
     p = [column.cells[1].p_value or 0.0 for column in found.columns]
-    if kind == "ar":
-        assert p == [1.0] * 4
-    else:  # the segment is drawn never, or twice or more often
-        assert p == pytest.approx([1 - math.exp(-1)] * 4, abs=0.05)
+    assert p == [1.0] * 4  # the sign of one segment is as likely as the other
 
 
 @pytest.mark.parametrize(("kind", "resamples"), [("ar", 100), ("bs", 0)])

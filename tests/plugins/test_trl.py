@@ -30,7 +30,7 @@ def test_rewards_are_the_scores_and_carry_the_signature() -> None:
     halves = [[{"type": "text", "text": half} for half in (text[:3], text[3:])] for text in COMPLETIONS]
     conversations = [[{"role": "user"}, {"role": "assistant", "content": parts}] for parts in halves]
     assert reward(conversations, target=TARGETS) == pytest.approx(expected.scores, abs=1e-6)
-    assert (reward.__name__, parse_signature(reward.signature).spec) == ("twmd", expected.signature.spec)
+    assert (reward.__name__, parse_signature(reward.signature).spec) == ("twmd_column_target", expected.signature.spec)
 
 
 def test_degenerate_completions_are_scored_as_an_empty_text() -> None:
@@ -174,7 +174,8 @@ def test_policy_is_trained_on_the_rewards(algorithm: str, tmp_path: Path, monkey
         processing_class=tokenizer,
     )
     trainer.train()
-    logged = [row["rewards/sbert/mean"] for row in trainer.state.log_history if "rewards/sbert/mean" in row]
+    name = "rewards/sbert_column_target/mean"
+    logged = [row[name] for row in trainer.state.log_history if name in row]
     assert len(logged) == 5
     assert all(-1 <= value <= 1 for value in logged)
     assert len(set(logged)) > 1

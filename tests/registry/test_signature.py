@@ -240,7 +240,7 @@ CHANGELOG = (Path(__file__).resolve().parents[2] / "CHANGELOG.md").read_text(enc
 def test_canonical_signatures_are_the_golden_ones(capsys: pytest.CaptureFixture[str]) -> None:
     # A line that differs is a change of a published score: a new version, a line in signature.py and in the changelog,
     # and then `twmd explain --signatures > tests/registry/canonical.tsv`.
-    assert main(["list", "--signatures"]) == 0
+    assert main(["explain", "--signatures"]) == 0
     assert capsys.readouterr().out == GOLDEN.read_text(encoding="utf-8")
 
 
