@@ -362,9 +362,7 @@ device = option(
 )
 placement = all_of(device, option("--batch-tokens", "N", "Maximum number of padded tokens per encoder batch."))
 """Declares where a command runs that does not score texts."""
-any_language = flag(
-    "--any-language", "Take texts in scripts that the model does not read, with a warning in place of an error."
-)
+any_language = flag("--any-language", "Score texts in unsupported scripts; warn instead of failing.")
 run_options = all_of(placement, any_language)
 """Declares the run options, which never change a score: those of `placement`, and where and what is scored."""
 reading = all_of(
@@ -381,9 +379,7 @@ documents = all_of(
     option("--docs", "FILE", DOCS),
 )
 """Declares the documents of segments."""
-source = option(
-    "--src", "FILE", "The source texts, which were translated: one per line, or a table with a column source."
-)
+source = option("--src", "FILE", "Source texts: one per line, or a table with a column source.")
 """Declares the sources of predictions."""
 
 

@@ -27,7 +27,7 @@ class RunOptions:
             MB, GB). With it, a second call with the same references encodes the predictions only. All scorers of a
             model share the memory, up to the largest of their limits; it is freed with the model. It does nothing for a
             regression model, which reads both texts at once.
-        any_language: Score texts in scripts that the model does not read, with a warning in place of an error.
+        any_language: Score texts in unsupported scripts; warn instead of failing.
     """
 
     device: str = "auto"
