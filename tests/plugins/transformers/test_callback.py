@@ -108,7 +108,12 @@ FORMS: dict[str, Callable[[Any], Any]] = {
     "tensor": torch.from_numpy,
     "outputs": lambda ids: (ids, np.zeros((2, 2, 2))),
     "batches": lambda ids: [ids[:1], ids[1:, :-1]],
+    "lists": lambda ids: ids.tolist(),
+    "tuples": lambda ids: tuple(map(tuple, ids.tolist())),
+    "ragged batches of lists": lambda ids: [ids[:1].tolist(), [ids[1, :-1].tolist()]],
 }
+WIDER = np.full((2, 3), -100)
+"""Columns that a collator adds to labels, or `Trainer` where it joins batches."""
 
 
 def callback(teacher_forced: Any = None) -> RegistryCallback:
@@ -136,8 +141,13 @@ class TestTeacherForced:
             (NEXT_ON_THE_RIGHT, ON_THE_RIGHT, "causal"),
             (NEXT_OF_WHOLE, WHOLE, "causal"),
             (SAME, WHOLE, "seq2seq"),
+            (NEXT, np.c_[PROMPTED, WIDER], "causal"),
+            (NEXT[:, :6], np.c_[PROMPTED, WIDER], "causal"),
+            (np.c_[NEXT[:, :-1], WIDER], PROMPTED, "causal"),
+            (NEXT_OF_WHOLE, np.c_[WHOLE, WIDER], "causal"),
+            (SAME, np.c_[WHOLE, WIDER], "seq2seq"),
+            (SAME[:, :5], np.c_[WHOLE, WIDER], "seq2seq"),
         ],
-        ids=["prompts", "shifted", "padded on the left", "whole texts", "encoder-decoder"],
     )
     def test_argmax_is_refused_or_compared_where_it_has_labels(
         self, argmax: Any, labels: Any, kind: Any, form: Callable[[Any], Any]
@@ -154,10 +164,25 @@ class TestTeacherForced:
         for labels in (PROMPTED[:, 2:], token_rows("the cat sat [SEP] _ _ _ _", "rain [SEP] _ _ _ _ _ _")):
             assert callback()(EvalPrediction(predictions=texts, label_ids=labels))["exact"] == 1
 
-    @pytest.mark.parametrize("argmax", [NEXT[:, 2:], NEXT[:1], [NEXT, NEXT]], ids=["width", "rows", "batches"])
-    def test_argmax_of_another_shape_is_refused(self, argmax: Any) -> None:
+    @pytest.mark.parametrize(
+        ("argmax", "labels", "kind"),
+        [
+            (NEXT[:, 5:], PROMPTED, "causal"),
+            (NEXT[:1], PROMPTED, "causal"),
+            ([NEXT, NEXT], PROMPTED, "causal"),
+            (np.c_[NEXT, NEXT], PROMPTED, "causal"),
+            (SAME[:, :3], WHOLE, "seq2seq"),
+        ],
+        ids=["narrow", "rows", "batches", "wide", "one too narrow"],
+    )
+    def test_argmax_of_another_shape_is_refused(self, argmax: Any, labels: Any, kind: Any) -> None:
         with pytest.raises(InputError, match="shapes"):
-            callback("causal")(EvalPrediction(predictions=argmax, label_ids=PROMPTED))
+            callback(kind)(EvalPrediction(predictions=argmax, label_ids=labels))
+
+    @pytest.mark.parametrize("ids", [[1, 2], ["a b", "c d"], [[0.5, 1.0], [2.0]], [["a"], ["b"]]])
+    def test_lists_of_something_else_are_refused_by_their_shape(self, ids: Any) -> None:
+        with pytest.raises(InputError, match=r"of shape \(2,"):
+            callback()(EvalPrediction(predictions=ids, label_ids=WHOLE))
 
     def test_unknown_kind_is_refused(self) -> None:
         with pytest.raises(SpecError, match="teacher_forced='casual': did you mean 'causal'"):

@@ -128,14 +128,27 @@ def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
 
 
 def batches_of(ids: Any) -> list[Any]:
-    """Return token ids in any form that `Trainer` has for them as one array per batch; None stays as it is."""
-    if isinstance(ids, tuple) and ids:
-        return batches_of(ids[0])
-    if isinstance(ids, list):
+    """Return token ids in any form that `Trainer` has for them, or plain lists of rows, as one array per batch, short
+    rows filled up with -100; None stays as it is.
+    """
+    if isinstance(ids, list | tuple) and ids:
+        if all(map(_is_row, ids)):
+            width = max(map(len, ids))
+            rows = [[*row, *[-100] * (width - len(row))] for row in ids]
+            return [np.array(rows, dtype=None if width else np.int64)]
+        if isinstance(ids, tuple):
+            return batches_of(ids[0])
+        if all(np.isscalar(value) for value in ids):
+            return [np.asarray(ids)]
         return [batch for part in ids for batch in batches_of(part)]
     if torch.is_tensor(ids):
         return [(ids.float() if ids.is_floating_point() else ids).detach().cpu().numpy()]  # numpy has no bfloat16
-    return [ids if ids is None else np.asarray(ids)]
+    return [] if isinstance(ids, list) else [ids if ids is None else np.asarray(ids)]
+
+
+def _is_row(value: Any) -> bool:
+    """Return whether a value is a list of numbers, or an array of one dimension."""
+    return getattr(value, "ndim", 0) == 1 or (isinstance(value, list | tuple) and all(map(np.isscalar, value)))
 
 
 def _check_ids(numbers: Any, tokenizer: Any, what: str, first: int) -> None:
@@ -192,20 +205,27 @@ def labelled_tokens(predictions: Any, labels: Any, kind: TeacherForced) -> tuple
     """Return an argmax of the logits and the labels, per batch, without tokens that have no label or no prediction: a
     causal model predicts a token at the position before it.
     """
-    argmax, given = batches_of(predictions), batches_of(labels)
-    if len(argmax) != len(given) or not all(map(_has_token_per_label, argmax, given)):
+    argmax, given, ahead = batches_of(predictions), batches_of(labels), int(kind == "causal")
+    if len(argmax) != len(given) or not all(map(functools.partial(_has_token_per_label, ahead=ahead), argmax, given)):
         theirs, ours = ([np.shape(ids) for ids in batches] for batches in (argmax, given))
         raise InputError(f"teacher_forced={kind!r} needs predictions in the labels' shapes, {ours}; got {theirs}.")
-    if kind == "causal":
-        argmax = [guesses[:, : wanted.shape[1] - 1] for guesses, wanted in zip(argmax, given, strict=True)]
-        given = [wanted[:, 1:] for wanted in given]
+    given = [wanted[:, ahead : guesses.shape[1] + ahead] for guesses, wanted in zip(argmax, given, strict=True)]
+    argmax = [guesses[:, : wanted.shape[1]] for guesses, wanted in zip(argmax, given, strict=True)]
     return [np.where(wanted < 0, wanted, guesses) for guesses, wanted in zip(argmax, given, strict=True)], given
 
 
-def _has_token_per_label(guesses: Any, wanted: Any) -> bool:
-    """Return whether a batch of predictions has a token for every label, or for every one after the first."""
-    shapes = np.shape(guesses), np.shape(wanted)
-    return all(len(shape) == 2 for shape in shapes) and shapes[0] in {shapes[1], (shapes[1][0], shapes[1][1] - 1)}
+def _has_token_per_label(guesses: Any, wanted: Any, ahead: int = 1) -> bool:
+    """Return whether a batch of predictions has a token for every label after the first `ahead`, and no more: trailing
+    columns without one in any row, with which a collator fills up the labels or `Trainer` joins batches, do not count.
+    """
+    if np.ndim(guesses) != 2 or np.ndim(wanted) != 2 or len(guesses) != len(wanted):
+        return False
+    return bool(_used_width(wanted) - ahead <= guesses.shape[1] and _used_width(guesses) <= wanted.shape[1])
+
+
+def _used_width(ids: Any) -> int:
+    """Return the number of columns up to the last that has a token in any row."""
+    return int(np.flatnonzero(np.r_[True, (ids >= 0).any(axis=0)])[-1])
 
 
 @functools.lru_cache(maxsize=1)
