@@ -20,11 +20,12 @@ from twmd_registry.judgments.rated import RatedRow, gather, read_table
 from twmd_registry.plugins.sacrebleu import TWMD
 from twmd_registry.plugins.transformers.evaluation import make_panel, score_evaluation
 from twmd_registry.plugins.trl import reward_function
+from twmd_registry.registry.references import is_blank
 from twmd_registry.serve.service import Service
 
 PREDICTIONS = ["a cat", "it rains", "a shop"]
 PRESENT = [["a dog"], ["it pours", "rain"], [""]]
-GAPS = (None, "", " \t")
+GAPS = (None, "", " \t", "\u200b", "\u2060\ufeff\u2800\x00")
 References = Any
 
 pytestmark = pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarnin
 def in_evaluate(references: References) -> Any:
     module = evaluate.load("twmd")
     module.add_batch(predictions=PREDICTIONS[:2], references=references[:2])
-    absent = all(not (text or "").strip() for text in references[2])
+    absent = all(is_blank(text or "") for text in references[2])
     module.add(prediction=PREDICTIONS[2], reference=None if absent else references[2])
     return module.compute()["scores"]
 
@@ -120,19 +121,19 @@ def test_rated_rows_have_the_references_that_are_present(gap: Any, tmp_path: Pat
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in columns))
     of_table = read_table(tmp_path / "t.jsonl").references
     for found in (of_rows, of_table):
-        assert [[text.strip() for text in texts] for texts in found] == PRESENT
+        assert [["" if is_blank(text) else text.strip() for text in texts] for texts in found] == PRESENT
 
 
 @pytest.mark.parametrize("settings", ["", " --docs a.docs --set align=sentences"])
 def test_streams_columns_and_lists_with_gaps_score_alike(settings: str, folder: Path, run: Run) -> None:
-    columns = ["a cat", "a cow", "it rains"], ["a dog", "an ox", "it pours"], ["", " ", "rain"]
+    columns = ["a cat", "a cow", "it rains"], ["a dog", "an ox", "it pours"], ["\u200b", " ", "rain"]
     for name, texts in zip(("hyp.txt", "one.txt", "two.txt"), columns, strict=True):
         (folder / name).write_text("\n".join(texts) + "\n")
     rows = list(zip(*columns, strict=True))
     (folder / "t.csv").write_text("prediction,one,two\n" + "".join(",".join(row) + "\n" for row in rows))
-    lists = [{"prediction": text, "references": [one, two.strip() or None]} for text, one, two in rows]
+    lists = [{"prediction": text, "references": [one, None if is_blank(two) else two]} for text, one, two in rows]
     (folder / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lists))
-    (folder / "two.json").write_text(json.dumps([text.strip() or None for text in columns[2]]))
+    (folder / "two.json").write_text(json.dumps([None if is_blank(text) else text for text in columns[2]]))
     (folder / "a.docs").write_text("news one\nnews one\nnews two\n")
     found = [
         json.loads(run(f"score {files} -m twmd bleu ter --format json{settings}")[1])

@@ -33,7 +33,7 @@ from twmd_registry.registry.members import merge_members, split_name, write_memb
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 from twmd_registry.registry.options import OPTION_NAMES, PART_NAMES, LocalFiles, RunOptions, resolve_local_files
-from twmd_registry.registry.references import present_references
+from twmd_registry.registry.references import is_blank, present_references
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
 
@@ -308,7 +308,7 @@ def read_sources(file: TextFile) -> list[str]:
     """Return the texts of a file of ``--src``: lines, or the column ``source`` of a table."""
     if not (texts := file.sources() or file.texts(file.lines)):
         raise FileError(f"{file.name}: there is no text in a column source.")
-    if empty := [str(i) for i, text in enumerate(texts, 1) if not text.strip()]:
+    if empty := [str(i) for i, text in enumerate(texts, 1) if is_blank(text)]:
         warn(f"{file.name} has no text for {len(empty)} of its rows, the first of them row {empty[0]}.")
     return texts
 

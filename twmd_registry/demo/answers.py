@@ -27,6 +27,7 @@ from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import CONVERGED, EMBEDDED_MODEL, MULTILINGUAL_MODEL, OUTPUTS, Centering, MetricName
 from twmd_registry.registry.presets import default_preset, presets, presets_of
+from twmd_registry.registry.references import is_blank
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
 from twmd_registry.report.alignment_picture import READING, check_drawable, heat_maps
@@ -151,9 +152,9 @@ def score_texts(
     Returns a row of `HEADERS` per metric; the plan of `metric` as HTML, or why there is none; its signature; notices.
     """
     entry(metric)
-    texts = [line.strip() for line in references[:LONGEST].split("\n") if line.strip()]
-    sources = [source[:LONGEST]] if source.strip() else None
-    if not hypothesis[:LONGEST].strip() or not (texts or sources):
+    texts = [line.strip() for line in references[:LONGEST].split("\n") if not is_blank(line)]
+    sources = [source[:LONGEST]] if not is_blank(source) else None
+    if is_blank(hypothesis[:LONGEST]) or not (texts or sources):
         raise InputError("write a hypothesis and at least one reference (or a source, for presets with it).")
     notices = [
         f"{name} cut to the first {LONGEST:,} of {len(text):,} characters: score longer texts in a file."
@@ -204,7 +205,7 @@ def read_upload(path: Path) -> UploadedTable:
 def read_pasted(text: str) -> UploadedTable:
     """Read a pasted table as `read_upload` reads a file; its first line shows the format: JSON, tabs, or commas."""
     text = text.rstrip("\n") + "\n"
-    if not text.strip():
+    if is_blank(text):
         raise FileError("Nothing to score: upload or paste a table with the columns prediction and reference.")
     first = next(filter(str.strip, text.split("\n")))
     form = ".jsonl" if first.lstrip().startswith("{") else ".tsv" if "\t" in first else ".csv"

@@ -19,6 +19,7 @@ from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, MissingExtraError, TwmdError
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import EMBEDDED_READS
+from twmd_registry.registry.references import is_blank
 from twmd_registry.report.template import render
 
 try:
@@ -251,7 +252,7 @@ def add_file_tab(metric: str) -> None:
 
 def answer_file(cache: Path, upload: str | None, pasted: str, metrics: list[str], preset: str) -> tuple[Any, ...]:
     """Score a file: notices or the error, the table, the distributions, and what is shown only with them."""
-    if upload and pasted.strip():
+    if upload and not is_blank(pasted):
         return _show_error("There are an uploaded file and a pasted table: remove the file or the table.")
     try:
         uploaded = answers.read_upload(Path(upload)) if upload else answers.read_pasted(pasted)

@@ -17,7 +17,7 @@ from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models import probe
 from twmd_registry.models.files import ModelFiles, merge
 from twmd_registry.models.inference import LoadedModel, keep_order
-from twmd_registry.models.load import BLANK, check_vocabulary, length_limit, load_encoder, load_tokenizer
+from twmd_registry.models.load import check_vocabulary, length_limit, load_encoder, load_tokenizer
 from twmd_registry.models.packaged import (
     Bert,
     PackagedTokenizer,
@@ -28,6 +28,7 @@ from twmd_registry.models.packaged import (
 )
 from twmd_registry.models.vectors import is_static, load_static
 from twmd_registry.registry.names import UNKNOWN_SHARE
+from twmd_registry.registry.references import is_blank
 from twmd_registry.tensors import LEFT_OUT, EncodedTexts, TextTokens
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ def tokenise(
             ids = tokenizer.full_ids[ids]
         special = np.array(encoding.special_tokens_mask, dtype=np.uint8) * 2
         special[:1] //= 2  # the token that opens the text has the mark 1
-        empty = BLANK.fullmatch(text) is not None or bool(special.all())
+        empty = is_blank(text) or bool(special.all())
         tokens = TextTokens(special, ids, np.zeros_like(ids), empty, truncated=False, unknown=False)
         if limit is not None and len(ids) > limit:
             tokens = tokens.cut(limit)

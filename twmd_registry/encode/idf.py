@@ -17,6 +17,7 @@ from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, locate, sha256_of
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.fingerprint import LENGTH
+from twmd_registry.registry.references import is_blank
 from twmd_registry.registry.spec import MetricSpec
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: 
     InputError if it has no text.
     """
     times = Counter(texts)
-    if not any(text.strip() for text in times):
+    if all(map(is_blank, times)):
         raise InputError("there is nothing to count: every text is empty.")
     frequencies = count_documents(encoder, list(times), np.array(list(times.values())), spec, progress)
     counts = {str(i): int(frequencies[i]) for i in np.flatnonzero(frequencies[:-1])}

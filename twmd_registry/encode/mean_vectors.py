@@ -18,6 +18,7 @@ from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, locate, sha256_of
 from twmd_registry.progress import Progress, expect, split_progress
+from twmd_registry.registry.references import is_blank
 from twmd_registry.registry.spec import MetricSpec
 
 SPECIAL_LEVEL: dict[str, int] = {"none": 0, "cls": 1, "all": 2, "partners": 2}
@@ -51,7 +52,7 @@ def fit_background(
     """Return the content of a mean-vector file: every hidden state averaged over every token of a corpus, in which a
     text that occurs twice counts twice. Raises InputError if it has no text.
     """
-    times = Counter(text for text in texts if text.strip())
+    times = Counter(text for text in texts if not is_blank(text))
     if not times:
         raise InputError("there is nothing to fit a mean on: every text is empty.")
     distinct, layers = sorted(times), range(encoder.depth + 1)  # sorted: the hash does not depend on the texts' order

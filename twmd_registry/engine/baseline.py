@@ -14,6 +14,7 @@ from twmd_registry.models.fitted import FittedKind, FittedPart, locate, sha256_o
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import OUTPUTS
+from twmd_registry.registry.references import is_blank
 from twmd_registry.registry.spec import MetricSpec
 
 BASELINE = FittedKind("baseline", "baselines", "baseline", ".json", "baseline")
@@ -37,7 +38,7 @@ def random_pairs(texts: Iterable[str], number: int, seed: int) -> tuple[list[str
     """Draw a number of pairs of different texts, every text about as often as any other; raise an `InputError` for
     fewer than two different texts.
     """
-    different = sorted({text for text in texts if text.strip()})
+    different = sorted({text for text in texts if not is_blank(text)})
     if len(different) < 2:
         raise InputError(f"a baseline needs two different texts at least; there are {len(different)}.")
     draw = np.random.default_rng(seed)

@@ -18,6 +18,7 @@ from twmd_registry.errors import InputError
 from twmd_registry.messages import warn
 from twmd_registry.registry.names import UNKNOWN_SHARE
 from twmd_registry.registry.presets import describe_model, presets, presets_of
+from twmd_registry.registry.references import is_blank
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import MetricSpec
 
@@ -230,7 +231,7 @@ def check_texts(backends: Sequence[Backend], pairs: Pairs, rows: Sequence[int]) 
                 "use background centering to score single segments."
             )
             break
-    if number > 1 and not any(pairs.texts[hypothesis].strip() for hypothesis in np.unique(pairs.hyp)):
+    if number > 1 and all(is_blank(pairs.texts[hypothesis]) for hypothesis in np.unique(pairs.hyp)):
         warn(f"all {number} predictions are empty: check the system's output.")
     return letters
 

@@ -17,6 +17,7 @@ from twmd_registry.errors import SpecError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.progress import Progress
 from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.references import is_blank
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import MetricSpec
 
@@ -120,7 +121,7 @@ def _choose(
                 choices.append(Choice(best, texts[best], float(means[best]), table if utilities else None))
     for message in dict.fromkeys(messages):
         warn(message)
-    if empty := [row for row, choice in enumerate(choices) if not choice.candidate.strip()]:
+    if empty := [row for row, choice in enumerate(choices) if is_blank(choice.candidate)]:
         named = ", ".join(f"candidates[{row}]" for row in empty[:SHOWN_TEXTS]) + ", ..." * (len(empty) > SHOWN_TEXTS)
         warn(f"segments for which an empty candidate was chosen: {len(empty)} ({named}); leave empty candidates out.")
     return choices

@@ -13,6 +13,7 @@ from torch import Tensor
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.token_vectors import TokenItems
 from twmd_registry.messages import warn
+from twmd_registry.registry.references import is_blank
 from twmd_registry.tensors import FLAGS, TEXT_FLAGS, TokenVectors, span_indices
 
 SentenceLink = tuple[slice, slice]
@@ -32,7 +33,7 @@ def split_documents(pairs: Pairs) -> tuple[Pairs, list[list[int]]]:
     """
     number = {"": 0}
     sentences = [
-        [number.setdefault(line, len(number)) for line in text.split("\n") if line.strip()] or [0]
+        [number.setdefault(line, len(number)) for line in text.split("\n") if not is_blank(line)] or [0]
         for text in pairs.texts
     ]
     sides = [[sentences[i] for i in side.tolist()] for side in (pairs.hyp, pairs.ref)]

@@ -19,7 +19,7 @@ from twmd_registry.files.lines import check_lines, read_lines, visible_files
 from twmd_registry.files.tables import read_rating, read_rows
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather
 from twmd_registry.messages import menu, warn
-from twmd_registry.registry.references import present_references
+from twmd_registry.registry.references import is_blank, present_references
 
 UNRATED = "None"
 RATING, REFERENCE, ALL = "mqm", "refA", "all"
@@ -272,6 +272,6 @@ def _read_pair(
         texts = pair.read_texts(pair.outputs[system])
         for number, (score, text, refs) in enumerate(zip(scores[system], texts, references, strict=True), 1):
             item, place = f"{pair.name}:{number}", f"segment {number} of {system}"
-            known = score if refs[0].strip() and text is not None else None
+            known = score if text is not None and not is_blank(refs[0]) else None
             rows.append(RatedRow(pair.name, text or "", refs, known, item, system, place))
     return rows

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import regex
-
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.files import MAX_LAYERS, ModelFiles, isolate, reading
 from twmd_registry.registry.fingerprint import model_files, settings_of, tokenizer_files
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerFast
 
-BLANK = regex.compile(r"[\s\p{Default_Ignorable_Code_Point}]*")
-"""A text of white space, marks of direction, soft hyphens and the like; a tokenizer may make tokens of it."""
 NO_LIMIT = 1_000_000
 """Length limits from here on mean "no limit" (transformers writes about 1e30)."""
 

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
+
+_BLANK = re.compile(
+    r"[\s\x00-\x1f\x7f-\x9f\u2800\ufff9-\ufffb"
+    # Unicode's Default_Ignorable_Code_Point: soft hyphens, joiners, marks of direction, variation selectors, fillers
+    r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    r"\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]*"
+)
+"""White space, control characters and characters that are not shown; a tokenizer may make tokens of them."""
+
+
+def is_blank(text: str) -> bool:
+    r"""Return whether a text shows nothing: it is empty, or all its characters are invisible.
+
+    >>> is_blank(" \u200b\ufeff"), is_blank("\u200b.")
+    (True, False)
+    """
+    return _BLANK.fullmatch(text) is not None
 
 
 def present_references(references: Iterable[Any]) -> list[Any]:
     """Return the references of one prediction, at least one, without those that are missing.
 
-    A blank text or an absent value (`is_absent`) is missing where there is another reference; it is how streams and
-    columns of equal length are filled up. If there is no other, the prediction has one empty reference.
+    A blank text (`is_blank`) or an absent value (`is_absent`) is missing where there is another reference; it is how
+    streams and columns of equal length are filled up. If there is no other, the prediction has one empty reference.
 
     >>> present_references(["a cat", " ", None]), present_references([None])
     (['a cat'], [''])
     """
     every = list(references)
-    present = [text for text in every if not is_absent(text) and not (isinstance(text, str) and not text.strip())]
+    present = [text for text in every if not is_absent(text) and not (isinstance(text, str) and is_blank(text))]
     return present or [next((text for text in every if isinstance(text, str)), "")]
 
 
