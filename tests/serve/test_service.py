@@ -232,7 +232,14 @@ def test_calls_that_are_no_calls_do_not_hurt_others_and_the_server_ends_with_its
         process.stdin.write(lines)
         process.stdin.flush()
         assert [json.loads(process.stdout.readline())["id"] for _ in range(2)] == [0, 1]
-        assert process.communicate(timeout=PATIENCE) == ("", "")  # closes the input
+        texts = {"predictions": [f"cat number {i}" for i in range(500)], "references": ["a cat"] * 500}
+        cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}}
+        asked = [call(i, "tools/call", {"name": "score", "arguments": texts}) for i in (2, 3)]
+        out, err = process.communicate(
+            "\n".join([*asked, json.dumps(cancelled), ""]), timeout=PATIENCE
+        )  # and closes it
+        answer = json.loads(out)  # to what was asked and not cancelled
+        assert (answer["id"], len(answer["result"]["structuredContent"]["scores"]), err) == (2, 500, "")
         assert process.returncode == 0
 
 

@@ -22,6 +22,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
 
+import anyio
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
@@ -511,7 +512,7 @@ def make_mcp_server(service: Service) -> Any:
 
 
 def serve_mcp(service: Service) -> None:
-    """Serve MCP on standard input and output until the client closes the input."""
+    """Serve MCP on standard input and output until the client closes the input and every request has its answer."""
     from mcp.server.stdio import stdio_server
 
     service.load()
@@ -519,7 +520,46 @@ def serve_mcp(service: Service) -> None:
     server = make_mcp_server(service)
 
     async def serve() -> None:
-        async with service.running(), stdio_server() as streams:
-            await server.run(*streams, server.create_initialization_options())
+        async with service.running(), stdio_server() as streams, _until_answered(*streams, service.timeout) as relayed:
+            await server.run(*relayed, server.create_initialization_options())
 
     asyncio.run(serve())
+
+
+@asynccontextmanager
+async def _until_answered(received: Any, sent: Any, timeout: float) -> AsyncIterator[tuple[Any, Any]]:
+    """Relay the messages of a client and a server: for the server, whose requests end with its input, that ends when
+    all that was asked is answered, within the seconds that a request may take.
+    """
+    requests, to_read = anyio.create_memory_object_stream[Any](0)
+    to_write, answers = anyio.create_memory_object_stream[Any](0)
+    waiting, answered = set[Any](), asyncio.Event()
+
+    def note(number: Any) -> None:
+        waiting.discard(number)
+        answered.set()
+
+    async def relay_requests() -> None:
+        async with requests:
+            async for received_one in received:
+                message = getattr(received_one, "message", None)  # none of an exception
+                if getattr(message, "method", None) == "notifications/cancelled":  # such a request has no answer
+                    note((message.params or {}).get("requestId"))
+                elif hasattr(message, "method") and hasattr(message, "id"):
+                    waiting.add(message.id)
+                await requests.send(received_one)
+            with anyio.move_on_after(timeout + 1):
+                while waiting:
+                    answered.clear()
+                    await answered.wait()
+
+    async def relay_answers() -> None:
+        async with sent:
+            async for message in answers:
+                await sent.send(message)
+                note(getattr(message.message, "id", None))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(relay_requests)
+        tasks.start_soon(relay_answers)
+        yield to_read, to_write
