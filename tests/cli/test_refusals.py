@@ -66,6 +66,8 @@ USAGE = [
     ("tune table:rated.jsonl -m twmd --model X", KEY),
     ("fit mean ref.txt --model X", KEY),
     ("fit maen ref.txt", "twmd fit: error (see twmd fit --help): No such command 'maen'. Did you mean 'mean'?"),
+    ("mean ref.txt", "Did you mean 'twmd fit mean'?"),
+    ("fit selfchek", "Did you mean 'twmd setup selfcheck'?"),
     (
         "fit idf ref.txt --set adapter=x",
         "--set adapter: this command reads no such key; Choices: model, revision, truncation.",
@@ -108,6 +110,13 @@ USAGE = [
     ("explain --set layer=1", "--set and --preset are for a metric that -m names"),
     ("explain -m twmd --signatures", "--signatures lists the presets of all metrics: leave -m out"),
     (f"{SCORE} -m moverscore --set temperature=1", "no key 'temperature' of moverscore"),
+    (f"{SCORE} -m 'twmd;sbert'", "a metric with keys: 'sbert' is not key=value"),
+    (f"{SCORE} -m '2*twmd;layer=2'", "only members of an ensemble have a weight"),
+    *(
+        (f"{line} {option}", f"{option.split()[0]} is for this package's metrics")
+        for line in (f"{SCORE} -m bleu chrf", "correlate table:rated.jsonl -m chrf")
+        for option in ("--device cpu", "--batch-tokens 9", "--any-language")
+    ),
     (f"{SCORE} --set truncation=cut:9999", "reads at most 512 tokens"),
     (f"{SCORE} --part X", "--part 'X': expected NAME=PATH."),
     (f"{SCORE} --part modle=X", "--part modle: signatures have no such part; did you mean 'model'?"),
@@ -125,6 +134,15 @@ USAGE = [
     (f"{SCORE} --docs my.docs --doc-column x", "--docs and --doc-column both name documents: give one of them"),
     (f"{SCORE} --docs my.docs -b", "print scores of documents: leave out -b and -sl, or add --format json"),
     (f"{SCORE} --prediction-column x", "are for tables (JSON lines, CSV, TSV, Parquet), and no file is one"),
+    *(
+        (f"{line} --quoted-tsv", "--quoted-tsv is for TSV, and no file is one")
+        for line in (SCORE, f"{SCORE} --lines", "score -i hyp.csv", "fit mean ref.txt", "mbr -i c.jsonl")
+    ),
+    ("correlate table:rated.jsonl,quoted=yes -m twmd", "quoted=yes is for TSV"),
+    *(
+        (f"report --agreement table:rated.jsonl -o new.html {option}", f"{option} is not read with --agreement")
+        for option in ("--lines", "--quoted-tsv")
+    ),
     ("fit mean ref.txt --prediction-column x", "are for tables (JSON lines, CSV, TSV, Parquet), and no file is one"),
     ("tune . -m twmd", "'.': expected FORMAT:PATH, as in table:ratings.csv,rating=score"),
     ("setup space build -m twdm -o new", "there is no card for 'twdm'; did you mean 'twmd'?"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import rich_click as click
@@ -43,11 +43,24 @@ class LazyGroup(click.RichGroup):
         if cmd_name not in self._modules:
             if ctx.resilient_parsing:
                 return None
-            hints = [f" Did you mean {name!r}?" for name in difflib.get_close_matches(cmd_name, self._modules, n=1)]
+            root = ctx.find_root()
+            paths = {path[-1]: " ".join(path) for path in _walk(root.command, ctx, (str(root.info_name),))}
+            paths |= {name: name for name in self._modules}
+            closest = difflib.get_close_matches(cmd_name, paths, n=1)
+            hints = [f" Did you mean {paths[name]!r}?" for name in closest]
             raise click.UsageError(f"No such command {cmd_name!r}.{''.join(hints)}", ctx)
         module = importlib.import_module(self._modules[cmd_name])
         command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
+
+
+def _walk(command: click.Command | None, ctx: click.Context, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the words of every command in a group, the deepest first."""
+    if not isinstance(command, click.Group):
+        return
+    for name in command.list_commands(ctx):
+        yield from _walk(command.get_command(ctx, name), ctx, (*path, name))
+        yield *path, name
 
 
 def group(name: str, about: str, *, package: str, sections: Sections, example: str) -> LazyGroup:

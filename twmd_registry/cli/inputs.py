@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from twmd_registry.cli import declare
 from twmd_registry.cli.arguments import Arguments
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.files.compressed import read_whole, unpack
@@ -22,6 +23,7 @@ from twmd_registry.files.tables import (
     USUAL_REFERENCES,
     Columns,
     TableRow,
+    check_quoted,
     detect_form,
     read_array_of_texts,
     read_rows,
@@ -89,6 +91,8 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
             if len(joined) > 1 and {split_name(word)[0] for word in joined} <= {*MetricName, *LEXICAL_NAMES}:
                 hint = f" Separate metrics by blanks, each a word of its own: -m {' '.join(joined)}."
             raise SpecError(f"there is no metric {name!r}; {menu(name, [*MetricName, *lexical])}.{hint}")
+    if not ours:
+        declare.refuse(OPTION_NAMES, "is for this package's metrics, and -m names SacreBLEU's alone: leave it out")
     given = _parse_set_keys(arguments, named, unchanged)
     if not signed and any(getattr(parts, name) for name in PART_NAMES):
         raise SpecError("--part says where a part of a signature is, and no signature is given: use --set KEY=VALUE.")
@@ -187,7 +191,8 @@ STDIN = Path("-")
 
 class TextFile(NamedTuple):
     """A file that was read: lines of text, or a table, whose rows are not None; `documents` are those of its rows, if
-    known, and with `join_documents` a segment is a document, and its rows are lines of one text.
+    known, and with `join_documents` a segment is a document, and its rows are lines of one text. `form` is the suffix
+    of a table's form.
     """
 
     name: str
@@ -196,6 +201,7 @@ class TextFile(NamedTuple):
     rows: list[TableRow] | None
     documents: tuple[str, ...] = ()
     join_documents: bool = False
+    form: str | None = None
 
     @property
     def short_name(self) -> str:
@@ -266,7 +272,7 @@ def read_file(path: Path, columns: Columns, *, as_lines: bool = False, nbest: bo
     rows = read_rows(name, content, form, quoted_tsv=columns.quoted_tsv)
     if not rows:
         raise FileError(f"{name}: there is no row under the header.")
-    return TextFile(name, sha256, [], rows)
+    return TextFile(name, sha256, [], rows, form=form)
 
 
 def read_system(file: TextFile, columns: Columns) -> tuple[list[str], list[list[str]] | None]:
@@ -300,6 +306,7 @@ def read_texts(paths: Sequence[Path], arguments: Arguments) -> list[str]:
     columns = columns_of(arguments)
     files = [read_file(path, columns, as_lines=arguments.lines) for path in paths]
     _check_columns(columns, files)
+    _check_quoted(columns, files)
     systems = [read_system(file, columns) for file in files]
     return [text for texts, references in systems for text in chain(texts, *(references or []))]
 
@@ -320,6 +327,7 @@ def read_candidates(arguments: Arguments) -> tuple[list[list[str]], list[str] | 
     file = read_file(arguments.input[0], columns, as_lines=arguments.lines, nbest=True)
     src = Columns(quoted_tsv=quoted)
     given = read_file(arguments.src, src, as_lines=arguments.lines) if arguments.src else None
+    _check_quoted(columns, [file, given] if given else [file])
     sources = read_sources(given) if given else file.sources()
     if file.rows is not None:
         if number is not None:
@@ -343,6 +351,11 @@ def _check_columns(columns: Columns, files: Iterable[TextFile]) -> None:
         raise SpecError(f"--prediction-column and --reference-column are for {forms}, and no file is one.")
 
 
+def _check_quoted(columns: Columns, files: Iterable[TextFile]) -> None:
+    if columns.quoted_tsv:
+        check_quoted("--quoted-tsv", [file.form for file in files])
+
+
 def read_tasks(arguments: Arguments, *, join_documents: bool = False) -> list[ScoringTask]:
     """Read all systems and their references; with `join_documents`, the rows of a document become one text."""
     if not arguments.references and not arguments.input and sys.stdin.isatty():
@@ -360,6 +373,7 @@ def read_tasks(arguments: Arguments, *, join_documents: bool = False) -> list[Sc
     systems = [read_whole(path) for path in arguments.input or [STDIN]]
     read = [read_system(file, columns) for file in systems]
     _check_columns(columns, [*systems, *reference_files])
+    _check_quoted(columns, filter(None, [*systems, *reference_files, source_file]))
     tasks = []
     for file, (predictions, file_references) in zip(systems, read, strict=True):
         if reference_files and file_references is not None:

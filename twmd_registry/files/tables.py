@@ -10,14 +10,14 @@ import json
 import math
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twmd_registry.errors import FileError, refuse_repeated_keys
+from twmd_registry.errors import FileError, SpecError, refuse_repeated_keys
 from twmd_registry.files import compressed
 from twmd_registry.files.compressed import PACKED, PARQUET
 from twmd_registry.files.lines import decode, find_encoding_problem, read_lines
@@ -40,6 +40,12 @@ _CR = "\udc0d"
 SAY_QUOTED = "if cells are quoted as in CSV, say so (--quoted-tsv, or table:FILE,quoted=yes), or name the file .csv"
 Values = dict[str, Any] | str
 """The values of a row by column, or the reason why it has none."""
+
+
+def check_quoted(option: str, forms: Iterable[str | None]) -> None:
+    """Raise SpecError if an option says how TSV is quoted, and no file is TSV."""
+    if ".tsv" not in forms:
+        raise SpecError(f"{option} is for TSV, and no file is one: leave it out.")
 
 
 def form_of(name: str) -> str:

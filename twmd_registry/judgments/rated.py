@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.files.compressed import read_content
-from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, form_of, read_rows
+from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, check_quoted, form_of, read_rows
 from twmd_registry.messages import menu, warn
 from twmd_registry.registry.references import present_references
 
@@ -154,6 +154,8 @@ def read_table(
     """
     if quoted not in {"yes", "no"}:
         raise SpecError(f"quoted={quoted}: expected yes or no.")
+    if quoted == "yes":
+        check_quoted("quoted=yes", [form_of(path.name)])
     rows = read_table_rows(path, quoted_tsv=quoted == "yes")
     present = dict.fromkeys(name for row in rows for name in row.values)
     columns = {"prediction": prediction, "rating": rating} | ({"reference": reference} if reference else {})

@@ -14,7 +14,8 @@ from twmd_registry.registry.names import MetricName
 _SAFE = "/._-+[]"
 MAX_MEMBERS = 32
 """Most members of an ensemble: its signature can be read whatever their names are."""
-_EXPECTED = "expected [WEIGHT*]METRIC[;key=value...], with commas between members (write ',' in a value as %2C)"
+_COMMA = "(write ',' in a value as %2C)"
+_EXPECTED = f"expected [WEIGHT*]METRIC[;key=value...], with commas between members {_COMMA}"
 
 
 class EnsembleMember(NamedTuple):
@@ -53,18 +54,28 @@ def read_members(text: str) -> tuple[EnsembleMember, ...]:
     parts = text.split(",")
     if len(parts) > MAX_MEMBERS:
         raise SpecError(f"an ensemble has at most {MAX_MEMBERS} members, not {len(parts)}.")
-    return tuple(_read_member(part.strip(), number) for number, part in enumerate(parts, 1))
+    return tuple(
+        _read_member(part.strip(), f"member {n} of the ensemble", _EXPECTED) for n, part in enumerate(parts, 1)
+    )
 
 
-def _read_member(text: str, number: int) -> EnsembleMember:
+def check_metric_with_keys(text: str) -> None:
+    """Raise SpecError for a text that is not one metric with its keys, written as a member without a weight."""
+    if (number := len(text.split(","))) > 1:
+        raise SpecError(f"expected one metric with its keys, not {number}: {text} {_COMMA}.")
+    if _read_member(text.strip(), "a metric with keys", f"expected METRIC;key=value;... {_COMMA}").weight != 1:
+        raise SpecError(f"{text!r}: only members of an ensemble have a weight; leave it out.")
+
+
+def _read_member(text: str, where: str, expected: str) -> EnsembleMember:
     head, *fields = text.split(";")
     before, star, name = head.rpartition("*")
     metric, weight = name.strip(), before.strip() if star else "1"
-    where, choices = f"member {number} of the ensemble", [name for name in MetricName if name != MetricName.ENSEMBLE]
+    choices = [name for name in MetricName if name != MetricName.ENSEMBLE]
     if metric.partition("(")[0] == MetricName.ENSEMBLE:
-        raise SpecError(f"{where}, {text!r}: an ensemble cannot be a member; {_EXPECTED}.")
+        raise SpecError(f"{where}, {text!r}: an ensemble cannot be a member; {expected}.")
     if metric not in choices:
-        raise SpecError(f"{where}, {text!r}: {menu(metric, choices)}; {_EXPECTED}.")
+        raise SpecError(f"{where}, {text!r}: {menu(metric, choices)}; {expected}.")
     if not NUMBER.fullmatch(weight) or not SMALLEST <= float(weight) <= LARGEST:
         raise SpecError(f"{where}: a weight is a number from {SMALLEST:g} to {LARGEST:g}, not {weight!r}.")
     long_names = {key.short: name for name, key in KEYS.items()}
@@ -74,7 +85,8 @@ def _read_member(text: str, number: int) -> EnsembleMember:
         label, equals, value = (part.strip() for part in field.partition("="))
         key = long_names.get(label, label)
         if not equals or not value or key in keys:
-            raise SpecError(f"{where}: {field!r} is not key=value, or repeats a key; {_EXPECTED}.")
+            hint = " Separate metrics by blanks, each a word of its own." if label in choices else ""
+            raise SpecError(f"{where}: {field!r} is not key=value, or repeats a key; {expected}.{hint}")
         if key == "model":
             value, at, after = value.rpartition("@")
             value, revision = (value, after) if at else (after, None)

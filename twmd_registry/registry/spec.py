@@ -9,7 +9,7 @@ from twmd_registry.errors import SpecError
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, Value, key, kind_of_centering
 from twmd_registry.registry.keys import MetricSpec as MetricSpec  # noqa: PLC0414 (others import it from here)
-from twmd_registry.registry.members import read_members, write_members
+from twmd_registry.registry.members import check_metric_with_keys, read_members, write_members
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import EMBEDDED_MODEL, SHORT_NAMES, Aggregation, Centering, MetricName
 from twmd_registry.registry.paths import is_there
@@ -122,11 +122,9 @@ def spec_with_keys(metric: str) -> MetricSpec:
     name, _, preset = metric.partition(";preset=")
     if name == MetricName.ENSEMBLE:
         return make_spec(name, preset or None)
+    check_metric_with_keys(metric)
     # An ensemble of this metric alone: members and metrics with keys are read by the same parser, with their presets.
-    specs = member_specs(make_spec(MetricName.ENSEMBLE, members=metric))
-    if len(specs) != 1:
-        raise SpecError(f"expected one metric with its keys, not {len(specs)}: {metric}.")
-    return specs[0][1]
+    return member_specs(make_spec(MetricName.ENSEMBLE, members=metric))[0][1]
 
 
 def members_or_self(spec: MetricSpec) -> tuple[MetricSpec, ...]:

@@ -24,6 +24,7 @@ from twmd_registry.files.tables import (
     Columns,
     OpenTable,
     TableRow,
+    check_quoted,
     form_of,
     seems_quoted,
 )
@@ -254,6 +255,8 @@ def list_tables(inputs: Sequence[str]) -> tuple[InputTable, ...]:
 
 def cut_into_parts(plan: ScalePlan) -> ScalePlan:
     """Return a plan with its rows counted and cut into parts; refuse a file of which no first row can be scored."""
+    if plan.columns.quoted_tsv:
+        check_quoted("--quoted-tsv", [form_of(file[0]) for file, *_ in plan.tables])
     tables: list[InputTable] = []
     parts: list[list[TableSlice]] = []
     total = 0

@@ -520,17 +520,18 @@ def serve_mcp(service: Service) -> None:
     server = make_mcp_server(service)
 
     async def serve() -> None:
-        async with service.running(), stdio_server() as streams, _until_answered(*streams, service.timeout) as relayed:
+        async with service.running(), stdio_server() as streams, _until_answered(streams, service.timeout) as relayed:
             await server.run(*relayed, server.create_initialization_options())
 
     asyncio.run(serve())
 
 
 @asynccontextmanager
-async def _until_answered(received: Any, sent: Any, timeout: float) -> AsyncIterator[tuple[Any, Any]]:
+async def _until_answered(streams: tuple[Any, Any], timeout: float) -> AsyncIterator[tuple[Any, Any]]:
     """Relay the messages of a client and a server: for the server, whose requests end with its input, that ends when
     all that was asked is answered, within the seconds that a request may take.
     """
+    received, sent = streams
     requests, to_read = anyio.create_memory_object_stream[Any](0)
     to_write, answers = anyio.create_memory_object_stream[Any](0)
     waiting, answered = set[Any](), asyncio.Event()
@@ -542,7 +543,7 @@ async def _until_answered(received: Any, sent: Any, timeout: float) -> AsyncIter
     async def relay_requests() -> None:
         async with requests:
             async for received_one in received:
-                message = getattr(received_one, "message", None)  # none of an exception
+                message: Any = getattr(received_one, "message", None)  # none of an exception
                 if getattr(message, "method", None) == "notifications/cancelled":  # such a request has no answer
                     note((message.params or {}).get("requestId"))
                 elif hasattr(message, "method") and hasattr(message, "id"):
