@@ -134,7 +134,7 @@ promises: $(VENV)/.dev
 	$(BIN)/python -m tests.promises
 
 cards: $(VENV)/.demo
-	$(BIN)/python -c "from pathlib import Path; from twmd_registry.hub.space import write_cards; write_cards(Path('hub_cards'))"
+	$(BIN)/python -c "from pathlib import Path; from twmd_registry.demo.space import write_cards; write_cards(Path('hub_cards'))"
 
 # In an empty TWMD_HOME, so that nobody's own presets are published.
 goldens: $(VENV)/.demo

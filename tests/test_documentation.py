@@ -29,7 +29,7 @@ from tests.conftest import Run
 from twmd_registry import scale
 from twmd_registry.align import ALIGNERS
 from twmd_registry.cli import main
-from twmd_registry.plugins.evaluate.hook import METRICS
+from twmd_registry.plugins.evaluate_hook import METRICS
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_READS, MetricName
@@ -262,7 +262,7 @@ def test_every_block_and_program_is_read_by_a_test() -> None:
         | {page: {"bash", "python", "yaml"} for page in ("docs/large-data.md", "docs/ci.md")}
         | {"docs/frameworks.md": {"bash", "python", "yaml", "json"}}  # tests/plugins/test_lm_eval.py
         | {"docs/serve.md": {"bash", "json"}}  # tests/serve/test_service.py
-        | {"twmd_registry/hub/templates/metric_card.md": {"bash", "python", "bibtex"}}  # tests/hub/test_card.py
+        | {"twmd_registry/demo/templates/metric_card.md": {"bash", "python", "bibtex"}}  # tests/demo/test_card.py
     )
     for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "twmd_registry").rglob("*.md")]:
         name = path.relative_to(ROOT).as_posix()
@@ -294,7 +294,7 @@ def program_of(text: str) -> str:
 
 
 def test_programs_of_trainers_call_what_exists(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What it does, tests/plugins/transformers/test_trainer.py shows.
+    # What it does, tests/plugins/test_trainer.py shows.
     from transformers import Seq2SeqTrainer, Trainer
 
     transformers = sys.modules["transformers"]  # the import of a class may replace the lazy module that gives it

@@ -13,7 +13,7 @@ import pytest
 
 from twmd_registry.cli import twmd
 from twmd_registry.cli.declare import repeat_options
-from twmd_registry.hub.space import measured_correlations
+from twmd_registry.demo.space import measured_correlations
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("hub_cards/**/*.md")]

@@ -26,7 +26,7 @@ LAYERS = (
     {"plugins", "metaeval", "scale"},
     {"train"},
     {"report"},
-    {"hub", "demo", "serve"},
+    {"demo", "serve"},
     {"cli"},
 )
 """Layers from the bottom up: a top-level package imports from lower layers only, never from its own layer."""

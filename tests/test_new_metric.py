@@ -45,7 +45,7 @@ def toy_plan(s, x, y, spec):
     "metrics/toy/toy.py": """
 \"\"\"Toy: the least similar words.\"\"\"
 
-from twmd_registry.plugins.evaluate.metric import RegistryMetric
+from twmd_registry.plugins.evaluate import RegistryMetric
 from twmd_registry.registry.names import MetricName
 
 
@@ -99,7 +99,7 @@ PROGRAM = """
 import evaluate
 import twmd_registry
 from twmd_registry.cli import main
-from twmd_registry.hub.space import write_card
+from twmd_registry.demo.space import write_card
 from twmd_registry.models.files import embedded_folder
 from twmd_registry.plugins.sacrebleu import METRICS
 from twmd_registry.plugins.torchmetrics import Toy

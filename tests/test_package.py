@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import twmd_registry
-from twmd_registry.plugins.evaluate.hook import METRICS
+from twmd_registry.plugins.evaluate_hook import METRICS
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

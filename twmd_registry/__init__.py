@@ -12,8 +12,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from twmd_registry.plugins.evaluate.hook import arm
-from twmd_registry.plugins.evaluate.hook import path as path
+from twmd_registry.plugins.evaluate_hook import arm
+from twmd_registry.plugins.evaluate_hook import path as path
 from twmd_registry.version import __version__ as __version__
 
 if TYPE_CHECKING:

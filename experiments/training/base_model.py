@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 from twmd_registry.errors import FileError
-from twmd_registry.registry.fingerprint import sha256_of
+from twmd_registry.registry.hashes import sha256_of
 
 PARTS = 5
 NAME = "all-mpnet-base-v2"

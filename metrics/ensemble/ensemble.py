@@ -12,7 +12,7 @@ Examples:
     0.888
 """
 
-from twmd_registry.plugins.evaluate.metric import RegistryMetric
+from twmd_registry.plugins.evaluate import RegistryMetric
 from twmd_registry.registry.names import MetricName
 
 

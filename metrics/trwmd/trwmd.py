@@ -13,7 +13,7 @@ Examples:
     0.876
 """
 
-from twmd_registry.plugins.evaluate.metric import RegistryMetric
+from twmd_registry.plugins.evaluate import RegistryMetric
 from twmd_registry.registry.names import MetricName
 
 

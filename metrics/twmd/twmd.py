@@ -14,7 +14,7 @@ Examples:
     0.861
 """
 
-from twmd_registry.plugins.evaluate.metric import RegistryMetric
+from twmd_registry.plugins.evaluate import RegistryMetric
 from twmd_registry.registry.names import MetricName
 
 

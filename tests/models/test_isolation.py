@@ -18,7 +18,7 @@ import twmd_registry
 from tests import tiny
 from twmd_registry.errors import ModelError
 from twmd_registry.models.files import ADAPTER_FILES, find_model
-from twmd_registry.registry.fingerprint import fingerprint
+from twmd_registry.models.fingerprint import fingerprint
 
 PREDICTIONS = ["the cat sat on the mat", "it ran in rain"]
 REFERENCES = ["a cat sat over a mat", "the dog ran today"]

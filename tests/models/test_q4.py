@@ -20,8 +20,9 @@ from tests.conftest import SHARED, Texts
 from twmd_registry.errors import MissingExtraError, ModelError
 from twmd_registry.models import q4
 from twmd_registry.models.files import find_model
+from twmd_registry.models.fingerprint import fingerprint
 from twmd_registry.models.q4 import multilingual_folder, write_model
-from twmd_registry.registry.fingerprint import fingerprint, sha256_of
+from twmd_registry.registry.hashes import sha256_of
 from twmd_registry.registry.names import MULTILINGUAL_FINGERPRINT, MULTILINGUAL_MODEL
 
 WIDTH, LAYERS, INNER, POSITIONS = 64, 2, 96, 32

@@ -21,8 +21,8 @@ import twmd_registry
 from tests.conftest import Run, Texts
 from twmd_registry.engine.result import Counts
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.plugins.evaluate import hook
-from twmd_registry.plugins.evaluate.hook import METRICS, metrics_folder, module_name
+from twmd_registry.plugins import evaluate_hook as hook
+from twmd_registry.plugins.evaluate_hook import METRICS, metrics_folder, module_name
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
@@ -284,7 +284,7 @@ def test_hook_that_fails_does_not_break_evaluate(tmp_path: Path) -> None:
     (package / "__init__.py").write_text("from evaluate.loading import load\n", encoding="utf-8")
     (package / "loading.py").write_text("def load(path): return path\n", encoding="utf-8")
     code = """
-        import twmd_registry.plugins.evaluate.hook as hook
+        import twmd_registry.plugins.evaluate_hook as hook
         def fail(module):
             print('tried')
             raise RuntimeError('hook')

@@ -17,8 +17,8 @@ import twmd_registry
 from tests.conftest import Run
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.judgments.rated import RatedRow, gather, read_table
+from twmd_registry.plugins.panel import make_panel, score_evaluation
 from twmd_registry.plugins.sacrebleu import TWMD
-from twmd_registry.plugins.transformers.evaluation import make_panel, score_evaluation
 from twmd_registry.plugins.trl import reward_function
 from twmd_registry.registry.references import is_blank
 from twmd_registry.serve.service import Service

@@ -11,9 +11,9 @@ import pytest
 
 import twmd_registry
 from twmd_registry.errors import InputError, SpecError
+from twmd_registry.plugins.panel import make_panel, score_evaluation
 from twmd_registry.plugins.sacrebleu import TWMD
-from twmd_registry.plugins.transformers.callback import texts_of
-from twmd_registry.plugins.transformers.evaluation import make_panel, score_evaluation
+from twmd_registry.plugins.transformers import texts_of
 from twmd_registry.plugins.trl import reward_function
 
 PREDICTIONS = ["a dog barked at night", "the train to Berlin left at 9:30"]

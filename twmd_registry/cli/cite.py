@@ -21,7 +21,7 @@ def cite_command(arguments: Arguments) -> int:
 
     RECORD is a file that 'twmd score --record' wrote.
     """
-    from twmd_registry.report.citation import cite
+    from twmd_registry.record.citation import cite
 
     record = read_record(arguments.record)
     digits = DIGITS if arguments.width is None else arguments.width

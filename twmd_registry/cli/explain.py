@@ -10,7 +10,7 @@ from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import say
-from twmd_registry.plugins.evaluate import hook
+from twmd_registry.plugins import evaluate_hook as hook
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import CATALOGUE, entry
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName

@@ -18,7 +18,7 @@ from twmd_registry.comparison.text_table import MISSING, UNDEFINED, as_text
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.sets import read_all_rated, title_of
 from twmd_registry.messages import warn
-from twmd_registry.registry.fingerprint import known_name
+from twmd_registry.registry.hashes import known_name
 from twmd_registry.registry.keys import KEYS, Value, key
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName

@@ -16,7 +16,7 @@ from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, locate, sha256_of
 from twmd_registry.progress import Progress, expect
-from twmd_registry.registry.fingerprint import LENGTH
+from twmd_registry.registry.hashes import LENGTH
 from twmd_registry.registry.references import is_blank
 from twmd_registry.registry.spec import MetricSpec
 

@@ -30,7 +30,7 @@ from twmd_registry.models.inference import exact_arithmetic, free_memory
 from twmd_registry.models.load import pick_device
 from twmd_registry.models.regressor import Regressor
 from twmd_registry.progress import Progress, Stage
-from twmd_registry.registry.fingerprint import reread
+from twmd_registry.registry.hashes import reread
 from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import First, MetricName
 from twmd_registry.registry.options import LocalFiles, RunOptions

@@ -4,6 +4,6 @@ In a checkout they lie in the top-level folder ``metrics/``, where ``evaluate.lo
 carries them in here. Either way they are importable as ``twmd_registry.metrics.<name>.<name>``.
 """
 
-from twmd_registry.plugins.evaluate.hook import metrics_folder
+from twmd_registry.plugins.evaluate_hook import metrics_folder
 
 __path__ = [str(metrics_folder())]

@@ -17,20 +17,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import MissingExtraError, ModelError
+from twmd_registry.models.fingerprint import largest_dimension, model_sha256, settings_of, settings_sha256, weight_map
 from twmd_registry.models.q4 import DISTRIBUTION, multilingual_folder
-from twmd_registry.registry.fingerprint import (
+from twmd_registry.registry.hashes import (
     LENGTH,
     SHARD_INDEX,
     json_sha256,
     known_name,
-    largest_dimension,
-    model_sha256,
-    settings_of,
-    settings_sha256,
     sha256_of,
     tensors_sha256,
     weight_files,
-    weight_map,
 )
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_WEIGHTS, MULTILINGUAL_MODEL, SHORT_NAMES
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from twmd_registry.errors import ModelError
-from twmd_registry.registry.fingerprint import LENGTH
+from twmd_registry.registry.hashes import LENGTH
 from twmd_registry.registry.options import LocalFiles
 from twmd_registry.registry.paths import home, write_file
 

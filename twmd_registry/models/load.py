@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.files import MAX_LAYERS, ModelFiles, isolate, reading
-from twmd_registry.registry.fingerprint import model_files, settings_of, tokenizer_files
+from twmd_registry.models.fingerprint import model_files, settings_of, tokenizer_files
 
 if TYPE_CHECKING:
     import torch

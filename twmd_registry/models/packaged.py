@@ -33,7 +33,7 @@ from twmd_registry.models.files import (
 )
 from twmd_registry.models.inference import OneDnnLinear, multiplies
 from twmd_registry.models.q4 import model_folders
-from twmd_registry.registry.fingerprint import stamp_of
+from twmd_registry.registry.hashes import stamp_of
 from twmd_registry.registry.names import (
     EMBEDDED_FINGERPRINT,
     EMBEDDED_MODEL,

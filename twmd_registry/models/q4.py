@@ -20,7 +20,8 @@ from filelock import FileLock
 from safetensors import SafetensorError
 
 from twmd_registry.errors import MissingExtraError, ModelError
-from twmd_registry.registry.fingerprint import fingerprint, sha256_of
+from twmd_registry.models.fingerprint import fingerprint
+from twmd_registry.registry.hashes import sha256_of
 from twmd_registry.registry.names import MULTILINGUAL_FINGERPRINT, MULTILINGUAL_MODEL
 from twmd_registry.registry.paths import home
 

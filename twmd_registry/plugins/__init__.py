@@ -1,4 +1,4 @@
-"""Our metrics in other frameworks, one file or folder each."""
+"""Our metrics in other frameworks, one module per framework."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from twmd_registry.errors import InputError, ModelError, SignatureError, SpecErr
 from twmd_registry.messages import collect_warnings
 from twmd_registry.progress import Progress
 from twmd_registry.record.content import InputFile, Record, RecordedSystem, environment, read_record, spec_keys
-from twmd_registry.registry.fingerprint import LENGTH, reread
+from twmd_registry.registry.hashes import LENGTH, reread
 from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.registry.options import PART_NAMES, LocalFiles, RunOptions, resolve_local_files, signed_hashes
 from twmd_registry.registry.signature import Signature, describe_changes, parse_signature

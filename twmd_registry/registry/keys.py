@@ -11,7 +11,7 @@ from typing import Any, cast, get_args
 
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import menu
-from twmd_registry.registry.fingerprint import LENGTH
+from twmd_registry.registry.hashes import LENGTH
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import (
     CENTERINGS,

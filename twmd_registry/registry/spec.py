@@ -6,7 +6,7 @@ import re
 from typing import get_args
 
 from twmd_registry.errors import SpecError
-from twmd_registry.registry.fingerprint import LENGTH
+from twmd_registry.registry.hashes import LENGTH
 from twmd_registry.registry.keys import KEYS, Value, key, kind_of_centering
 from twmd_registry.registry.keys import MetricSpec as MetricSpec  # noqa: PLC0414 (others import it from here)
 from twmd_registry.registry.members import check_metric_with_keys, read_members, write_members

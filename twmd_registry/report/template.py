@@ -1,4 +1,4 @@
-"""Renders the templates of reports, alignment pictures, citations and cards."""
+"""Renders the templates of reports, alignment pictures, the demo and the metrics' cards."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 @functools.cache
-def _environment(room: str) -> Environment:
+def _environment(package: str) -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
-        loader=PackageLoader(f"twmd_registry.{room}"),
+        loader=PackageLoader(f"twmd_registry.{package}"),
         autoescape=select_autoescape(("html", "svg")),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -28,6 +28,6 @@ def _environment(room: str) -> Environment:
     return environment
 
 
-def render(template: str, room: str = "report", **values: object) -> str:
-    """Render a template of a room's folder ``templates``; in HTML and SVG, every value is escaped."""
-    return _environment(room).get_template(template).render(values)
+def render(template: str, package: str = "report", **values: object) -> str:
+    """Render a template from the folder ``templates`` of a subpackage; HTML and SVG escape every value."""
+    return _environment(package).get_template(template).render(values)

@@ -17,8 +17,8 @@ from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, transfer
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, TwmdError
 from twmd_registry.models.files import ModelFiles, find_adapter, find_model
+from twmd_registry.models.fingerprint import tokenizer_files
 from twmd_registry.models.fitted import save
-from twmd_registry.registry.fingerprint import tokenizer_files
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.own_presets import PRESET_FILE

@@ -20,8 +20,7 @@ from tests.conftest import Refused, Run
 from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import MRPC, written
 from tests.rated_files import write_wmt
-from twmd_registry.hub import metrics_with_card
-from twmd_registry.hub.space import card_text
+from twmd_registry.demo.space import card_text, metrics_with_card
 from twmd_registry.judgments.corpora import read_stsb, read_wmt
 from twmd_registry.registry.options import RunOptions
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.plugins.evaluate import hook
+from twmd_registry.plugins import evaluate_hook as hook
 
 
 @command("evaluate", example="twmd setup evaluate")

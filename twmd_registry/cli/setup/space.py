@@ -5,7 +5,7 @@ from __future__ import annotations
 from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.groups import group
-from twmd_registry.hub import metrics_with_card
+from twmd_registry.demo.space import metrics_with_card
 
 space_command = group(
     "space",
@@ -23,7 +23,7 @@ def build_command(arguments: Arguments) -> int:
     """Put a metric's Space together in a folder: card, page, requirements and evaluate module. Needs no network and no
     token.
     """
-    from twmd_registry.hub.space import build_space
+    from twmd_registry.demo.space import build_space
 
     (metric,) = arguments.metrics
     module = build_space(metric, arguments.output)
@@ -41,7 +41,7 @@ def push_command(arguments: Arguments) -> int:
 
     The Space ORG/NAME is created when it is not there.
     """
-    from twmd_registry.hub.space import push_space, read_token
+    from twmd_registry.demo.space import push_space, read_token
 
     token = read_token(arguments.token_file)
     (metric,) = arguments.metrics

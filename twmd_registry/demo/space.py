@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.hub import metrics_with_card
 from twmd_registry.messages import menu
-from twmd_registry.plugins.evaluate.hook import path
+from twmd_registry.plugins.evaluate_hook import path
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_READS, MetricName
 from twmd_registry.registry.paths import read_secret, write_file
@@ -32,6 +31,12 @@ CORRELATIONS = {"pearson": "Pearson r", "spearman": "Spearman rho", "kendall": "
 LANGUAGES = "https://huggingface.co/intfloat/multilingual-e5-small#supported-languages"
 """Where the languages of the multilingual model are listed."""
 _PACKAGE = resources.files("twmd_registry")
+
+
+def metrics_with_card() -> tuple[MetricName, ...]:
+    """Return the metrics with a card, in the registry's order."""
+    cards = _PACKAGE.joinpath("data/cards")
+    return tuple(metric for metric in MetricName if cards.joinpath(f"{metric}.toml").is_file())
 
 
 def card_text(metric: str) -> dict[str, Any]:
@@ -56,7 +61,7 @@ def write_card(metric: str) -> str:
     facts, default = CATALOGUE[name], default_preset(name, None)
     card = render(
         "metric_card.md",
-        "hub",
+        "demo",
         metric=metric,
         facts=facts,
         text=text,

@@ -21,17 +21,9 @@ import twmd_registry
 from tests import tiny
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.files import adapter_content, embedded_folder, find_model
-from twmd_registry.registry import fingerprint as fingerprint_module
-from twmd_registry.registry.fingerprint import (
-    ANY,
-    NEUTRAL,
-    fingerprint,
-    json_sha256,
-    reread,
-    settings_of,
-    sha256_of,
-    tensors_sha256,
-)
+from twmd_registry.models.fingerprint import ANY, NEUTRAL, fingerprint, settings_of
+from twmd_registry.registry import hashes
+from twmd_registry.registry.hashes import json_sha256, reread, sha256_of, tensors_sha256
 from twmd_registry.registry.names import EMBEDDED_FINGERPRINT, EMBEDDED_MODEL, SHORT_NAMES, TOKENIZERS
 
 
@@ -55,7 +47,7 @@ def test_hash_is_remembered_until_the_file_changes(tmp_path: Path, monkeypatch: 
         return of_file(file, name)
 
     monkeypatch.setattr(hashlib, "file_digest", spy)
-    monkeypatch.setattr(fingerprint_module, "_SETTLED", 0)
+    monkeypatch.setattr(hashes, "_SETTLED", 0)
     path.write_bytes(b"some weights")
     time.sleep(0.02)
     assert sha256_of(path) == sha256_of(path) == digest(path)
@@ -66,7 +58,7 @@ def test_hash_is_remembered_until_the_file_changes(tmp_path: Path, monkeypatch: 
     with reread():
         assert sha256_of(path) == digest(path)
     assert len(read) == 3
-    monkeypatch.setattr(fingerprint_module, "_SETTLED", 10**12)
+    monkeypatch.setattr(hashes, "_SETTLED", 10**12)
     keep_the_time(path, b"c")
     assert sha256_of(path) == sha256_of(path) == digest(path)
     assert len(read) == 5, "just changed: another change may leave the same time"

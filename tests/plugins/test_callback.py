@@ -14,8 +14,8 @@ from transformers import EvalPrediction, PreTrainedTokenizerFast, trainer_pt_uti
 
 from tests import tiny
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.plugins.transformers import callback as module
-from twmd_registry.plugins.transformers.callback import (
+from twmd_registry.plugins import transformers as module
+from twmd_registry.plugins.transformers import (
     References,
     RegistryCallback,
     count_rows,

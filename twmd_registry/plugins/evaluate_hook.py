@@ -33,7 +33,7 @@ PATCHED = "evaluate.loading"
 
 def metrics_folder() -> Path:
     """Return the folder of the metric modules: inside the package when installed, beside it in a checkout."""
-    package = Path(__file__).resolve().parents[2]
+    package = Path(__file__).resolve().parents[1]
     installed = package / "metrics"
     return installed if (installed / MetricName.TWMD).is_dir() else package.parent / "metrics"
 

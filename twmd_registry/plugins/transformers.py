@@ -1,4 +1,8 @@
-"""`RegistryCallback`: ``compute_metrics`` and callback of a `Trainer` in one object; the rows of an evaluation."""
+"""Metrics of the registry, and any others, in the evaluations of `transformers.Trainer`.
+
+Make ``metrics = make_compute_metrics(tokenizer, ["twmd", "bleu"])`` and give it to the trainer twice,
+``compute_metrics=metrics`` and ``callbacks=[metrics]``.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +13,23 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
+from urllib.parse import quote
 
 import numpy as np
 import torch
 import yaml
 from transformers import TrainerCallback
 
+from twmd_registry.comparison.cells import SystemComparison, column_of
 from twmd_registry.engine.distributed import world_size
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.messages import menu, warn
-from twmd_registry.plugins.transformers.evaluation import (
-    CARD,
-    Evaluation,
-    add_results,
-    make_panel,
-    score_evaluation,
-    write_evidence,
-)
+from twmd_registry.plugins.panel import BESIDE, Evaluation, make_panel, score_evaluation
+from twmd_registry.record.content import InputFile, make_record, write_record
 from twmd_registry.registry.paths import write_file
+
+__all__ = ["RegistryCallback", "make_compute_metrics"]
 
 Rows = Sequence[str] | Sequence[Sequence[str]]
 """References, one entry per row of a data set: a text, or a list of texts."""
@@ -237,6 +239,7 @@ def _vocabulary(tokenizer: Any, size: int) -> np.ndarray:
 
 KEPT = "256MB"
 """Memory for encoded references: some 6,000 sentences in one layer of 384 dimensions."""
+CARD = "README.md"
 SIGNATURES = "metric_signatures.json"
 TIMED = "_runtime"
 """The suffix that `Trainer` adds to the name of every evaluation."""
@@ -253,6 +256,67 @@ def _training_goes_on(consequence: str) -> Iterator[None]:
         yield
     except (FileError, ValueError, yaml.YAMLError) as error:
         warn(f"{consequence}: {error}")
+
+
+def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
+    """Write the record of our metrics' and SacreBLEU's scores, and their texts, into a checkpoint's folder.
+
+    ``twmd verify NAME_record.json -i NAME_texts.jsonl`` scores them again.
+    """
+    if evaluation.segments is None or not evaluation.score_sets:
+        return
+    name, columns = quote(evaluation.name, safe=""), ("prediction", "references", "source")
+    rows = (dict(zip(columns, row, strict=False)) for row in zip(*filter(None, evaluation.segments), strict=True))
+    texts = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+    source = InputFile("predictions", f"{name}_texts.jsonl", hashlib.sha256(texts).hexdigest())
+    record = make_record(
+        [(source.name, evaluation.score_sets)],
+        inputs=[source],
+        references=evaluation.segments.references,
+        seconds=evaluation.seconds,
+        device=device,
+        comparison=SystemComparison((source.name,), (*map(column_of, evaluation.score_sets), *evaluation.lexical)),
+    )
+    write_file(folder / source.name, texts)
+    write_record(record, folder / f"{name}_record.json")
+
+
+def add_results(path: Path, evaluations: Iterable[Evaluation]) -> None:
+    """Write scores and signatures into the ``model-index`` of a model card, in place of those of the same sets."""
+    from huggingface_hub import ModelCard
+
+    card, new = ModelCard.load(path), [result for evaluation in evaluations for result in _results(evaluation)]
+    replaced = {_what(result) for result in new}
+    card.data["eval_results"] = [old for old in card.data.get("eval_results", []) if _what(old) not in replaced] + new
+    card.data["model_name"] = card.data.get("model_name") or path.resolve().parent.name
+    write_file(path, str(card).encode())
+
+
+def _results(evaluation: Evaluation) -> list[Any]:
+    """Return an `EvalResult` per score; precision, recall, F1 and counts stay in the log: they have no signature."""
+    from huggingface_hub import EvalResult
+
+    dataset, signatures = evaluation.dataset or evaluation.name, evaluation.signatures
+    beside = {f"{metric}_{key}" for metric in signatures for key in BESIDE}
+    return [
+        EvalResult(
+            task_type="text2text-generation",
+            dataset_type=dataset,
+            dataset_name=dataset,
+            dataset_split=evaluation.split,
+            metric_type=key,
+            metric_name=f"{key} ({evaluation.name})",
+            metric_value=value,
+            metric_args={"signature": signatures[key]} if key in signatures else None,
+        )
+        for key, value in evaluation.values.items()
+        if key not in beside
+    ]
+
+
+def _what(result: Any) -> tuple[Any, ...]:
+    """Return the fields that identify a result."""
+    return (result.task_type, result.dataset_type, result.dataset_split, result.metric_type, result.metric_name)
 
 
 class RegistryCallback(TrainerCallback):  # type: ignore[misc]

@@ -14,17 +14,17 @@ import yaml
 import twmd_registry
 from tests.conftest import Run, shared
 from twmd_registry.cli import main
-from twmd_registry.hub import metrics_with_card
-from twmd_registry.hub.space import (
+from twmd_registry.demo.space import (
     CORRELATIONS,
     DATA,
     SDK_VERSION,
     card_text,
     measured_correlations,
+    metrics_with_card,
     write_card,
     write_cards,
 )
-from twmd_registry.plugins.evaluate.hook import METRICS
+from twmd_registry.plugins.evaluate_hook import METRICS
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_READS, MetricName
 from twmd_registry.registry.presets import presets

@@ -15,11 +15,23 @@ from twmd_registry.record.content import Record, RecordedSystem
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.registry.signature import parse_signature
-from twmd_registry.report.template import render
 from twmd_registry.version import __version__
 
-SACREBLEU = render("sacrebleu.bib")
-SOFTWARE = render("software.bib", version=__version__)
+SACREBLEU = """\
+@inproceedings{post2018call,
+  title     = {A Call for Clarity in Reporting {BLEU} Scores},
+  author    = {Post, Matt},
+  booktitle = {Proceedings of the Third Conference on Machine Translation: Research Papers},
+  year      = {2018},
+  pages     = {186--191},
+  url       = {https://aclanthology.org/W18-6319}
+}"""
+SOFTWARE = f"""\
+@software{{twmd_registry,
+  title   = {{twmd-registry: embedding metrics for generated text, with signatures that anybody can re-run}},
+  author  = {{{{the twmd-registry authors}}}},
+  version = {{{__version__}}}
+}}"""
 
 
 def cite(record: Record, form: str, *, digits: int, task: str, dataset: str | None) -> str:

@@ -19,8 +19,8 @@ from huggingface_hub import HfApi, constants
 
 import twmd_registry
 from tests.conftest import Run
+from twmd_registry.demo.space import build_space, push_space, read_token
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.hub.space import build_space, push_space, read_token
 
 ROOT = Path(__file__).resolve().parents[2]
 P, R = ["the cat sat on the mat", "it rains"], ["a cat was sitting on the mat", "it is raining"]

@@ -33,8 +33,8 @@ from tests.conftest import fill_disk
 from tests.processes import run_beside
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError, TwmdError, TwmdWarning
+from twmd_registry.plugins.panel import BESIDE
 from twmd_registry.plugins.transformers import RegistryCallback, make_compute_metrics
-from twmd_registry.plugins.transformers.evaluation import BESIDE
 
 SOURCES = ["the cat sat", "a dog ran over the hill", "we saw it again", "rain today", "the dog and the cat"]
 TARGETS = [

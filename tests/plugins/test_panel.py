@@ -16,7 +16,7 @@ import twmd_registry
 from tests import tiny
 from twmd_registry.engine.result import COUNTS
 from twmd_registry.errors import SpecError, TwmdWarning
-from twmd_registry.plugins.transformers.evaluation import BESIDE, make_panel, score_evaluation
+from twmd_registry.plugins.panel import BESIDE, make_panel, score_evaluation
 
 PREDICTIONS = ["the cat sat on a mat", "we saw rain", "a dog"]
 REFERENCES = [["the cat sat on the mat"], ["we saw it rain", "it was rain"], ["the dog ran"]]

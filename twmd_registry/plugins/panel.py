@@ -1,21 +1,17 @@
-"""One evaluation of a training run: its scores by our metrics, SacreBLEU's and `evaluate` modules, and its files."""
+"""Several metrics in one evaluation: ours, SacreBLEU's, and `evaluate` modules."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import quote
 
 import numpy as np
 from datasets import Value
 
-from twmd_registry.comparison.cells import MetricColumn, SystemComparison, column_of
+from twmd_registry.comparison.cells import MetricColumn
 from twmd_registry.comparison.systems import compare_systems
 from twmd_registry.engine.distributed import Ranks, score_over_ranks, world_size
 from twmd_registry.engine.pairs import Segments, check_segments
@@ -23,13 +19,10 @@ from twmd_registry.engine.result import COUNTS, ScoreSet
 from twmd_registry.engine.scorer import Scorer, scorer
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import warn
-from twmd_registry.record.content import InputFile, make_record, write_record
 from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS, MetricName
-from twmd_registry.registry.paths import write_file
 from twmd_registry.registry.signature import Signature
 
-CARD = "README.md"
 BESIDE = (*OUTPUTS, *COUNTS)
 """Results of our metrics beside the score."""
 T = TypeVar("T")
@@ -174,64 +167,3 @@ def _finite(named: Iterable[tuple[str, float]]) -> dict[str, float]:
         else:
             warn(f"{key} is {value} and is left out of this evaluation.")
     return values
-
-
-def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
-    """Write the record of our metrics' and SacreBLEU's scores, and their texts, into a checkpoint's folder.
-
-    ``twmd verify NAME_record.json -i NAME_texts.jsonl`` scores them again.
-    """
-    if evaluation.segments is None or not evaluation.score_sets:
-        return
-    name, columns = quote(evaluation.name, safe=""), ("prediction", "references", "source")
-    rows = (dict(zip(columns, row, strict=False)) for row in zip(*filter(None, evaluation.segments), strict=True))
-    texts = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
-    source = InputFile("predictions", f"{name}_texts.jsonl", hashlib.sha256(texts).hexdigest())
-    record = make_record(
-        [(source.name, evaluation.score_sets)],
-        inputs=[source],
-        references=evaluation.segments.references,
-        seconds=evaluation.seconds,
-        device=device,
-        comparison=SystemComparison((source.name,), (*map(column_of, evaluation.score_sets), *evaluation.lexical)),
-    )
-    write_file(folder / source.name, texts)
-    write_record(record, folder / f"{name}_record.json")
-
-
-def add_results(path: Path, evaluations: Iterable[Evaluation]) -> None:
-    """Write scores and signatures into the ``model-index`` of a model card, in place of those of the same sets."""
-    from huggingface_hub import ModelCard
-
-    card, new = ModelCard.load(path), [result for evaluation in evaluations for result in _results(evaluation)]
-    replaced = {_what(result) for result in new}
-    card.data["eval_results"] = [old for old in card.data.get("eval_results", []) if _what(old) not in replaced] + new
-    card.data["model_name"] = card.data.get("model_name") or path.resolve().parent.name
-    write_file(path, str(card).encode())
-
-
-def _results(evaluation: Evaluation) -> list[Any]:
-    """Return an `EvalResult` per score; precision, recall, F1 and counts stay in the log: they have no signature."""
-    from huggingface_hub import EvalResult
-
-    dataset, signatures = evaluation.dataset or evaluation.name, evaluation.signatures
-    beside = {f"{metric}_{key}" for metric in signatures for key in BESIDE}
-    return [
-        EvalResult(
-            task_type="text2text-generation",
-            dataset_type=dataset,
-            dataset_name=dataset,
-            dataset_split=evaluation.split,
-            metric_type=key,
-            metric_name=f"{key} ({evaluation.name})",
-            metric_value=value,
-            metric_args={"signature": signatures[key]} if key in signatures else None,
-        )
-        for key, value in evaluation.values.items()
-        if key not in beside
-    ]
-
-
-def _what(result: Any) -> tuple[Any, ...]:
-    """Return the fields that identify a result."""
-    return (result.task_type, result.dataset_type, result.dataset_split, result.metric_type, result.metric_name)

@@ -1,1 +1,0 @@
-"""Hugging Face `evaluate`: the base class of the metrics, their names, and its cache of modules."""
