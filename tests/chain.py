@@ -57,6 +57,6 @@ def trace(call: Callable[[], object]) -> Chain:
 
 def trace_score() -> Chain:
     """Trace a score by the default metric."""
-    with twmd_registry.scorer("twmd") as scorer:
+    with twmd_registry.load("twmd") as scorer:
         scorer.score(["a cat"], ["the cat"])
         return trace(lambda: scorer.score(["the cat sat", "it rains"], ["a cat sat down", "it pours"]))

@@ -76,7 +76,7 @@ def shared(name: str) -> Path:
 @pytest.fixture(scope="session", autouse=True)
 def _embedded_models_stay_loaded() -> Iterator[None]:
     """Hold the two embedded models, so that no test pays for loading them again."""
-    with twmd_registry.scorer("twmd") as aligned, twmd_registry.scorer("stsscore") as regressed:
+    with twmd_registry.load("twmd") as aligned, twmd_registry.load("stsscore") as regressed:
         assert aligned.spec.fingerprint == regressed.spec.fingerprint
         yield
 

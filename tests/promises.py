@@ -14,6 +14,7 @@ import json
 import os
 import re
 import tempfile
+import typing
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -42,6 +43,9 @@ def public_names() -> Iterator[str]:
             yield f"class {name}({', '.join(base.__name__ for base in value.__bases__)})"
             continue
         if name.startswith("errors."):
+            continue
+        if typing.is_typeddict(value):
+            yield f"class {name}: {', '.join(value.__annotations__)}"
             continue
         if not inspect.isclass(value):
             yield f"{name}{inspect.signature(value)}" if callable(value) else name
@@ -159,7 +163,7 @@ def service() -> Iterator[str]:
 
     pair = {"prediction": "a cat", "reference": "the cat"}
     bodies = {"/score": {f"{side}s": [text] for side, text in pair.items()}, "/align": pair}
-    with serving_thread(Service({"twmd": twmd_registry.scorer("twmd")})) as port:
+    with serving_thread(Service({"twmd": twmd_registry.load("twmd")})) as port:
         for path, methods in ask(port, "/openapi.json").body["paths"].items():
             answer = ask(port, path, bodies.get(path)).body
             yield from shape(answer, f"{' '.join(methods)} {path} ")

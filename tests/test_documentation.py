@@ -183,7 +183,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def multilingual() -> Iterator[str]:
     """Hold the model, so that no command pays for loading it again."""
-    with twmd_registry.scorer("twmd", "multilingual") as scorer:
+    with twmd_registry.load("twmd", "multilingual") as scorer:
         yield scorer.signature
 
 

@@ -109,7 +109,7 @@ def test_index_of_shards_leads_to_no_file_outside(model: Path) -> None:
     index = {"metadata": {}, "weight_map": names}
     (model / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
     with pytest.raises(ModelError):
-        twmd_registry.scorer("sbert", model=str(model), layer=1, centering="none").score(["a"], ["a"])
+        twmd_registry.load("sbert", model=str(model), layer=1, centering="none").score(["a"], ["a"])
 
 
 def test_adapter_opens_nothing_at_the_path_of_its_base_model(model: Path, tmp_path: Path) -> None:
@@ -138,11 +138,11 @@ def test_preset_is_written_to_no_other_folder(tmp_path: Path, name: str, monkeyp
 @pytest.mark.parametrize("key", ["stopwords", "baseline"])
 def test_signature_reads_no_file(key: str, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("word\n", encoding="utf-8")
-    before = str(twmd_registry.scorer("twmd", stopwords=str(tmp_path / "secret")).score(["a"], ["a"]).signature)
+    before = str(twmd_registry.load("twmd", stopwords=str(tmp_path / "secret")).score(["a"], ["a"]).signature)
     at = before.index("|stopwords:")
     signature = f"{before[:at]}|{key}:{tmp_path}/secret{before[before.index('|', at + 1) :]}"
     with pytest.raises((SignatureError, SpecError)):
-        twmd_registry.scorer(signature)
+        twmd_registry.load(signature)
 
 
 def test_package_opens_no_archive_whose_names_could_lead_elsewhere() -> None:

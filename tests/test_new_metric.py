@@ -105,14 +105,14 @@ from twmd_registry.plugins.sacrebleu import METRICS
 from twmd_registry.plugins.torchmetrics import Toy
 
 PREDICTIONS, REFERENCES = ["the cat sat on the mat"], ["a dog ran over the hill"]
-score = twmd_registry.scorer("toy").score(PREDICTIONS, REFERENCES)
+score = twmd_registry.load("toy").score(PREDICTIONS, REFERENCES)
 least = min(link for row in score.explain(0).similarities.tolist() for link in row)
 assert abs(score.score - (least - 1)) < 1e-6, (score.score, least)
-tougher = twmd_registry.scorer("toy", toughness=0.5).score(PREDICTIONS, REFERENCES)
+tougher = twmd_registry.load("toy", toughness=0.5).score(PREDICTIONS, REFERENCES)
 assert abs(tougher.score - score.score - 0.5) < 1e-6
 assert "|toughness:0.5|" in str(tougher.signature) and "toughness" not in str(score.signature)
 assert main(["score", "ref.txt", "-i", "ref.txt", "-m", "toy", "--set", "toughness=0.5"]) == 0
-assert twmd_registry.scorer(str(score.signature)).score(PREDICTIONS, REFERENCES) == score
+assert twmd_registry.load(str(score.signature)).score(PREDICTIONS, REFERENCES) == score
 result = evaluate.load("toy").compute(predictions=PREDICTIONS, references=REFERENCES)
 assert abs(result["toy"] - score.score) < 1e-6
 assert METRICS["toy"].__name__ == "Toy"
@@ -122,7 +122,7 @@ toy.update(PREDICTIONS, REFERENCES)
 assert abs(toy.compute().item() - tougher.score) < 1e-6
 card = write_card("toy")
 assert "min_ij S_ij" in card and "It is a toy." in card
-assert twmd_registry.scorer("toy", model=str(embedded_folder().parent), layer=4).requested.centering == "batch"
+assert twmd_registry.load("toy", model=str(embedded_folder().parent), layer=4).requested.centering == "batch"
 assert main(["explain", "-m", "toy"]) == 0
 print(score.signature)
 """

@@ -22,18 +22,19 @@ if TYPE_CHECKING:
     from twmd_registry.engine.mbr import mbr as mbr
     from twmd_registry.engine.result import ScoreSet as ScoreSet
     from twmd_registry.engine.scorer import Scorer as Scorer
+    from twmd_registry.engine.scorer import load as load
     from twmd_registry.engine.scorer import score as score
     from twmd_registry.engine.scorer import score_all as score_all
-    from twmd_registry.engine.scorer import scorer as scorer
     from twmd_registry.models.vectors import save_vectors as save_vectors
     from twmd_registry.record.content import Record as Record
     from twmd_registry.record.content import make_record as make_record
     from twmd_registry.record.content import read_record as read_record
     from twmd_registry.record.content import write_record as write_record
     from twmd_registry.record.verify import verify_record as verify_record
-    from twmd_registry.registry.diff import compare as compare
+    from twmd_registry.registry.diff import compare_signatures as compare_signatures
     from twmd_registry.registry.names import MetricName as MetricName
     from twmd_registry.registry.options import LocalFiles as LocalFiles
+    from twmd_registry.registry.options import MetricKeys as MetricKeys
     from twmd_registry.registry.options import RunOptions as RunOptions
     from twmd_registry.registry.signature import Signature as Signature
     from twmd_registry.registry.signature import parse_signature as parse_signature
@@ -43,20 +44,20 @@ _NAMES = {
     "engine.distributed": ("score_over_ranks",),
     "engine.mbr": ("MbrResult", "mbr"),
     "engine.result": ("ScoreSet",),
-    "engine.scorer": ("Scorer", "score", "score_all", "scorer"),
+    "engine.scorer": ("Scorer", "load", "score", "score_all"),
     "models.vectors": ("save_vectors",),
     "record.verify": ("verify_record",),
     "record.content": ("Record", "make_record", "read_record", "write_record"),
-    "registry.diff": ("compare",),
+    "registry.diff": ("compare_signatures",),
     "registry.names": ("MetricName",),
-    "registry.options": ("LocalFiles", "RunOptions"),
+    "registry.options": ("LocalFiles", "MetricKeys", "RunOptions"),
     "registry.signature": ("Signature", "parse_signature"),
     "registry.spec": ("MetricSpec",),
 }
 """Modules, and the public names that are loaded from them at their first use."""
 _WHERE = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = sorted([*_WHERE, "__version__", "list_metrics", "parse", "path"])  # noqa: PLE0605
+__all__ = sorted([*_WHERE, "__version__", "list_metrics", "path"])  # noqa: PLE0605
 
 
 if not TYPE_CHECKING:  # with this function a type checker would accept every misspelt name
@@ -78,13 +79,6 @@ def list_metrics() -> list[str]:
     from twmd_registry.registry.names import MetricName
 
     return [str(name) for name in MetricName]
-
-
-def parse(signature: str | Signature) -> MetricSpec:
-    """Read the specification of a signature, long or short; raises and warns as `parse_signature`."""
-    from twmd_registry.registry.signature import parse_signature
-
-    return parse_signature(signature).spec
 
 
 arm()

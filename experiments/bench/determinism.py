@@ -43,9 +43,9 @@ ENVIRONMENT = {
 SCORE = """
 import json, sys, torch, numpy, transformers
 {first}
-from twmd_registry import score_all, scorer
+from twmd_registry import score_all, load
 given = json.load(sys.stdin)
-found = [score_all([scorer(metric, preset)], *given["texts"])[0].scores for metric, preset in given["metrics"]]
+found = [score_all([load(metric, preset)], *given["texts"])[0].scores for metric, preset in given["metrics"]]
 versions = [sys.version.split()[0], torch.__version__, transformers.__version__, numpy.__version__]
 print(json.dumps({{"scores": found, "versions": versions}}))
 """

@@ -18,7 +18,7 @@ import torch
 
 from experiments.bench.contestants import Setting, bert_score
 from experiments.bench.texts import WORDS, benchmark_pairs, machine, print_table
-from twmd_registry import Scorer, mbr, scorer
+from twmd_registry import Scorer, load, mbr
 from twmd_registry.models.files import embedded_folder
 
 EXCHANGED = 0.15
@@ -62,8 +62,8 @@ def main() -> None:
     """Measure all contestants in turn; print the table."""
     segments, number, trials = map(int, sys.argv[1:4] or (100, 64, 3))
     name, lists = make_candidates(segments, number)
-    twmd, greedy = scorer("twmd"), scorer("bertscore_centered", layer=4, centering="none")
-    regressor, peer = scorer("stsscore"), bert_score(Setting(str(embedded_folder()), 4, "cpu"))
+    twmd, greedy = load("twmd"), load("bertscore_centered", layer=4, centering="none")
+    regressor, peer = load("stsscore"), bert_score(Setting(str(embedded_folder()), 4, "cpu"))
     contestants: dict[str, tuple[Callable[[Lists], object], int, int]] = {
         "mbr, twmd": (partial(mbr, metric=twmd), segments, number),
         "mbr, bertscore_centered": (partial(mbr, metric=greedy), segments, number),

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from experiments.bench.texts import machine, synthetic_pairs
-from twmd_registry.engine.scorer import scorer
+from twmd_registry.engine.scorer import load
 from twmd_registry.scale import ScaleOptions, ScoredDataset, WorkerOptions, score_files
 
 PAIRS = 10_000
@@ -30,7 +30,7 @@ def run(number: int, workers: int) -> ScoredDataset:
     with tempfile.TemporaryDirectory() as folder:
         write_pairs(Path(folder) / "pairs.jsonl", number)
         return score_files(
-            [scorer("twmd")],
+            [load("twmd")],
             [f"{folder}/pairs.jsonl"],
             f"{folder}/out",
             ScaleOptions(part_rows=PART_ROWS),

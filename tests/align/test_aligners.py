@@ -217,9 +217,9 @@ def test_gradients_of_every_distance_are_finite_even_where_vectors_are_identical
 
 @pytest.mark.parametrize("transform", get_args(Transform))
 @pytest.mark.parametrize("idf", ["none", "corpus"])
-def test_sentence_scores_exactly_one_with_itself_by_euclidean_distance(transform: str, idf: str) -> None:
+def test_sentence_scores_exactly_one_with_itself_by_euclidean_distance(transform: Transform, idf: str) -> None:
     same = ["A heron waits at the weir.", "Nobody mended the lighthouse bell, so the fog went unannounced.", "Yes"]
-    with twmd_registry.scorer("moverscore", distance="euclidean", transform=transform, idf=idf) as mover:
+    with twmd_registry.load("moverscore", distance="euclidean", transform=transform, idf=idf) as mover:
         assert mover.score(same, same).scores == (1.0, 1.0, 1.0)
 
 

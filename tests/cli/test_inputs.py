@@ -42,7 +42,7 @@ class TestTwins:
         assert out.splitlines()[0].split() == ["system", "twmd", "layer=3", "twmd", "layer=2"]
         left = "--set and --preset change no signatures and no metrics with keys of their own"
         assert f"{left}: twmd;model=embedded;layer=2." in err
-        signature = twmd_registry.scorer("twmd", temperature=0.5).signature
+        signature = twmd_registry.load("twmd", temperature=0.5).signature
         _, out, err = run("score ref.txt -i good.txt poor.txt --set layer=2 -m", str(signature), "twmd")
         assert f"{left}: {signature}." in err
         assert out.splitlines()[0].split() == [
@@ -59,8 +59,8 @@ def parted(folder: Path) -> Path:
     return folder
 
 
-def sign(**keys: str) -> tuple[str, float]:
-    scores = twmd_registry.scorer("moverscore", "wmd", **keys).score([PREDICTION], [REFERENCE])
+def sign(**keys: Any) -> tuple[str, float]:
+    scores = twmd_registry.load("moverscore", "wmd", **keys).score([PREDICTION], [REFERENCE])
     return str(scores.signature), scores.score
 
 
@@ -96,7 +96,7 @@ class TestCommands:
     def test_score_of_a_table_is_that_of_its_texts(
         self, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        expected = twmd_registry.scorer("twmd").score(TEXTS, SINGLE).score
+        expected = twmd_registry.load("twmd").score(TEXTS, SINGLE).score
         store(folder, "rows.csv", rows_of())
         store(folder, "named.tsv.gz", rows_of("hyp", "gold"))
         parquet = store(folder, "gold.parquet", rows_of()).read_bytes()

@@ -48,7 +48,7 @@ def test_footnote_is_the_signature_in_latex(record: Path, run: Run) -> None:
     inside = f"\\footnote{footnote}".removeprefix("\\footnote{\\raggedright\\texttt{").removesuffix("}}")
     plain = inside.replace("\\textbar{}\\allowbreak{}", "|").replace("\\%", "%").replace("\\_", "_")
     assert "\\" not in plain
-    assert twmd_registry.parse(plain).temperature == 0.15
+    assert twmd_registry.parse_signature(plain).spec.temperature == 0.15
 
 
 def test_system_with_a_bar_in_its_name_is_one_cell_of_markdown(record: Path, run: Run) -> None:

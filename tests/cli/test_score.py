@@ -21,7 +21,7 @@ from sacrebleu.metrics.bleu import BLEU
 import twmd_registry
 from tests.cli.parsing import GOOD, POOR, REFERENCES, Terminal
 from tests.conftest import Run
-from twmd_registry import mbr, parse
+from twmd_registry import mbr, parse_signature
 from twmd_registry.cli import main
 from twmd_registry.registry.names import MetricName
 
@@ -39,7 +39,7 @@ def set_input(monkeypatch: pytest.MonkeyPatch, content: str) -> None:
 class TestOutput:
     def test_number_of_the_command_line_is_pythons(self, files: Path, run: Run) -> None:
         status, out, _ = run("score ref.txt -i good.txt -b -w 12 -m", *MetricName)
-        expected = [twmd_registry.scorer(metric).score(GOOD, REFERENCES).score for metric in MetricName]
+        expected = [twmd_registry.load(metric).score(GOOD, REFERENCES).score for metric in MetricName]
         assert status == 0
         assert [float(line) for line in out.splitlines()] == pytest.approx(expected, abs=1e-6)
 
@@ -52,7 +52,7 @@ class TestOutput:
         assert rows[2][3:] == rows[4][3:] == ["-", "-", "-"]
         bleu, *ours = (line.strip() for line in out.splitlines()[7:])
         assert bleu.startswith("BLEU|")
-        expected = [twmd_registry.scorer(metric).score(GOOD, REFERENCES) for metric in ("twmd", "sbert")]
+        expected = [twmd_registry.load(metric).score(GOOD, REFERENCES) for metric in ("twmd", "sbert")]
         assert ours == [str(scores.signature) for scores in expected]
 
     def test_table_of_several_systems_has_the_baseline_first(self, files: Path, run: Run) -> None:
@@ -121,7 +121,7 @@ class TestOutput:
     def test_sentence_level_is_one_line_per_segment(self, files: Path, run: Run) -> None:
         _, out, _ = run("score ref.txt -i good.txt -m twmd ter bleu --sentence-level -w 10")
         rows = [[float(cell) for cell in line.split("\t")] for line in out.splitlines()]
-        expected = twmd_registry.scorer("twmd").score(GOOD, REFERENCES).scores
+        expected = twmd_registry.load("twmd").score(GOOD, REFERENCES).scores
         assert [row[0] for row in rows] == pytest.approx(expected, abs=1e-9)
         assert rows[2][1:] == pytest.approx([0, 100])
         _, out, _ = run("score ref.txt -i good.txt poor.txt -m ter twmd -sl --format tsv")
@@ -130,7 +130,7 @@ class TestOutput:
         assert [len(line) for line in lines] == [4] * 4
 
     def test_width_is_the_digits_of_every_column(self, files: Path, run: Run) -> None:
-        bleu, twmd = BLEU().corpus_score(GOOD, [REFERENCES]), twmd_registry.scorer("twmd").score(GOOD, REFERENCES)
+        bleu, twmd = BLEU().corpus_score(GOOD, [REFERENCES]), twmd_registry.load("twmd").score(GOOD, REFERENCES)
         for option, digits in (("", (2, 4)), ("-w 1", (1, 1)), ("-w 7", (7, 7))):
             shown = run(f"score ref.txt -i good.txt -m bleu twmd -b {option}")[1].split()
             assert shown == [bleu.format(width=digits[0], score_only=True), f"{twmd.score:.{digits[1]}f}"]
@@ -267,7 +267,7 @@ def test_choices_of_every_form_are_those_of_python(file: str, candidates: Path, 
 
 def test_json_lines_hold_all_that_it_takes_to_choose_again(candidates: Path, run: Run) -> None:
     rows = [json.loads(line) for line in run("mbr -i c.jsonl --format json --utilities")[1].splitlines()]
-    again = mbr(CANDIDATES, parse(rows[0]["signature"]), utilities=True)
+    again = mbr(CANDIDATES, parse_signature(rows[0]["signature"]).spec, utilities=True)
     assert str(again.signature) == rows[0]["signature"]
     for row, choice in zip(rows, again.choices, strict=True):
         assert (row["index"], row["candidate"]) == (choice.index, choice.candidate)

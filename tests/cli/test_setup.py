@@ -115,7 +115,7 @@ def test_long_work_shows_a_bar_with_total_rate_and_time_left(
     monkeypatch.setattr(terminal, "PATIENCE_S", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    with twmd_registry.scorer("twmd"):
+    with twmd_registry.load("twmd"):
         for line, bar in WATCHED.items():
             with monkeypatch.context() as patch:
                 patch.setattr(sys, "stderr", shown := Terminal())

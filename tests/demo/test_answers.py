@@ -105,12 +105,12 @@ def test_every_metrics_scores_are_those_of_its_scorer() -> None:
     rows, _, signature, notices = score_texts(HYPOTHESIS, REFERENCES, "twmd")
     assert [row[0] for row in rows] == list(METRICS)
     for row in rows:
-        whole = twmd_registry.scorer(row[0]).score([HYPOTHESIS], [LINES]).as_dict()
+        whole = twmd_registry.load(row[0]).score([HYPOTHESIS], [LINES]).as_dict()
         expected = [whole.get(name) for name in (row[0], "precision", "recall", "f1")]
         assert len(row) == len(HEADERS)
         for text, number in zip(row[1:], expected, strict=True):
             assert text == NOTHING if number is None else abs(float(text) - number) <= 0.5e-4 + 1e-6
-    assert signature == str(twmd_registry.scorer("twmd").score([HYPOTHESIS], [LINES]).signature)
+    assert signature == str(twmd_registry.load("twmd").score([HYPOTHESIS], [LINES]).signature)
     assert notices == []
 
 
@@ -167,7 +167,7 @@ def test_call_with_texts_of_another_type_is_refused(hypothesis: Any, references:
 
 
 def test_preset_that_compares_with_the_source_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    against = twmd_registry.scorer("twmd", against="source").requested
+    against = twmd_registry.load("twmd", against="source").requested
     monkeypatch.setattr(
         "twmd_registry.demo.answers.spec_of", lambda name, _preset: against if name == "twmd" else make_spec(name)
     )
@@ -236,7 +236,7 @@ def test_recorded_file_does_not_know_line_ends(tmp_path: Path) -> None:
 
 
 def test_table_of_sources_needs_no_references(monkeypatch: pytest.MonkeyPatch) -> None:
-    against = twmd_registry.scorer("twmd", against="source").requested
+    against = twmd_registry.load("twmd", against="source").requested
     monkeypatch.setattr("twmd_registry.demo.answers.spec_of", lambda *_: against)
     table = read_pasted("prediction,source\nit rained,there was rain\n")
     assert table[3:] == ([[]], ["there was rain"])
@@ -274,7 +274,7 @@ def scored() -> dict[str, Any]:
 
 def test_scores_are_those_of_the_scorer(scored: dict[str, Any]) -> None:
     for k, metric in enumerate(("twmd", "stsscore")):
-        expected = twmd_registry.scorer(metric).score(PREDICTIONS, LISTS)
+        expected = twmd_registry.load(metric).score(PREDICTIONS, LISTS)
         row = dict(zip(FILE_HEADERS, scored["rows"][k], strict=True))
         numbers = [what(expected.scores) for what in (min, statistics.median, max, statistics.fmean)]
         shown = [float(row[name]) for name in ("lowest", "median", "highest", "score")]
@@ -329,7 +329,7 @@ def explained(text: str) -> tuple[dict[str, str], ...]:
 
 @pytest.mark.parametrize("metric", ["twmd", "moverscore"])
 def test_keys_of_a_default_are_explained_and_defaults(metric: str) -> None:
-    with twmd_registry.scorer(metric) as scorer:
+    with twmd_registry.load(metric) as scorer:
         fields, _, notices = explain_signature(scorer.signature)
         values = scorer.spec.values()
     assert notices == []
@@ -342,7 +342,7 @@ def test_keys_of_a_default_are_explained_and_defaults(metric: str) -> None:
 
 
 def test_other_values_show_the_default() -> None:
-    with twmd_registry.scorer("moverscore", transform="linear", ngram=1, layer=5) as scorer:
+    with twmd_registry.load("moverscore", transform="linear", ngram=1, layer=5) as scorer:
         values, _, defaults = explained(scorer.signature)
     assert (values["layer"], defaults["layer"]) == ("5", "no, 4")
     # Left out of the signature, because they do nothing, and yet not the default.
@@ -351,7 +351,7 @@ def test_other_values_show_the_default() -> None:
 
 
 def test_ensemble_has_its_members_explained() -> None:
-    with twmd_registry.scorer("ensemble(sbert,2*twmd;temperature=0.03)") as scorer:
+    with twmd_registry.load("ensemble(sbert,2*twmd;temperature=0.03)") as scorer:
         values, meanings, defaults = explained(scorer.signature)
     assert (values["1"], values["2"]) == ("sbert", "twmd")
     assert meanings["2"].endswith("Its weight: 2.")
@@ -369,7 +369,7 @@ def test_default_of_another_model_is_not_the_default_model() -> None:
 def test_command_scores_by_the_signature_again(folder: Path, run: Run) -> None:
     for name in ("REF.txt", "HYP.txt"):
         (folder / name).write_text(f"It rains on {name[:3]}.\n", encoding="utf-8")
-    with twmd_registry.scorer("ensemble(sbert,twmd)") as scorer:
+    with twmd_registry.load("ensemble(sbert,twmd)") as scorer:
         expected = scorer.score(["It rains on HYP."], ["It rains on REF."])
         _, command, _ = explain_signature(str(expected.signature))
     out = run(command.removeprefix("twmd "))[1]

@@ -155,7 +155,7 @@ def test_tables_of_agreement_hold_the_measured_numbers_only() -> None:
 
 
 def test_unrelated_words_and_texts_have_the_scores_of_the_cards() -> None:
-    scorers = [twmd_registry.scorer(metric) for metric in METRICS_WITH_CARD]
+    scorers = [twmd_registry.load(metric) for metric in METRICS_WITH_CARD]
     vocabulary = scorers[0].backend.model.tokenizer.get_vocab()
     ordered = sorted(vocabulary, key=vocabulary.__getitem__)
     words = [word for word in ordered if word.isascii() and word.isalpha() and len(word) > 2]
@@ -174,7 +174,7 @@ def test_unrelated_words_and_texts_have_the_scores_of_the_cards() -> None:
 
 
 def test_cards_name_the_texts_that_the_embedded_model_reads() -> None:
-    result = twmd_registry.scorer("twmd").score(["US", "sch\u00f6n", "a\u00f1os"], ["us", "schon", "anos"])
+    result = twmd_registry.load("twmd").score(["US", "sch\u00f6n", "a\u00f1os"], ["us", "schon", "anos"])
     assert result.scores == pytest.approx([1.0] * 3, abs=1e-6)
     for metric in METRICS_WITH_CARD:
         assert EMBEDDED_READS in (CARDS / metric / "README.md").read_text(encoding="utf-8")

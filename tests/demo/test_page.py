@@ -169,7 +169,7 @@ def test_typing_and_pasting_change_scores_and_picture(tab: Tab) -> None:
     before = tab.wait_for_change("#scores", before)
     assert "rains" in tab.wait_for_change("#plan", plan)
     for metric in METRICS:
-        with twmd_registry.scorer(metric) as scorer:
+        with twmd_registry.load(metric) as scorer:
             assert scores(tab)[metric] == f"{scorer.score(['It rains.'], ['It is raining.']).score:.4f}"
     tab.page.locator("#hypothesis textarea").click()
     tab.page.keyboard.press("Control+A")
@@ -222,7 +222,7 @@ def test_good_file_is_scored_and_its_scores_are_downloaded(tab: Tab, tmp_path: P
     tab.open("A file")
     upload(tab, tmp_path / "good.csv", "prediction,reference\n" + "".join(f"{p},{r}\n" for p, r in rows))
     score_good_file(tab)
-    with twmd_registry.scorer("twmd") as scorer:
+    with twmd_registry.load("twmd") as scorer:
         result = scorer.score(*map(list, zip(*rows, strict=True)))
     assert tab.text("#file-scores").startswith("Scores of good.csv:")
     assert tab.page.locator("#file-scores tbody td").all_inner_texts()[:2] == ["twmd", f"{result.score:.4f}"]
@@ -307,7 +307,7 @@ def client(address: str) -> Any:
 
 def test_program_scores_a_table_and_explains_a_signature(client: Any) -> None:
     result = client.predict("prediction,reference\nIt rains.,It is raining.\n", ["sbert"], api_name="/score_table")
-    with twmd_registry.scorer("sbert") as scorer:
+    with twmd_registry.load("sbert") as scorer:
         expected = scorer.score(["It rains."], ["It is raining."])
     assert parse_record(result["record"]).systems[0].results[0].scores == pytest.approx(expected.scores, abs=1e-5)
     fields = client.predict(str(expected.signature), api_name="/explain_signature")["fields"]

@@ -50,7 +50,7 @@ def test_evaluate_loads_a_space_from_its_folder_offline(tmp_path: Path) -> None:
     for name, module, result in loaded:
         # a copy of the folder's, not the installed module
         assert module.startswith(f"evaluate_modules.metrics.{name}.")
-        assert result["scores"] == pytest.approx(list(twmd_registry.scorer(name).score(P, R).scores), abs=1e-5)
+        assert result["scores"] == pytest.approx(list(twmd_registry.load(name).score(P, R).scores), abs=1e-5)
 
 
 def test_build_needs_no_model_no_network_and_no_token(tmp_path: Path) -> None:

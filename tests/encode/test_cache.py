@@ -41,7 +41,7 @@ KEYS: dict[str, dict[str, Any]] = {
 
 
 def metric(model: str, name: str = "twmd", **keys: Any) -> Scorer:
-    return twmd_registry.scorer(name, **{"model": model, "layer": 2, "centering": "none", **keys})
+    return twmd_registry.load(name, **{"model": model, "layer": 2, "centering": "none", **keys})
 
 
 def score_and_count(
@@ -187,7 +187,7 @@ def test_full_cache_evicts_the_least_recently_used_entry() -> None:
 def test_bound_of_the_cache_is_a_number_of_bytes_or_refused() -> None:
     read: dict[Any, int] = {0: 0, 7: 7, "64": 64, "2kB": 2000, "256MB": 256_000_000, "1.5 GB": 1_500_000_000}
     for given, number in read.items():
-        assert twmd_registry.scorer("twmd", keep_references=given).options.keep_references == number
+        assert twmd_registry.load("twmd", keep_references=given).options.keep_references == number
     wrong: list[Any] = [-1, 1.5, True, "", "much", "1TB", "MB", "-5MB", "nan", None]
     for given in wrong:
         with pytest.raises(SpecError, match="keep_references=.*bytes"):

@@ -215,7 +215,7 @@ def test_every_token_is_in_a_window_and_no_window_is_too_long(length: int, size:
 
 
 def test_long_text_is_read_to_its_end_and_short_ones_score_as_ever() -> None:
-    windowed, cut = (twmd_registry.scorer("twmd", truncation=how) for how in ("window:64/32", "cut:64"))
+    windowed, cut = (twmd_registry.load("twmd", truncation=how) for how in ("window:64/32", "cut:64"))
     end = "and at the very end the whale sang in a cold green harbour ."
     predictions, references = [SHORT, f"{LONG} {end}", LONG], ["we met again today .", f"{LONG} {end}", f"{LONG} {end}"]
     found, short = windowed.score(predictions, references), cut.score(predictions[:1], references[:1])
@@ -224,7 +224,7 @@ def test_long_text_is_read_to_its_end_and_short_ones_score_as_ever() -> None:
     assert found.scores[2] < 0.999, "what a cut text would not show"
     assert found.counts.truncated == 0
     assert "|truncation:window%3A64/32|" in str(found.signature)
-    assert twmd_registry.scorer(found.signature).score(predictions, references) == found
+    assert twmd_registry.load(found.signature).score(predictions, references) == found
 
 
 @pytest.mark.parametrize(
@@ -237,12 +237,12 @@ def test_long_text_is_read_to_its_end_and_short_ones_score_as_ever() -> None:
 )
 def test_windows_that_cannot_be_are_refused(truncation: str, words: str) -> None:
     with pytest.raises(SpecError, match=words):
-        twmd_registry.scorer("twmd", truncation=truncation).score(["a"], ["b"])
+        twmd_registry.load("twmd", truncation=truncation).score(["a"], ["b"])
 
 
 def test_pair_model_has_no_token_vectors_to_average() -> None:
     with pytest.raises(SpecError, match="stsscore has none: use cut or cut:N"):
-        twmd_registry.scorer("stsscore", truncation="window:64/32")
+        twmd_registry.load("stsscore", truncation="window:64/32")
 
 
 def test_mean_vector_can_be_fitted_over_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,7 +141,7 @@ def test_mean_of_another_model_or_of_one_without_its_adapter_is_refused(
 
 def test_background_centering_without_a_packaged_mean_raises_an_error_with_fit_mean(bert: str) -> None:
     with pytest.raises(ModelError, match="twmd fit mean"):
-        twmd_registry.scorer("twmd", model=bert, layer=1, centering="background").score(["a"], ["a"])
+        twmd_registry.load("twmd", model=bert, layer=1, centering="background").score(["a"], ["a"])
 
 
 def written(folder: Path, content: str | bytes, name: str = "words.txt") -> Path:

@@ -109,7 +109,7 @@ def test_each_text_begins_anew_whatever_its_neighbours_are(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def embedded() -> Reader:
-    with twmd_registry.scorer("twmd") as one:
+    with twmd_registry.load("twmd") as one:
         return Reader(one.backend.model.tokenizer)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twmd_registry import mbr, score, scorer
+from twmd_registry import load, mbr, score
 from twmd_registry.encode.encoder import tokenise
 from twmd_registry.encode.words import copied_tokens
 from twmd_registry.engine.backends import TokenAlignmentBackend
@@ -31,7 +31,7 @@ def test_against_source_without_shared_words_scores_as_the_source_given_as_refer
     predictions = ["a puppy barked loudly", "we left early", "he paints"]
     sources = ["the dog was loud last night", "it was time to go home", "she likes art"]
     found = score(predictions, sources=sources, against="source", **keys)
-    means = {"centering_side": "separate"} if keys else {}  # predictions and sources have their own
+    means: dict[str, Any] = {"centering_side": "separate"} if keys else {}  # predictions and sources have their own
     assert found.scores == pytest.approx(score(predictions, sources, **means, **keys).scores, abs=1e-6)
     assert score(predictions, REFERENCES, sources=sources, against="source", **keys).scores == found.scores
     assert found.signature.nrefs == "0"
@@ -42,7 +42,7 @@ def test_against_source_without_shared_words_scores_as_the_source_given_as_refer
 def test_copy_of_the_source_scores_below_a_paraphrase() -> None:
     source = "the dog made a lot of noise with its voice"
     metrics = [metric for metric in MetricName if "against" in CATALOGUE[metric].keys]
-    scorers = [scorer(metric, against="source") for metric in metrics]
+    scorers = [load(metric, against="source") for metric in metrics]
     every = score_all(scorers, ["a dog was barking very loudly", source], sources=[source] * 2)
     assert len(every) == 6
     for found in every:
@@ -59,7 +59,7 @@ def test_copy_of_the_source_scores_below_a_paraphrase() -> None:
     ],
 )
 def test_copied_words_are_marked_and_names_and_numbers_only_in_a_copy(prediction: str, marked: str) -> None:
-    encoder = scorer("twmd").backend.model
+    encoder = load("twmd").backend.model
     encoded = encoder.encode(tokenise(encoder.tokenizer, [prediction, "in 1934 visited her!"], None), [0])
     length = int(encoded.lengths[0])
     owners = np.zeros(length, dtype=np.int64)
@@ -83,14 +83,14 @@ def test_both_is_the_weighted_mean_of_the_two_scores(weight: float) -> None:
 
 
 def test_member_of_an_ensemble_is_compared_with_references_and_sources() -> None:
-    members = [scorer("twmd", against="both", source_weight=0.3), scorer("twmd", against="source"), scorer("sbert")]
+    members = [load("twmd", against="both", source_weight=0.3), load("twmd", against="source"), load("sbert")]
     alone = [own.score(PREDICTIONS, REFERENCES, SOURCES) for own in members]
     name = "ensemble(3*twmd;against=both;source_weight=0.3,twmd;against=source,sbert)"
     found = score(PREDICTIONS, REFERENCES, name, sources=SOURCES)
     wanted = np.average([own.scores for own in alone], axis=0, weights=[3, 1, 1])
     np.testing.assert_allclose(found.scores, wanted, atol=1e-6)
     assert found.texts == alone[0].texts
-    again = scorer(str(found.signature)).score(PREDICTIONS, REFERENCES, SOURCES)
+    again = load(str(found.signature)).score(PREDICTIONS, REFERENCES, SOURCES)
     assert again.signature == found.signature
     assert again.scores == pytest.approx(found.scores, abs=1e-6)
     candidates = [[text, *references] for text, references in zip(PREDICTIONS, REFERENCES, strict=True)]
@@ -100,8 +100,8 @@ def test_member_of_an_ensemble_is_compared_with_references_and_sources() -> None
 
 
 def test_score_all_of_ensembles_and_both_comparisons_equals_each_alone() -> None:
-    scorers = [scorer(name) for name in ("twmd", "ensemble(sbert,twmd)", "stsscore", "ensemble")]
-    scorers += [scorer("twmd", against="source"), scorer("trwmd", against="both", source_weight=0.2)]
+    scorers = [load(name) for name in ("twmd", "ensemble(sbert,twmd)", "stsscore", "ensemble")]
+    scorers += [load("twmd", against="source"), load("trwmd", against="both", source_weight=0.2)]
     together = score_all(scorers, PREDICTIONS, REFERENCES, sources=SOURCES)
     for own, found in zip(scorers, together, strict=True):
         assert found.scores == pytest.approx(own.score(PREDICTIONS, REFERENCES, SOURCES).scores, abs=1e-6)

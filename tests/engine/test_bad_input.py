@@ -8,6 +8,7 @@ import pickle
 import warnings
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,15 +55,15 @@ WRAPPERS: list[Callable[[list[Any]], Any]] = [
 def quiet(metric: str, predictions: Any, references: Any, **keys: Any) -> ScoreSet:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)
-        return twmd_registry.scorer(metric, **keys).score(predictions, references)
+        return twmd_registry.load(metric, **keys).score(predictions, references)
 
 
 @pytest.mark.parametrize("metric", MetricName)
 def test_empty_texts_score_as_documented_and_are_counted_in_one_warning(metric: str) -> None:
-    keys = {"members": "stsscore,sbert"} if metric == MetricName.ENSEMBLE else {}
+    keys: dict[str, Any] = {"members": "stsscore,sbert"} if metric == MetricName.ENSEMBLE else {}
     predictions, references = ["", "a cat", " \t\n", "a cat"], [["a cat"], [""], ["\u3000"], ["", "a cat"]]
     with pytest.warns(TwmdWarning, match="texts without a token: 4;") as caught:
-        found = twmd_registry.scorer(metric, **keys).score(predictions, references)
+        found = twmd_registry.load(metric, **keys).score(predictions, references)
     assert [own.filename for own in caught] == [__file__]  # the line of the user's own code
     assert found.scores[:3] == (0.0, 0.0, 1.0)
     assert found.scores[3] > 0.8
@@ -83,9 +84,9 @@ def test_text_of_dropped_characters_only_is_empty(metric: str, keys: dict[str, s
 @pytest.mark.parametrize("centering", [None, *CENTERINGS])
 def test_strange_texts_and_single_tokens_under_every_centering_score_finite_numbers(centering: str | None) -> None:
     for special in ("none", "all") if centering else [None]:
-        keys = {"centering": centering, "special": special} if centering else {}
-        unit = {"sbert": {"vectors": "unit"} if centering else {}}
-        scorers = [twmd_registry.scorer(own, **keys, **unit.get(own, {})) for own in (ALIGNED if keys else MetricName)]
+        keys: dict[str, Any] = {"centering": centering, "special": special} if centering else {}
+        unit: dict[str, Any] = {"sbert": {"vectors": "unit"} if centering else {}}
+        scorers = [twmd_registry.load(own, **keys, **unit.get(own, {})) for own in (ALIGNED if keys else MetricName)]
         for texts in (STRANGE, ["yes"], ["yes", "no", "yes"]):
             for found in twmd_registry.score_all(scorers, texts, ["no", *texts[1:]]):
                 assert all(map(math.isfinite, found.scores)), found.signature
@@ -99,7 +100,7 @@ def test_texts_of_which_nothing_is_left_are_counted_and_alike_to_themselves_only
     (tmp_path / "words.txt").write_text("no\nyes\n", encoding="utf-8")
     keys: dict[str, Any] = {"centering": "sentence"} if key == "centering" else {key: tmp_path / "words.txt"}
     with pytest.warns(TwmdWarning, match="nothing is left to compare .*: 2; each scores 1 against itself") as caught:
-        found = twmd_registry.scorer(metric, special="none", ngram=1, **keys).score(
+        found = twmd_registry.load(metric, special="none", ngram=1, **keys).score(
             ["no", "a cat", "no", "no", ""], ["yes", "no", "a dog", "no", "no"]
         )
     assert found.scores == (0.0, 0.0, 0.0, 1.0, 0.0)
@@ -122,13 +123,13 @@ def test_segment_that_is_alone_under_a_neighbours_mean_is_announced(
     number: int, keys: dict[str, Any], which: str, recwarn: pytest.WarningsRecorder
 ) -> None:
     texts = [f"line {i}" for i in range(number)]
-    twmd_registry.scorer("twmd", **keys).score(texts, texts)
+    twmd_registry.load("twmd", **keys).score(texts, texts)
     expected = f"centering={keys['centering']}: {which} alone in its batch"
     assert [expected in str(one.message) for one in recwarn] == [True] * bool(which)
 
 
 def test_untuned_layer_is_announced_once(bert: str) -> None:
-    scorer = twmd_registry.scorer("twmd", model=bert)
+    scorer = twmd_registry.load("twmd", model=bert)
     with pytest.warns(TwmdWarning, match="^untuned: no settings of") as caught:
         for _ in range(2):
             scorer.score(["a cat", "it ran"], ["the cat", "it sat"])
@@ -168,7 +169,7 @@ def test_untuned_layer_is_announced_once(bert: str) -> None:
 )
 def test_rows_that_cannot_be_scored_are_named(predictions: Any, references: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        twmd_registry.scorer("twmd").score(predictions, references)
+        twmd_registry.load("twmd").score(predictions, references)
 
 
 def test_batches_may_be_ragged_generators_or_text_enums_and_their_rows_are_counted_on() -> None:
@@ -208,13 +209,13 @@ def test_ends_of_the_temperature_range_score_finite_numbers(objective: str) -> N
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: UNTYPED.scorer(["twmd"]), "there is no metric"),
-        (lambda: UNTYPED.scorer("twmd", preset=["embedded"]), "twmd has no preset"),
+        (lambda: UNTYPED.load(["twmd"]), "there is no metric"),
+        (lambda: UNTYPED.load("twmd", preset=["embedded"]), "twmd has no preset"),
         (lambda: UNTYPED.score_all(["twmd"], ["a"], ["a"]), "expected a list of scorers"),
-        (lambda: UNTYPED.score_all(UNTYPED.scorer("twmd"), ["a"], ["a"]), "expected a list of scorers"),
+        (lambda: UNTYPED.score_all(UNTYPED.load("twmd"), ["a"], ["a"]), "expected a list of scorers"),
         (lambda: UNTYPED.score_all([], ["a"], ["a"]), "the list of scorers is empty"),
-        (lambda: UNTYPED.parse(None), "a signature is a text, not NoneType"),
-        (lambda: UNTYPED.scorer("twmd", any_language="no"), "any_language='no' is not possible: expected True or Fal"),
+        (lambda: UNTYPED.parse_signature(None), "a signature is a text, not NoneType"),
+        (lambda: UNTYPED.load("twmd", any_language="no"), "any_language='no' is not possible: expected True or Fal"),
     ],
 )
 def test_value_that_is_no_name_and_no_scorer_is_refused(call: Any, words: str) -> None:
@@ -227,7 +228,7 @@ EMPTY = "texts without a token: 1; each scores 0 against text and 1 against anot
 
 def shown_by(action: Any, calls: int) -> list[str]:
     """Return what a user sees of the warnings of some calls from one line, under one of Python's filters."""
-    scorer, shown = twmd_registry.scorer("twmd"), list[str]()
+    scorer, shown = twmd_registry.load("twmd"), list[str]()
     with warnings.catch_warnings():
         warnings.resetwarnings()
         if action is not None:
@@ -249,7 +250,7 @@ def test_warning_comes_in_every_call_unless_the_users_filter_says_otherwise(acti
 
 
 def test_warning_is_of_a_users_module_that_begins_with_the_packages_name() -> None:
-    module = {"__name__": "twmd_registry_experiments.run", "scorer": twmd_registry.scorer("twmd")}
+    module = {"__name__": "twmd_registry_experiments.run", "scorer": twmd_registry.load("twmd")}
     with pytest.warns(TwmdWarning, match="texts without a token") as caught:
         exec(compile("\nscorer.score([''], ['a'])", "own.py", "exec"), module)
     assert [(warning.filename, warning.lineno) for warning in caught] == [("own.py", 2)]
@@ -272,9 +273,9 @@ WRITTEN_FOR = (
 def test_signature_for_another_number_of_references_is_announced_in_every_call(
     name: str, nrefs: str, references: Any, found: str
 ) -> None:
-    signature = str(Signature(twmd_registry.scorer(name).spec, nrefs))
+    signature = str(Signature(twmd_registry.load(name).spec, nrefs))
     expected = WRITTEN_FOR.format(name.partition("(")[0], nrefs, found)
-    scorer = twmd_registry.scorer(signature)
+    scorer = twmd_registry.load(signature)
     for made in (scorer, scorer, pickle.loads(pickle.dumps(scorer))):
         with pytest.warns(TwmdWarning, match=expected) as caught:
             made.score(["a"], references)
@@ -285,16 +286,16 @@ def test_signature_for_another_number_of_references_is_announced_in_every_call(
 
 @pytest.mark.filterwarnings("error")
 def test_signature_for_the_same_number_of_references_or_for_none_is_silent() -> None:
-    spec = twmd_registry.scorer("twmd").spec
+    spec = twmd_registry.load("twmd").spec
     for nrefs, references in (("2", [["a", "b"]]), ("var", [["a"], ["b", "c"]]), (None, [["a"]])):
-        found = twmd_registry.scorer(Signature(spec, nrefs)).score(["a"] * len(references), references)
+        found = twmd_registry.load(Signature(spec, nrefs)).score(["a"] * len(references), references)
         assert found.signature.nrefs == (nrefs or "1")
 
 
 def test_one_line_scores_as_a_scorer_does_and_keeps_the_model() -> None:
-    expected = twmd_registry.scorer("twmd", layer=3).score(["a cat"], ["the cat"])
+    expected = twmd_registry.load("twmd", layer=3).score(["a cat"], ["the cat"])
     assert twmd_registry.score(["a cat"], ["the cat"], layer=3) == expected
-    assert twmd_registry.score(["a cat"], ["the cat"], "sbert", device="cpu") == twmd_registry.scorer("sbert").score(
+    assert twmd_registry.score(["a cat"], ["the cat"], "sbert", device="cpu") == twmd_registry.load("sbert").score(
         ["a cat"], ["the cat"]
     )
     assert twmd_registry.score(["a cat"], ["the cat"], metric=expected.signature) == expected
@@ -305,15 +306,18 @@ def test_one_line_scores_as_a_scorer_does_and_keeps_the_model() -> None:
     twmd_registry.score(["a dog"], ["the dog"])
     assert len(tuple(LOADED)) == len(before) - 1
     with pytest.raises(SpecError, match="did you mean 'temperature'"):
-        twmd_registry.score(["a"], ["b"], temprature=1)
+        UNTYPED.score(["a"], ["b"], temprature=1)
+    for call in (UNTYPED.load, partial(UNTYPED.score, ["a"], ["b"]), partial(UNTYPED.mbr, [["a"]])):
+        with pytest.raises(SpecError, match="did you mean 'metric'"):
+            call(metrc="sbert")
 
 
 def test_specification_scores_as_it_was_scored_and_takes_no_keys() -> None:
     texts = ["the cat sat", "it rains"], ["a cat sat", "it pours"]
     scored = twmd_registry.score(*texts, temperature=0.1)
-    spec = twmd_registry.parse(str(scored.signature))
-    assert twmd_registry.scorer(spec, device="cpu").score(*texts).scores == pytest.approx(scored.scores, abs=1e-6)
+    spec = twmd_registry.parse_signature(str(scored.signature)).spec
+    assert twmd_registry.load(spec, device="cpu").score(*texts).scores == pytest.approx(scored.scores, abs=1e-6)
     assert twmd_registry.score(*texts, spec).signature == scored.signature
     for keys, words in (({"temperature": 0.2}, "a specification fixes temperature"), ({"preset": "x"}, "is no key")):
         with pytest.raises(SpecError, match=words):
-            UNTYPED.scorer(spec, **keys)
+            UNTYPED.load(spec, **keys)

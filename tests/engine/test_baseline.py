@@ -28,15 +28,15 @@ METRICS = ["twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "
 
 
 def fitted(folder: Path, metric: str, **keys: Any) -> Path:
-    return save(BASELINE, twmd_registry.scorer(metric, **keys).fit_baseline(CORPUS, pairs=8), folder)
+    return save(BASELINE, twmd_registry.load(metric, **keys).fit_baseline(CORPUS, pairs=8), folder)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_side_is_rescaled_by_the_mean_of_its_random_pairs(metric: str, tmp_path: Path) -> None:
     path = fitted(tmp_path, metric)
-    unrelated = twmd_registry.scorer(metric).score(*random_pairs(CORPUS, 8, 0))
+    unrelated = twmd_registry.load(metric).score(*random_pairs(CORPUS, 8, 0))
     plain, rescaled = (
-        twmd_registry.scorer(metric, baseline=baseline).score(PREDICTIONS, REFERENCES) for baseline in (None, path)
+        twmd_registry.load(metric, baseline=baseline).score(PREDICTIONS, REFERENCES) for baseline in (None, path)
     )
     for side in ("scores", "precision", "recall", "f1"):
         before, after, chance = (getattr(one, side) for one in (plain, rescaled, unrelated))
@@ -52,7 +52,7 @@ def test_rescaled_score_is_explained_and_serves_every_output_and_rule_for_refere
     path = fitted(tmp_path, "twmd")
     keys: tuple[dict[str, Any], ...] = ({}, {"output": "recall"}, {"multiref": "mean"})
     for own in keys:
-        found = twmd_registry.scorer("twmd", baseline=path, **own).score(PREDICTIONS, REFERENCES)
+        found = twmd_registry.load("twmd", baseline=path, **own).score(PREDICTIONS, REFERENCES)
         assert found.explain(1).score == found.scores[1]
 
 
@@ -60,7 +60,7 @@ def test_baseline_of_other_settings_is_refused(tmp_path: Path) -> None:
     path = fitted(tmp_path, "twmd")
     words = r"other settings \(layer: 4 there, 3 here; ngram: none there, 2 here; temperature: 0\.15 there, 0\.1 here\)"
     with pytest.raises(ModelError, match=words):
-        twmd_registry.scorer("twmd", baseline=path, layer=3, ngram=2, temperature=0.1).score(PREDICTIONS, REFERENCES)
+        twmd_registry.load("twmd", baseline=path, layer=3, ngram=2, temperature=0.1).score(PREDICTIONS, REFERENCES)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_damaged_baseline_is_refused(change: dict[str, Any], tmp_path: Path) -> 
     with pytest.raises(
         ModelError, match=r"a baseline is below 1|is not a baseline|holds 1 values: twmd needs another number"
     ):
-        twmd_registry.scorer("twmd", baseline=path).score(PREDICTIONS, REFERENCES)
+        twmd_registry.load("twmd", baseline=path).score(PREDICTIONS, REFERENCES)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_baseline_that_cannot_be_fitted_is_refused(
     key, _, value = given.partition("=")
     keys: dict[str, Any] = {key: value or fitted(tmp_path, name)} if key else {}
     with pytest.raises(error, match=words):
-        twmd_registry.scorer(name, **keys).fit_baseline(corpus)
+        twmd_registry.load(name, **keys).fit_baseline(corpus)
 
 
 def test_random_pairs_are_never_a_text_and_itself_and_the_same_for_a_seed() -> None:

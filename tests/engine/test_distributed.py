@@ -124,7 +124,7 @@ def scorers_of(case: Case, folder: Path, trouble: str) -> Iterator[twmd_registry
             keys["model"] = str(folder / ("nowhere" if trouble == "model" else keys["model"]))
         if trouble == "metric":
             keys["layer"] = 1
-        yield twmd_registry.scorer(metric, **keys)
+        yield twmd_registry.load(metric, **keys)
 
 
 def run(case: Case, folder: Path, rank: int | None, patch: pytest.MonkeyPatch) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def test_ensemble_score_of_a_segment_is_the_weighted_mean_of_its_members() -> No
         "twmd;dtype=bfloat16": 1.0,
     }
     name = ",".join(f"{weight}*{member}" for member, weight in members.items())
-    found = twmd_registry.scorer(f"ensemble({name})").score(PREDICTIONS, REFERENCES)
+    found = twmd_registry.load(f"ensemble({name})").score(PREDICTIONS, REFERENCES)
     each = [Scorer(spec_with_keys(member)).score(PREDICTIONS, REFERENCES).scores for member in members]
     np.testing.assert_allclose(found.scores, np.average(each, axis=0, weights=[*members.values()]), atol=1e-12)
     assert found.score == pytest.approx(np.mean(found.scores))
@@ -41,12 +42,13 @@ def test_ensemble_score_of_a_segment_is_the_weighted_mean_of_its_members() -> No
 def test_part_of_one_member_does_not_stand_in_for_anothers(tmp_path: Path) -> None:
     adapter = shutil.copytree(packaged_adapters() / "stsb-siamese", tmp_path / "own")
     path = save(
-        BASELINE, twmd_registry.scorer("sbert").fit_baseline(["a heron", "some bread", "rain"], pairs=6), tmp_path
+        BASELINE, twmd_registry.load("sbert").fit_baseline(["a heron", "some bread", "rain"], pairs=6), tmp_path
     )
     rescaled = "bertscore_centered;centering=none;baseline=00009f652bda"
-    for members, parts in (
+    cases: list[tuple[str, dict[str, Any]]] = [
         (f"stsscore,stsscore;adapter={adapter};scale=4", {"adapter": str(adapter)}),
         (f"sbert;baseline={path},{rescaled}", {"baseline": str(path)}),
-    ):
-        found = twmd_registry.scorer(f"ensemble({members})").score(PREDICTIONS, REFERENCES)
-        assert twmd_registry.scorer(str(found.signature), **parts).score(PREDICTIONS, REFERENCES).scores == found.scores
+    ]
+    for members, parts in cases:
+        found = twmd_registry.load(f"ensemble({members})").score(PREDICTIONS, REFERENCES)
+        assert twmd_registry.load(str(found.signature), **parts).score(PREDICTIONS, REFERENCES).scores == found.scores

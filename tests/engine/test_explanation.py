@@ -11,6 +11,7 @@ import pytest
 import twmd_registry
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.models.inference import LOADED
+from twmd_registry.registry.names import Output
 
 PREDICTIONS = ["the cats sat quietly on the mat", "it rained", "a dog barked at night", "nobody answered"]
 REFERENCES = [
@@ -32,8 +33,8 @@ CONTEXTS: list[dict[str, Any]] = [
 @pytest.mark.parametrize(
     ("keys", "output"), list(zip(CONTEXTS, ["precision", "recall"] * 3, strict=True)), ids=range(len(CONTEXTS))
 )
-def test_plan_gives_the_greedy_score_of_every_context(keys: dict[str, Any], output: str) -> None:
-    found = twmd_registry.scorer("bertscore_centered", output=output, **keys).score(PREDICTIONS, REFERENCES)
+def test_plan_gives_the_greedy_score_of_every_context(keys: dict[str, Any], output: Output) -> None:
+    found = twmd_registry.load("bertscore_centered", output=output, **keys).score(PREDICTIONS, REFERENCES)
     for i in range(len(PREDICTIONS)):
         shown = found.explain(i)
         assert shown.sides == (output,)
@@ -43,7 +44,7 @@ def test_plan_gives_the_greedy_score_of_every_context(keys: dict[str, Any], outp
 
 @pytest.mark.parametrize("keys", CONTEXTS[1::2])
 def test_plan_gives_the_exact_score_and_has_the_shares_as_its_sums(keys: dict[str, Any]) -> None:
-    found = twmd_registry.scorer("moverscore", "wmd", **({"layer": 4} | keys)).score(PREDICTIONS, REFERENCES)
+    found = twmd_registry.load("moverscore", "wmd", **({"layer": 4} | keys)).score(PREDICTIONS, REFERENCES)
     for i in range(len(PREDICTIONS)):
         shown = found.explain(i)
         plan = shown.plans["score"]
@@ -53,7 +54,7 @@ def test_plan_gives_the_exact_score_and_has_the_shares_as_its_sums(keys: dict[st
 
 
 def test_best_reference_is_shown_unless_another_is_asked_for() -> None:
-    found = twmd_registry.scorer("twmd").score(PREDICTIONS, REFERENCES)
+    found = twmd_registry.load("twmd").score(PREDICTIONS, REFERENCES)
     each = [found.explain(2, reference=k).score for k in range(3)]
     assert found.explain(2).score == max(each) == found.scores[2]
     assert len(set(each)) == 3
@@ -61,7 +62,7 @@ def test_best_reference_is_shown_unless_another_is_asked_for() -> None:
 
 
 def test_f1_shows_both_sides_and_links_come_strongest_first() -> None:
-    shown = twmd_registry.scorer("trwmd").score(PREDICTIONS, REFERENCES).explain(0)
+    shown = twmd_registry.load("trwmd").score(PREDICTIONS, REFERENCES).explain(0)
     assert shown.sides == ("precision", "recall")
     for side in shown.sides:
         amounts = [link.amount for link in shown.links(side)]
@@ -74,28 +75,28 @@ def test_f1_shows_both_sides_and_links_come_strongest_first() -> None:
 
 
 def test_links_of_equal_amounts_come_in_the_order_of_tokens() -> None:
-    shown = twmd_registry.scorer("sbert").score(["it rains"], ["it snows"]).explain(0)
+    shown = twmd_registry.load("sbert").score(["it rains"], ["it snows"]).explain(0)
     links = shown.links()
     assert [tuple(link[:2]) for link in links] == sorted(tuple(link[:2]) for link in links)
     assert shown.links(most=5) == links[:5]
 
 
 def test_n_grams_read_as_their_tokens_and_pieces_as_they_are() -> None:
-    shown = twmd_registry.scorer("moverscore", "wmd", ngram=3).score(["it unhooked"], ["it rained all day"]).explain(0)
+    shown = twmd_registry.load("moverscore", "wmd", ngram=3).score(["it unhooked"], ["it rained all day"]).explain(0)
     assert shown.hypothesis == ("it un ##ho", "un ##ho ##oked")
     assert shown.reference == ("it rained all", "rained all day")
 
 
 def test_text_without_tokens_has_nothing_to_show() -> None:
     with pytest.warns(TwmdWarning, match="without a token"):
-        found = twmd_registry.scorer("twmd").score(["", "a cat"], ["the cat", "the cat"])
+        found = twmd_registry.load("twmd").score(["", "a cat"], ["the cat", "the cat"])
     shown = found.explain(0)
     assert (shown.hypothesis, shown.score, shown.links()) == ((), 0.0, [])
     assert shown.similarities.shape == (0, 4)
 
 
 def test_explaining_keeps_no_model_and_survives_pickling() -> None:
-    with twmd_registry.scorer("twmd", layer=2) as made:
+    with twmd_registry.load("twmd", layer=2) as made:
         found = made.score(PREDICTIONS, REFERENCES)
     before = tuple(LOADED)
     again = pickle.loads(pickle.dumps(found))
@@ -113,7 +114,7 @@ def test_explaining_keeps_no_model_and_survives_pickling() -> None:
     ],
 )
 def test_segment_or_reference_that_is_not_there_is_refused(segment: Any, reference: Any, words: str) -> None:
-    found = twmd_registry.scorer("sbert").score(PREDICTIONS, REFERENCES)
+    found = twmd_registry.load("sbert").score(PREDICTIONS, REFERENCES)
     with pytest.raises(InputError, match=words):
         found.explain(segment, reference)
 

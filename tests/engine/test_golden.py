@@ -74,7 +74,7 @@ def test_twmd_family_scores_match_the_golden_scores(pairs: Texts) -> None:
 @pytest.mark.parametrize("idf", ["none", "references"])
 def test_bertscore_matches_the_golden_scores(pairs: Texts, idf: str) -> None:
     keys: dict[str, Any] = {"layer": 4, "special": "partners", "centering": "none", "idf": idf}
-    found = twmd_registry.scorer("bertscore_centered", **keys).score(*pairs)
+    found = twmd_registry.load("bertscore_centered", **keys).score(*pairs)
     assert largest_difference(found, golden("bertscore.json")[f"layer=4|idf={idf}"]) <= TOLERANCE
 
 
@@ -104,7 +104,7 @@ def test_moverscore_scores_match_the_golden_scores(pairs: Texts) -> None:
 
 
 def test_sbert_with_sentence_transformers_preset_matches_the_golden_cosine(pairs: Texts) -> None:
-    found = twmd_registry.scorer("sbert", "sentence-transformers").score(*pairs)
+    found = twmd_registry.load("sbert", "sentence-transformers").score(*pairs)
     assert largest_difference(found, {"score": golden("sentence_transformers.json")["cosine"]}) <= TOLERANCE
 
 
@@ -116,7 +116,7 @@ def test_stop_words_leave_out_the_pieces_that_moverscores_authors_leave_out(
     text, stop_words = "don't toss tofu to tover over overcaffeinated toes", {"to", "over", "don't", "tofu", "t"}
     (tmp_path / "stop.txt").write_text("\n".join(stop_words), encoding="utf-8")
     keys: dict[str, Any] = {"preset": f"moverscore-{release}", "subwords": subwords, "special": "none"}
-    scorer = twmd_registry.scorer("moverscore", stopwords=tmp_path / "stop.txt", **keys)
+    scorer = twmd_registry.load("moverscore", stopwords=tmp_path / "stop.txt", **keys)
     ids = scorer.backend.model.tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).tokens
     assert {"to", "##ver", "##fu"} < set(ids)
     found = scorer.score([text], [text])
@@ -124,8 +124,8 @@ def test_stop_words_leave_out_the_pieces_that_moverscores_authors_leave_out(
     left = [w for w in ids if not (w in string.punctuation or ("##" in w and subwords == "drop") or w in stop_words)]
     assert found.explain(0).hypothesis == tuple(left)
     assert "|stopword_unit:piece|" in str(found.signature)
-    assert "stopword_unit" not in str(twmd_registry.scorer("moverscore", **keys).signature)
-    by_word = twmd_registry.scorer("moverscore", stopwords=tmp_path / "stop.txt", **keys, stopword_unit="word").score(
+    assert "stopword_unit" not in str(twmd_registry.load("moverscore", **keys).signature)
+    by_word = twmd_registry.load("moverscore", stopwords=tmp_path / "stop.txt", **keys, stopword_unit="word").score(
         [text], [text]
     )
     assert by_word.explain(0).hypothesis != tuple(left)

@@ -138,7 +138,7 @@ def test_packaged_preset_of_a_model_names_languages_and_scripts() -> None:
 
 @pytest.mark.parametrize("text", ["", " \u3000", "\ufeff", "\u200f\u00ad", "\u2060\ufe0f"])
 def test_text_of_invisible_characters_is_empty(text: str, tiny_encoder: Any) -> None:
-    scorer = twmd_registry.scorer("twmd", model=str(tiny_encoder("xlm-roberta")), centering="none")
+    scorer = twmd_registry.load("twmd", model=str(tiny_encoder("xlm-roberta")), centering="none")
     scores = scorer.score([text, text], ["x", ""])
     assert scores.scores == (0, 1)
     assert scores.counts.empty == 3
@@ -174,7 +174,7 @@ def test_german_given_to_the_english_model_causes_a_warning_from_30_texts_on(mon
     with pytest.warns(TwmdWarning, match=r"\d\d% of the tokens are unknown or continue a word .*\(en\)"):
         twmd_registry.score(german, german)
     monkeypatch.setattr(inference, "LOADED", WeakValueDictionary[Hashable, Any]())
-    with warnings.catch_warnings(), twmd_registry.scorer("twmd") as fresh:  # its tokenizer has encoded nothing
+    with warnings.catch_warnings(), twmd_registry.load("twmd") as fresh:  # its tokenizer has encoded nothing
         warnings.simplefilter("error", TwmdWarning)
         for texts in (english, german[:29]):
             fresh.score(texts, texts)

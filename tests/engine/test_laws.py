@@ -39,10 +39,10 @@ ScoreAs = Callable[[object], Scored]
 def scored(predictions: Sequence[str], references: Sequence[str]) -> Scored:
     """Return the scores of every metric under every centering except ``batch``; each text is encoded once."""
     # After centering by sentence, the mean of raw vectors is zero.
-    unit = {MetricName.SBERT: {"vectors": "unit"}}
+    unit: dict[str, Any] = {MetricName.SBERT: {"vectors": "unit"}}
     keys = [*DEFAULTS, *CENTERED]
     scorers = [
-        twmd_registry.scorer(metric, **({"centering": of, **unit.get(metric, {})} if of else {})) for metric, of in keys
+        twmd_registry.load(metric, **({"centering": of, **unit.get(metric, {})} if of else {})) for metric, of in keys
     ]
     return dict(zip(keys, twmd_registry.score_all(scorers, predictions, references), strict=True))
 
@@ -69,7 +69,7 @@ def score_as(texts: Texts, order: list[int]) -> ScoreAs:
 
 @pytest.fixture(scope="module", params=[1, 100_000])
 def batched(texts: Texts, request: pytest.FixtureRequest) -> dict[MetricName, ScoreSet]:
-    scorers = [twmd_registry.scorer(metric, batch_tokens=request.param) for metric in METRICS]
+    scorers = [twmd_registry.load(metric, batch_tokens=request.param) for metric in METRICS]
     return dict(zip(METRICS, twmd_registry.score_all(scorers, *texts), strict=True))
 
 
@@ -84,7 +84,7 @@ def of_two_references(texts: Texts) -> dict[MetricName, list[ScoreSet]]:
         (both, {"multiref": "mean"}),
     ]
     found = [
-        twmd_registry.score_all([twmd_registry.scorer(metric, **keys) for metric in WITH_REFERENCES], texts[0], own)
+        twmd_registry.score_all([twmd_registry.load(metric, **keys) for metric in WITH_REFERENCES], texts[0], own)
         for own, keys in given
     ]
     return {metric: list(of_metric) for metric, *of_metric in zip(WITH_REFERENCES, *found, strict=True)}
@@ -142,14 +142,14 @@ def test_scores_stay_in_the_declared_range(score_as: ScoreAs, metric: MetricName
 @pytest.mark.parametrize("metric", METRICS)
 def test_scoring_twice_by_a_scorer_or_its_copy_gives_the_same_digits(texts: Texts, metric: str) -> None:
     few = [side[:4] for side in texts]
-    scorer = twmd_registry.scorer(metric)
+    scorer = twmd_registry.load(metric)
     first = scorer.score(*few)
     assert scorer.score(*few) == first
     assert pickle.loads(pickle.dumps(scorer)).score(*few) == first
 
 
 def test_equal_scores_have_equal_hashes(texts: Texts) -> None:
-    scorer = twmd_registry.scorer("twmd")
+    scorer = twmd_registry.load("twmd")
     first, again, other = (scorer.score(texts.predictions[:n], texts.references[:n]) for n in (3, 3, 4))
     assert {first, again, other} == {first, other}
 
@@ -175,8 +175,8 @@ def test_converged_twmd_at_a_low_temperature_is_exact_transport_on_real_text(tex
     short = [[side[i] for i in (1, 6, 14)] for side in texts]
     keys: dict[str, Any] = {"layer": 4, "special": "all", "centering": "none"}
     scorers = [
-        twmd_registry.scorer("twmd", temperature=1e-3, iterations="converged", normalize="no", **keys),
-        twmd_registry.scorer("moverscore", ngram=1, transform="linear", **keys),
+        twmd_registry.load("twmd", temperature=1e-3, iterations="converged", normalize="no", **keys),
+        twmd_registry.load("moverscore", ngram=1, transform="linear", **keys),
     ]
     cold, balanced = twmd_registry.score_all(scorers, *short)
     for side in (cold.precision, cold.recall):
@@ -191,7 +191,7 @@ LAYERED = [metric for metric in MetricName if "layer" in CATALOGUE[metric].keys]
 )
 def test_mean_of_vectors_that_cancel_is_nothing(keys: dict[str, Any]) -> None:
     with (
-        twmd_registry.scorer("sbert", vectors="unit", special="none", **keys) as scorer,
+        twmd_registry.load("sbert", vectors="unit", special="none", **keys) as scorer,
         pytest.warns(match="nothing is left to compare"),
     ):
         assert scorer.score(["very well", "very well"], ["very well", "quite good"]).scores == (1.0, 0.0)
@@ -207,7 +207,7 @@ SEPARATE = {"centering": "batch", "centering_size": 1, "centering_side": "separa
 def test_short_text_scores_the_same_beside_longer_rows(keys: dict[str, Any]) -> None:
     predictions, references = ([pair[side] for pair in SHORT] for side in (0, 1))
     scorers = [
-        twmd_registry.scorer(metric, special="none", **({"vectors": "unit"} if metric == "sbert" else {}), **keys)
+        twmd_registry.load(metric, special="none", vectors="unit" if metric == "sbert" else None, **keys)
         for metric in LAYERED
     ]
     beside = twmd_registry.score_all(scorers, predictions + LONGER, references + LONGER[::-1])

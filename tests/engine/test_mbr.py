@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twmd_registry import mbr, score, score_all, scorer
+from twmd_registry import load, mbr, score, score_all
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine.mbr import CANDIDATES_AT_ONCE, TIED, Choice
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
@@ -39,7 +39,7 @@ def draw_candidates(segments: int, number: int) -> list[list[str]]:
 @pytest.mark.parametrize("metric", METRICS)
 def test_utilities_and_choices_equal_those_of_a_call_of_score_per_pair(metric: str) -> None:
     lists = [CANDIDATES[0][:3], CANDIDATES[1]]
-    with scorer(metric) as single:
+    with load(metric) as single:
         found = mbr(lists, metric, utilities=True)
         for texts, choice in zip(lists, found.choices, strict=True):
             expected = np.array([[single.score([text], [other]).score for other in texts] for text in texts])
@@ -75,7 +75,7 @@ def test_sources_decide_as_in_score(metric: str) -> None:
     name, *given = metric.split(";")
     sources = ["hounds barked", "no sunshine", "sentence"]  # without words of the candidates
     spec: dict[str, Any] = {"centering": "none", **dict(key.split("=") for key in given)}
-    with scorer(name, **spec) as made:
+    with load(name, **spec) as made:
         found = mbr(CANDIDATES, made, sources=sources)
         assert f"|nrefs:{0 if 'source' in metric.split(';')[1:][0] else 1}|" in str(found.signature)
         for texts, source, choice in zip(CANDIDATES, sources, found.choices, strict=True):
@@ -158,7 +158,7 @@ def test_empty_choice_is_named_and_segments_are_counted_once() -> None:
 
 def test_scorer_takes_no_keys() -> None:
     with pytest.raises(SpecError, match="scorer fixes"):
-        mbr(CANDIDATES, scorer("twmd"), temperature=0.1)
+        mbr(CANDIDATES, load("twmd"), temperature=0.1)
 
 
 def test_result_can_be_made_again_from_its_signature(recwarn: pytest.WarningsRecorder) -> None:

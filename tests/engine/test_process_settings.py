@@ -80,7 +80,7 @@ def _defaults() -> Iterator[None]:
 
 
 def score(metric: str = "twmd", **keys: Any) -> tuple[float, ...]:
-    with twmd_registry.scorer(metric, **keys) as scorer:
+    with twmd_registry.load(metric, **keys) as scorer:
         return scorer.score(PREDICTIONS, REFERENCES).scores
 
 
@@ -115,7 +115,7 @@ NEW: dict[str, Callable[[], object]] = {
 def scorers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[twmd_registry.Scorer, twmd_registry.Scorer]]:
     """Yield a scorer that loads its model for every score, and one that has scored and keeps it; of equal models."""
     folders = [tiny.save_encoder("bert", tmp_path_factory.mktemp("model") / name) for name in ("cold", "warm")]
-    cold, warm = (twmd_registry.scorer("twmd", model=str(folder), **TINY) for folder in folders)
+    cold, warm = (twmd_registry.load("twmd", model=str(folder), **TINY) for folder in folders)
     warm.score(PREDICTIONS, REFERENCES)
     yield cold, warm
     warm.close()
@@ -229,7 +229,7 @@ def test_threads_of_different_models_leave_the_process_as_it_was() -> None:
 
 def during(action: Callable[[int], None]) -> tuple[float, ...]:
     """Score, calling `action` in the middle of it."""
-    with twmd_registry.scorer("twmd") as scorer:
+    with twmd_registry.load("twmd") as scorer:
         (scores,) = twmd_registry.score_all([scorer], PREDICTIONS, REFERENCES, progress=action)
         return scores.scores
 

@@ -16,7 +16,7 @@ import torch
 import twmd_registry
 from tests.processes import in_a_fork
 from tests.tiny import WORDS
-from twmd_registry.engine.scorer import scorer
+from twmd_registry.engine.scorer import load
 from twmd_registry.models import inference
 from twmd_registry.models.inference import LoadedModel
 
@@ -38,7 +38,7 @@ def two_threads() -> Iterator[None]:
 @pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("parent", ["keeps its scorer", "has closed it", "has used torch itself"])
 def test_fork_of_a_process_that_has_computed_by_several_threads_scores(parent: str, bert: str) -> None:
-    given = scorer("twmd", model=bert, layer=2, centering="none")
+    given = load("twmd", model=bert, layer=2, centering="none")
     expected = pytest.approx(given.score(*LONG).scores, abs=1e-6)
     if parent != "keeps its scorer":
         given.close()
@@ -50,7 +50,7 @@ def test_fork_of_a_process_that_has_computed_by_several_threads_scores(parent: s
 
 @pytest.mark.usefixtures("two_threads")
 def test_fork_keeps_the_threads_that_the_program_has_set(bert: str) -> None:
-    given = scorer("twmd", model=bert, layer=2, centering="none")
+    given = load("twmd", model=bert, layer=2, centering="none")
     given.score(*LONG)
 
     def count() -> bool:
@@ -74,7 +74,7 @@ REFERENCES = [f"number {i + i % 2} is listed" for i in range(12)]
 
 
 def test_threads_share_models_and_scorers_and_get_the_scores_of_one_thread() -> None:
-    asked = [scorer("twmd", layer=1), scorer("twmd", layer=4), scorer("moverscore", layer=6), scorer("stsscore")]
+    asked = [load("twmd", layer=1), load("twmd", layer=4), load("moverscore", layer=6), load("stsscore")]
     alone = [one.score(PREDICTIONS, REFERENCES).scores for one in asked]
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda one: one.score(PREDICTIONS, REFERENCES).scores, asked * 4))
@@ -87,7 +87,7 @@ def test_scorer_that_another_thread_closes_while_it_waits_uses_the_model_that_it
     metric: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inference, "LOADED", WeakValueDictionary[Hashable, Any]())  # other tests keep models
-    scorer = twmd_registry.scorer(metric)
+    scorer = twmd_registry.load(metric)
     alone = scorer.score(PREDICTIONS, REFERENCES)
 
     lock = scorer.backend.model.lock = MagicMock()

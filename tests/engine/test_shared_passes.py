@@ -16,10 +16,11 @@ from tests.processes import in_a_fork
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import Scorer, score_segments, scorer
+from twmd_registry.engine.scorer import Scorer, load, score_segments
 from twmd_registry.engine.shared_passes import Batcher, depends_on_neighbours, score_together
 from twmd_registry.errors import InputError, NotFiniteError, SpecError, TwmdError, TwmdWarning
 from twmd_registry.messages import collect_warnings
+from twmd_registry.registry.names import Against
 from twmd_registry.registry.spec import spec_with_keys
 
 RUSSIAN = "Быстрая коричневая лиса прыгает через ленивую собаку, и никто её не видит."
@@ -38,7 +39,7 @@ def tasks(texts: Texts) -> list[Segments]:
 
 
 def made(metric: str) -> Scorer:
-    return scorer(metric) if "(" in metric else Scorer(spec_with_keys(metric))
+    return load(metric) if "(" in metric else Scorer(spec_with_keys(metric))
 
 
 def alone(scorer: Scorer, task: Segments) -> tuple[ScoreSet | TwmdError, list[str]]:
@@ -123,9 +124,9 @@ def test_warning_that_is_an_error_reaches_the_row_that_it_is_about() -> None:
 
 
 @pytest.mark.parametrize("against", ["source", "both"])
-def test_metric_that_needs_sources_is_refused_where_a_framework_gives_none(against: str) -> None:
+def test_metric_that_needs_sources_is_refused_where_a_framework_gives_none(against: Against) -> None:
     with pytest.raises(SpecError, match=f"against={against} needs sources, and this framework gives predictions"):
-        Batcher(scorer("twmd", against=against))
+        Batcher(load("twmd", against=against))
 
 
 COPIES: dict[str, Callable[[Batcher], Batcher]] = {

@@ -28,37 +28,37 @@ def copy(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("name", "change"), [("twmd", "weights"), ("ensemble(twmd,sbert)", "activation")])
 def test_model_folder_of_other_content_is_refused_with_both_fingerprints(copy: Path, change: str, name: str) -> None:
-    signature = twmd_registry.scorer(name).signature
-    assert twmd_registry.scorer(signature, model=str(copy)).score(*TEXTS).score > 0
+    signature = twmd_registry.load(name).signature
+    assert twmd_registry.load(signature, model=str(copy)).score(*TEXTS).score > 0
     if change == "weights":
         tiny.flip_last_byte(copy / "model.safetensors")
     else:
         tiny.change_json(copy / "config.json", hidden_act="relu")
-    own = twmd_registry.scorer("twmd", model=str(copy)).spec.fingerprint
+    own = twmd_registry.load("twmd", model=str(copy)).spec.fingerprint
     with pytest.raises(ModelError, match=rf"has the content @{own} here, not @21de63af9d45 as asked for"):
-        twmd_registry.scorer(signature, model=str(copy)).score(*TEXTS)
+        twmd_registry.load(signature, model=str(copy)).score(*TEXTS)
 
 
 def test_model_folder_changed_behind_its_time_of_change_is_refused(copy: Path) -> None:
-    signature = twmd_registry.scorer("twmd").signature
-    assert twmd_registry.scorer(signature, model=str(copy)).score(*TEXTS).score > 0
+    signature = twmd_registry.load("twmd").signature
+    assert twmd_registry.load(signature, model=str(copy)).score(*TEXTS).score > 0
     before = (copy / "model.safetensors").stat()
     tiny.flip_last_byte(copy / "model.safetensors")
     os.utime(copy / "model.safetensors", ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(ModelError, match="not @21de63af9d45 as asked for"):
-        twmd_registry.scorer(signature, model=str(copy)).score(*TEXTS)
+        twmd_registry.load(signature, model=str(copy)).score(*TEXTS)
 
 
 def test_folder_of_one_member_leaves_the_other_members_models_to_their_names(bert: str) -> None:
-    mixed = twmd_registry.scorer(f"ensemble(twmd,trwmd;model={bert};layer=1)")
-    again = twmd_registry.scorer(mixed.signature, model=bert)
+    mixed = twmd_registry.load(f"ensemble(twmd,trwmd;model={bert};layer=1)")
+    again = twmd_registry.load(mixed.signature, model=bert)
     assert again.score(*TEXTS).scores == mixed.score(*TEXTS).scores
     assert EMBEDDED_MODEL in again.signature
 
 
 def test_member_model_named_by_a_question_mark_round_trips(tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "?")
-    made = twmd_registry.scorer(f"ensemble(twmd,trwmd;model={folder};layer=1)")
+    made = twmd_registry.load(f"ensemble(twmd,trwmd;model={folder};layer=1)")
     signature = made.signature
-    assert str(twmd_registry.parse(signature).members) in signature
-    assert twmd_registry.scorer(signature, model=str(folder)).score(*TEXTS).scores == made.score(*TEXTS).scores
+    assert str(twmd_registry.parse_signature(signature).spec.members) in signature
+    assert twmd_registry.load(signature, model=str(folder)).score(*TEXTS).scores == made.score(*TEXTS).scores

@@ -118,7 +118,7 @@ class Bench:
                 == 0
             )
             (self.files[key],) = (home / key).iterdir()
-        self.kept_loaded = twmd_registry.scorer("sbert", model=name, layer=0, centering="none")
+        self.kept_loaded = twmd_registry.load("sbert", model=name, layer=0, centering="none")
         assert self.kept_loaded.spec
         self.stop_words = [tuple(self.raw.tokenize(word).pieces[1:-1]) for word in STOP_WORDS]
 
@@ -241,7 +241,7 @@ def test_random_setting_scores_as_recomputed_from_the_raw_model(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)  # empty texts, batches of one segment and so on are meant
         if keys["baseline"] == "fitted":
-            content = twmd_registry.scorer(keys["metric"], model=bench.name, **given).fit_baseline(CORPUS, pairs=6)
+            content = twmd_registry.load(keys["metric"], model=bench.name, **given).fit_baseline(CORPUS, pairs=6)
             path = save(BASELINE, content, tmp_path)
             given["baseline"] = path
             values = json.loads(path.read_text(encoding="utf-8"))["values"]
@@ -250,7 +250,7 @@ def test_random_setting_scores_as_recomputed_from_the_raw_model(
             given["batch_tokens"] = 1
             monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 8)
             monkeypatch.setattr(pipeline, "BLOCK_CELLS", 10)
-        here = twmd_registry.scorer(keys["metric"], model=bench.name, any_language=True, **given).score(*texts)
+        here = twmd_registry.load(keys["metric"], model=bench.name, any_language=True, **given).score(*texts)
     sides = {side: getattr(here, side) if "output" in keys else here.scores for side in SIDES}
     expected = whole.score(*texts, keys, bench.raw, fitted)
     assert here.scores == sides[keys.get("output", "f1")]

@@ -42,14 +42,14 @@ WAYS: dict[str, dict[str, Any]] = {
 def quiet(metric: str, predictions: list[str], references: Any, **keys: Any) -> ScoreSet:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)
-        return twmd_registry.scorer(metric, any_language=True, **keys).score(predictions, references)
+        return twmd_registry.load(metric, any_language=True, **keys).score(predictions, references)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_unknown_tokens_match_only_where_their_texts_are_equal(way: str) -> None:
     predictions, references = map(list, zip(*PARTLY, strict=True))
-    scorers = [twmd_registry.scorer(metric, any_language=True, **WAYS[way]) for metric in ALIGNED]
-    keeping = [twmd_registry.scorer(metric, any_language=True, **WAYS[way], unknown="keep") for metric in ALIGNED]
+    scorers = [twmd_registry.load(metric, any_language=True, **WAYS[way]) for metric in ALIGNED]
+    keeping = [twmd_registry.load(metric, any_language=True, **WAYS[way], unknown="keep") for metric in ALIGNED]
     for found in twmd_registry.score_all(scorers, predictions, references):
         assert max(found.scores) < 0.95, found.signature
     texts = [*predictions, *references, f"I LOVE it {HEART}"]
@@ -76,7 +76,7 @@ def test_unknown_tokens_are_counted_and_their_texts_named(metric: str) -> None:
     predictions = [f"I love it {HEART}", "a cat", long, "", "long words " * 4000]  # no special token is unknown
     references = [[f"I love it {ANGRY}", "I love it"], [f"a cat {HEART}"], ["a rocket went up"], ["a"], ["a"]]
     with pytest.warns(TwmdWarning) as caught:
-        found = twmd_registry.scorer(metric).score(predictions, references)
+        found = twmd_registry.load(metric).score(predictions, references)
     messages = [str(one.message) for one in caught if "unknown" in str(one.message)]
     assert len(messages) == 1
     assert "more than 10% are unknown tokens: 3 (predictions[0], references[0][0], references[1])" in messages[0]
@@ -87,7 +87,7 @@ def test_unknown_tokens_are_counted_and_their_texts_named(metric: str) -> None:
 def test_small_share_of_unknown_tokens_is_counted_without_a_warning(metric: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", TwmdWarning)
-        found = twmd_registry.scorer(metric).score(
+        found = twmd_registry.load(metric).score(
             [f"{ROCKET} went up over the old house in the cold and wet morning"], ["it went up"]
         )
     assert (found.counts.unknown, found.counts.oov) == (0, 1)
@@ -104,13 +104,13 @@ def test_single_segment_has_no_rare_words_and_warns() -> None:
     with pytest.warns(
         TwmdWarning, match="of which every token has the idf 0 .*: 2; their tokens count the same"
     ) as caught:
-        twmd_registry.scorer("twmd", idf="corpus", centering="none").score(["a cat sat"], ["the cat"])
+        twmd_registry.load("twmd", idf="corpus", centering="none").score(["a cat sat"], ["the cat"])
     assert len([one for one in caught if "idf 0" in str(one.message)]) == 1
 
 
 def test_text_whose_words_are_all_left_out_is_compared_by_its_special_tokens_and_warns() -> None:
     with pytest.warns(TwmdWarning, match="of which every word is left out: 2; only their special tokens are compared"):
-        found = twmd_registry.scorer("moverscore", punctuation="drop", special="all").score(
+        found = twmd_registry.load("moverscore", punctuation="drop", special="all").score(
             ["?!", "?!", "Snow."], ["?!", "Snow.", "..."]
         )
     assert found.scores[0] == pytest.approx(1)
@@ -120,19 +120,19 @@ def test_text_whose_words_are_all_left_out_is_compared_by_its_special_tokens_and
 def test_stop_word_with_an_apostrophe_matches_every_form_of_it(tmp_path: Path) -> None:
     (tmp_path / "stop.txt").write_text("don't\n", encoding="utf-8")
     texts = ["they don't know", "they don\u2019t know", "they DON'T know", "don knows"]
-    found = twmd_registry.scorer("moverscore", "wmd", stopwords=tmp_path / "stop.txt").score(texts, ["snow"] * 4)
+    found = twmd_registry.load("moverscore", "wmd", stopwords=tmp_path / "stop.txt").score(texts, ["snow"] * 4)
     assert [found.explain(i).hypothesis for i in range(4)] == [("they", "know")] * 3 + [("don", "knows")]
 
 
 @pytest.mark.parametrize(("release", "authors"), [("v1", 0.6475), ("v2", 0.6512)])
 def test_curled_quotation_marks_score_as_the_authors_programs_do(release: str, authors: float) -> None:
-    with twmd_registry.scorer("moverscore", f"moverscore-{release}", idf="none") as one:
+    with twmd_registry.load("moverscore", f"moverscore-{release}", idf="none") as one:
         found = one.score(["He said \u201cyes\u201d today."], ["Today he said yes."])
     assert found.scores == pytest.approx([authors], abs=1e-4)  # their numbers were printed with four digits
 
 
 def test_special_token_written_in_a_text_counts_as_a_word() -> None:
-    with twmd_registry.scorer("bertscore_centered", centering="none", special="none") as metric:
+    with twmd_registry.load("bertscore_centered", centering="none", special="none") as metric:
         found = metric.score(["cat", "cat"], ["cat", "cat [SEP]"])
     assert found.recall is not None
     assert found.recall[0] == pytest.approx(1)

@@ -74,7 +74,7 @@ WMT15 = "wmt15.jsonl@5340e8ebf603 (1991 segments)"
 
 
 def name_known_data(*arguments: str, **keys: Any) -> dict[str, set[str]]:
-    hashes = training_hashes(twmd_registry.scorer(*arguments, **keys))
+    hashes = training_hashes(twmd_registry.load(*arguments, **keys))
     return {part: set(own) for part, own in hashes.items() if own}
 
 
@@ -89,11 +89,11 @@ def test_training_hashes_name_adapters_and_tuned_values(tiny_encoder: Callable[[
     tuned = name_known_data("twmd", "embedded-tuned")
     untuned = name_known_data("sbert", adapter="wmt-twmd", centering="none")
     assert tuned[adapter] == untuned[adapter] == wmt | {pairs}
-    assert name_known_data(str(twmd_registry.scorer("twmd", "embedded-tuned").signature)) == tuned
+    assert name_known_data(str(twmd_registry.load("twmd", "embedded-tuned").signature)) == tuned
     assert name_known_data("stsscore") == {siamese: stsb}
     for preset in ("wmd", "moverscore-v1"):
         assert name_known_data("moverscore", preset) == {}
-    assert name_known_data(str(twmd_registry.scorer("moverscore", "moverscore-v1").signature)) == {}
+    assert name_known_data(str(twmd_registry.load("moverscore", "moverscore-v1").signature)) == {}
     assert set(name_known_data("ensemble(stsscore,twmd)")) == {siamese, settings}
     keys: dict[str, Any] = {"model": str(tiny_encoder("bert")), "layer": 1}
     assert set(name_known_data("twmd", **keys)) == {"temperature of twmd"}
@@ -102,7 +102,7 @@ def test_training_hashes_name_adapters_and_tuned_values(tiny_encoder: Callable[[
 
 
 def test_overlap_describes_the_share_of_known_rows() -> None:
-    with twmd_registry.scorer("twmd") as scorer:
+    with twmd_registry.load("twmd") as scorer:
         assert warn_about_overlap(["twmd"], [scorer], ["A heron.", "Rain."], "mine") == ()
         read = read_rated(f"wmt:{shared('data/wmt/wmt15.jsonl')}").references[:3]
         mixed = [["Nobody ever wrote this sentence.", read[0].upper()], ["Nor this one."], [read[1]], [read[2]]]

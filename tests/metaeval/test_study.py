@@ -71,7 +71,7 @@ def test_study_name_differs_with_every_field() -> None:
 def test_study_measures_the_same_as_its_parts(result: StudyResult) -> None:
     assert [metric.label for metric in result.scored] == ["sbert", "twmd temperature=0.15", "twmd temperature=0.5"]
     for metric, agreements in zip(result.scored, result.agreements, strict=True):
-        alone = twmd_registry.scorer(metric.signature).score(FIRST, SECOND)
+        alone = twmd_registry.load(metric.signature).score(FIRST, SECOND)
         assert metric.scores == pytest.approx(alone.scores, abs=1e-6)
         assert metric.signature == str(alone.signature)
         expected = {name: agreement(name, metric.scores, RATED, resamples=50) for name in PLAIN.statistics}
@@ -209,7 +209,7 @@ def test_correlate_prints_tables_and_writes_everything(table: str, folder: Path,
     assert [row[0] for row in rows] == ["sbert", "twmd"]
     segments = rows_of(out / "segments.csv")
     assert [row["group"] for row in segments] == RATED.group
-    alone = twmd_registry.scorer("twmd").score(FIRST, SECOND).scores
+    alone = twmd_registry.load("twmd").score(FIRST, SECOND).scores
     assert [float(row["twmd"]) for row in segments] == pytest.approx(alone, abs=1e-6)
 
 
@@ -268,7 +268,7 @@ def test_challenge_set_has_the_share_of_better_texts_that_score_higher(demetr: s
     printed = run(f"correlate {demetr} -m twmd chrf -q -o {tmp_path} --format json")[1]
     first, second = json.loads(printed)["metrics"]
     assert (first["label"], second["label"]) == ("twmd", "chrf")
-    references, scorer = [f"{text[:-1]} today." for text, _ in EDITS], twmd_registry.scorer("twmd")
+    references, scorer = [f"{text[:-1]} today." for text, _ in EDITS], twmd_registry.load("twmd")
     better, worse = (scorer.score([pair[side] for pair in EDITS], references).scores for side in (0, 1))
     groups = {own["name"]: own for own in first["agreement"]["accuracy"]["groups"]}
     assert groups["negation"]["value"] == np.mean(np.subtract(better, worse) > 0)

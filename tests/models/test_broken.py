@@ -24,7 +24,7 @@ Change = Callable[[dict[str, torch.Tensor]], object]
 
 def score(folder: Path, metric: str = "sbert", **keys: Any) -> float:
     keys = {"scale": 5} | keys if metric == "stsscore" else {"layer": tiny.DEPTH, "centering": "none"} | keys
-    return twmd_registry.scorer(metric, model=str(folder), **keys).score(["the cat sat"], ["a dog ran"]).score
+    return twmd_registry.load(metric, model=str(folder), **keys).score(["the cat sat"], ["a dog ran"]).score
 
 
 def save_model(folder: Path, metric: str = "sbert") -> Path:
@@ -165,18 +165,18 @@ def test_tokenizer_without_a_vocabulary_is_an_error(tmp_path: Path) -> None:
     of_transformers_4 = "cannot be loaded: expected str, bytes or os.PathLike object"
     own = "or holds special tokens only: save it with a tokenizer.json"
     with pytest.raises(ModelError, match=f"{own}|{of_transformers_4}"):
-        _ = twmd_registry.scorer("twmd", model=str(folder)).signature
+        _ = twmd_registry.load("twmd", model=str(folder)).signature
 
 
 def test_revision_of_a_folder_is_refused(tmp_path: Path) -> None:
     folder = save_model(tmp_path)
     with pytest.raises(ModelError, match="on this machine and has no revision '21de63af9d45'"):
-        _ = twmd_registry.scorer("twmd", model=f"{folder}@21de63af9d45").signature
+        _ = twmd_registry.load("twmd", model=f"{folder}@21de63af9d45").signature
 
 
 def test_weights_that_are_written_again_change_no_loaded_model(tmp_path: Path) -> None:
     folder = save_model(tmp_path)
-    with twmd_registry.scorer("twmd", model=str(folder), layer=2) as scorer:
+    with twmd_registry.load("twmd", model=str(folder), layer=2) as scorer:
         before = scorer.score(["the cat sat"], ["a dog ran"]).scores
         weights = folder / "model.safetensors"
         weights.write_bytes(bytes(byte ^ 5 for byte in weights.read_bytes()))
@@ -187,7 +187,7 @@ def test_folder_can_be_a_path_object(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("HOME", str(tmp_path))
     folder = save_model(tmp_path)
     by_text, by_path, by_tilde = (
-        twmd_registry.scorer("sbert", model=model, layer=1, centering="none").score(["the cat"], ["a dog"])
+        twmd_registry.load("sbert", model=model, layer=1, centering="none").score(["the cat"], ["a dog"])
         for model in (str(folder), folder, "~/m")
     )
     assert by_text == by_path == by_tilde

@@ -41,7 +41,7 @@ def test_model_that_needs_its_own_code_is_refused(folder: Path, tmp_path: Path) 
     own = {"AutoConfig": "modeling_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"}
     tiny.change_json(folder / "config.json", model_type="own", auto_map=own)
     with pytest.raises(ModelError, match="cannot be loaded"):
-        twmd_registry.scorer("sbert", model=str(folder), layer=1, centering="none").score(["a"], ["a"])
+        twmd_registry.load("sbert", model=str(folder), layer=1, centering="none").score(["a"], ["a"])
     assert not ran.exists()
 
 
@@ -51,7 +51,7 @@ def test_adapter_that_names_a_module_of_code_is_refused_before_it_is_imported(tm
     settings = {"megatron_config": {"a": 1}, "megatron_core": "this"}  # older versions of peft import any module
     tiny.change_json(adapter / "adapter_config.json", **settings)
     with pytest.raises(ModelError, match="names a module of code"):
-        twmd_registry.scorer("sbert", adapter=str(adapter), centering="none").score(["a"], ["a"])
+        twmd_registry.load("sbert", adapter=str(adapter), centering="none").score(["a"], ["a"])
     assert "this" not in sys.modules
 
 
@@ -85,7 +85,7 @@ def test_adapters_are_named_by_content() -> None:
 
 def test_adapter_for_another_model_is_refused(bert: str) -> None:
     with pytest.raises(ModelError, match="adapter wmt-twmd@.* does not fit this model"):
-        twmd_registry.scorer("twmd", model=bert, adapter="wmt-twmd", layer=1).score(["a"], ["a"])
+        twmd_registry.load("twmd", model=bert, adapter="wmt-twmd", layer=1).score(["a"], ["a"])
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:77", "quantum", "meta"])
@@ -100,14 +100,14 @@ def test_scorers_share_one_model_and_the_last_one_frees_it(tmp_path: Path) -> No
     def models() -> int:
         return sum(folder in str(key) for key in tuple(LOADED))
 
-    with twmd_registry.scorer("sbert", model=folder, layer=1, centering="none") as first:
+    with twmd_registry.load("sbert", model=folder, layer=1, centering="none") as first:
         assert models() == 0
         first.score(["a cat"], ["a dog"])
-        second = twmd_registry.scorer("twmd", model=folder, layer=2, centering="none")
+        second = twmd_registry.load("twmd", model=folder, layer=2, centering="none")
         second.score(["a cat"], ["a dog"])
         assert models() == 1
         assert first.backend.model is second.backend.model
-        coarse = twmd_registry.scorer("twmd", model=folder, layer=2, centering="none", dtype="bfloat16")
+        coarse = twmd_registry.load("twmd", model=folder, layer=2, centering="none", dtype="bfloat16")
         coarse.score(["a cat"], ["a dog"])
         assert models() == 2
         coarse.close()
@@ -125,7 +125,7 @@ TEXTS = ["the cat sat", "a dog ran"], ["a cat sat on the mat", "the dog"]
 
 @pytest.mark.parametrize("metric", ["twmd", "stsscore"])
 def test_parked_model_returns_to_its_device_at_the_next_score(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    scorer = twmd_registry.scorer(metric)
+    scorer = twmd_registry.load(metric)
     before = scorer.score(*TEXTS)
     places = list[str]()
     monkeypatch.setattr(scorer.backend.model.network, "to", lambda device: places.append(str(device)), raising=False)
@@ -140,7 +140,7 @@ def test_parked_model_returns_to_its_device_at_the_next_score(metric: str, monke
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_parking_frees_the_devices_memory(bert: str) -> None:
-    one = twmd_registry.scorer("twmd", model=bert, layer=1, device="cuda")
+    one = twmd_registry.load("twmd", model=bert, layer=1, device="cuda")
     before = one.score(*TEXTS)
     used = torch.cuda.memory_allocated()
     one.park()
@@ -160,18 +160,18 @@ def test_files_that_changed_since_they_were_hashed_are_not_loaded(what: str, tmp
     if what in {"adapter", "head"}:
         adapter = shutil.copytree(find_adapter("stsb-siamese").folder, tmp_path / "adapter")
         path = adapter / ("head.safetensors" if what == "head" else "adapter_model.safetensors")
-        make = partial(twmd_registry.scorer, "stsscore", model="embedded", adapter=str(adapter))
+        make = partial(twmd_registry.load, "stsscore", model="embedded", adapter=str(adapter))
     elif what == "table":
         path = tmp_path / "words.txt"
         path.write_text("the 1 2\ncat 3 4\ndog 5 6\n", encoding="utf-8")
-        make = partial(twmd_registry.scorer, "sbert", model=str(path), layer=0, centering="none")
+        make = partial(twmd_registry.load, "sbert", model=str(path), layer=0, centering="none")
     elif what == "regressor":
         path = tiny.save_regressor(folder) / "model.safetensors"
-        make = partial(twmd_registry.scorer, "stsscore", model=str(folder))
+        make = partial(twmd_registry.load, "stsscore", model=str(folder))
     else:
         names = {"model": "model.safetensors", "settings": "config.json", "tokenizer": "tokenizer.json"}
         path = tiny.save_encoder("bert", folder) / names[what]
-        make = partial(twmd_registry.scorer, "sbert", model=str(folder), **settings)
+        make = partial(twmd_registry.load, "sbert", model=str(folder), **settings)
     scorer = make()
     before, signature, content, stamp = scores_of(scorer), scorer.signature, path.read_bytes(), path.stat()
     scorer.close()
@@ -213,11 +213,11 @@ def test_adapters_that_are_random_or_endless_are_refused(
 ) -> None:
     adapter = random_adapter(tmp_path / "adapter", folder, **settings)
     with pytest.raises(ModelError, match=problem):
-        twmd_registry.scorer("sbert", model=str(folder), adapter=str(adapter), layer=1, centering="none").score(*TEXTS)
+        twmd_registry.load("sbert", model=str(folder), adapter=str(adapter), layer=1, centering="none").score(*TEXTS)
 
 
 @pytest.mark.parametrize("changed", [{"num_hidden_layers": 10**9}, {"text_config": {"num_experts": 10**9}}])
 def test_endless_networks_are_refused(folder: Path, changed: dict[str, Any]) -> None:
     tiny.change_json(folder / "config.json", **changed)
     with pytest.raises(ModelError, match="expected at most 1000"):
-        twmd_registry.scorer("sbert", model=str(folder), layer=1, centering="none").score(*TEXTS)
+        twmd_registry.load("sbert", model=str(folder), layer=1, centering="none").score(*TEXTS)

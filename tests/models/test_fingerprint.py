@@ -88,9 +88,9 @@ def test_copies_in_and_out_of_the_hub_cache_have_one_signature(tmp_path: Path) -
     shutil.copytree(packaged, local)
     hub = hub_cache(tmp_path / "models--sentence-transformers--all-MiniLM-L6-v2", packaged)
     assert fingerprint(local) == fingerprint(hub) == find_model(EMBEDDED_MODEL).fingerprint
-    wanted = twmd_registry.scorer("twmd", "embedded").signature
+    wanted = twmd_registry.load("twmd", "embedded").signature
     for folder in (local, hub):
-        assert twmd_registry.scorer("twmd", "embedded", model=str(folder)).signature == wanted
+        assert twmd_registry.load("twmd", "embedded", model=str(folder)).signature == wanted
 
 
 def test_name_of_a_blob_is_not_believed(tmp_path: Path) -> None:
@@ -119,10 +119,10 @@ def test_saved_copies_have_one_signature(tmp_path: Path) -> None:
         path.write_bytes(b"\xef\xbb\xbf" * ("config" in path.name) + path.read_bytes() + b"\r\n")
     sharded = save_copy(packaged, tmp_path / "sharded", max_shard_size="20MB")
     assert len(list(sharded.glob("*.safetensors"))) > 1
-    expected = twmd_registry.scorer("twmd", "embedded").score(["a cat sat"], ["the cat sat down"])
+    expected = twmd_registry.load("twmd", "embedded").score(["a cat sat"], ["the cat sat down"])
     for folder in (saved, sharded):
         assert fingerprint(folder) == EMBEDDED_FINGERPRINT
-        result = twmd_registry.scorer("twmd", "embedded", model=str(folder)).score(["a cat sat"], ["the cat sat down"])
+        result = twmd_registry.load("twmd", "embedded", model=str(folder)).score(["a cat sat"], ["the cat sat down"])
         assert result.signature == expected.signature
         assert result.scores == pytest.approx(expected.scores, abs=1e-6)
 
@@ -139,7 +139,7 @@ def test_limit_of_a_saved_copy_is_no_part_of_its_fingerprint_and_is_checked(tmp_
     ):
         tiny.change_json(tmp_path / "tokenizer_config.json", model_max_length=length)
         assert fingerprint(tmp_path) == EMBEDDED_FINGERPRINT
-        scorer = twmd_registry.scorer("twmd", "embedded", model=str(tmp_path))
+        scorer = twmd_registry.load("twmd", "embedded", model=str(tmp_path))
         with pytest.raises(kind, match=words) if kind else contextlib.nullcontext():
             scorer.score(["a cat sat"], ["the cat sat down"])
 
@@ -189,7 +189,7 @@ def base_and_adapter(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Pa
 def scored(base: Path, adapter: Path) -> tuple[str, list[float]]:
     """Return the fingerprints of a model and an adapter, and scores by both."""
     settings: dict[str, Any] = {"layer": 2, "centering": "none"}
-    with twmd_registry.scorer("twmd", model=str(base), adapter=str(adapter), **settings) as scorer:
+    with twmd_registry.load("twmd", model=str(base), adapter=str(adapter), **settings) as scorer:
         scores = scorer.score(["the cat sat on a mat", "a dog"], ["a cat ran", "the dog ran over it"]).scores
     return f"{fingerprint(base)} {adapter_content(adapter)}", list(scores)
 

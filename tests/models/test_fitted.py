@@ -46,7 +46,7 @@ def model(tiny_encoder: Callable[[str], Path], tmp_path: Path, monkeypatch: pyte
 
 
 def metric(model: str, **keys: Any) -> twmd_registry.Scorer:
-    return twmd_registry.scorer("moverscore", model=model, layer=2, **{"centering": "none", **keys})
+    return twmd_registry.load("moverscore", model=model, layer=2, **{"centering": "none", **keys})
 
 
 @pytest.mark.parametrize("key", KINDS)
@@ -75,7 +75,7 @@ def test_fitted_part_is_found_by_its_hash_and_its_signature_reproduces_the_score
     assert f"|{key}:{form.format(digest).replace(':', '%3A')}|" in signature
 
     def again(**parts: Any) -> twmd_registry.ScoreSet:
-        return twmd_registry.scorer(signature, model=model, **parts).score(*TEXTS)
+        return twmd_registry.load(signature, model=model, **parts).score(*TEXTS)
 
     assert again() == found
     path.write_bytes(other)

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import peft
 import pytest
@@ -27,8 +28,8 @@ REFERENCES = ["a cat sat over a mat", "the dog ran today"]
 FILE_NAME = re.compile(r'"([\w.-]+\.(?:json|jinja|txt|model|bin|safetensors|codes|spm|pt))"')
 
 
-def score(folder: Path | str, **keys: str) -> tuple[float, ...]:
-    with twmd_registry.scorer("twmd", model=str(folder), layer=tiny.DEPTH, centering="none", **keys) as twmd:
+def score(folder: Path | str, **keys: Any) -> tuple[float, ...]:
+    with twmd_registry.load("twmd", model=str(folder), layer=tiny.DEPTH, centering="none", **keys) as twmd:
         return twmd.score(PREDICTIONS, REFERENCES).scores
 
 

@@ -48,7 +48,7 @@ def test_different_pairs_go_through_the_model_once(folder: Path, monkeypatch: py
 
     monkeypatch.setattr(Regressor, "predict", keep)
     twmd_registry.score_all(
-        [twmd_registry.scorer("stsscore", model=str(folder), scale=5)], FIRST, SECOND, progress=done.append
+        [twmd_registry.load("stsscore", model=str(folder), scale=5)], FIRST, SECOND, progress=done.append
     )
     assert sorted(predicted) == sorted(set(FIRST))
     assert sum(done) == len(FIRST)  # progress is told in segments
@@ -84,7 +84,7 @@ def test_score_is_that_of_a_new_network_which_reads_the_pair_alone(name: str, tm
     for one, other in zip(predictions, references, strict=True):
         network = AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
         alone.append(float(network(**tokenizer(one, other, return_tensors="pt")).logits[0, 0].detach()) / 5)
-    with twmd_registry.scorer("stsscore", model=str(tmp_path), scale=5) as scorer:
+    with twmd_registry.load("stsscore", model=str(tmp_path), scale=5) as scorer:
         assert scorer.score(predictions, references).scores == pytest.approx(alone, abs=1e-6)
         assert scorer.score(predictions[::-1], references[::-1]).scores == pytest.approx(alone[::-1], abs=1e-6)
 
@@ -131,7 +131,7 @@ def test_symmetric_is_the_mean_of_both_orders_and_swapping_changes_nothing(folde
     # a tiny model hardly minds the order: what it minds is made large
     keys: dict[str, Any] = {"model": str(folder), "scale": 1e-4}
     orders: list[dict[str, Any]] = [{}, {"first": "reference"}, {"symmetric": "yes"}]
-    scorers = [twmd_registry.scorer("stsscore", **keys, **more) for more in orders]
+    scorers = [twmd_registry.load("stsscore", **keys, **more) for more in orders]
     one, other, both = twmd_registry.score_all(scorers, FIRST, SECOND)
     assert both.scores == pytest.approx(np.mean([one.scores, other.scores], axis=0))
     assert max(abs(a - b) for a, b in zip(one.scores, other.scores, strict=True)) > 1e-2
@@ -140,7 +140,7 @@ def test_symmetric_is_the_mean_of_both_orders_and_swapping_changes_nothing(folde
         swapped = score(folder, SECOND, FIRST, scale=1e-4, **more)
         assert swapped.scores == pytest.approx(found.scores, abs=1e-3)
     with pytest.raises(SpecError, match="first=reference has no meaning with symmetric=yes"):
-        twmd_registry.scorer("stsscore", **keys, symmetric=True, first="reference")
+        twmd_registry.load("stsscore", **keys, symmetric=True, first="reference")
 
 
 def test_clipping_cuts_off_what_lies_beyond_0_and_1(folder: Path) -> None:

@@ -58,12 +58,12 @@ def write_line(adapter: Path, weight: float, bias: float, base: str = EMBEDDED) 
 
 
 def test_score_is_a_line_on_the_cosine_of_mean_vectors_and_another_line_is_another_content(adapter: Path) -> None:
-    before = twmd_registry.scorer("stsscore", adapter=str(adapter)).spec.adapter
+    before = twmd_registry.load("stsscore", adapter=str(adapter)).spec.adapter
     write_line(adapter, 3.0, -0.5)
-    found = twmd_registry.scorer("stsscore", adapter=str(adapter), scale=2).score(FIRST, SECOND)
+    found = twmd_registry.load("stsscore", adapter=str(adapter), scale=2).score(FIRST, SECOND)
     assert found.signature.spec.adapter != before
     with_adapter: dict[str, Any] = {"layer": 6, "special": "all", "centering": "none", "adapter": str(adapter)}
-    cosines = twmd_registry.scorer("sbert", **with_adapter).score(FIRST, SECOND).scores
+    cosines = twmd_registry.load("sbert", **with_adapter).score(FIRST, SECOND).scores
     assert found.scores == pytest.approx([(3 * cosine - 0.5) / 2 for cosine in cosines], abs=1e-6)
 
 
@@ -114,16 +114,16 @@ def test_adapter_that_is_damaged_or_of_another_model_is_refused(
 ) -> None:
     change(adapter)
     with pytest.raises(ModelError, match=re.escape(words)):
-        twmd_registry.scorer("stsscore", adapter=str(adapter)).score(["a"], ["b"])
+        twmd_registry.load("stsscore", adapter=str(adapter)).score(["a"], ["b"])
     if "was made for" in words:
         with pytest.raises(ModelError, match=re.escape(words)):
-            twmd_registry.scorer("sbert", adapter=str(adapter), centering="none").score(["a"], ["b"])
+            twmd_registry.load("sbert", adapter=str(adapter), centering="none").score(["a"], ["b"])
 
 
 def test_order_that_does_nothing_is_not_signed() -> None:
-    usual = twmd_registry.scorer("stsscore").score(["It rained."], ["The rain fell."])
+    usual = twmd_registry.load("stsscore").score(["It rained."], ["The rain fell."])
     for keys in ({"symmetric": True}, {"first": "reference"}):
-        found = twmd_registry.scorer("stsscore", **keys).score(["It rained."], ["The rain fell."])
+        found = twmd_registry.load("stsscore", **keys).score(["It rained."], ["The rain fell."])
         assert (str(found.signature), found.scores) == (str(usual.signature), usual.scores)
 
 
@@ -131,5 +131,5 @@ def test_padding_on_the_left_changes_nothing(adapter: Path, tmp_path: Path) -> N
     folder = shutil.copytree(find_model("embedded").folder, tmp_path / "model")
     tiny.change_json(folder / "tokenizer_config.json", padding_side="left")
     save_line(load_line(adapter / HEAD_FILE, EMBEDDED), adapter, find_model(str(folder)).fingerprint)
-    found = twmd_registry.scorer("stsscore", model=str(folder), adapter=str(adapter), scale=5).score(FIRST, SECOND)
-    assert found.scores == pytest.approx(twmd_registry.scorer("stsscore").score(FIRST, SECOND).scores, abs=1e-6)
+    found = twmd_registry.load("stsscore", model=str(folder), adapter=str(adapter), scale=5).score(FIRST, SECOND)
+    assert found.scores == pytest.approx(twmd_registry.load("stsscore").score(FIRST, SECOND).scores, abs=1e-6)

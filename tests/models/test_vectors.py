@@ -84,8 +84,8 @@ def test_words_without_a_vector_are_left_out_and_reported(tmp_path: Path) -> Non
 def test_word_without_a_vector_does_not_move_the_mean_either(tmp_path: Path) -> None:
     keys: dict[str, Any] = {"model": glove(tmp_path), "layer": 0, "centering": "batch"}
     with pytest.warns(TwmdWarning, match="without a vector"):
-        with_it = twmd_registry.scorer("twmd", **keys).score(["the cat wobbled", "a dog"], ["a cat", "rain"])
-    assert with_it.scores == twmd_registry.scorer("twmd", **keys).score(["the cat", "a dog"], ["a cat", "rain"]).scores
+        with_it = twmd_registry.load("twmd", **keys).score(["the cat wobbled", "a dog"], ["a cat", "rain"])
+    assert with_it.scores == twmd_registry.load("twmd", **keys).score(["the cat", "a dog"], ["a cat", "rain"]).scores
 
 
 def test_capitals_count_when_the_table_has_some(tmp_path: Path) -> None:
@@ -141,12 +141,12 @@ def test_signature_names_the_tables_content_and_gives_the_scorer_back(tmp_path: 
     found = score(path, ["the cat"], ["a dog"])
     text = str(found.signature)
     assert "|model:./glove.txt@" in text
-    assert twmd_registry.scorer(text, model=str(path)).score(["the cat"], ["a dog"]).scores == found.scores
+    assert twmd_registry.load(text, model=str(path)).score(["the cat"], ["a dog"]).scores == found.scores
     with pytest.raises(ModelError, match="name your copy of the model"):
-        twmd_registry.scorer(text).score(["the cat"], ["a dog"])
+        twmd_registry.load(text).score(["the cat"], ["a dog"])
     path.write_text(LINES.replace("cat", "cow"), encoding="utf-8")
     with pytest.raises(ModelError, match="has the content @"):
-        twmd_registry.scorer(text, model=str(path)).score(["the cat"], ["a dog"])
+        twmd_registry.load(text, model=str(path)).score(["the cat"], ["a dog"])
     with pytest.raises(ModelError, match="has changed since: score the texts again"):
         found.explain(0)
 
@@ -160,9 +160,9 @@ def test_unusable_word_vectors_are_refused(tmp_path: Path) -> None:
             twmd_registry.save_vectors(wrong, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     with pytest.raises(ModelError, match="holds static word vectors: stsscore needs a regression model"):
-        twmd_registry.scorer("stsscore", model=glove(tmp_path)).score(["the"], ["the"])
+        twmd_registry.load("stsscore", model=glove(tmp_path)).score(["the"], ["the"])
     with pytest.raises(SpecError, match="has hidden states 0 to 0"):
-        twmd_registry.scorer("twmd", model=glove(tmp_path), layer=1).score(["the"], ["the"])
+        twmd_registry.load("twmd", model=glove(tmp_path), layer=1).score(["the"], ["the"])
 
 
 def test_idf_and_stop_words_work_on_words(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_every_metric_gives_the_engines_scores_under_its_name(name: str, texts: 
     metric = evaluate.load(name)
     assert (metric.name, type(metric).__module__) == (name, f"twmd_registry.metrics.{name}.{name}")
     result = metric.compute(predictions=texts.predictions, references=texts.references)
-    engine = twmd_registry.scorer(name).score(*texts)
+    engine = twmd_registry.load(name).score(*texts)
     assert result == engine.as_dict()
     two_sided = {"precision", "recall", "f1"} if CATALOGUE[MetricName(name)].two_sided else set()
     assert set(result) == {name, "scores", "signature", *COUNTS} | two_sided
@@ -314,5 +314,5 @@ def test_two_ranks_give_the_scores_of_one(tmp_path: Path) -> None:
         first, second = pool.map(score, (0, 1))
     assert second is None
     texts = [*shares[0], *shares[1]]
-    single = twmd_registry.scorer("twmd").score(texts, [f"{text} today" for text in texts])
+    single = twmd_registry.load("twmd").score(texts, [f"{text} today" for text in texts])
     assert first["scores"] == pytest.approx(list(single.scores), abs=1e-5)

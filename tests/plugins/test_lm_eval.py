@@ -205,7 +205,7 @@ def test_bare_metric_that_nothing_registered_is_refused_with_the_import_it_needs
 
 def test_keys_of_references_in_are_checked_at_once_and_reach_the_scores(texts: Texts) -> None:
     with pytest.raises(SpecError, match="unknown key 'temprature'"):
-        references_in("targets", temprature=0.5)
+        references_in("targets", temprature=0.5)  # type: ignore[call-arg]
     process = references_in("targets", "sbert", layer=3)
     kept = [process({"targets": [r]}, [p]) for p, r in zip(texts.predictions, texts.references, strict=True)]
     expected = twmd_registry.score(texts.predictions, texts.references, "sbert", layer=3)

@@ -78,7 +78,7 @@ def in_inspect(references: References) -> Any:
 
 
 def in_service(references: References) -> Any:
-    service = Service({"twmd": twmd_registry.scorer("twmd")})
+    service = Service({"twmd": twmd_registry.load("twmd")})
     return asyncio.run(service.score(PREDICTIONS, references))["scores"]
 
 

@@ -71,7 +71,7 @@ def test_missing_expectation_is_named() -> None:
 
 
 @pytest.mark.parametrize(("metric", "keys"), [("ensemble(sbert,wordset_cka)", {}), ("sbert", {"align": "sentences"})])
-def test_metric_without_an_alignment_gives_no_rationale(metric: str, keys: dict[str, str]) -> None:
+def test_metric_without_an_alignment_gives_no_rationale(metric: str, keys: dict[str, Any]) -> None:
     feedback = genai_scorer(metric, **keys)(outputs="a cat", expectations={"expected_response": "cats"})
     expected = twmd_registry.score(["a cat"], ["cats"], metric, **keys)
     assert (feedback.value, feedback.rationale) == (pytest.approx(expected.score, abs=1e-6), None)

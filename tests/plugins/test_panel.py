@@ -71,7 +71,7 @@ def test_references_are_encoded_for_the_first_evaluation_only() -> None:
 
 
 def test_ours_are_the_scorers_scores_with_their_sides_and_counts(folder: Path) -> None:
-    scorers = {name: twmd_registry.scorer(name, model=str(folder), layer=2) for name in ("twmd", "moverscore")}
+    scorers = {name: twmd_registry.load(name, model=str(folder), layer=2) for name in ("twmd", "moverscore")}
     scored = score_evaluation(make_panel(scorers.values()), PREDICTIONS, REFERENCES)
     wanted = {name: one.score(PREDICTIONS, REFERENCES) for name, one in scorers.items()}
     sides = {f"twmd_{side}": wanted["twmd"].as_dict()[side] for side in ("precision", "recall", "f1")}
@@ -110,7 +110,7 @@ def test_our_own_modules_are_scorers_too() -> None:
 
 
 def test_signature_and_an_ensemble_are_metrics(folder: Path) -> None:
-    own, signed = f"sbert;model={folder};layer=1", twmd_registry.scorer("sbert")
+    own, signed = f"sbert;model={folder};layer=1", twmd_registry.load("sbert")
     panel = make_panel({"signed": signed.signature, "mean": f"ensemble({own},{own};special=none)"})
     assert [str(own.requested.metric) for own in panel.values()] == ["sbert", "ensemble"]
     scored = score_evaluation(panel, PREDICTIONS, REFERENCES)
@@ -119,7 +119,7 @@ def test_signature_and_an_ensemble_are_metrics(folder: Path) -> None:
 
 @pytest.mark.parametrize("predictions", [["", "", ""], ["  ", "", "."]])
 def test_numbers_are_finite_whatever_is_predicted(folder: Path, predictions: list[str]) -> None:
-    panel = make_panel([twmd_registry.scorer("twmd", model=str(folder), layer=1), "bleu", "chrf", "ter"])
+    panel = make_panel([twmd_registry.load("twmd", model=str(folder), layer=1), "bleu", "chrf", "ter"])
     scored = score_evaluation(panel, predictions, REFERENCES)
     assert set(scored.values) == {"twmd", *(f"twmd_{key}" for key in BESIDE), "bleu", "chrf", "ter"}
     assert all(map(math.isfinite, scored.values.values()))

@@ -33,7 +33,7 @@ REFERENCES = [["a cat sat on a mat"], ["it is raining", "rain"], ["we saw the do
 
 @pytest.mark.parametrize("metric", MetricName)
 def test_corpus_and_sentence_scores_are_a_hundred_times_ours(metric: MetricName) -> None:
-    ours = twmd_registry.scorer(metric).score(HYPOTHESES, REFERENCES)
+    ours = twmd_registry.load(metric).score(HYPOTHESES, REFERENCES)
     theirs = METRICS[metric]()
     assert theirs.corpus_score(HYPOTHESES, STREAMS).score == pytest.approx(100 * ours.score, abs=1e-4)
     assert theirs.sentence_score(HYPOTHESES[1], REFERENCES[1]).score == pytest.approx(100 * ours.scores[1], abs=1e-3)
@@ -46,7 +46,7 @@ def test_signature_is_ours_behind_the_name(metric: MetricName) -> None:
     for short in (False, True):
         found = twmd_registry.parse_signature(f"{score.name}|{theirs.get_signature().format(short=short)}")
         assert (found.nrefs, found.bs, found.seed) == ("var", "50", "12345")
-        assert found.spec == twmd_registry.scorer(metric).spec
+        assert found.spec == twmd_registry.load(metric).spec
 
 
 def test_segments_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ def test_sacrebleus_paired_test_takes_our_metrics(texts: Texts, kind: str) -> No
     test: Any = PairedTest(systems, metrics, [texts.references], test_type=kind, n_samples=100)
     signatures, results = test()
     assert list(results) == ["System", "twmd", "twmd[temperature=1.0]"]
-    ours = twmd_registry.scorer("twmd").score(texts.predictions, texts.references)
+    ours = twmd_registry.load("twmd").score(texts.predictions, texts.references)
     assert results["twmd"][0].score == pytest.approx(100 * ours.score, abs=1e-4)
     assert results["twmd"][1].p_value < 0.05
     assert twmd_registry.parse_signature(f"twmd|{signatures['twmd']}").seed == "12345"
@@ -142,13 +142,13 @@ def scored(texts: Texts) -> list[tuple[Scorer, list[ScoreSet]]]:
         ("twmd", {"temperature": 0.5}),
         ("sbert", {"centering": "corpus", "special": "none"}),
     )
-    scorers = [twmd_registry.scorer(metric, **keys) for metric, keys in made]
+    scorers = [twmd_registry.load(metric, **keys) for metric, keys in made]
     return [(scorer, [scorer.score(own, texts.references) for _, own in systems(texts)]) for scorer in scorers]
 
 
 @pytest.mark.parametrize("kind", ["ar", "bs"])
 def test_p_of_equal_systems_is_uniform(kind: Literal["ar", "bs"]) -> None:
-    scorer, rng, draws, trials = twmd_registry.scorer("twmd"), np.random.default_rng(8), 150, 199
+    scorer, rng, draws, trials = twmd_registry.load("twmd"), np.random.default_rng(8), 150, 199
     numbered = [(name, [f"{name} {i}" for i in range(60)]) for name in ("first", "second")]
     references = [[text] for text in numbered[0][1]]
     sets = [scorer.score(texts, references) for _, texts in numbered]
@@ -168,7 +168,7 @@ def test_p_of_equal_systems_is_uniform(kind: Literal["ar", "bs"]) -> None:
 def test_a_single_segment_that_differs_is_no_evidence(kind: Literal["ar", "bs"]) -> None:
     references = [f"the cat sat on mat {i}" for i in range(60)]
     named = [("base", references), ("other", ["a dog ran here", *references[1:]])]
-    scorer, streams = twmd_registry.scorer("twmd"), [[text] for text in references]
+    scorer, streams = twmd_registry.load("twmd"), [[text] for text in references]
     base, other = (scorer.score(texts, streams) for _, texts in named)
     noise = np.random.default_rng(0).uniform(-2.4e-7, 2.4e-7, 60)
     other = replace(other, scores=tuple((np.array(other.scores) + noise).tolist()))

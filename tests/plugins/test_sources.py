@@ -70,12 +70,12 @@ def test_rewards_and_sacrebleus_metrics_refuse_what_needs_sources(make: Callable
 
 
 def test_ranks_compare_with_sources_alone(wanted: dict[str, Any]) -> None:
-    scorers = [twmd_registry.scorer("twmd", against="source")]
+    scorers = [twmd_registry.load("twmd", against="source")]
     assert twmd_registry.score_over_ranks(scorers, PREDICTIONS, sources=SOURCES)[0].as_dict() == wanted["source"]
 
 
 def test_evaluations_of_a_trainer_compare_with_sources(wanted: dict[str, Any]) -> None:
-    panel = make_panel([twmd_registry.scorer("twmd", against="both")])
+    panel = make_panel([twmd_registry.load("twmd", against="both")])
     references = texts_of(PREDICTIONS, "references", REFERENCES, REFERENCES, {})
     sources = texts_of(PREDICTIONS, "sources", lambda _data: SOURCES, REFERENCES, {})
     found = score_evaluation(panel, PREDICTIONS, references, sources)
@@ -89,7 +89,7 @@ def test_service_compares_with_sources(wanted: dict[str, Any]) -> None:
     pytest.importorskip("prometheus_client")
     from twmd_registry.serve.service import Service, ServiceError
 
-    service = Service({"twmd": twmd_registry.scorer("twmd", against="source")}, max_letters=100)
+    service = Service({"twmd": twmd_registry.load("twmd", against="source")}, max_letters=100)
 
     async def answer() -> list[Any]:
         async with service.running():

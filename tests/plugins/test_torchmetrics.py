@@ -59,7 +59,7 @@ def single(values: Any) -> Any:
 
 @pytest.mark.parametrize("metric", MetricName)
 def test_several_updates_give_the_score_of_all_texts(metric: MetricName) -> None:
-    ours = twmd_registry.scorer(metric).score(PREDICTIONS, REFERENCES)
+    ours = twmd_registry.load(metric).score(PREDICTIONS, REFERENCES)
     theirs = METRICS[metric]()
     for start in (0, 2, 4):
         theirs.update(PREDICTIONS[start : start + 2], REFERENCES[start : start + 2])
@@ -69,7 +69,7 @@ def test_several_updates_give_the_score_of_all_texts(metric: MetricName) -> None
 
 
 def test_everything_of_a_score_is_given_as_tensors() -> None:
-    ours, theirs = twmd_registry.scorer("twmd").score(PREDICTIONS, REFERENCES), TWMD(as_dict=True)
+    ours, theirs = twmd_registry.load("twmd").score(PREDICTIONS, REFERENCES), TWMD(as_dict=True)
     theirs.update(PREDICTIONS, REFERENCES)
     expected = {name: single(value) for name, value in ours.as_dict().items() if name != "signature"}
     assert {name: value.tolist() for name, value in theirs.compute().items()} == expected
@@ -77,7 +77,7 @@ def test_everything_of_a_score_is_given_as_tensors() -> None:
     one_sided = WordsetCKA(as_dict=True)
     one_sided.update(PREDICTIONS, REFERENCES)
     assert set(one_sided.compute()) == {"wordset_cka", "scores", *COUNTS, "letters_Latin"}
-    assert theirs.signature == twmd_registry.scorer("twmd").signature
+    assert theirs.signature == twmd_registry.load("twmd").signature
 
 
 def test_counts_of_the_texts_are_there_after_compute_and_gone_after_reset() -> None:
@@ -94,7 +94,7 @@ def test_counts_of_the_texts_are_there_after_compute_and_gone_after_reset() -> N
 
 
 def test_forward_gives_the_batch_and_keeps_it() -> None:
-    ours, theirs = twmd_registry.scorer("twmd", **ORDERED), TWMD(**ORDERED)
+    ours, theirs = twmd_registry.load("twmd", **ORDERED), TWMD(**ORDERED)
     for batch in (slice(0, 4), slice(4, 6)):
         expected = ours.score(PREDICTIONS[batch], REFERENCES[batch]).score
         assert theirs(PREDICTIONS[batch], REFERENCES[batch]).item() == single(expected)
@@ -102,7 +102,7 @@ def test_forward_gives_the_batch_and_keeps_it() -> None:
 
 
 def test_positions_say_the_order_and_count_once() -> None:
-    expected = twmd_registry.scorer("twmd", **ORDERED).score(PREDICTIONS, REFERENCES).score
+    expected = twmd_registry.load("twmd", **ORDERED).score(PREDICTIONS, REFERENCES).score
     # As a sampler deals six segments to four processes: the last ones are repetitions.
     ranks = [[0, 4, 2, 1], [1, 5, 3, 0]]
     theirs, unordered = TWMD(**ORDERED), TWMD(**ORDERED)
@@ -115,7 +115,7 @@ def test_positions_say_the_order_and_count_once() -> None:
 
 
 def test_in_a_collection_texts_are_kept_once() -> None:
-    ours = {name: twmd_registry.scorer(name).score(PREDICTIONS, REFERENCES).score for name in ("twmd", "sbert")}
+    ours = {name: twmd_registry.load(name).score(PREDICTIONS, REFERENCES).score for name in ("twmd", "sbert")}
     collection = torchmetrics.MetricCollection([TWMD(), SBERT(), torchmetrics.text.CHRFScore()])
     for start in (0, 2, 4):
         collection.update(preds=PREDICTIONS[start : start + 2], target=REFERENCES[start : start + 2])
@@ -127,7 +127,7 @@ def test_in_a_collection_texts_are_kept_once() -> None:
     collection.reset()
     assert collection["SBERT"].texts == []
     batch = collection(PREDICTIONS[:2], REFERENCES[:2])
-    assert batch["TWMD"].item() == single(twmd_registry.scorer("twmd").score(PREDICTIONS[:2], REFERENCES[:2]).score)
+    assert batch["TWMD"].item() == single(twmd_registry.load("twmd").score(PREDICTIONS[:2], REFERENCES[:2]).score)
 
 
 def test_copies_pickles_and_states_hold_the_texts_and_no_model() -> None:
@@ -145,7 +145,7 @@ def test_copies_pickles_and_states_hold_the_texts_and_no_model() -> None:
     fresh = TWMD(**ORDERED)
     fresh.load_state_dict(theirs.state_dict())
     fresh.update(PREDICTIONS[2:], REFERENCES[2:])
-    whole = twmd_registry.scorer("twmd", **ORDERED).score(PREDICTIONS, REFERENCES)
+    whole = twmd_registry.load("twmd", **ORDERED).score(PREDICTIONS, REFERENCES)
     assert fresh.compute().item() == single(whole.score)
 
 
@@ -235,7 +235,7 @@ def test_two_processes_with_uneven_shares_give_the_score_of_all(tmp_path: Path) 
         "dealt": [share([0, 2, 4, 0], positions=[0, 2, 4, 0]), share([1, 3, 5, 1], positions=[1, 3, 5, 1])],
         "unordered": [share([0, 2, 4]), share([1, 3, 5])],
     }
-    ours = twmd_registry.scorer("twmd", **ORDERED)
+    ours = twmd_registry.load("twmd", **ORDERED)
     for found in run_beside(compute_shares, (0, tmp_path, shares), (1, tmp_path, shares)):
         for name in shares:
             order = [0, 2, 4, 1, 3, 5] if name == "unordered" else range(6)

@@ -132,7 +132,7 @@ class Falling:
 
 
 def make(encoder: Path, references: Any = None, *, second: Any = "bleu", **settings: Any) -> RegistryCallback:
-    one = twmd_registry.scorer("twmd", model=str(encoder), layer=2, device="cpu")
+    one = twmd_registry.load("twmd", model=str(encoder), layer=2, device="cpu")
     return make_compute_metrics(tiny.tokenizer(), [one, second], references, **settings)
 
 
@@ -196,7 +196,7 @@ class TestOneRun:
 
     def test_signatures_are_written_once(self, run: Any) -> None:
         written = json.loads((Path(run.args.output_dir) / "metric_signatures.json").read_text(encoding="utf-8"))
-        assert twmd_registry.parse(written["eval"]["twmd"]).layer == 2
+        assert twmd_registry.parse_signature(written["eval"]["twmd"]).spec.layer == 2
         assert written["eval"]["bleu"].startswith("BLEU|nrefs:2|")
         logged = [entry["metric_signatures"] for entry in run.state.log_history if "metric_signatures" in entry]
         assert logged == [written]
@@ -208,7 +208,7 @@ class TestOneRun:
             name: best[f"eval_{name}"] for name in ("twmd", "bleu")
         }
         signature = next(one.metric_args["signature"] for one in card.data.eval_results if one.metric_type == "twmd")
-        assert twmd_registry.parse(signature).layer == 2
+        assert twmd_registry.parse_signature(signature).spec.layer == 2
 
 
 def test_scores_after_training_belong_to_the_best_weights(encoder: Path, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from twmd_registry.record.content import (
 @pytest.fixture(scope="module")
 def record() -> Record:
     scores = twmd_registry.score_all(
-        [twmd_registry.scorer("twmd"), twmd_registry.scorer("moverscore")],
+        [twmd_registry.load("twmd"), twmd_registry.load("moverscore")],
         ["the cat sat", "it rains"],
         [["a cat sat"], ["it pours", "rain"]],
     )

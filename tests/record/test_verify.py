@@ -64,20 +64,20 @@ def problems(record: Record, texts: Segments = TEXTS, local_files: LocalFiles | 
 
 @pytest.fixture(scope="module")
 def record() -> Record:
-    return record_of(twmd_registry.scorer("twmd"), twmd_registry.scorer("stsscore"))
+    return record_of(twmd_registry.load("twmd"), twmd_registry.load("stsscore"))
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_record_of_texts_that_the_model_does_not_read_holds_without_an_option() -> None:
     texts = Segments(["\u043f\u0440\u0438\u0432\u0435\u0442"], [["\u043c\u0438\u0440"]])
-    scores = twmd_registry.scorer("twmd", any_language=True).score(*texts)
+    scores = twmd_registry.load("twmd", any_language=True).score(*texts)
     assert twmd_registry.verify_record(make_record([("sys", [scores])], seconds=1.0), [texts]).agrees
     assert verify_number(str(scores.signature), str(scores.score), texts)[1]
 
 
 def test_record_of_every_metric_holds(tmp_path: Path) -> None:
     path = tmp_path / "all.json"
-    twmd_registry.write_record(record_of(*(twmd_registry.scorer(metric) for metric in MetricName)), path)
+    twmd_registry.write_record(record_of(*(twmd_registry.load(metric) for metric in MetricName)), path)
     found = twmd_registry.verify_record(path, [TEXTS])
     assert found.agrees
     assert len(found.checks) == len(MetricName)
@@ -87,10 +87,10 @@ def test_record_of_every_metric_holds(tmp_path: Path) -> None:
 
 
 def test_tolerance_is_that_of_the_number_format_or_a_share_of_larger_scores() -> None:
-    found = twmd_registry.verify_record(record_of(twmd_registry.scorer("twmd", dtype="bfloat16")), [TEXTS])
+    found = twmd_registry.verify_record(record_of(twmd_registry.load("twmd", dtype="bfloat16")), [TEXTS])
     assert (found.agrees, found.checks[0].tolerance) == (True, TOLERANCES["bfloat16"])
     # Products of raw vectors are about 80 here, and float32 rounds them by more than 1e-5.
-    record = record_of(twmd_registry.scorer("sbert", vectors="raw", normalize=False))
+    record = record_of(twmd_registry.load("sbert", vectors="raw", normalize=False))
     largest = max(record.systems[0].results[0].scores)
     assert largest > 2
     assert twmd_registry.verify_record(record, [TEXTS]).checks[0].tolerance == pytest.approx(1e-5 * largest)
@@ -154,10 +154,10 @@ def test_older_version_reports_what_has_changed_since(record: Record, older_vers
 def test_flipped_byte_in_weights_is_named(tmp_path: Path, part: str) -> None:
     folder = tmp_path / "mine"
     if part == "model":
-        scorer = twmd_registry.scorer("twmd", model=str(tiny.save_encoder("bert", folder)), layer=2)
+        scorer = twmd_registry.load("twmd", model=str(tiny.save_encoder("bert", folder)), layer=2)
     else:
         shutil.copytree(packaged_adapters() / "stsb-siamese", folder)
-        scorer = twmd_registry.scorer("stsscore")
+        scorer = twmd_registry.load("stsscore")
     local_files = LocalFiles(model=str(folder)) if part == "model" else LocalFiles(adapter=str(folder))
     record = record_of(scorer)
     assert twmd_registry.verify_record(record, [TEXTS], local_files=local_files).agrees
@@ -176,9 +176,9 @@ def test_record_holds_the_whole_hash_of_every_part_and_another_is_named(tmp_path
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
     keys = dict[str, Any]()
     for key, (kind, form, fit) in KINDS.items():  # the baseline, which depends on all others, is the last
-        path = save(kind, fit(twmd_registry.scorer("moverscore", **keys), CORPUS), kind.home)
+        path = save(kind, fit(twmd_registry.load("moverscore", **keys), CORPUS), kind.home)
         keys[key] = form.format(path)
-    record = record_of(twmd_registry.scorer("moverscore", **keys), twmd_registry.scorer("ensemble(stsscore,sbert)"))
+    record = record_of(twmd_registry.load("moverscore", **keys), twmd_registry.load("ensemble(stsscore,sbert)"))
     fitted, ensemble = record.systems[0].results
     assert set(fitted.hashes) | set(ensemble.hashes) == set(PART_NAMES)
     for result in (fitted, ensemble):
@@ -203,7 +203,7 @@ def test_signature_names_no_folder_of_its_author_as_a_hub_model(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tiny.save_encoder("bert", tmp_path / "bert")
-    record = record_of(twmd_registry.scorer("sbert"), twmd_registry.scorer("twmd", model="bert", layer=1))
+    record = record_of(twmd_registry.load("sbert"), twmd_registry.load("twmd", model="bert", layer=1))
     assert record.systems[0].results[1].keys["model"] == "./bert"
     (problem,) = problems(record)
     assert problem.startswith("model content: the signature names a folder of its author's, './bert': name")
@@ -213,7 +213,7 @@ def test_signature_names_no_folder_of_its_author_as_a_hub_model(
     signature = record.systems[0].results[0].signature
     signature = signature.replace("sentence-transformers/all-MiniLM-L6-v2@21de63af9d45", "org/name")
     with pytest.raises(ModelError, match=r"get it with 'hf download org/name' where there is a network"):
-        twmd_registry.scorer(signature).score(["a"], ["b"])
+        twmd_registry.load(signature).score(["a"], ["b"])
 
 
 @pytest.mark.parametrize("name", ["/etc", "../x", "~root", "C:\\x", "a/b/c", ".", ".."])
@@ -224,15 +224,15 @@ def test_path_in_a_signature_is_refused(name: str, record: Record) -> None:
         regressor.replace("stsb-siamese", quote(name, safe="/")),
     ):
         with pytest.raises(ModelError, match="the signature names a folder of its author's"):
-            twmd_registry.scorer(signature).score(["a"], ["b"])
+            twmd_registry.load(signature).score(["a"], ["b"])
 
 
 def test_arguments_that_contradict_a_signature_or_record_are_refused(record: Record) -> None:
     signature = record.systems[0].results[0].signature
     with pytest.raises(SpecError, match="the signature fixes temperature: leave it out"):
-        twmd_registry.scorer(signature, temperature=1)
+        twmd_registry.load(signature, temperature=1)
     with pytest.raises(SpecError, match="a signature fixes all keys: leave out preset='embedded'"):
-        twmd_registry.scorer(signature, "embedded")
+        twmd_registry.load(signature, "embedded")
     with pytest.raises(InputError, match=r"the record holds 1 systems \(sys\), but texts of 2 were given"):
         twmd_registry.verify_record(record, [TEXTS, TEXTS])
     with pytest.raises(InputError, match="sys: the record holds 3 segments, but there are 2 to score"):
@@ -241,7 +241,7 @@ def test_arguments_that_contradict_a_signature_or_record_are_refused(record: Rec
 
 @pytest.fixture(scope="module")
 def score() -> twmd_registry.ScoreSet:
-    return twmd_registry.scorer("twmd").score(*TEXTS)
+    return twmd_registry.load("twmd").score(*TEXTS)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def systems(texts: Texts) -> list[Segments]:
 @pytest.fixture(scope="module")
 def published(systems: list[Segments]) -> dict[str, Record]:
     """Records of two systems by two of our metrics and two of SacreBLEU's, by their test or intervals."""
-    scorers = [twmd_registry.scorer("twmd"), twmd_registry.scorer("sbert")]
+    scorers = [twmd_registry.load("twmd"), twmd_registry.load("sbert")]
     sets = [twmd_registry.score_all(scorers, *own) for own in systems]
     scored: list[Any] = [*((scorer, [own[k] for own in sets]) for k, scorer in enumerate(scorers)), "bleu", "chrf"]
     named = [("base", systems[0].predictions), ("other", systems[1].predictions)]
@@ -355,12 +355,12 @@ def test_number_that_scores_do_not_have_is_named(published: dict[str, Record], s
     for system, place, change, words in changes:
         checks = twmd_registry.verify_record(edit_result(record, system, place, **change), systems).checks
         assert [words in " ".join(own.problems) for own in checks] == [k == 4 * system + place for k in range(8)]
-    (changed,) = dict.fromkeys(problems(dataclasses.replace(record_of(twmd_registry.scorer("twmd")), references="0")))
+    (changed,) = dict.fromkeys(problems(dataclasses.replace(record_of(twmd_registry.load("twmd")), references="0")))
     assert changed.startswith("texts: they are not the ones")
 
 
 def test_shift_of_all_scores_within_the_tolerance_of_one_is_named(systems: list[Segments]) -> None:
-    scorer = twmd_registry.scorer("twmd", dtype="bfloat16")
+    scorer = twmd_registry.load("twmd", dtype="bfloat16")
     record = make_record([("sys", [scorer.score(*systems[0])])], seconds=1.0)
     shifted = edit(record, lambda own: {"score": own.score + 0.009, "scores": tuple(x + 0.009 for x in own.scores)})
     (check,) = twmd_registry.verify_record(shifted, systems[:1]).checks
@@ -369,7 +369,7 @@ def test_shift_of_all_scores_within_the_tolerance_of_one_is_named(systems: list[
 
 
 def test_significance_that_scores_do_not_have_is_named(systems: list[Segments]) -> None:
-    scorer = twmd_registry.scorer("twmd")
+    scorer = twmd_registry.load("twmd")
     own = scorer.score(*systems[0])
     sets = [own, dataclasses.replace(own, scores=tuple(x + 9e-6 for x in own.scores))]
     named, test = [(name, systems[0].predictions) for name in ("base", "equal")], Resampling("bs", 100)
@@ -382,7 +382,7 @@ def test_significance_that_scores_do_not_have_is_named(systems: list[Segments]) 
 
 
 def test_order_of_systems_that_changes_is_named(systems: list[Segments]) -> None:
-    sets = [twmd_registry.scorer("twmd").score(*texts) for texts in systems]
+    sets = [twmd_registry.load("twmd").score(*texts) for texts in systems]
     swapped = [dataclasses.replace(own, scores=other.scores) for own, other in zip(sets, reversed(sets), strict=True)]
     record = make_record([("low", swapped[:1]), ("high", swapped[1:])], seconds=1.0)
     checks = twmd_registry.verify_record(record, systems, tolerance=1.0).checks

@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import Run
 from tests.registry.test_signature import VALUES, whole
 from twmd_registry.errors import SignatureError
-from twmd_registry.registry.diff import compare, labels_of
+from twmd_registry.registry.diff import compare_signatures, labels_of
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import presets
@@ -25,10 +25,10 @@ def changed(signature: Signature, **keys: Any) -> Signature:
 def test_same_signature_has_no_differences_as_a_line_or_parsed() -> None:
     for other in (TWMD.format(short=True), parse_signature(TWMD.format(short=True))):
         for one in (TWMD, str(TWMD)):
-            found = compare(one, other)
+            found = compare_signatures(one, other)
             assert (found.differences, found.comparable) == ((), True)
     with pytest.raises(SignatureError, match="column 1"):
-        compare(str(TWMD), "no signature")
+        compare_signatures(str(TWMD), "no signature")
 
 
 @pytest.mark.parametrize("metric", MetricName)
@@ -38,7 +38,7 @@ def test_every_key_that_differs_is_named_and_forbids_comparing(metric: MetricNam
         if key == "revision":
             continue
         changes = {key: VALUES[key][1]} | ({"fingerprint": "ffffffffffff"} if key == "model" else {})
-        found = compare(signature, changed(signature, **changes))
+        found = compare_signatures(signature, changed(signature, **changes))
         assert [what.partition(":")[0] for what, _ in found.differences] == [key]
         assert not found.comparable
 
@@ -64,11 +64,11 @@ def test_every_key_that_differs_is_named_and_forbids_comparing(metric: MetricNam
 @pytest.mark.usefixtures("older_version")
 def test_difference_decides_comparability(one: Signature, other: Signature, words: str, comparable: bool) -> None:
     for pair in ((one, other), (other, one)):
-        found = compare(*pair)
+        found = compare_signatures(*pair)
         assert found.comparable is comparable
         assert len(found.differences) == 1
         assert found.certain is ("say which content" not in words)
-    assert words in compare(one, other).differences[0][0]
+    assert words in compare_signatures(one, other).differences[0][0]
 
 
 def test_diff_command_prints_differences(run: Run, older_version: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 import twmd_registry
 from twmd_registry.errors import SignatureError, SpecError
-from twmd_registry.registry.diff import compare
+from twmd_registry.registry.diff import compare_signatures
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import MAX_MEMBERS, read_members, split_name, write_members
 from twmd_registry.registry.names import MetricName
@@ -30,7 +30,7 @@ def test_members_have_weights_keys_and_content_or_a_revision() -> None:
 def test_members_are_text_in_parentheses_a_field_or_a_list_once() -> None:
     assert split_name("ensemble()") == ("ensemble", "")
     with pytest.raises(SpecError, match=r"'ensemble\(sbert' opens a parenthesis and does not end with '\)'"):
-        twmd_registry.scorer("ensemble(sbert")
+        twmd_registry.load("ensemble(sbert")
     with pytest.raises(SignatureError, match="column 1: .* opens a parenthesis"):
         parse_signature("ensemble(sbert|version:1.0.0")
     members = WHOLE.partition("(")[2].partition(")")[0]
@@ -40,7 +40,7 @@ def test_members_are_text_in_parentheses_a_field_or_a_list_once() -> None:
         with pytest.raises(SpecError, match="members"):
             make_spec("ensemble", members=wrong)
     with pytest.raises(SpecError, match="members are given twice"):
-        twmd_registry.scorer("ensemble(sbert)", members="twmd")
+        twmd_registry.load("ensemble(sbert)", members="twmd")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_members_are_text_in_parentheses_a_field_or_a_list_once() -> None:
     ],
 )
 def test_ensembles_are_compared_member_by_member(one: str, other: str, words: str) -> None:
-    found = compare(*(Signature(make_spec("ensemble", members=members)) for members in (one, other)))
+    found = compare_signatures(*(Signature(make_spec("ensemble", members=members)) for members in (one, other)))
     ((what, _),) = found.differences
     assert what.startswith(words)
     assert not found.comparable
@@ -120,9 +120,9 @@ def test_members_take_the_preset_of_all_but_not_instead_of_their_own() -> None:
 def test_ensembles_whose_models_are_not_pinned_cannot_be_compared_for_certain() -> None:
     one = make_spec("ensemble", members="sbert;model=a/b;layer=3")
     assert not is_pinned(one)
-    assert not compare(Signature(one), Signature(one)).certain
+    assert not compare_signatures(Signature(one), Signature(one)).certain
     assert is_pinned(make_spec("ensemble"))
-    assert compare(parse_signature(WHOLE), parse_signature(WHOLE)).certain
+    assert compare_signatures(parse_signature(WHOLE), parse_signature(WHOLE)).certain
 
 
 def test_longest_signature_that_is_written_can_be_read() -> None:

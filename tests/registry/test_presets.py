@@ -65,7 +65,7 @@ def test_added_preset_is_known_everywhere(house: Path, folder: Path, run: Run) -
     assert "house" in run("explain")[1]
     assert "\ntrwmd\thouse\ttrwmd|output:recall|" in run("explain --signatures")[1]
     predictions, references = ["a cat", "it rains"], ["the cat", "it pours"]
-    by_python = twmd_registry.scorer("twmd", "house").score(predictions, references)
+    by_python = twmd_registry.load("twmd", "house").score(predictions, references)
     by_evaluate = evaluate.load("twmd", "house").compute(predictions=predictions, references=references)
     assert by_evaluate["signature"] == str(by_python.signature)
     centering = "centering:batch|centering_size:32|centering_side:separate"
@@ -76,7 +76,7 @@ def test_added_preset_is_known_everywhere(house: Path, folder: Path, run: Run) -
     assert float(printed) == pytest.approx(by_python.score, abs=1e-8)
     assert run("setup preset remove house")[0] == 0
     with pytest.raises(SpecError, match="twmd has no preset 'house'"):
-        twmd_registry.scorer("twmd", "house")
+        twmd_registry.load("twmd", "house")
 
 
 @pytest.mark.parametrize(
@@ -134,9 +134,9 @@ def test_taken_preset_name_is_refused_and_another_can_be_given(house: Path, run:
     assert run(f"setup preset add {house}")[0] == 0
     mine = "add this one under another name by --name NAME, or take yours away by 'twmd setup preset remove house'."
     assert run(f"setup preset add {house}")[::2] == (2, f"twmd: there is a preset 'house' already: {mine}\n")
-    before = twmd_registry.scorer("trwmd", "house").requested
+    before = twmd_registry.load("trwmd", "house").requested
     assert run(f"setup preset add {house} --name yard.2")[0] == 0
-    assert twmd_registry.scorer("trwmd", "yard.2").requested == before
+    assert twmd_registry.load("trwmd", "yard.2").requested == before
     assert "Tuned on our own release notes" in presets()[MetricName.TWMD, "yard.2"].provenance
     assert run("setup preset remove house --name x")[0] == 2
     status, _, err = run(f"setup preset add {house} --name a/b")

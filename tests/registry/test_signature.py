@@ -4,17 +4,19 @@ import dataclasses
 import random
 import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import pytest
 
 import twmd_registry
+from twmd_registry import Scorer
 from twmd_registry.cli import main
 from twmd_registry.errors import SignatureError, SpecError, TwmdWarning
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import write_members
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import CENTERINGS, OUTPUTS, Dtype, MetricName, Multiref, Objective, Special, Vectors
+from twmd_registry.registry.options import PartKeys
 from twmd_registry.registry.presets import presets
 from twmd_registry.registry.signature import CHANGES, VERSIONS, Signature, canonical, changes_between, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec
@@ -201,7 +203,7 @@ def test_broken_signature_is_refused_at_its_column(before: str, after: str, at: 
 @pytest.mark.parametrize("signature", [WHOLE, WHOLE.replace("|centering", "|idf:corpus|centering")])
 def test_part_that_the_signature_does_not_name_is_refused(signature: str, part: str) -> None:
     with pytest.raises(SpecError, match=f"{part}='x' has no place here: the signature names no {part}"):
-        twmd_registry.scorer(signature, **{part: "x"})
+        Scorer.from_signature(signature, **cast("PartKeys", {part: "x"}))
 
 
 def test_texts_of_any_length_and_other_words_for_a_value_are_read_or_refused() -> None:
@@ -247,11 +249,11 @@ def test_canonical_signatures_are_the_golden_ones(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("metric", MetricName)
 def test_signature_gives_the_scorer_back(metric: MetricName) -> None:
     texts = ["the cat sat", "it rains"], [["a cat sat"], ["it pours", "rain"]]
-    by_name = twmd_registry.scorer(metric).score(*texts)
+    by_name = twmd_registry.load(metric).score(*texts)
     wanted = str(canonical(presets()[metric, "embedded"]))
     assert str(by_name.signature) == wanted.replace("|version:", "|nrefs:var|version:")
     for text in (str(by_name.signature), by_name.signature.format(short=True)):
-        assert twmd_registry.scorer(text).score(*texts) == by_name
+        assert twmd_registry.load(text).score(*texts) == by_name
 
 
 def test_changes_of_an_ensemble_are_those_of_its_members(older_version: str) -> None:

@@ -15,7 +15,7 @@ import twmd_registry
 from twmd_registry.errors import SignatureError, SpecError
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import CENTERINGS, EMBEDDED_MODEL, MetricName
-from twmd_registry.registry.options import RunOptions, split_options
+from twmd_registry.registry.options import OPTION_NAMES, PART_NAMES, MetricKeys, PartKeys, RunOptions, split_options
 from twmd_registry.registry.presets import default_preset, presets_of
 from twmd_registry.registry.signature import Signature, canonical, parse_signature
 from twmd_registry.registry.spec import MetricSpec, check_whole, make_spec
@@ -173,14 +173,14 @@ def test_value_that_does_nothing_is_left_out(key: str) -> None:
 
 
 def test_last_layers_are_settled_by_the_model() -> None:
-    with twmd_registry.scorer("moverscore", layer="last:5", aggregation="mean") as one:
+    with twmd_registry.load("moverscore", layer="last:5", aggregation="mean") as one:
         assert one.spec.layer == "2-6"
         assert "layer:2-6" in one.signature
-    with twmd_registry.scorer("moverscore", layer="last:1") as one:
+    with twmd_registry.load("moverscore", layer="last:1") as one:
         assert one.spec.layer == 6
     for layer, why in (("last:7", "this model has 6 layers"), ("2-9", ".*all-MiniLM-L6-v2 has hidden states 0 to 6")):
         with pytest.raises(SpecError, match=f"layer={layer.replace('2-', '')} is out of range: {why}"):
-            twmd_registry.scorer("moverscore", layer=layer, aggregation="mean").score(["a"], ["a"])
+            twmd_registry.load("moverscore", layer=layer, aggregation="mean").score(["a"], ["a"])
 
 
 def test_model_decides_the_preset_and_may_have_a_revision() -> None:
@@ -207,7 +207,7 @@ def test_options_and_keys_are_split() -> None:
     options, keys = split_options({"device": "cpu", "layer": 3, "output": "f1", "batch_tokens": None}, ("layer",))
     assert (options, keys) == (RunOptions(device="cpu"), {"layer": 3, "output": "f1"})
     wrong: dict[str, Any] = {"unknown key 'devise'; did you mean 'device'": {"devise": "cpu"}}
-    wrong |= {"a preset is no key: name it in scorer": {"preset": "embedded"}}
+    wrong |= {"a preset is no key: name it in load": {"preset": "embedded"}}
     for words, given in (*wrong.items(), *(("batch_tokens", {"batch_tokens": own}) for own in (0, -5, 1.5, True))):
         with pytest.raises(SpecError, match=words):
             split_options(given, ("layer",))
@@ -266,6 +266,11 @@ def test_values_stand_in_their_canonical_form_and_neutral_ones_are_left_out() ->
 
 def test_scorer_refuses_a_specification_that_its_metric_does_not_have() -> None:
     with pytest.raises(SpecError, match="transform"):
-        twmd_registry.scorer(make_spec("twmd").replace(transform="inverse"))
+        twmd_registry.load(make_spec("twmd").replace(transform="inverse"))
     with pytest.raises(SpecError, match="temperature"):
-        twmd_registry.scorer(make_spec("twmd").replace(temperature=None))
+        twmd_registry.load(make_spec("twmd").replace(temperature=None))
+
+
+def test_typed_keywords_are_the_keys_parts_and_run_options() -> None:
+    assert set(MetricKeys.__annotations__) == {*KEYS, *OPTION_NAMES}
+    assert set(PartKeys.__annotations__) == {*PART_NAMES, *OPTION_NAMES}

@@ -60,7 +60,7 @@ def test_packaged_adapter_is_small_and_has_card_and_signature_of_its_preset(name
 def test_tuned_preset_agrees_better_with_ratings_of_an_unseen_year(preset: str, row: str) -> None:
     rated = read_wmt(shared("data/wmt/wmt17.jsonl"))
     rated = select(rated, np.flatnonzero(np.array(rated.group) == PAIR))
-    scores = twmd_registry.scorer("twmd", f"{preset}-tuned").score(rated.predictions, rated.references).scores
+    scores = twmd_registry.load("twmd", f"{preset}-tuned").score(rated.predictions, rated.references).scores
     r = correlate("pearson", np.array(scores), rated.ratings)
     assert f"{100 * r:.1f}" == printed(f"TWMD, preset `{preset}-tuned`")
     assert 100 * r > float(printed(row)) + 4

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests import tiny
-from twmd_registry.engine.scorer import Scorer, score_all, scorer
+from twmd_registry.engine.scorer import Scorer, load, score_all
 
 WORDS = [word for word in tiny.WORDS if word.isalpha()]
 
@@ -41,7 +41,7 @@ def draw_segments(number: int, seed: int = 3) -> list[Segment]:
 
 def scorers(model: Path | str, *names: str) -> list[Scorer]:
     """Scorers of some metrics by a tiny model."""
-    return [scorer(METRICS[name][0], model=str(model), layer=2, **METRICS[name][1]) for name in names or METRICS]
+    return [load(METRICS[name][0], model=str(model), layer=2, **METRICS[name][1]) for name in names or METRICS]
 
 
 def write_rows(path: Path, rows: Iterable[object]) -> Path:

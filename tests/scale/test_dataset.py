@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.scale.segments import draw_segments, scorers
-from twmd_registry.engine.scorer import score_all, scorer
+from twmd_registry.engine.scorer import load, score_all
 from twmd_registry.errors import InputError, MissingExtraError, SpecError
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.scale import score_dataset, score_files
@@ -56,7 +56,7 @@ def test_columns_of_several_processes_equal_scores_of_the_engine(
 
 def test_metric_given_by_name_or_signature_reads_columns_that_with_format_hides(rows: datasets.Dataset) -> None:
     hidden = rows.rename_column("reference", "references").with_format(None, columns=["prediction"])
-    with scorer("twmd") as own:
+    with load("twmd") as own:
         expected = own.score(*zip(*SEGMENTS, strict=True)).scores
         for named in ("twmd", own.signature):
             assert tuple(score_dataset(hidden, named).with_format(None)["twmd"]) == expected
@@ -93,7 +93,7 @@ def test_metrics_that_score_no_data_set_are_refused(rows: datasets.Dataset) -> N
     for metrics, message in [
         ([], "the list of scorers is empty"),
         (["twmd"], r'^expected a list of scorers: \[scorer\("twmd"\), scorer\("trwmd"\)\]\.$'),
-        (scorer("ensemble(twmd;against=both,sbert)"), "needs sources, and this framework gives predictions and"),
+        (load("ensemble(twmd;against=both,sbert)"), "needs sources, and this framework gives predictions and"),
     ]:
         with pytest.raises(SpecError, match=message):
             score_dataset(rows, metrics)  # type: ignore[arg-type]

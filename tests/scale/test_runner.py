@@ -30,7 +30,7 @@ from tests.scale.segments import (
     write_rows,
 )
 from twmd_registry.cli import main
-from twmd_registry.engine.scorer import Scorer, score_all, scorer
+from twmd_registry.engine.scorer import Scorer, load, score_all
 from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, TwmdWarning
 from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset, partitions
 from twmd_registry.scale.partitions import MAX_TRIES, PartitionScorer
@@ -43,7 +43,7 @@ SEGMENTS = draw_segments(23)
 @pytest.fixture(scope="module", autouse=True)
 def _loaded(bert: str) -> Iterator[None]:
     """Hold the model, so that no run pays for loading it again."""
-    with scorer("twmd", model=bert, layer=2) as held:
+    with load("twmd", model=bert, layer=2) as held:
         assert held.spec
         yield
 
@@ -80,8 +80,8 @@ def test_parts_have_the_scores_of_a_single_machine_by_every_kind_of_metric(
     bert: str, data: Path, tmp_path: Path, part_rows: int
 ) -> None:
     members = f"twmd;model={bert};layer=2;centering=corpus,2*sbert;model={bert};layer=1;centering=none"
-    regressor = scorer("stsscore", model=str(tiny.save_regressor(tmp_path / "regressor")), scale=5)
-    own = [*scorers(bert), scorer("ensemble", members=members), regressor]
+    regressor = load("stsscore", model=str(tiny.save_regressor(tmp_path / "regressor")), scale=5)
+    own = [*scorers(bert), load("ensemble", members=members), regressor]
     record = score(own, data, tmp_path / "out", part_rows=part_rows)
     assert_like_one_machine(tmp_path / "out", own, SEGMENTS)
     assert record == ScoredDataset.from_json((tmp_path / "out" / "record.json").read_text(encoding="utf-8"))
@@ -208,7 +208,7 @@ def test_rows_that_cannot_be_scored_are_rejected_with_the_reason(bert: str, brok
 
 def test_rejected_row_leaves_its_place_in_its_centering_batch_empty(bert: str, broken: Path, tmp_path: Path) -> None:
     """Two metrics with batches of different sizes, compared with batches that are scored separately."""
-    other = scorer("twmd", model=bert, layer=1, centering="batch", centering_size=4, centering_side="joint")
+    other = load("twmd", model=bert, layer=1, centering="batch", centering_size=4, centering_side="joint")
     own, bad = [*scorers(bert, "batch"), other], set(range(4, 20, 3))
     with pytest.warns(TwmdWarning, match="their centering batches are that much smaller"):
         score(own, broken, tmp_path / "out", part_rows=3)

@@ -67,7 +67,7 @@ def run(service: Service, *calls: Coroutine[Any, Any, Any]) -> list[Any]:
 
 
 def service_of(*metrics: str, **limits: Any) -> Service:
-    scorers = {metric: twmd_registry.scorer(spec_with_keys(metric)) for metric in metrics or ("twmd",)}
+    scorers = {metric: twmd_registry.load(spec_with_keys(metric)) for metric in metrics or ("twmd",)}
     return Service(scorers, **limits)
 
 
@@ -271,7 +271,7 @@ class Blocked(NamedTuple):
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[Blocked]:
     """Yield a service with small limits, in this process."""
-    service = Service({"twmd": twmd_registry.scorer("twmd")}, max_waiting=2, transfer=1)
+    service = Service({"twmd": twmd_registry.load("twmd")}, max_waiting=2, transfer=1)
     go, begun = threading.Event(), threading.Event()
 
     def wait_and_score(*texts: Any) -> Any:
@@ -556,7 +556,7 @@ class TestStopping:
 
 class TestKey:
     def test_requests_need_the_key(self) -> None:
-        with serving_thread(Service({"twmd": twmd_registry.scorer("twmd")}), KEY) as port:
+        with serving_thread(Service({"twmd": twmd_registry.load("twmd")}), KEY) as port:
             for path in ("/metrics", "/signature", "/prometheus"):
                 assert ask(port, path, headers={}).status == 401
                 assert ask(port, path, headers={"Authorization": f"Bearer {KEY}"}).status == 200

@@ -174,7 +174,7 @@ def test_mean_vectors_are_transferred_and_must_be_the_same(bert: str, tmp_path: 
     made, _ = average([first, second], tmp_path / "mean", options=CPU)
     assert (tmp_path / "mean" / "signature.txt").read_text(encoding="utf-8").strip() == made.signature
     keys: dict[str, Any] = dict(made.requested.values())
-    assert twmd_registry.scorer("bertscore_centered", **keys).signature == made.signature
+    assert twmd_registry.load("bertscore_centered", **keys).signature == made.signature
     message = "run3 was trained with other settings than .*run1: centering is background:[0-9a-f]{12}, not background:"
     with pytest.raises(SpecError, match=message):
         average([first, odd], tmp_path / "none", options=CPU)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.options import MetricKeys, RunOptions
 from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.presets import read_presets
 from twmd_registry.registry.spec import keys_to_set, make_spec
@@ -66,8 +66,8 @@ def test_metric_against_the_source_is_trained_as_it_scores(bert: str, tmp_path: 
     card = (tmp_path / "adapter" / "README.md").read_text(encoding="utf-8")
     assert "    twmd score -i out.txt --src source.txt -m twmd --set " in card
     assert "None of these segments has a source in common with the held-out data: words3@" in card
-    keys = keys_to_set(trained.requested)
-    scores = twmd_registry.scorer("twmd", **keys).score(dev.rated.predictions, sources=dev.rated.source).scores
+    keys: dict[str, Any] = {**keys_to_set(trained.requested)}
+    scores = twmd_registry.load("twmd", **keys).score(dev.rated.predictions, sources=dev.rated.source).scores
     assert mean_correlation("pearson", scores, dev.rated) == pytest.approx(best["pearson"], abs=1e-4)
 
 
@@ -78,17 +78,17 @@ def read_log(output: Path, key: str) -> list[float]:
 
 def test_trained_metric_agrees_better_with_dev_under_its_own_settings(done: Run) -> None:
     output, (trained, steps, _, (before, best)), plan = done
-    keys = keys_to_set(trained.requested)
+    keys: dict[str, Any] = {**keys_to_set(trained.requested)}
     assert (steps, before["epoch"]) == (24, 0)
     assert best["pearson"] > max(before["pearson"], 0) + 0.3
     dev = plan.dev[0].rated
-    scores = twmd_registry.scorer("twmd", **keys).score(dev.predictions, dev.references).scores
+    scores = twmd_registry.load("twmd", **keys).score(dev.predictions, dev.references).scores
     for name in ("pearson", "kendall"):
         assert mean_correlation(name, scores, dev) == pytest.approx(best[name], abs=1e-4)
     epochs = read_log(output, "eval_pearson")
     assert (len(epochs), max(epochs)) == (4, best["pearson"])
     assert epochs.index(max(epochs)) + 1 == best["epoch"]
-    other = twmd_registry.scorer("twmd", **(keys | {"layer": "1", "temperature": "0.3"}))
+    other = twmd_registry.load("twmd", **(keys | {"layer": "1", "temperature": "0.3"}))
     message = r"was trained under other settings: layer is 1, and was 2; temperature is 0.3, and was 0.1 \("
     with pytest.warns(TwmdWarning, match=rf"adapter ./adapter@\w+ {message}"):
         assert other.spec.layer == 1
@@ -98,7 +98,9 @@ def test_folder_holds_adapter_preset_card_and_signature(done: Run, bert: str, re
     output, (trained, *_), plan = done
     files = "README.md adapter_config.json adapter_model.safetensors log.jsonl preset.toml signature.txt"
     assert sorted(path.name for path in output.iterdir()) == [*files.split(), "training_data.safetensors"]
-    assert twmd_registry.scorer("twmd", **keys_to_set(trained.requested)).signature == trained.signature
+    assert (
+        twmd_registry.load("twmd", **cast("MetricKeys", keys_to_set(trained.requested))).signature == trained.signature
+    )
     assert not recwarn.list
     assert (output / "signature.txt").read_text(encoding="utf-8") == f"{trained.signature}\n"
     card = (output / "README.md").read_text(encoding="utf-8")
@@ -113,7 +115,7 @@ def test_folder_holds_adapter_preset_card_and_signature(done: Run, bert: str, re
         assert fact in card
     add_preset(output / "preset.toml")
     try:
-        assert twmd_registry.scorer("twmd", "words").signature == trained.signature
+        assert twmd_registry.load("twmd", "words").signature == trained.signature
     finally:
         remove_preset("words")
     weights = load_file(output / "adapter_model.safetensors")  # none is above the layer
@@ -129,9 +131,9 @@ def test_full_training_changes_network_and_transfers_means(bert: str, tmp_path: 
     output, train = tmp_path / "model", write_words(tmp_path / "train.jsonl", 32, 1)
     command = f"train metric {train} -m bertscore_centered -o {output} --full --epochs 1 --device cpu"
     out = run(f"{command} --set model={bert} layer={LAYER} centering=background:{mean}")[1]
-    printed = dict(part.split("=", 1) for part in out.partition("--set ")[2].splitlines()[0].split(" "))
+    printed: dict[str, Any] = dict(part.split("=", 1) for part in out.partition("--set ")[2].splitlines()[0].split(" "))
     assert printed["model"] == str(output)
-    scorer = twmd_registry.scorer("bertscore_centered", **printed)
+    scorer = twmd_registry.load("bertscore_centered", **printed)
     assert scorer.signature == out.partition("signature ")[2].strip()
     spec = make_spec("sbert", model=bert, layer=0, centering=f"background:{mean}")
     assert isinstance(scorer.backend, TokenAlignmentBackend)

@@ -56,8 +56,8 @@ def test_command_writes_adapter_head_card_and_signature(tmp_path: Path, run: Run
     assert re.search(r"\| minutes \| \d+\.\d \|", card)
     assert str(tmp_path) not in card + (output / "adapter_config.json").read_text(encoding="utf-8")
     dev = read_stsb(tmp_path / "dev.csv")
-    untrained = twmd_registry.scorer("sbert", layer=6, special="all", centering="none")
-    scorers = twmd_registry.scorer(signature, adapter=str(output)), untrained
+    untrained = twmd_registry.load("sbert", layer=6, special="all", centering="none")
+    scorers = twmd_registry.load(signature, adapter=str(output)), untrained
     scores = [scorer.score(dev.predictions, dev.references).scores for scorer in scorers]
     trained, plain = (correlate("pearson", own, dev.ratings) for own in scores)
     assert f"Pearson on dev {trained:.4f}" in out

@@ -67,8 +67,8 @@ def test_trained_similarities_equal_scores_of_the_file(
     save_adapter(wrapped, "./tiny", tmp_path / "adapter")
     size = {"centering_size": 6} if keys["centering"] == "batch" else {}
     given: dict[str, Any] = {"model": bert, "layer": LAYER, **keys, **size}
-    scores = twmd_registry.scorer(metric, **given, adapter=str(tmp_path / "adapter")).score(*several).scores
-    untrained = twmd_registry.scorer(metric, **given).score(*several).scores
+    scores = twmd_registry.load(metric, **given, adapter=str(tmp_path / "adapter")).score(*several).scores
+    untrained = twmd_registry.load(metric, **given).score(*several).scores
     np.testing.assert_allclose(learned, scores, atol=1e-5)
     assert np.abs(np.subtract(scores, untrained)).max() > 1e-3
 

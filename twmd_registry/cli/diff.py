@@ -6,7 +6,7 @@ from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.output import as_json
 from twmd_registry.messages import visible
-from twmd_registry.registry.diff import compare
+from twmd_registry.registry.diff import compare_signatures
 
 MARKS = {True: "-", False: "=", None: "?"}
 
@@ -17,7 +17,7 @@ MARKS = {True: "-", False: "=", None: "?"}
 @declare.output_format("text", "json")
 def diff_command(arguments: Arguments) -> int:
     """Show how two signatures differ, and whether their numbers may be compared (exit status 0) or not (1)."""
-    comparison = compare(arguments.one, arguments.other)
+    comparison = compare_signatures(arguments.one, arguments.other)
     if arguments.format == "json":
         verdict = {"comparable": comparison.comparable, "certain": comparison.certain}
         differences = [{"what": what, "matters": matters} for what, matters in comparison.differences]

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 
 from twmd_registry.engine.input_warnings import SHOWN_TEXTS
 from twmd_registry.engine.pairs import Segments, check_candidates, check_sources
-from twmd_registry.engine.scorer import Scorer, score_segments, scorer
+from twmd_registry.engine.scorer import Scorer, load, score_segments
 from twmd_registry.engine.shared_passes import depends_on_neighbours
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.progress import Progress
 from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.options import MetricKeys
 from twmd_registry.registry.references import is_blank
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import MetricSpec
@@ -67,7 +68,7 @@ def mbr(
     sources: Iterable[str] | None = None,
     utilities: bool = False,
     progress: Progress | None = None,
-    **keys: Any,
+    **keys: Unpack[MetricKeys],
 ) -> MbrResult:
     """Choose, for every segment, the candidate y with the highest mean utility (minimum Bayes risk).
 
@@ -81,17 +82,17 @@ def mbr(
 
     Args:
         candidates: One list of texts per segment, at least one text each; lists may differ in length.
-        metric: As for `scorer`; or a scorer, whose model stays loaded.
-        preset: As for `scorer`.
+        metric: As for `load`; or a scorer, whose model stays loaded.
+        preset: As for `load`.
         sources: One text per segment, for metrics with ``against=source`` or ``both``, as for `score_all`.
         utilities: Return the utilities of all pairs.
         progress: Called with the number of candidates done since its last call.
-        keys: As for `scorer`.
+        keys: As for `load`.
 
     Raises:
         InputError: A row is no list of texts, or is empty; the message names it.
         SpecError: A scorer comes with a preset or keys.
-        TwmdError: As for `scorer` and `Scorer.score`.
+        TwmdError: As for `load` and `Scorer.score`.
 
     Warns:
         TwmdWarning: As for `Scorer.score`, with segments counted once; or an empty candidate was chosen.
@@ -99,7 +100,7 @@ def mbr(
     lists = check_candidates(candidates)
     if isinstance(metric, Scorer) and (preset is not None or keys):
         raise SpecError("a scorer fixes preset, keys and run options: leave them out, or name the metric.")
-    utility = metric if isinstance(metric, Scorer) else scorer(metric, preset, **keys)
+    utility = metric if isinstance(metric, Scorer) else load(metric, preset, **keys)
     checked = None if sources is None else check_sources(sources, len(lists))
     utility = Scorer(utility.requested, utility.options, utility.local_files)  # takes any number of references
     choices = _choose(utility, lists, checked, progress, utilities=utilities)

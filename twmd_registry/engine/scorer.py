@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Unpack
 
 import numpy as np
 
@@ -29,7 +29,15 @@ from twmd_registry.progress import Progress, Stage, split_progress
 from twmd_registry.registry.members import merge_members, write_members
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import OUTPUTS, MetricName
-from twmd_registry.registry.options import PART_NAMES, LocalFiles, RunOptions, resolve_local_files, split_options
+from twmd_registry.registry.options import (
+    PART_NAMES,
+    LocalFiles,
+    MetricKeys,
+    PartKeys,
+    RunOptions,
+    resolve_local_files,
+    split_options,
+)
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, check_whole, make_spec, member_specs
 
@@ -50,7 +58,7 @@ class Scorer:
     again.
 
     Examples:
-        >>> with scorer("twmd") as twmd:
+        >>> with load("twmd") as twmd:
         ...     round(twmd.score(["it rains"], ["it rains"]).score, 4)
         1.0
     """
@@ -76,6 +84,35 @@ class Scorer:
         )
         if not self._averaged:
             self.backend: Backend = make_backend(spec, self.options, local_files)
+
+    @classmethod
+    def from_signature(cls, signature: str | Signature, **parts: Unpack[PartKeys]) -> Scorer:
+        """Build the scorer that a signature stands for.
+
+        Args:
+            signature: A signature, long or short.
+            parts: Places of the signature's parts (``model=FOLDER``, ``adapter=FOLDER``, ``background=FILE``,
+                ``stopwords=FILE``, ``idf=FILE``, ``baseline=FILE``), whose content must be the signed one; and run
+                options (``device="cpu"``).
+
+        Raises:
+            SignatureError: Not a signature; the message names the column.
+            SpecError: A key that the signature fixes, or a part that it does not use.
+
+        Warns:
+            TwmdWarning: As for `parse_signature`; when texts are scored, that they have another number of references.
+        """
+        options, given = split_options({**parts}, PART_NAMES)
+        for name in given:
+            if name not in PART_NAMES:
+                raise SpecError(
+                    f"the signature fixes {name}: leave it out; only the paths of the signature's parts "
+                    f"({', '.join(PART_NAMES)}) and run options can be given."
+                )
+        parsed = parse_signature(signature)
+        found: dict[str, Any] = {name: str(path) for name, path in given.items() if path is not None}
+        places = LocalFiles(**found)
+        return cls(parsed.spec, options, resolve_local_files(places, [parsed.spec]), parsed.nrefs)
 
     @property
     def members(self) -> tuple[Scorer, ...]:
@@ -243,54 +280,45 @@ def _refuse_to_explain_mean(_segment: int, _reference: int | None) -> NoReturn:
     raise SpecError("a mean (ensemble, against=both) has no alignment of its own: explain a member's scores.")
 
 
-def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **keys: Any) -> Scorer:
-    """Make a scorer.
+def load(
+    metric: str | Signature | MetricSpec = MetricName.TWMD, preset: str | None = None, **keys: Unpack[MetricKeys]
+) -> Scorer:
+    """Make the scorer of a metric. Its model is loaded at first use.
+
+    Examples:
+        >>> with load("twmd", temperature=0.1) as twmd:
+        ...     round(twmd.score(["it rains"], ["it rains"]).score, 4)
+        1.0
 
     Args:
         metric: A metric of the catalogue; ``ensemble(METRIC,METRIC,...)`` for the mean of several, optionally with keys
-            and a weight (``ensemble(stsscore,2*sbert;layer=6)``); a signature, which gives the same scorer again; or a
-            specification (``parse(signature)``), which takes run options only.
+            and a weight (``ensemble(stsscore,2*sbert;layer=6)``); a signature, as for `Scorer.from_signature`; or a
+            specification, which takes run options only.
         preset: A preset's name; without one, the preset tuned for the model.
-        keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``). A signature takes
-            only run options and local paths of its parts: ``model=FOLDER``, ``adapter=FOLDER``, ``background=FILE``,
-            ``stopwords=FILE``, ``idf=FILE``, ``baseline=FILE``; their content must be the signed one.
+        keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``).
 
     Raises:
-        SpecError: Unknown metric, preset or key, or an invalid value; together with a signature, a key that it
-            fixes or a part that it does not use.
-        SignatureError: A line with ``|`` that is not a signature; the message names the column.
+        SpecError: Unknown metric, preset or key, or an invalid value.
+        TwmdError: As for `Scorer.from_signature`.
 
     Warns:
         TwmdWarning: As for `parse_signature`.
     """
+    given: dict[str, Any] = {**keys}
+    if isinstance(metric, Signature) or (isinstance(metric, str) and "|" in metric):
+        if preset is not None:
+            raise SpecError(f"a signature fixes all keys: leave out preset={preset!r}.")
+        return Scorer.from_signature(metric, **given)
     if isinstance(metric, MetricSpec):
-        options, fixed = split_options({**keys, **({} if preset is None else {"preset": preset})}, ())
+        options, fixed = split_options(given if preset is None else {**given, "preset": preset}, ())
         if fixed:
             raise SpecError(
                 f"a specification fixes {', '.join(fixed)}: give run options only, or change it with spec.replace()."
             )
         return Scorer(metric, options)
-    if isinstance(metric, Signature) or (isinstance(metric, str) and "|" in metric):
-        return _make_scorer_of_signature(metric, preset, keys)
-    name, given = merge_members(metric, keys) if isinstance(metric, str) else (metric, keys)
+    name, given = merge_members(metric, given) if isinstance(metric, str) else (metric, given)
     options, spec_keys = split_options(given, entry(name).keys)
     return Scorer(make_spec(name, preset, **spec_keys), options)
-
-
-def _make_scorer_of_signature(signature: str | Signature, preset: str | None, keys: dict[str, Any]) -> Scorer:
-    if preset is not None:
-        raise SpecError(f"a signature fixes all keys: leave out preset={preset!r}.")
-    options, paths = split_options(keys, PART_NAMES)
-    for name in paths:
-        if name not in PART_NAMES:
-            raise SpecError(
-                f"the signature fixes {name}: leave it out; only the paths of the signature's parts "
-                f"({', '.join(PART_NAMES)}) and run options can be given."
-            )
-    parsed = parse_signature(signature)
-    given: dict[str, Any] = {name: str(path) for name, path in paths.items() if path is not None}
-    places = resolve_local_files(LocalFiles(**given), [parsed.spec])
-    return Scorer(parsed.spec, options, places, parsed.nrefs)
 
 
 _LATEST: list[Scorer] = []
@@ -304,20 +332,20 @@ def score(
     preset: str | None = None,
     *,
     sources: Iterable[str] | None = None,
-    **keys: Any,
+    **keys: Unpack[MetricKeys],
 ) -> ScoreSet:
-    """Score texts by one metric, in one line, with the arguments of `scorer` and `Scorer.score`.
+    """Score texts by one metric, in one line, with the arguments of `load` and `Scorer.score`.
 
-    The model stays loaded until a call with another model. Use `scorer` to decide when it is freed.
+    The model stays loaded until a call with another model. Use `load` to decide when it is freed.
 
     Examples:
         >>> score(["it rains"], ["it rains"]).score > 0.999
         True
 
     Raises:
-        TwmdError: As for `scorer` and `Scorer.score`.
+        TwmdError: As for `load` and `Scorer.score`.
     """
-    new = scorer(metric, preset, **keys)
+    new = load(metric, preset, **keys)
     scores = new.score(predictions, references, sources)
     _LATEST[:] = [new]
     return scores
@@ -355,9 +383,9 @@ def score_all(
 def check_scorers(scorers: Sequence[Scorer]) -> None:
     """Check that these are scorers, at least one; raises `SpecError`."""
     if isinstance(scorers, Scorer) or not all(isinstance(given, Scorer) for given in scorers):
-        raise SpecError('expected a list of scorers: [scorer("twmd"), scorer("trwmd")].')
+        raise SpecError('expected a list of scorers: [load("twmd"), load("trwmd")].')
     if not scorers:
-        raise SpecError('the list of scorers is empty: give at least one, as in [scorer("twmd")].')
+        raise SpecError('the list of scorers is empty: give at least one, as in [load("twmd")].')
 
 
 def score_segments(

@@ -26,8 +26,8 @@ def metric_classes(base: type[T], module: str) -> dict[MetricName, type[T]]:
 def name_of(spec: MetricSpec, preset: str | None = None) -> str:
     """Return a name for a metric beside others in a framework: its metric, preset, and what is set otherwise.
 
-    >>> from twmd_registry import scorer
-    >>> name_of(scorer("twmd").requested), name_of(scorer("twmd", layer=6).requested)
+    >>> from twmd_registry import load
+    >>> name_of(load("twmd").requested), name_of(load("twmd", layer=6).requested)
     ('twmd', 'twmd_layer_6')
     """
     from twmd_registry.registry.spec import keys_to_set, make_spec, member_specs

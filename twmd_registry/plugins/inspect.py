@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import scorer as make_metric
+from twmd_registry.engine.scorer import load
 from twmd_registry.engine.shared_passes import Batcher
 from twmd_registry.errors import InputError, MissingExtraError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.plugins import name_of
+from twmd_registry.registry.options import MetricKeys
 
 try:
     import anyio.to_thread
@@ -19,14 +20,16 @@ except ImportError as error:
     raise MissingExtraError("scorers for inspect_ai need it: pip install 'twmd-registry[inspect]'") from error
 
 
-def metric_scorer(metric: str = "twmd", preset: str | None = None, *, name: str | None = None, **keys: Any) -> Any:
+def metric_scorer(
+    metric: str = "twmd", preset: str | None = None, *, name: str | None = None, **keys: Unpack[MetricKeys]
+) -> Any:
     """Make a scorer of inspect_ai: it scores a sample's output against its target or targets.
 
     Its values are scores as they are; inspect_ai's ``mean`` and ``stderr`` are taken of them. The signature is in every
     ``Score.metadata``. A warning names its sample.
 
     Args:
-        metric: A metric or signature, as for `twmd_registry.scorer`.
+        metric: A metric or signature, as for `twmd_registry.load`.
         preset: A preset's name.
         name: The name of the scores in the log, by default the metric's with its preset and what is set otherwise
             (``twmd_layer_6``).
@@ -34,9 +37,9 @@ def metric_scorer(metric: str = "twmd", preset: str | None = None, *, name: str 
             script is no reason to end an evaluation.
 
     Raises:
-        SpecError: As for `twmd_registry.scorer`, or scores depend on the other samples (see `Batcher`).
+        SpecError: As for `twmd_registry.load`, or scores depend on the other samples (see `Batcher`).
     """
-    batcher = Batcher(make_metric(metric, preset, **{"any_language": True} | keys))
+    batcher = Batcher(load(metric, preset, **{"any_language": True} | keys))
     name = name or name_of(batcher.scorer.requested, preset)
 
     def score_sample(number: int | str, text: str, references: list[str]) -> ScoreSet:

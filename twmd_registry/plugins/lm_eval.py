@@ -10,12 +10,13 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 from twmd_registry.engine.pairs import check_segments
-from twmd_registry.engine.scorer import score, scorer
+from twmd_registry.engine.scorer import load, score
 from twmd_registry.errors import InputError, MissingExtraError
 from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.options import MetricKeys
 
 try:
     from lm_eval import evaluator_utils
@@ -67,7 +68,9 @@ def _keep(
     return {name: pair, f"{name}_signature": replace(pair, wanted="signature")}
 
 
-def _keep_target(metric: str, *, references: Sequence[Any], predictions: Sequence[str], **keys: Any) -> dict[str, Any]:
+def _keep_target(
+    metric: str, *, references: Sequence[Any], predictions: Sequence[str], **keys: Unpack[MetricKeys]
+) -> dict[str, Any]:
     """Keep a pair for the ``metric_list`` of a task, which calls this function."""
     inside = sys._getframe(1).f_locals  # noqa: SLF001 (lm_eval turns targets into texts before it passes them on)
     task, document = inside.get("self"), inside.get("doc")
@@ -116,7 +119,7 @@ def corpus_score(items: Sequence[PendingPair]) -> float | str:
 
 
 def references_in(
-    column: str, metric: str = "twmd", *, name: str | None = None, **keys: Any
+    column: str, metric: str = "twmd", *, name: str | None = None, **keys: Unpack[MetricKeys]
 ) -> Callable[..., dict[str, Any]]:
     """Make a task's ``process_results``: it scores by a metric and keys against a column's references.
 
@@ -124,7 +127,7 @@ def references_in(
     ``aggregation: twmd_registry`` and ``higher_is_better: true``. Data without the column, or with anything but a text
     or a list of texts in it, raise an `InputError`, and impossible keys at once a `SpecError`. A null is an empty text.
     """
-    scorer(metric, **keys)  # loads no model
+    load(metric, **keys)  # loads no model
 
     def process(document: Mapping[str, Any], results: Sequence[str]) -> dict[str, Any]:
         if column not in document:

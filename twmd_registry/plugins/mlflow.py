@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from twmd_registry.engine.result import Alignment
-from twmd_registry.engine.scorer import scorer as make_metric_scorer
+from twmd_registry.engine.scorer import load
 from twmd_registry.engine.shared_passes import Batcher, check_needs_no_sources
 from twmd_registry.errors import InputError, MissingExtraError
 from twmd_registry.plugins import name_of
+from twmd_registry.registry.options import MetricKeys
 
 try:
     import mlflow
@@ -29,7 +30,7 @@ def genai_scorer(
     *,
     name: str | None = None,
     reference: str = EXPECTATION,
-    **keys: Any,
+    **keys: Unpack[MetricKeys],
 ) -> Any:
     """Make a scorer for ``mlflow.genai.evaluate``: every row's output against a reference among its expectations.
 
@@ -37,7 +38,7 @@ def genai_scorer(
     that MLflow scores at once are encoded together.
 
     Args:
-        metric: A metric or signature, as for `twmd_registry.scorer`.
+        metric: A metric or signature, as for `twmd_registry.load`.
         preset: A preset's name.
         name: The name of the scores in the results, by default the metric's with its preset and what is set otherwise
             (``twmd_layer_6``): MLflow takes one mean of all scores of a name.
@@ -46,9 +47,9 @@ def genai_scorer(
             are refused out of the mean.
 
     Raises:
-        SpecError: As for `twmd_registry.scorer`, or scores depend on the other rows (see `Batcher`).
+        SpecError: As for `twmd_registry.load`, or scores depend on the other rows (see `Batcher`).
     """
-    batcher = Batcher(make_metric_scorer(metric, preset, **{"any_language": True} | keys))
+    batcher = Batcher(load(metric, preset, **{"any_language": True} | keys))
     name = name or name_of(batcher.scorer.requested, preset) + ("" if reference == EXPECTATION else f"_{reference}")
 
     def score(outputs: Any, expectations: dict[str, Any] | None) -> Feedback:
@@ -80,7 +81,9 @@ def describe(alignment: Alignment) -> str:
     return ", ".join(most[number] for number in sorted(most))
 
 
-def classic_metric(metric: str = "twmd", preset: str | None = None, *, name: str | None = None, **keys: Any) -> Any:
+def classic_metric(
+    metric: str = "twmd", preset: str | None = None, *, name: str | None = None, **keys: Unpack[MetricKeys]
+) -> Any:
     """Make a metric for ``mlflow.models.evaluate``'s ``extra_metrics``; all rows are scored in one call.
 
     Scores per row and their mean are logged; the run gets the signature as the tag ``twmd.signature.NAME``.
@@ -92,9 +95,9 @@ def classic_metric(metric: str = "twmd", preset: str | None = None, *, name: str
         keys: Keys of the specification and run options.
 
     Raises:
-        SpecError: As for `twmd_registry.scorer`.
+        SpecError: As for `twmd_registry.load`.
     """
-    metric_scorer = make_metric_scorer(metric, preset, **keys)
+    metric_scorer = load(metric, preset, **keys)
     check_needs_no_sources(metric_scorer)
     name = name or name_of(metric_scorer.requested, preset)
 

@@ -16,7 +16,7 @@ from twmd_registry.comparison.systems import compare_systems
 from twmd_registry.engine.distributed import Ranks, score_over_ranks, world_size
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import COUNTS, ScoreSet
-from twmd_registry.engine.scorer import Scorer, scorer
+from twmd_registry.engine.scorer import Scorer, load
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import warn
 from twmd_registry.registry.members import split_name
@@ -122,7 +122,7 @@ def _open(metric: Any, keep_references: int | str) -> tuple[str | None, Any]:
         isinstance(metric, str) and ("|" in metric or split_name(metric)[0] in set(MetricName))
     ):
         # What a model writes early in its training may be in any script: no reason to end the training.
-        metric = scorer(metric, keep_references=keep_references, any_language=True)
+        metric = load(metric, keep_references=keep_references, any_language=True)
     elif isinstance(metric, str):
         import evaluate
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from sacrebleu.metrics.base import Metric, Score
@@ -13,13 +13,14 @@ from sacrebleu.metrics.base import Signature as BaseSignature
 from twmd_registry.engine.input_warnings import check_sample
 from twmd_registry.engine.pairs import Segments, check_rows, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import scorer
+from twmd_registry.engine.scorer import load
 from twmd_registry.engine.shared_passes import check_needs_no_sources
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins import metric_classes
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
+from twmd_registry.registry.options import MetricKeys
 from twmd_registry.registry.references import present_references
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, members_or_self
@@ -88,7 +89,7 @@ class SacreBLEUMetric(Metric):
         *,
         references: Sequence[Sequence[str | None]] | None = None,
         name: str | None = None,
-        **keys: Any,
+        **keys: Unpack[MetricKeys],
     ) -> None:
         """Make the metric; no model is loaded yet.
 
@@ -100,11 +101,11 @@ class SacreBLEUMetric(Metric):
             keys: Keys of the specification and run options.
 
         Raises:
-            SpecError: As for `twmd_registry.scorer`.
+            SpecError: As for `twmd_registry.load`.
             InputError: The streams differ in length.
         """
         super().__init__()  # type: ignore[no-untyped-call]
-        self.scorer = scorer(self.METRIC, preset, **keys)
+        self.scorer = load(self.METRIC, preset, **keys)
         check_needs_no_sources(self.scorer)
         self._name = name
         self._known: dict[str, ScoreSet] = {}

@@ -11,7 +11,7 @@ import torch
 
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import Counts
-from twmd_registry.engine.scorer import Scorer, score_segments, scorer
+from twmd_registry.engine.scorer import Scorer, load, score_segments
 from twmd_registry.errors import InputError, MissingExtraError
 from twmd_registry.plugins import metric_classes
 from twmd_registry.registry.metrics import CATALOGUE
@@ -70,10 +70,10 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
             settings: Keys of the specification, run options, and torchmetrics' own settings.
 
         Raises:
-            SpecError: As for `twmd_registry.scorer`.
+            SpecError: As for `twmd_registry.load`.
         """
         keys = {name: value for name, value in settings.items() if name not in TORCHMETRICS_SETTINGS}
-        metric_scorer = scorer(self.METRIC, preset, **keys)
+        metric_scorer = load(self.METRIC, preset, **keys)
         super().__init__(**{name: value for name, value in settings.items() if name in TORCHMETRICS_SETTINGS})
         self.scorer: Scorer = metric_scorer
         self.as_dict = as_dict

@@ -345,7 +345,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         Args:
             tokenizer: Decodes the generated token ids and the labels.
             metrics: A list, or a dict by the names of the scores: metrics of the catalogue (``"twmd"``,
-                ``"ensemble(stsscore,sbert)"``), signatures, scorers (``scorer("twmd", layer=6, device="cpu")``),
+                ``"ensemble(stsscore,sbert)"``), signatures, scorers (``load("twmd", layer=6, device="cpu")``),
                 SacreBLEU's ``"bleu"``, ``"chrf"`` and ``"ter"`` (to 100), and modules of `evaluate`, loaded or by name.
             references: Per row of the evaluation set a text or a list of texts; for several sets a dict of such lists
                 by split (``dataset.split``), or a function from the set to its list. None for the decoded labels.

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence, Sized
-from typing import Any
+from typing import Any, Unpack
 
 from twmd_registry.engine.pairs import check_segments
-from twmd_registry.engine.scorer import Scorer, scorer
+from twmd_registry.engine.scorer import Scorer, load
 from twmd_registry.engine.shared_passes import check_needs_no_sources
 from twmd_registry.errors import InputError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.plugins import name_of
+from twmd_registry.registry.options import MetricKeys
 from twmd_registry.registry.references import is_absent
 
 REPEATED = re.compile(r"(.{1,60}?)\1{3,}", re.DOTALL)
@@ -127,12 +128,12 @@ def reward_function(
     reference_column: str = COLUMN,
     name: str | None = None,
     guard: bool = True,
-    **keys: Any,
+    **keys: Unpack[MetricKeys],
 ) -> Reward:
     """Make a reward function for TRL's ``reward_funcs``.
 
     Args:
-        metric: A metric or signature, as for `twmd_registry.scorer`.
+        metric: A metric or signature, as for `twmd_registry.load`.
         preset: A preset's name.
         reference_column: The column of the data set with a reference, or a list of references, per prompt; where it is
             None, the function abstains.
@@ -144,10 +145,10 @@ def reward_function(
             come back in every epoch) and ``any_language`` is true (a policy may write in any script).
 
     Raises:
-        SpecError: As for `twmd_registry.scorer`, or the metric compares with sources.
+        SpecError: As for `twmd_registry.load`, or the metric compares with sources.
     """
-    keys = {"keep_references": "256MB", "any_language": True} | keys
-    reward_scorer = scorer(metric, preset, **keys)
+    usual_options: MetricKeys = {"keep_references": "256MB", "any_language": True}
+    reward_scorer = load(metric, preset, **(usual_options | keys))
     check_needs_no_sources(reward_scorer)
     usual = name_of(reward_scorer.requested, preset)
     usual += ("" if reference_column == COLUMN else f"_column_{reference_column}") + ("" if guard else "_unguarded")

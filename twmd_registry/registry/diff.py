@@ -33,7 +33,7 @@ class SignatureComparison(NamedTuple):
         return not any(matters is None for _, matters in self.differences)
 
 
-def compare(first: str | Signature, second: str | Signature) -> SignatureComparison:
+def compare_signatures(first: str | Signature, second: str | Signature) -> SignatureComparison:
     """Compare two signatures of any versions, key by key (of ensembles: member by member).
 
     Returns:

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from twmd_registry.errors import SpecError
 from twmd_registry.messages import menu
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.names import (
+    Against,
+    Distance,
+    Dtype,
+    First,
+    Multiref,
+    Objective,
+    Output,
+    Punctuation,
+    Side,
+    Special,
+    StopwordUnit,
+    Subwords,
+    Transform,
+    Units,
+    Unknown,
+    Vectors,
+)
 from twmd_registry.registry.spec import MetricSpec, members_or_self
 
 _UNITS = {"": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -54,7 +73,76 @@ def _bytes(name: str, given: object) -> int:
     return int(float(match[1]) * _UNITS[match[2]])
 
 
+Place = str | os.PathLike[str]
+YesNo = bool | Literal["yes", "no"]
+
+
+class RunKeys(TypedDict, total=False):
+    """The fields of `RunOptions` as keywords; None means "not given"."""
+
+    device: str | None
+    batch_tokens: int | None
+    keep_references: int | str | None
+    any_language: bool | None
+
+
+class MetricKeys(RunKeys, total=False):
+    """What `load` takes as keywords: the keys of a specification and run options; None means "not given"."""
+
+    output: Output | None
+    members: str | Sequence[str] | None
+    model: Place | None
+    revision: str | None
+    adapter: Place | None
+    layer: int | str | Sequence[int] | None
+    aggregation: str | None
+    special: Special | None
+    unknown: Unknown | None
+    subwords: Subwords | None
+    punctuation: Punctuation | None
+    stopwords: Place | None
+    stopword_unit: StopwordUnit | None
+    ngram: int | Literal["sentence"] | None
+    idf: str | None
+    centering: str | None
+    centering_size: int | None
+    centering_side: Side | None
+    against: Against | None
+    source_weight: float | None
+    align: Units | None
+    temperature: float | None
+    iterations: int | Literal["converged"] | None
+    objective: Objective | None
+    distance: Distance | None
+    transform: Transform | None
+    vectors: Vectors | None
+    normalize: YesNo | None
+    scale: float | None
+    first: First | None
+    symmetric: YesNo | None
+    clip: YesNo | None
+    baseline: Place | None
+    multiref: Multiref | None
+    truncation: str | None
+    dtype: Dtype | None
+
+
+class PartKeys(RunKeys, total=False):
+    """What `Scorer.from_signature` takes as keywords: places of the signature's parts, and run options."""
+
+    model: Place | None
+    adapter: Place | None
+    background: Place | None
+    stopwords: Place | None
+    idf: Place | None
+    baseline: Place | None
+
+
 OPTION_NAMES = tuple(field.name for field in fields(RunOptions))
+
+
+PARAMETERS = ("metric", "preset", "sources", "progress")
+"""Parameters of the functions that take keys as keywords: a misspelt one arrives among the keys."""
 
 
 def split_options(given: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple[RunOptions, dict[str, Any]]:
@@ -65,10 +153,10 @@ def split_options(given: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple
     keys = {name: value for name, value in given.items() if name not in OPTION_NAMES}
     for name in keys:
         if name == "preset":
-            where = "scorer(metric, preset), evaluate.load(metric, preset) or by --preset"
+            where = "load(metric, preset), evaluate.load(metric, preset) or by --preset"
             raise SpecError(f"a preset is no key: name it in {where}.")
         if name not in (*menu_of_keys, *KEYS):
-            raise SpecError(f"unknown key {name!r}; {menu(name, (*menu_of_keys, *OPTION_NAMES))}.")
+            raise SpecError(f"unknown key {name!r}; {menu(name, (*menu_of_keys, *OPTION_NAMES, *PARAMETERS))}.")
     return RunOptions(**options), keys
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-from twmd_registry.engine.scorer import Scorer, score_all, scorer
+from twmd_registry.engine.scorer import Scorer, load, score_all
 from twmd_registry.engine.shared_passes import depends_on_neighbours
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.files.tables import USUAL_REFERENCES
@@ -68,7 +68,7 @@ def score_dataset(
     Warns:
         TwmdWarning: As for `Scorer.score`, where this process scores.
     """
-    metrics = scorer(metrics) if isinstance(metrics, str | MetricSpec) else metrics
+    metrics = load(metrics) if isinstance(metrics, str | MetricSpec) else metrics
     scorers = list(metrics) if isinstance(metrics, Iterable) else [metrics]
     check_compared(scorers)
     module, kind = type(dataset).__module__, type(dataset).__name__

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from twmd_registry.encode.encoder import tokenise
-from twmd_registry.engine.scorer import scorer
+from twmd_registry.engine.scorer import load
 from twmd_registry.judgments.corpora import HIGHEST, read_stsb
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
@@ -119,7 +119,7 @@ def _save_documents(
     data: Mapping[str, TrainingData], output: Path, model: str, base: str, values: dict[str, Any]
 ) -> str:
     """Write model card, signature and hashes of the data; return the signature."""
-    with scorer("stsscore", model=model, adapter=str(output), scale=HIGHEST) as trained:
+    with load("stsscore", model=model, adapter=str(output), scale=HIGHEST) as trained:
         signature = trained.signature
     write_hashes(hashes_of(data.values()), output / TRAINING_DATA)
     labels = {name: source.label for name, source in data.items()}

@@ -79,7 +79,7 @@ def test_study_writes_tables_and_figures_and_names_what_is_missing(
     assert "|clip:yes|" in signatures["STSScore"]
     assert signatures["Ensemble"].startswith("ensemble(stsscore;")
     stsb = read_stsb(papers / "stsb" / "test.csv")
-    expected = twmd_registry.scorer(signatures["Ensemble"]).score(stsb.predictions, stsb.references).scores
+    expected = twmd_registry.load(signatures["Ensemble"]).score(stsb.predictions, stsb.references).scores
     assert [float(row["Ensemble"]) for row in rows_of(out / "sts-b.csv")] == pytest.approx(expected)
     assert (out / "table1.txt").read_text(encoding="utf-8") in printed
     rows = rows_of(out / "table1.tsv")

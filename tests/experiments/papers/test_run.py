@@ -19,7 +19,7 @@ from experiments.papers.run import first_pairs, marginal_errors, reproduce
 from tests.conftest import shared
 from tests.judgments.test_corpora import write_tac
 from tests.rated_files import LANGUAGE_PAIRS, SUBSETS, YEARS, of_group, write_sts, write_wmt
-from twmd_registry.engine.scorer import Scorer, score_all, scorer
+from twmd_registry.engine.scorer import Scorer, load, score_all
 from twmd_registry.errors import FileError, InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.corpora import read_sts, read_tac, read_wmt
 from twmd_registry.judgments.rated import RatedSegments, select
@@ -61,7 +61,7 @@ def values(result: Reproduction, row: str) -> dict[tuple[str, str], float]:
 
 
 def pearson(spec: MetricSpec | str, own: RatedSegments, side: str = "scores") -> float:
-    with Scorer(spec) if isinstance(spec, MetricSpec) else scorer(spec) as one:
+    with Scorer(spec) if isinstance(spec, MetricSpec) else load(spec) as one:
         scores = getattr(one.score(own.predictions, own.references), side)
     return float(stats.pearsonr(scores, own.ratings).statistic)
 

@@ -12,6 +12,7 @@ from tests.conftest import Refused, Run
 from tests.judgments.test_readers import written
 from twmd_registry.judgments.official import read_official
 from twmd_registry.judgments.sets import read_rated
+from twmd_registry.registry.names import Against
 
 REFERENCES = {
     "refA": "It rained all night.\nThe weir is closed.\nNo bread.\n",
@@ -49,7 +50,7 @@ def test_missing_translation_is_an_empty_text_because_every_segment_needs_a_scor
 def test_every_output_is_scored_against_every_other_reference(wmt99: Path, run: Run) -> None:
     status, printed, _ = run("submit wmt99 -m twmd --name TW-MD -o out")
     assert status == 0
-    scorer, out = twmd_registry.scorer("twmd"), wmt99.parent / "out"
+    scorer, out = twmd_registry.load("twmd"), wmt99.parent / "out"
     texts = {name: text.splitlines() for name, text in (REFERENCES | OUTPUTS).items()}
     table = rows(out / "TW-MD.sys.score")
     assert [row[:6] for row in table] == [
@@ -81,7 +82,7 @@ def test_score_files_are_read_as_published_scores(wmt99: Path, run: Run) -> None
     rated = read_rated(f"mte:{wmt99}")
     (published,) = read_official(f"mte:{wmt99}", rated)
     assert published.label == "twmd*"
-    alone = twmd_registry.scorer("twmd").score(rated.predictions, rated.references)
+    alone = twmd_registry.load("twmd").score(rated.predictions, rated.references)
     assert published.scores == pytest.approx(alone.scores)
 
 
@@ -92,6 +93,7 @@ def test_metric_that_compares_with_sources_is_scored_with_them(wmt99: Path, run:
     assert not (wmt99.parent / "out").exists()
     sources = ["It did rain.", "The weir is shut.", "There is no bread."]
     written(wmt99, "\n".join(sources), "sources/cs-en.txt")
+    against: Against
     for against, reference, systems in (("source", "src", ["refB", "sys-1"]), ("both", "refB", ["sys-1"])):
         assert run(f"submit wmt99 -m twmd --set against={against} --name {against} -o wmt99")[0] == 0
         scores = rows(wmt99 / "metric-scores" / "cs-en" / f"{against}-{reference}.seg.score")

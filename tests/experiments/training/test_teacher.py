@@ -50,7 +50,7 @@ def test_student_of_the_table_agrees_better_with_its_teacher(models: tuple[str, 
     words = f"--edits numbers negations --holdout {held_out} -o rated.jsonl --set model={teacher} {SET}"
     status, printed, _ = run(f"rate pairs.jsonl -m twmd {words}")
     assert (status, Path("rated.jsonl.part").exists()) == (0, False)
-    signature = twmd_registry.scorer("twmd", model=teacher, **KEYS).signature
+    signature = twmd_registry.load("twmd", model=teacher, **KEYS).signature
     assert f"signature {signature}" in printed
     line = "train metric table:rated.jsonl,group=group -m twmd -o student --epochs 4 --learning-rate 2e-2 --rank 4"
     assert main([*f"{line} --device cpu -q --set model={student} {SET}".split()]) == 0
@@ -77,7 +77,7 @@ def test_interrupted_rating_goes_on_and_batches_are_rated_at_once(
     centering: str, models: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairs, rows, part = rated_words(24, 1), list[range](), tmp_path / "rated.jsonl.part"
-    scorer = twmd_registry.scorer("twmd", model=models[0], **KEYS | {"centering": centering})
+    scorer = twmd_registry.load("twmd", model=models[0], **KEYS | {"centering": centering})
 
     def score_ten(scorers: Any, segments: Any, **given: Any) -> Any:
         rows.append(given["rows"])
@@ -98,7 +98,7 @@ def test_interrupted_rating_goes_on_and_batches_are_rated_at_once(
 
 def test_ratings_of_another_teacher_or_pairs_are_not_taken(models: tuple[str, str], tmp_path: Path) -> None:
     pairs, part = rated_words(8, 1), tmp_path / "part"
-    scorer = twmd_registry.scorer("twmd", model=models[0], **KEYS)
+    scorer = twmd_registry.load("twmd", model=models[0], **KEYS)
     part.write_text(json.dumps("0" * 64) + "\n" + json.dumps([9.0] * 8) + "\n", encoding="utf-8")
     assert rate(scorer, pairs, part).ratings.max() < 2
 
