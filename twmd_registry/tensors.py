@@ -91,6 +91,11 @@ class TextTokens(NamedTuple):
     missing: tuple[str, ...] = ()  # Surface strings of its out-of-vocabulary tokens, or of the words that are dropped
 
     @property
+    def flags(self) -> tuple[bool, bool, bool, tuple[str, ...]]:
+        """The values of `TOKEN_FLAGS`."""
+        return self.empty, self.truncated, self.unknown, self.missing
+
+    @property
     def own(self) -> np.ndarray:
         """The places of the text's own tokens, left out or not."""
         return np.flatnonzero(np.isin(self.special, (0, LEFT_OUT)))
@@ -108,11 +113,11 @@ the encoder keeps, has no token left to compare, is compared by special tokens o
 idf 0.
 """
 TEXT_FLAGS = np.dtype([*((name, bool) for name in FLAGS), ("missing", object)])
-"""Of arrays of facts about different texts: `FLAGS`, and the text's out-of-vocabulary strings: unknown tokens, or words
+"""Of arrays of facts about distinct texts: `FLAGS`, and the text's out-of-vocabulary strings: unknown tokens, or words
 without a vector, which are dropped; 0 for none.
 """
 TOKEN_FLAGS = ["empty", "truncated", "unknown", "missing"]
-"""The flags that the tokens of a text decide, in the order of `TextTokens`."""
+"""The flags that the tokens of a text decide."""
 
 
 class EncodedTexts(NamedTuple):

@@ -16,7 +16,7 @@ from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import options_of, parse_keys, read_texts
 from twmd_registry.cli.output import SUFFIXES, as_json, write_forms
 from twmd_registry.cli.terminal import printed, progress_bar, say
-from twmd_registry.comparison.text_table import MISSING, UNDEFINED, as_text
+from twmd_registry.comparison.text_table import MISSING, UNDEFINED, TextTable, as_text
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.registry.names import EMBEDDED_MODEL
@@ -81,11 +81,11 @@ def _report_diagnosis(
         for centering, layer, estimates in diagnosis.rows
     ]
     title = f"{about}{model}, {diagnosis.texts} texts, {diagnosis.words} words"
-    tables = [(title, ("centering", "layer", *(f"{name} (se)" for name in PROPERTIES)), rows)]
+    tables = [TextTable(title, ("centering", "layer", *(f"{name} (se)" for name in PROPERTIES)), rows)]
     if form != "tsv" or paper:
         shown = [verdict | {"holds": WORDS[verdict["holds"]]} for verdict in verdicts]
         lines = [tuple(str(verdict[head] or MISSING) for head in heads) for verdict in shown]
-        tables.append(("properties", heads, lines))
+        tables.append(TextTable("properties", heads, lines))
     text = as_json(content) if form == "json" else "\n\n".join(as_text(table, SUFFIXES[form]) for table in tables)
     with printed(text):
         if arguments.output:

@@ -99,7 +99,7 @@ class Reproduction:
         if form == "tsv" and not self.experiment.vary:
             every = list(self._lines())
             lines = [tuple("" if v != v else str(v) for v in line.values()) for line in every]  # noqa: PLR0124
-            return as_text((self.title, tuple(every[0]), lines), form)
+            return as_text(TextTable(self.title, tuple(every[0]), lines), form)
         return as_text(self.table(), form)
 
     def as_dict(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class Reproduction:
         for layer, (rows, taus) in self.rank_agreement().items():
             source = f"tau-b of {rows} rows, {self.near}{f', layer {layer}' if layer else ''}"
             lines.append((AGREEMENT, source, *self._cells(taus, decimals=2)))
-        return (self.title, ("metric", "source", *columns), lines)
+        return TextTable(self.title, ("metric", "source", *columns), lines)
 
     def _cells(self, values: Sequence[float], sign: str = "", decimals: int | None = None) -> list[str]:
         """Write the numbers of a row, a text per column."""
@@ -179,7 +179,7 @@ class Reproduction:
                 lines.append((*start, *cells, best, *(f"{row.values[0]:g}" for row in rows)))
         paper = ("paper",) if self.experiment.printed else ()
         header = ("data", "segments", "metric", *others, *(f"{value:g}" for value in values), "best", *paper)
-        return (self.title, header, lines)
+        return TextTable(self.title, header, lines)
 
     def _axis_values(self) -> list[float]:
         """Return the values of the last axis: settings that differ in it alone are next to each other."""

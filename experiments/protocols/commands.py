@@ -14,7 +14,7 @@ from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import make_scorers, options_of
 from twmd_registry.cli.output import SUFFIXES, as_json
 from twmd_registry.cli.terminal import progress_bar, say
-from twmd_registry.comparison.text_table import as_text, between
+from twmd_registry.comparison.text_table import TextTable, as_text, between
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.judgments.official import read_divisions, read_official
 from twmd_registry.judgments.sets import content_of, read_all_rated, read_rated, title_of
@@ -161,6 +161,6 @@ def accuracy_command(arguments: Arguments) -> int:
     cells = {place: f"{value:.4f} {between(low, high, 4)}" for place, (value, low, high) in estimates.items()}
     title = f"Difference of two systems' scores that people agree with, {fit.systems} systems"
     lines = [(str(n), *(cells[n, share] for share in SHARES)) for n in SEGMENTS]
-    table = title, ("segments", *(f"{share:.0%}" for share in SHARES)), lines
+    table = TextTable(title, ("segments", *(f"{share:.0%}" for share in SHARES)), lines)
     say(f"{as_text(table, SUFFIXES[arguments.format])}\n\n{scorer.signature}")
     return 0

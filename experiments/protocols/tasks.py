@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,10 +73,21 @@ LEVELS: tuple[tuple[str, Averaging], ...] = (
 """What is correlated, and over what correlations are averaged."""
 TaskPart = dict[str, float]
 """A metric's ``value`` in a task, the task's ``weight``, and what is ``averaged``: a rank, or a value from 0 to 1."""
-RANK_FIELDS = ("pair", "domain", "level", "people", "averaging", "statistic")
-RankTask: TypeAlias = tuple[str, str, str, str, Averaging, Statistic]
-"""What metrics are ranked by, its `RANK_FIELDS`: weight is shared out among the values of each in turn. Averaging is
-over what the correlations of segments are averaged; the statistic of `EVERY_PAIR` is accuracy."""
+
+
+class RankTask(NamedTuple):
+    """What metrics are ranked by: weight is shared out among the values of each field in turn. Averaging is over what
+    the correlations of segments are averaged; the statistic of `EVERY_PAIR` is accuracy.
+    """
+
+    pair: str
+    domain: str
+    level: str
+    people: str
+    averaging: Averaging
+    statistic: Statistic
+
+
 Published = Sequence[Mapping[tuple[str, str], float]]
 """By metric, published scores of systems by group and system."""
 
@@ -107,7 +118,7 @@ class TaskResult:
             for metric, mean, columns in zip(self.scored, self.averages, self.columns, strict=True)
         ]
         title = f"{self.task}, weighted average{' of ranks, the lower the better' * ranked}"
-        return {"task": (title, header, rows)}
+        return {"task": TextTable(title, header, rows)}
 
     def as_text(self, form: str) -> str:
         """Return the table in a form of `as_report`, and what is needed to repeat the measurement."""
@@ -249,7 +260,7 @@ def _measure(
 def list_rank_tasks(pairs: Sequence[str], rated: RatedSegments) -> list[RankTask]:
     """List the tasks of these language pairs that the data allow."""
     statistics: tuple[Statistic, ...] = ("pearson", "kendall")
-    tasks: list[RankTask] = [(EVERY_PAIR, EVERY_DOMAIN, SYSTEM, "without people", "none", "accuracy")]
+    tasks = [RankTask(EVERY_PAIR, EVERY_DOMAIN, SYSTEM, "without people", "none", "accuracy")]
     for pair in pairs:
         rows = [i for i, group in enumerate(rated.group) if group == pair]
         domains = sorted({rated.domain[i] for i in rows} - {""}) if rated.domain else []
@@ -257,13 +268,13 @@ def list_rank_tasks(pairs: Sequence[str], rated: RatedSegments) -> list[RankTask
         for domain, (level, averaging), included, statistic in itertools.product(
             [EVERY_DOMAIN, *domains], LEVELS, [*people, "without people"], statistics
         ):
-            tasks.append((pair, domain, level, included, averaging, statistic))
+            tasks.append(RankTask(pair, domain, level, included, averaging, statistic))
     return tasks
 
 
 def share_weight(tasks: Sequence[RankTask], weight: float = 1.0, field: int = 0) -> dict[RankTask, float]:
     """Share weight equally among the values of a field, and the weight of each value among those of the next field."""
-    if field == len(RANK_FIELDS):
+    if field == len(RankTask._fields):
         return dict.fromkeys(tasks, weight)
     values, shares = dict.fromkeys(task[field] for task in tasks), dict[RankTask, float]()
     for value in values:
@@ -358,7 +369,7 @@ def _rank(
 def average_ranks(parts: Mapping[RankTask, TaskPart]) -> dict[str, float]:
     """Average a metric's ranks over the tasks of every value of a field, by value; values of all tasks are left out."""
     averages = dict[str, float]()
-    for k, field in enumerate(RANK_FIELDS):
+    for k, field in enumerate(RankTask._fields):
         names = dict.fromkeys(task[k] for task in parts)
         for name in names if len(names) > 1 and field != "averaging" else ():
             averages[name] = average(part for task, part in parts.items() if task[k] == name)

@@ -53,13 +53,13 @@ def score_and_count(
 
 
 def key(text: str) -> TextKey:
-    return "model", (1,), None, None, text
+    return TextKey("model", (1,), None, None, text)
 
 
 def some_text(tokens: int) -> CachedText:
     special, ids, codes = (np.zeros(tokens, dtype) for dtype in (np.uint8, np.int64, np.int64))
     facts = TextTokens(special, ids, codes, empty=False, truncated=False, unknown=False)
-    return np.zeros((1, tokens, 4), np.float32), facts
+    return CachedText(np.zeros((1, tokens, 4), np.float32), facts)
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_metric_is_compared_with_every_metric_of_the_rank_above(monkeypatch: pyt
 
     def outperforms(a: list[float], b: list[float], *_args: Any, **_keys: Any) -> AgreementTest:
         compared.append((a[0], b[0]))
-        return 0.1, 0.05 if (a[0], b[0]) in {(1, 3), (3, 5)} else 0.051
+        return AgreementTest(0.1, 0.05 if (a[0], b[0]) in {(1, 3), (3, 5)} else 0.051)
 
     monkeypatch.setattr(module, "permutation", outperforms)
     _, rated = make_campaign(items=2)

@@ -17,7 +17,7 @@ import twmd_registry
 from tests.cli.parsing import rows_of
 from tests.conftest import Patch, Run, shared
 from tests.rated_files import system_rows, write_rows
-from twmd_registry.comparison.text_table import as_report
+from twmd_registry.comparison.text_table import TextTable, as_report
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
@@ -90,7 +90,9 @@ def test_result_prints_its_tables_and_signatures(result: StudyResult) -> None:
         assert f"\n{sign}sbert: {result.scored[0].signature}" in result.as_text(form)
     name, safe = "cs\x1b[2J\n\ten", r"cs\x1b[2J\n\ten"  # control characters of a name are escaped
     for form in ("txt", "tsv"):
-        shown, expected = (as_report([("r", ("metric", own), [(own, "0.5")])], [own], form) for own in (name, safe))
+        shown, expected = (
+            as_report([TextTable("r", ("metric", own), [(own, "0.5")])], [own], form) for own in (name, safe)
+        )
         assert shown == expected
 
 

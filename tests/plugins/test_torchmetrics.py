@@ -30,6 +30,7 @@ from twmd_registry.plugins.torchmetrics import (  # noqa: E402
     SBERT,
     TWMD,
     BERTScoreCentered,
+    Row,
     STSScore,
     WordsetCKA,
     collate_rows,
@@ -173,9 +174,9 @@ def test_bad_input_is_refused_at_once() -> None:
 
 def test_positions_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match="some segments came with positions and others without"):
-        order_rows([(0, "a", ["b"], None), (None, "c", ["d"], None)])
+        order_rows([Row(0, "a", ["b"], None), Row(None, "c", ["d"], None)])
     with pytest.raises(InputError, match="two segments with different texts came as position 3"):
-        order_rows([(3, "a", ["b"], None), (3, "a", ["c"], None)])
+        order_rows([Row(3, "a", ["b"], None), Row(3, "a", ["c"], None)])
     with pytest.raises(InputError, match="there is nothing to score: update"):
         order_rows([])
 
@@ -190,13 +191,13 @@ def test_settings_are_checked_when_the_metric_is_made() -> None:
 UNICODE = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-ROW = st.tuples(
-    st.none() | st.integers(0, 2**40), UNICODE, st.lists(UNICODE, min_size=1, max_size=3), st.none() | UNICODE
+ROW = st.builds(
+    Row, st.none() | st.integers(0, 2**40), UNICODE, st.lists(UNICODE, min_size=1, max_size=3), st.none() | UNICODE
 )
 
 
 @given(st.lists(ROW, max_size=4))
-def test_texts_survive_as_bytes_and_joined(rows: list[tuple[int | None, str, list[str], str | None]]) -> None:
+def test_texts_survive_as_bytes_and_joined(rows: list[Row]) -> None:
     joined = torch.cat([write_rows(rows[:1], torch.device("cpu")), write_rows(rows[1:], torch.device("cpu"))])
     assert joined.dtype == torch.uint8
     assert read_rows(joined) == rows

@@ -14,7 +14,7 @@ from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import options_of, parse_assignments
 from twmd_registry.cli.output import SUFFIXES, as_json
 from twmd_registry.cli.terminal import HEADER, complain, printed, progress_bar
-from twmd_registry.comparison.text_table import MISSING, UNDEFINED, as_text
+from twmd_registry.comparison.text_table import MISSING, UNDEFINED, TextTable, as_text
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.sets import read_all_rated, title_of
 from twmd_registry.messages import warn
@@ -136,20 +136,24 @@ def _rows(trials: Sequence[Trial], digits: int | None = None) -> list[dict[str, 
 
 
 def _table(rows: Sequence[dict[str, object]], form: str, title: str = "") -> str:
-    return as_text((title, tuple(rows[0]), [tuple(map(str, row.values())) for row in rows]), form, len(rows[0]) - 1)
+    cells = [tuple(map(str, row.values())) for row in rows]
+    return as_text(TextTable(title, tuple(rows[0]), cells), form, len(rows[0]) - 1)
 
 
 def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dict[str, RatedSegments]) -> None:
     """Write every trial, a surface per metric, the preset, and hashes of the data that it was chosen on."""
     from twmd_registry.metaeval.overlap import write_hashes
     from twmd_registry.metaeval.tune import write_preset
-    from twmd_registry.report.figures import SUFFIXES, surface
+    from twmd_registry.report.figures import SUFFIXES, SurfacePoint, surface
     from twmd_registry.train.data import TrainingData, hashes_of
 
     for metric, tried in by_metric.items():
         write_file(folder / f"{metric}.tsv", f"{_table(_rows(tried, 6), 'tsv')}\n".encode())
         if all(isinstance(spec.layer, int) for spec, _ in tried):
-            points = [(str(spec.centering), int(str(spec.layer)), spec.temperature, pearson) for spec, pearson in tried]
+            points = [
+                SurfacePoint(str(spec.centering), int(str(spec.layer)), spec.temperature, pearson)
+                for spec, pearson in tried
+            ]
             for suffix in SUFFIXES:
                 write_file(folder / f"{metric}{suffix}", surface(points, f"{metric}: best mean Pearson", suffix))
     hashes = hashes_of(TrainingData(title_of(source), rated) for source, rated in data.items())

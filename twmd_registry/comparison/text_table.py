@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 from twmd_registry.messages import visible
 
@@ -21,8 +21,13 @@ WIDTH, MIN_WIDTH, MARGIN = 100, 24, "  "
 _LATEX = str.maketrans({"μ": r"$\mu$", "±": r"$\pm$", "|": r"\textbar{}"})
 """Characters that `tabulate` leaves as they are, which not every LaTeX sets right."""
 
-TextTable: TypeAlias = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
-"""The name, the header and the rows of a table."""
+
+class TextTable(NamedTuple):
+    """A table whose cells are texts."""
+
+    name: str
+    header: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
 
 
 def write_table(

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -118,10 +118,6 @@ SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 LARGEST = 2_000_000
 """Bytes of the largest file."""
 MAX_ROWS = 2_000
-UploadedTable: TypeAlias = tuple[InputFile, list[int], list[str], list[list[str]], list[str] | None]
-"""The file for a record; the number of every row in the file, from 1; predictions; lists of references; the texts of
-the column source, None where a row has none.
-"""
 DIGITS = 6
 PATIENCE_S = 600.0
 """Seconds after which a file is given up."""
@@ -135,8 +131,27 @@ ABOUT = {
     "version": "of this package, when it was scored",
 }
 """Fields of a signature beside the keys of a specification."""
-Field: TypeAlias = tuple[str, str, str, str]
-"""Texts for `FIELD_HEADERS`; the last is ``yes``, ``no, VALUE``, or empty without a default of the named model."""
+
+
+class UploadedTable(NamedTuple):
+    """The texts of a table; `file` is for its record, `rows` are numbered from 1 in the file, and `sources` are None
+    where a row has none.
+    """
+
+    file: InputFile
+    rows: list[int]
+    predictions: list[str]
+    references: list[list[str]]
+    sources: list[str] | None
+
+
+class Field(NamedTuple):
+    """Texts for `FIELD_HEADERS`; `default` is ``yes``, ``no, VALUE``, or empty without a default of the named model."""
+
+    key: str
+    value: str
+    meaning: str
+    default: str
 
 
 def _row(name: str, values: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, ...]:
@@ -222,10 +237,14 @@ def _read_table(name: str, content: bytes, form: str) -> UploadedTable:
     if len(rows) > MAX_ROWS:
         limit = f"this page scores up to {MAX_ROWS:,}; 'twmd score' scores any number"
         raise FileError(f"{name} has {len(rows):,} rows: {limit}.")
-    source = InputFile("predictions", name, digest_of_file(content))
-    texts = [text for row in rows if isinstance(text := row.values.get("source"), str)]
-    pairs = [row.text("prediction") for row in rows], [_references(row) for row in rows]
-    return source, [row.number for row in rows], *pairs, texts if len(texts) == len(rows) else None
+    sources = [text for row in rows if isinstance(text := row.values.get("source"), str)]
+    return UploadedTable(
+        InputFile("predictions", name, digest_of_file(content)),
+        [row.number for row in rows],
+        [row.text("prediction") for row in rows],
+        [_references(row) for row in rows],
+        sources if len(sources) == len(rows) else None,
+    )
 
 
 def _references(row: TableRow) -> list[str]:
@@ -247,7 +266,7 @@ def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dic
     if not metrics:
         raise SpecError("choose at least one metric.")
     started = time.perf_counter()
-    source, numbers, predictions, references, translated = table
+    file, numbers, predictions, references, sources = table
 
     def check_time(_done: int) -> None:
         if time.perf_counter() - started > PATIENCE_S:
@@ -256,9 +275,9 @@ def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dic
 
     with collect_warnings() as warnings:
         scorers = [Scorer(spec_of(metric, preset)) for metric in dict.fromkeys(metrics)]
-        sets = score_all(scorers, predictions, references if any(references) else None, translated, progress=check_time)
+        sets = score_all(scorers, predictions, references if any(references) else None, sources, progress=check_time)
     seconds = time.perf_counter() - started
-    record = make_record([(source.name, sets)], inputs=[source], references=references, seconds=seconds)
+    record = make_record([(file.name, sets)], inputs=[file], references=references, seconds=seconds)
     names = [str(scores.metric) for scores in sets]
     rows, pictures = [], {}
     for name, scores in zip(names, sets, strict=True):
@@ -274,8 +293,7 @@ def score_file(table: UploadedTable, metrics: Sequence[str], preset: str) -> dic
             [number, *shown[i], *(round(scores.scores[i], 4) for scores in sets)] for i, number in enumerate(numbers)
         ],
         "signatures": "\n".join(str(scores.signature) for scores in sets),
-        "tsv": sentence_lines(SystemComparison((source.name,), tuple(map(column_of, sets))), DIGITS, header=True)
-        + "\n",
+        "tsv": sentence_lines(SystemComparison((file.name,), tuple(map(column_of, sets))), DIGITS, header=True) + "\n",
         "record": record_text(record),
         "notices": [*notices_of_preset(names, preset), *dict.fromkeys(warnings)],
     }
@@ -290,14 +308,14 @@ def explain_signature(text: str) -> tuple[list[Field], str, list[str]]:
     with collect_warnings() as warnings:
         signature = parse_signature(text)
         spec = signature.spec
-        fields = [("metric", str(spec.metric), entry(spec.metric).about, "")]
+        fields = [Field("metric", str(spec.metric), entry(spec.metric).about, "")]
         for number, (weight, member) in enumerate(member_specs(spec) if spec.members else (), 1):
             about = f"{entry(member.metric).about} Its weight: {weight:g}."
-            fields.append((str(number), str(member.metric), about, ""))
-            fields += [(f"{number}. {key}", *rest) for key, *rest in _explain_keys(member)]  # type: ignore[misc]
+            fields.append(Field(str(number), str(member.metric), about, ""))
+            fields += [field._replace(key=f"{number}. {field.key}") for field in _explain_keys(member)]
         fields += [] if spec.members else _explain_keys(spec)
     values = {name: getattr(signature, name) for name in ABOUT}
-    fields += [(name, value, ABOUT[name], "") for name, value in values.items() if value is not None]
+    fields += [Field(name, value, ABOUT[name], "") for name, value in values.items() if value is not None]
     return fields, f"twmd score REF.txt -i HYP.txt -m {shlex.quote(str(signature))}", list(dict.fromkeys(warnings))
 
 
@@ -308,6 +326,7 @@ def _explain_keys(spec: MetricSpec) -> Iterator[Field]:
         value, default = values.get(name, key.neutral), defaults.get(name, key.neutral)
         if value is not None and (name in values or name in defaults):
             comparison = "" if default is None else "yes" if value == default else f"no, {key.format(default)}"
-            yield name, key.format(value), key.about, comparison
+            yield Field(name, key.format(value), key.about, comparison)
         if name == "model" and spec.fingerprint:
-            yield "content", spec.fingerprint, "sha256 of the model's weights, configuration and vocabulary, cut", ""
+            about = "sha256 of the model's weights, configuration and vocabulary, cut"
+            yield Field("content", spec.fingerprint, about, "")

@@ -17,7 +17,7 @@ from twmd_registry.tensors import TOKEN_FLAGS, EncodedTexts, TextTokens, span_in
 
 @dataclass
 class TextStore:
-    """Encodes texts chunk by chunk, and each different text once if the texts of later chunks fit.
+    """Encodes texts chunk by chunk, and each distinct text once if the texts of later chunks fit.
 
     All chunks of a call are planned in advance, so the texts that are needed soonest are held. A cache keeps texts for
     later calls.
@@ -57,7 +57,7 @@ class TextStore:
         if len(new):
             cut, static = None if self.stride else self.limit, self.encoder.static
             tokens = tokenise(self.encoder.tokenizer, [self.texts[i] for i in new], cut, drop_unknown=static)
-            self.flags[TOKEN_FLAGS][new] = [text[3:] for text in tokens]
+            self.flags[TOKEN_FLAGS][new] = [text.flags for text in tokens]
             full, encoded = [text for text in tokens if not text.empty], nothing
             if full:
                 encoded = self.encoder.encode(
@@ -107,12 +107,12 @@ class TextStore:
         return {keys[key]: text for key, text in cache.find(list(keys)).items()}
 
     def _key(self, text: int) -> TextKey:
-        return self.encoder.identity, tuple(self.layers), self.limit, self.stride, self.texts[text]
+        return TextKey(self.encoder.identity, tuple(self.layers), self.limit, self.stride, self.texts[text])
 
     def _to_device(self, cached: dict[int, CachedText]) -> EncodedTexts:
         """Copy cached texts to the encoder's device, and set their flags."""
         vectors, tokens = zip(*cached.values(), strict=True)
-        self.flags[TOKEN_FLAGS][list(cached)] = [text[3:] for text in tokens]
+        self.flags[TOKEN_FLAGS][list(cached)] = [text.flags for text in tokens]
         layers = {
             k: torch.from_numpy(np.concatenate([matrices[j] for matrices in vectors])).to(self.encoder.device)
             for j, k in enumerate(self.layers)
@@ -133,5 +133,5 @@ class TextStore:
             if self.cacheable[i]:
                 special, ids, codes = (array[:length] for array in (text.special, text.ids, text.codes))
                 vectors = np.stack([layer[start:end] for layer in layers])
-                copied[self._key(i)] = vectors, text._replace(special=special, ids=ids, codes=codes)
+                copied[self._key(i)] = CachedText(vectors, text._replace(special=special, ids=ids, codes=codes))
         return copied

@@ -390,7 +390,7 @@ class RegressionBackend(Backend):
         with stage(len(pairs.hyp) * len(orders)) as progress, model.lock, torch.inference_mode(), exact_arithmetic():
             tokens = tokenise(model.tokenizer, pairs.texts, None)
             flags = np.zeros(len(tokens), TEXT_FLAGS)
-            flags[TOKEN_FLAGS] = [text[3:] for text in tokens]
+            flags[TOKEN_FLAGS] = [text.flags for text in tokens]
             empty = flags["empty"]
             full = np.flatnonzero(~empty[hyp] & ~empty[ref])
             for first in orders if len(full) else ():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -40,15 +40,36 @@ _BLOCK = 2**22
 """Weights that are held at once: 32 MB."""
 _SHOWN = 10
 
-Interval = tuple[float | None, float | None]
-"""Ends of a bootstrap percentile 95% interval; None without resamples, or where most of them are undefined."""
-Part = tuple[str, np.ndarray, Estimator]
-"""The name of a group, item or system, its rows in ascending order, and the statistic of its ratings."""
-Undefined = tuple[str, int, str]
-"""The name of a part without a value, its segments, and the reason."""
 
-AgreementTest = tuple[float, float]
-"""A one-sided test: metric A's agreement less B's, and the probability of so great a difference by chance alone."""
+class Interval(NamedTuple):
+    """A bootstrap percentile 95% interval; None without resamples, or where most of them are undefined."""
+
+    low: float | None
+    high: float | None
+
+
+class Part(NamedTuple):
+    """The data of a group, item or system: its rows in ascending order, and the statistic of its ratings."""
+
+    name: str
+    rows: np.ndarray
+    estimator: Estimator
+
+
+class Undefined(NamedTuple):
+    """A part without a value: its number of segments, and the reason."""
+
+    name: str
+    n: int
+    reason: str
+
+
+class AgreementTest(NamedTuple):
+    """A one-sided test: metric A's agreement less B's, and the probability of so great a difference by chance alone."""
+
+    difference: float
+    p: float
+
 
 Measured = TypeVar("Measured")
 Averaging = Literal["none", "group", "item", "system"]
@@ -85,7 +106,7 @@ class Agreement:
         """Return every number, ready for JSON."""
         keys = ("value", "low", "high", "n", "epsilon")
         groups = [{"name": name} | {key: getattr(part, key) for key in keys} for name, part in self.groups.items()]
-        undefined = [dict(zip(("name", "n", "reason"), part, strict=True)) for part in self.undefined]
+        undefined = [part._asdict() for part in self.undefined]
         values = {key: getattr(self, key) for key in keys[:-1]} | {"value": self.value if self.is_defined else None}
         return values | {"groups": groups, "undefined": undefined}
 
@@ -161,7 +182,7 @@ def measure_parts(
         try:
             measured[name] = measure(rows, estimator)
         except InputError as error:
-            undefined.append((name, len(rows), str(error)))
+            undefined.append(Undefined(name, len(rows), str(error)))
     if undefined:
         names = ", ".join(f"{name} ({n} values: {reason})" for name, n, reason in undefined[:_SHOWN])
         names += f" and {len(undefined) - _SHOWN} more" if len(undefined) > _SHOWN else ""
@@ -190,7 +211,7 @@ def split_parts(rated: RatedSegments, statistic: Statistic, averaging: str, thre
     for name, rows in zip(names, parts, strict=True):
         own_items, own_systems = (None if labels is None else labels[rows] for labels in (items, systems))
         estimator = make_estimator(statistic, ratings[rows], own_items, threshold, own_systems)
-        result.append((str(name), rows, estimator))
+        result.append(Part(str(name), rows, estimator))
     return result
 
 
@@ -214,9 +235,8 @@ def interval(values: np.ndarray) -> Interval:
     """Return the percentile 95% interval of resamples, undefined ones (NaN) left out; None where most are undefined."""
     defined = values[~np.isnan(values)]
     if 2 * len(defined) <= len(values):
-        return None, None
-    low, high = map(float, np.percentile(defined, LEVEL))
-    return low, high
+        return Interval(None, None)
+    return Interval(*map(float, np.percentile(defined, LEVEL)))
 
 
 def system_agreement(
@@ -297,7 +317,7 @@ def _count_pairs(scores: np.ndarray, rated: RatedSegments, averaging: str, resam
     """Return the share of pairs of systems that scores and ratings order alike."""
     counts, drawn, alone = np.zeros(2, dtype=int), np.zeros((2, resamples)), list[Undefined]()  # alike, pairs
     for k, (name, rows, _) in enumerate(split_parts(rated, "pearson", averaging)):
-        alone += [(name, len(rows), "a single system makes no pair")] * (len(rows) < 2)
+        alone += [Undefined(name, len(rows), "a single system makes no pair")] * (len(rows) < 2)
         metric, people = (np.sign(np.subtract.outer(each[rows], each[rows])) for each in (scores, rated.ratings))
         alike = ((metric == people) & (metric != 0)).astype(np.float64)  # (systems, systems); every pair is there twice
         pairs = 1.0 - np.eye(len(rows))
@@ -317,21 +337,21 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
     = 1 - r_a^2 - r_b^2 - r_ab^2 + 2 r_a r_b r_ab`` follows Student's t with n - 3 degrees of freedom (Williams 1959;
     Graham and Baldwin 2014). Raises InputError where it is undefined.
 
-    >>> round(williams(0.6, 0.5, 0.8, 103)[1], 4)
+    >>> round(williams(0.6, 0.5, 0.8, 103).p, 4)
     0.0256
     """
     if n <= MIN_ROWS:
         raise InputError(f"Williams' test needs more than {MIN_ROWS} segments; got {n}.")
     determinant = 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab
     if r_a == r_b:
-        return 0.0, 0.5
+        return AgreementTest(0.0, 0.5)
     variance = 2 * max(determinant, 0.0) * (n - 1) / (n - 3) + (r_a + r_b) ** 2 / 4 * (1 - r_ab) ** 3
     if variance <= 0 or 1 + r_ab <= 0:
         raise InputError("Williams' test is undefined for metrics that are each other's opposite.")
     t = (r_a - r_b) * math.sqrt((n - 1) * (1 + r_ab) / variance)
     from scipy import stats
 
-    return r_a - r_b, float(stats.t.sf(t, n - 3))
+    return AgreementTest(r_a - r_b, float(stats.t.sf(t, n - 3)))
 
 
 def williams_by_part(
@@ -398,11 +418,11 @@ def permutation(
 
     parts = split_parts(rated, wanted, averaging, threshold=threshold)
     observed, _ = measure_parts(wanted, parts, lambda rows, estimator: _difference(both[:, rows], estimator))
-    defined = (part for part in parts if part[0] in observed)
+    defined = (part for part in parts if part.name in observed)
     permuted = [permute(both[:, rows], estimator, swaps[rows]) for _, rows, estimator in defined]
     differences = np.ma.masked_invalid(permuted).mean(axis=0).filled(np.nan)  # shape (1 + trials,)
     below = differences[1:] < differences[0] - _ROUNDING  # False for an undefined trial
-    return float(np.mean([*observed.values()])), float((1 + (~below).sum()) / (1 + trials))
+    return AgreementTest(float(np.mean([*observed.values()])), float((1 + (~below).sum()) / (1 + trials)))
 
 
 def rank_metrics(
@@ -424,7 +444,7 @@ def rank_metrics(
             with suppress(UndefinedError):
                 test = permutation(scores[better], scores[metric], rated, statistic, single=True, **permuted)
                 against.append(test)
-        if any(p <= SIGNIFICANT for _, p in against):
+        if any(tested.p <= SIGNIFICANT for tested in against):
             rank, cluster = rank + 1, []
         cluster.append(metric)
         ranks[metric] = rank

@@ -122,13 +122,13 @@ class StudyResult:
         """Return a table per statistic, by its name, and Williams' p in every part if there are tests."""
         tables: dict[str, TextTable] = {statistic: self._table(statistic) for statistic in self.study.statistics}
         rows = [
-            (metric.label, *(UNDEFINED if test is None else f"{test[1]:.4f}" for test in tests.values()))
+            (metric.label, *(UNDEFINED if test is None else f"{test.p:.4f}" for test in tests.values()))
             for metric, tests in zip(self.scored, self.williams, strict=True)
             if tests
         ]
         if rows:
             title = f"Williams' p of a higher Pearson correlation than {self.scored[0].label}'s"
-            tables["williams"] = (title, ("metric", *self.williams[-1]), rows)
+            tables["williams"] = TextTable(title, ("metric", *self.williams[-1]), rows)
         return tables
 
     def _table(self, statistic: Statistic) -> TextTable:
@@ -136,7 +136,7 @@ class StudyResult:
         scores the best metric comes first. Of more than `MAX_COLUMNS` groups each has a row.
         """
         study = self.study
-        undefined = {name for agreements in self.agreements for name, *_ in agreements[statistic].undefined}
+        undefined = {part.name for agreements in self.agreements for part in agreements[statistic].undefined}
         groups = sorted(undefined.union(*(agreements[statistic].groups for agreements in self.agreements)))
         order = list(range(len(self.scored)))
         if study.trials or any(isinstance(metric, LabelledScores) for metric in study.metrics):
@@ -152,7 +152,7 @@ class StudyResult:
             if study.trials:
                 rank, test = self.ranks[k][statistic], self.tests[k].get(statistic)
                 cells["rank"] = UNDEFINED if rank is None else str(rank)
-                cells["p (better)"] = f"{test[1]:.4f}" if test else UNDEFINED if self.tests[k] else MISSING
+                cells["p (better)"] = f"{test.p:.4f}" if test else UNDEFINED if self.tests[k] else MISSING
             if study.level == SYSTEM:
                 cells["accuracy"] = _shown(self.accuracies[k][statistic])
             for name in groups:
@@ -165,8 +165,8 @@ class StudyResult:
         title = f"{statistic}, {study.data}, averaging {study.averaging}, level {study.level}"
         labels = tuple(self.scored[k].label for k in order)
         if len(groups) > MAX_COLUMNS:
-            return (title, ("", *labels), [(name, *cells) for name, cells in columns.items()])
-        return (title, ("metric", *columns), list(zip(labels, *columns.values(), strict=True)))
+            return TextTable(title, ("", *labels), [(name, *cells) for name, cells in columns.items()])
+        return TextTable(title, ("metric", *columns), list(zip(labels, *columns.values(), strict=True)))
 
     def as_text(self, form: str) -> str:
         """Return every table, in a form of `FORMATS`, and what is needed to repeat the study."""

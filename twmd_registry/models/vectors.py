@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,8 +30,11 @@ _LONGEST_LINE = 1 << 22
 _HEADER = re.compile(rb"(?:\xef\xbb\xbf)?([0-9]{1,9}) ([0-9]{1,5})[ \t\r]*\n")
 
 
-WordTable: TypeAlias = tuple[list[str], np.ndarray]
-"""Words and their vectors: row 0, of zeros, for any other word, then theirs; shape (words + 1, D), float32."""
+class WordTable(NamedTuple):
+    """Words and their vectors: row 0, of zeros, for any other word, then theirs; shape (words + 1, D), float32."""
+
+    words: list[str]
+    rows: np.ndarray
 
 
 def is_static(files: ModelFiles) -> bool:
@@ -171,7 +174,7 @@ def _collect(path: Path, entries: Iterator[tuple[str, np.ndarray]], announced: i
             f"{path.name} announces {announced} words in its first line and has {read}: it is not complete, or "
             "no such table."
         )
-    return list(words), np.frombuffer(numbers, dtype=np.float32).reshape(len(words) + 1, -1)
+    return WordTable(list(words), np.frombuffer(numbers, dtype=np.float32).reshape(len(words) + 1, -1))
 
 
 def _text(path: Path, header: re.Match[bytes] | None) -> Iterator[tuple[str, np.ndarray]]:

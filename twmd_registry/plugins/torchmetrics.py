@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,8 +29,13 @@ TORCHMETRICS_SETTINGS = frozenset(
 """Settings of torchmetrics itself; every other keyword must be one of our keys or run options."""
 
 
-Row = tuple[int | None, str, list[str], str | None]
-"""One segment: its position in the data set (None without positions), its prediction, its references, its source."""
+class Row(NamedTuple):
+    """One segment, with its position in the data set, None without positions."""
+
+    position: int | None
+    prediction: str
+    references: list[str]
+    source: str | None
 
 
 class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
@@ -203,14 +208,14 @@ def make_rows(
     segments = check_segments(predictions, references, sources)
     by_segment: Sequence[str | None] = segments.sources or [None] * len(segments.predictions)
     if positions is None:
-        return [(None, *segment) for segment in zip(*segments[:2], by_segment, strict=True)]
+        return [Row(None, *segment) for segment in zip(*segments[:2], by_segment, strict=True)]
     numbers = np.atleast_1d(positions.cpu() if isinstance(positions, torch.Tensor) else np.asarray(positions))
     if numbers.ndim > 1 or not np.issubdtype(numbers.dtype, np.integer) or (numbers < 0).any():
         raise InputError(f"positions must be whole numbers from 0, one per prediction; got {str(positions)[:60]}.")
     if len(numbers) != len(segments.predictions):
         lengths = f"{len(segments.predictions)} predictions but {len(numbers)} positions"
         raise InputError(f"there are {lengths}: give one position for each.")
-    return list(zip(numbers.tolist(), *segments[:2], by_segment, strict=True))
+    return list(map(Row, numbers.tolist(), *segments[:2], by_segment))
 
 
 def write_rows(rows: Sequence[Row], device: torch.device) -> torch.Tensor:
@@ -222,25 +227,25 @@ def write_rows(rows: Sequence[Row], device: torch.device) -> torch.Tensor:
 def read_rows(content: torch.Tensor) -> list[Row]:
     """Read segments that `write_rows` wrote, of any type: torchmetrics' ``set_dtype`` converts states.
 
-    >>> row = (None, "it rains", ["rain"], None)
+    >>> row = Row(None, "it rains", ["rain"], None)
     >>> read_rows(write_rows([row], torch.device("cpu")).bfloat16()) == [row]
     True
     """
     text = bytes(content.to("cpu", torch.uint8).numpy()).decode()
-    return [tuple(json.loads(line)) for line in text.split("\n")[:-1]]
+    return [Row(*json.loads(line)) for line in text.split("\n")[:-1]]
 
 
 def order_rows(rows: Sequence[Row]) -> Segments:
     """Return segments in the order of the data, each position once; without positions the order stays."""
     if not rows:
         raise InputError("there is nothing to score: update() with predictions and references first.")
-    positioned = {row[0]: row for row in rows if row[0] is not None}
-    if positioned and any(row[0] is None for row in rows):
+    positioned = {row.position: row for row in rows if row.position is not None}
+    if positioned and any(row.position is None for row in rows):
         raise InputError("some segments came with positions and others without: give them in every update().")
     for row in rows:
-        if row[0] is not None and positioned[row[0]] != row:
+        if row.position is not None and positioned[row.position] != row:
             hint = "a position is a segment's place in the data set"
-            raise InputError(f"two segments with different texts came as position {row[0]}: {hint}.")
+            raise InputError(f"two segments with different texts came as position {row.position}: {hint}.")
     ordered = [positioned[position] for position in sorted(positioned)] if positioned else rows
     _, predictions, references, sources = map(list, zip(*ordered, strict=True))
     return Segments(predictions, references, None if None in sources else sources)

@@ -60,9 +60,9 @@ def _table(statistic: str, labels: Sequence[str], agreements: Sequence[Agreement
     """Return a table with a row per metric; of several groups, with a row per group, as many columns fit no paper."""
     groups = sorted({name for agreement in agreements for name in agreement.groups})
     if len(groups) < 2:
-        return (statistic, ("metric", "value"), list(zip(labels, map(_cell, agreements), strict=True)))
+        return TextTable(statistic, ("metric", "value"), list(zip(labels, map(_cell, agreements), strict=True)))
     rows = [(name, *(_cell(agreement.groups.get(name)) for agreement in agreements)) for name in groups]
-    return (statistic, ("group", *labels), [("mean", *map(_cell, agreements)), *rows])
+    return TextTable(statistic, ("group", *labels), [("mean", *map(_cell, agreements)), *rows])
 
 
 def _cell(agreement: Agreement | None) -> str:

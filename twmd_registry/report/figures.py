@@ -7,7 +7,7 @@ import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,8 +27,15 @@ DENSITY_POINTS = 201
 NORMAL_95 = 1.96
 Curve: TypeAlias = Sequence[np.ndarray]
 """x and y, and optionally the standard errors of y; shape (points,) each, NaN leaves a gap."""
-SurfacePoint: TypeAlias = tuple[str, int, float | None, float]
-"""Centering, layer, temperature (None for a metric without it), and the agreement there."""
+
+
+class SurfacePoint(NamedTuple):
+    """The agreement of a setting; the temperature is None for a metric without it."""
+
+    centering: str
+    layer: int
+    temperature: float | None
+    agreement: float
 
 
 def require_matplotlib(reason: str = "figures need matplotlib") -> None:
@@ -161,14 +168,15 @@ def curves(
 
 def surface(points: Sequence[SurfacePoint], title: str, suffix: str) -> bytes:
     """Draw the best agreement at every layer and temperature, or lines over layers; a panel per centering."""
-    values = [value for *_, value in points]
+    values = [point.agreement for point in points]
     low, high = min(values), max(values)
 
     def panel(axes: Axes, name: str) -> None:
         best: dict[tuple[float | None, int], float] = {}
-        for centering, layer, temperature, value in points:
-            if centering == name:
-                best[temperature, layer] = max(value, best.get((temperature, layer), -math.inf))
+        for point in points:
+            if point.centering == name:
+                place = point.temperature, point.layer
+                best[place] = max(point.agreement, best.get(place, -math.inf))
         layers = sorted({layer for _, layer in best})
         temperatures = sorted({temperature for temperature, _ in best if temperature is not None})
         heights: Sequence[float | None] = temperatures or [None]
@@ -187,7 +195,7 @@ def surface(points: Sequence[SurfacePoint], title: str, suffix: str) -> bytes:
         box: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7, "backgroundcolor": "white"}
         axes.text(float(column), float(row), f"{grid[row, column]:.3f}", **box)
 
-    return draw_panels(list(dict.fromkeys(centering for centering, *_ in points)), panel, title, suffix)
+    return draw_panels(list(dict.fromkeys(point.centering for point in points)), panel, title, suffix)
 
 
 def matrices(panels: Mapping[str, np.ndarray], names: Sequence[str], title: str, suffix: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from typing import NamedTuple
 
 import numpy as np
 import regex
@@ -14,8 +15,6 @@ from twmd_registry.comparison.tables import number
 from twmd_registry.messages import visible
 
 GROUPS = 4
-Highlight = tuple[int, tuple[int, ...], str]
-"""A segment to look at: its number and the systems' numbers, from 0, and the reason in words."""
 _BLANK, _MARK = r"[\s\x1c-\x1f]", r"[\p{M}\p{Cf}]"
 """A mark belongs to the character before it, as an accent or a vowel sign does."""
 _ALONE = (
@@ -28,6 +27,14 @@ _CLUSTER = rf"\X{_MARK}*"
 _PIECE = regex.compile(
     rf"(?:{_BLANK}{_MARK}*)+|(?!{_MARK})(?={_ALONE}){_CLUSTER}|(?:(?!{_BLANK}|{_MARK}|{_ALONE}){_CLUSTER})+|{_MARK}+"
 )
+
+
+class Highlight(NamedTuple):
+    """A segment to look at: its number and the systems' numbers, from 0, and the reason in words."""
+
+    segment: int
+    systems: tuple[int, ...]
+    reason: str
 
 
 def segment_scores(column: MetricColumn) -> np.ndarray:
@@ -69,7 +76,7 @@ def choose_highlights(comparison: SystemComparison, most: int) -> list[Highlight
     for segment in _greatest(np.ptp(scores, axis=0))[: most // 2 if len(systems) > 1 else 0]:
         best, worst = int(scores[:, segment].argmax()), int(scores[:, segment].argmin())
         ends = " and ".join(f"{number(first, scores[i, segment])} to {systems[i]}" for i in (best, worst))
-        chosen[segment] = segment, (best, worst), f"systems differ: {first.name} gives {ends}"
+        chosen[segment] = Highlight(segment, (best, worst), f"systems differ: {first.name} gives {ends}")
     ranks = np.array([percentile_ranks(column) for column in columns])
     for place in _greatest(disagreements(columns).ravel()):
         system, segment = divmod(place, scores.shape[1])
@@ -78,7 +85,7 @@ def choose_highlights(comparison: SystemComparison, most: int) -> list[Highlight
             extremes = int(np.nanargmax(ranked)), int(np.nanargmin(ranked))
             high, low = (f"{columns[k].name} ranks it above {ranked[k]:.0%}" for k in extremes)
             reason = f"metrics disagree on {systems[system]}: {high}, and {low}, of all other scores"
-            chosen[segment] = segment, (system,), reason
+            chosen[segment] = Highlight(segment, (system,), reason)
     return list(chosen.values())
 
 

@@ -30,8 +30,6 @@ from twmd_registry.record.content import environment
 from twmd_registry.registry.names import OUTPUTS
 from twmd_registry.scale.plan import OutputFolder, ScalePlan, open_table, part_name
 
-RowPlace = tuple[int, str, int, str | None]
-"""The row's number among all, its file, its number there (from 0), and its ``id`` or None."""
 CorpusTotals = list[np.ndarray]
 """Sums over a corpus, in the order in which scoring needs them; empty for no rows."""
 ID = "id"
@@ -44,10 +42,18 @@ SUMS = ".sums"
 """Suffix of the file of a part's `CorpusTotals`."""
 _SUMMARY = b"twmd"
 """The key of a part's summary in the metadata of its Parquet file."""
-_PLACE = ("row", "file", "row_in_file", ID)
 _SHOWN = 500
 """Characters of a rejected row in ``rejects.jsonl``."""
 _KEPT = "Finished parts are kept: continue with --resume."
+
+
+class RowPlace(NamedTuple):
+    """A row's number among all, its file, its number there (from 0), and its ``id`` or None: columns of the parts."""
+
+    row: int
+    file: str
+    row_in_file: int
+    id: str | None
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,7 @@ class PartitionScorer:
             if len(raws) != number:
                 raise FileError(f"{file[0]} has changed since its rows were counted: it has fewer of them.")
             for at, (raw, values) in enumerate(raws, first):
-                place = (row, name, at, None if isinstance(values, str) else _id_of(values))
+                place = RowPlace(row, name, at, None if isinstance(values, str) else _id_of(values))
                 where = f"row {row + 1} ({name}, row {at + 1} there)"
                 row += 1
                 try:
@@ -157,7 +163,7 @@ class PartitionScorer:
                         raise InputError(str(error)) from error
                     reason = str(error).removeprefix(f"{where}: ").removesuffix(".")
                     shown = raw.decode("utf-8", "replace").strip("\r\n") or json.dumps(values, default=str)
-                    named = {key: value for key, value in zip(_PLACE, place, strict=True) if value is not None}
+                    named = {key: value for key, value in place._asdict().items() if value is not None}
                     rejects.append(json.dumps(named | {"reason": reason, "raw": shown[:_SHOWN]}) + "\n")
                     continue
                 segments.predictions.append(prediction)
@@ -179,12 +185,12 @@ class PartitionScorer:
         def score_group(group: Sequence[Backend], pairs: Pairs, stage: Stage) -> Scored:
             return group[0].score_group(group, self._number(pairs, places, part), stage, total)
 
-        rows = [place[0] for place in places]
+        rows = [place.row for place in places]
         return score_segments(self.scorers, segments, score_group=score_group, rows=rows)
 
     def _number(self, pairs: Pairs, places: Sequence[RowPlace], part: int) -> Pairs:
         """Set the numbers of segments to their rows: a rejected row leaves its place in a centering batch empty."""
-        numbers = np.array([place[0] for place in places], dtype=np.int64) - part * self.plan.part_rows
+        numbers = np.array([place.row for place in places], dtype=np.int64) - part * self.plan.part_rows
         return pairs._replace(segment=np.repeat(numbers, pairs.counts))
 
 
@@ -264,9 +270,9 @@ def _parquet(places: Sequence[RowPlace], scores: dict[str, list[float]], summary
     import pyarrow as pa
     import pyarrow.parquet
 
-    values = zip(*places, strict=True) if places else [()] * len(_PLACE)
+    values = zip(*places, strict=True) if places else [()] * len(RowPlace._fields)
     types = (pa.int64(), pa.string(), pa.int64(), pa.string())
-    columns = {name: pa.array(column, kind) for name, column, kind in zip(_PLACE, values, types, strict=True)}
+    columns = {name: pa.array(column, kind) for name, column, kind in zip(RowPlace._fields, values, types, strict=True)}
     columns |= {name: pa.array(column, pa.float64()) for name, column in scores.items()}
     table = pa.table(columns).replace_schema_metadata({_SUMMARY: json.dumps(summary).encode()})
     written = io.BytesIO()

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError, MissingExtraError, SpecError, TwmdError
 from twmd_registry.files.compressed import PACKED, open_unpacked
@@ -37,8 +37,13 @@ _BUFFER = 1 << 20
 _VERSIONS = ("ETag", "etag", "blob_id", "mtime", "LastModified", "last_modified", "created")
 """Names of properties that change with a file's content, in different file systems."""
 
-FileVersion = tuple[str, int, str]
-"""The URL of a file, its bytes, and its checksum or time of change as text."""
+
+class FileVersion(NamedTuple):
+    """A file as it was found; `version` is its checksum or time of change as text."""
+
+    url: str
+    size: int
+    version: str
 
 
 def _resolve(url: str) -> tuple[Any, str]:
@@ -90,7 +95,8 @@ def find_files(pattern: str) -> list[FileVersion]:
 def _describe(fs: Any, path: str) -> FileVersion:
     about = fs.info(path)
     version = next((str(about[name]) for name in _VERSIONS if about.get(name) is not None), "")
-    return path if _is_local(fs) else str(fs.unstrip_protocol(path)), int(about.get("size") or 0), version
+    url = path if _is_local(fs) else str(fs.unstrip_protocol(path))
+    return FileVersion(url, int(about.get("size") or 0), version)
 
 
 def _is_local(fs: Any) -> bool:
@@ -178,10 +184,22 @@ _TRIED = 100
 """Rows of every file that are checked before anything is scored."""
 _FORMAT = "twmd-plan"
 
-InputTable = tuple[FileVersion, str, int]
-"""The file, its name without the folder that all have in common, and its rows (0 until they are counted)."""
-TableSlice = tuple[int, int, int, int]
-"""The number of a table, the first row (from 0), the number of rows, and the byte at which the first row begins."""
+
+class InputTable(NamedTuple):
+    """A file, its name without the folder that all have in common, and its rows, 0 until they are counted."""
+
+    file: FileVersion
+    name: str
+    rows: int
+
+
+class TableSlice(NamedTuple):
+    """Rows of a table: the table's number, the first row (from 0), their number, and the first row's byte."""
+
+    table: int
+    first: int
+    rows: int
+    offset: int
 
 
 @dataclass(frozen=True)
@@ -202,7 +220,7 @@ class ScalePlan:
     @property
     def rows(self) -> int:
         """The number of rows."""
-        return sum(rows for _, _, rows in self.tables)
+        return sum(table.rows for table in self.tables)
 
     @cached_property
     def hash(self) -> str:
@@ -223,8 +241,8 @@ class ScalePlan:
                 signatures=tuple(content["signatures"]),
                 columns=Columns(prediction, tuple(references), quoted_tsv),
                 part_rows=content["part_rows"],
-                tables=tuple(((*file,), name, rows) for file, name, rows in content["tables"]),
-                parts=tuple(tuple((t, f, n, offset) for t, f, n, offset in slices) for slices in content["parts"]),
+                tables=tuple(InputTable(FileVersion(*file), name, rows) for file, name, rows in content["tables"]),
+                parts=tuple(tuple(TableSlice(*cut) for cut in part) for part in content["parts"]),
             )
         except (ValueError, TypeError, KeyError) as error:
             raise FileError("plan.json is not a plan that this package wrote: give an empty output folder.") from error
@@ -239,44 +257,44 @@ def list_tables(inputs: Sequence[str]) -> tuple[InputTable, ...]:
     """Return the input files of every path, pattern or folder, in the order given, sorted by name within each."""
     files: list[FileVersion] = []
     for given in inputs:
-        known = [file for file in find_files(given) if form_of(file[0]) in STREAMED_SUFFIXES]
+        known = [file for file in find_files(given) if form_of(file.url) in STREAMED_SUFFIXES]
         if not known:
             suffixes = f"{', '.join(STREAMED_SUFFIXES)}, and may end in {' or '.join(PACKED)} after that"
             raise FileError(f"{given}: the name of an input file ends in one of {suffixes}.")
         files += known
-    for url, times in Counter(url for url, *_ in files).items():
+    for url, times in Counter(file.url for file in files).items():
         if times > 1:
             raise FileError(f"{url} is named {times} times: every row is scored once.")
-    folders = [url.split("/")[:-1] for url, *_ in files]
+    folders = [file.url.split("/")[:-1] for file in files]
     same = itertools.takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False))
     common = "/".join(names[0] for names in same)
-    return tuple((file, file[0].removeprefix(common).lstrip("/"), 0) for file in files)
+    return tuple(InputTable(file, file.url.removeprefix(common).lstrip("/"), 0) for file in files)
 
 
 def cut_into_parts(plan: ScalePlan) -> ScalePlan:
     """Return a plan with its rows counted and cut into parts; refuse a file of which no first row can be scored."""
     if plan.columns.quoted_tsv:
-        check_quoted("--quoted-tsv", [form_of(file[0]) for file, *_ in plan.tables])
+        check_quoted("--quoted-tsv", [form_of(table.file.url) for table in plan.tables])
     tables: list[InputTable] = []
     parts: list[list[TableSlice]] = []
     total = 0
-    for t, (file, name, _) in enumerate(plan.tables):
+    for number, table in enumerate(plan.tables):
         rows, borders = 0, list[tuple[int, int]]()
-        with open_table(file[0], quoted_tsv=plan.columns.quoted_tsv) as opened:
+        with open_table(table.file.url, quoted_tsv=plan.columns.quoted_tsv) as opened:
             for offset in opened.offsets():
                 if rows == 0 or (total + rows) % plan.part_rows == 0:
                     borders.append((rows, offset))
                 rows += 1
             if rows:
-                _try_rows(file[0], opened, min(rows, _TRIED), borders[0][1], plan.columns)
+                _try_rows(table.file.url, opened, min(rows, _TRIED), borders[0][1], plan.columns)
         for (first, offset), (end, _) in itertools.pairwise([*borders, (rows, 0)]):
             if (total + first) % plan.part_rows == 0:
                 parts.append([])
-            parts[-1].append((t, first, end - first, offset))
-        tables.append((file, name, rows))
+            parts[-1].append(TableSlice(number, first, end - first, offset))
+        tables.append(table._replace(rows=rows))
         total += rows
     if not total:
-        raise FileError(f"there is nothing to score: no row in {', '.join(name for _, name, _ in tables)}.")
+        raise FileError(f"there is nothing to score: no row in {', '.join(table.name for table in tables)}.")
     return replace(plan, tables=tuple(tables), parts=tuple(map(tuple, parts)))
 
 
@@ -304,7 +322,7 @@ def check_same(plan: ScalePlan, requested: ScalePlan) -> None:
         ("the metrics", plan.signatures, requested.signatures),
         ("the columns", plan.columns, requested.columns),
         ("the rows of a part", plan.part_rows, requested.part_rows),
-        ("the input files", *([file for file, *_ in either.tables] for either in (plan, requested))),
+        ("the input files", *([table.file for table in either.tables] for either in (plan, requested))),
     ):
         if before != now:
             raise SpecError(f"--resume: {what} are not those of its plan.json: give them, or an empty output folder.")

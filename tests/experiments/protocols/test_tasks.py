@@ -136,9 +136,9 @@ def test_a_whole_year_has_the_published_tasks_and_weights() -> None:
     weights = share_weight(tasks)
     assert sum(weights.values()) == pytest.approx(1)
     assert weights[tasks[0]] == 1 / 4  # of four values of the language pair
-    for pair, domain, level, people, averaging, _ in tasks[1:]:
-        share = 1 / 4 / 5 / 2 / (1 if pair == "en-ru" else 2) / (3 if level == "segment" else 1) / 2
-        assert weights[pair, domain, level, people, averaging, "kendall"] == pytest.approx(share)
+    for task in tasks[1:]:
+        share = 1 / 4 / 5 / 2 / (1 if task.pair == "en-ru" else 2) / (3 if task.level == "segment" else 1) / 2
+        assert weights[task._replace(statistic="kendall")] == pytest.approx(share)
 
 
 def test_ranks_are_those_of_correlations_computed_one_by_one() -> None:
