@@ -12,6 +12,8 @@ from types import FrameType
 
 from twmd_registry.errors import TwmdWarning
 
+_SHOWN_ROWS = 20
+"""Numbers of rows that a message names."""
 _COLLECTED: ContextVar[list[str] | None] = ContextVar("_COLLECTED", default=None)
 
 
@@ -41,6 +43,13 @@ def warn(message: str) -> None:
     registry.pop((message, TwmdWarning, frame.f_lineno), None)
     module = frame.f_globals.get("__name__", "<string>")
     warnings.warn_explicit(message, TwmdWarning, frame.f_code.co_filename, frame.f_lineno, module, registry)
+
+
+def name_rows(rows: Iterable[int]) -> str:
+    """Write the numbers of rows, the first 20 of them."""
+    numbers = [*map(str, rows)]
+    more = len(numbers) - _SHOWN_ROWS
+    return ", ".join(numbers[:_SHOWN_ROWS]) + (f" and {more} more" if more > 0 else "")
 
 
 def menu(word: str, choices: Iterable[object]) -> str:

@@ -220,7 +220,7 @@ def test_gradients_of_every_distance_are_finite_even_where_vectors_are_identical
 def test_sentence_scores_exactly_one_with_itself_by_euclidean_distance(transform: Transform, idf: str) -> None:
     same = ["A heron waits at the weir.", "Nobody mended the lighthouse bell, so the fog went unannounced.", "Yes"]
     with twmd_registry.load("moverscore", distance="euclidean", transform=transform, idf=idf) as mover:
-        assert mover.score(same, same).scores == (1.0, 1.0, 1.0)
+        assert mover.score(same, same).scores == [1.0, 1.0, 1.0]
 
 
 numbers = st.floats(-2, 2, allow_subnormal=False)

@@ -371,3 +371,25 @@ def test_alignment_with_a_source_labels_the_text_source(suffix: str, folder: Pat
     assert "hypothesis    source" in shown
     assert "source" in drawn
     assert "reference" not in shown + drawn
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "parquet"])
+def test_rows_without_a_prediction_are_refused_with_their_numbers_or_left_out(
+    form: str, folder: Path, run: Run
+) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame(
+        {"prediction": ["a cat", None, "it rains", None], "reference": ["a dog", "b", "it pours", "c"]}
+    )
+    if form == "jsonl":
+        frame.to_json(folder / "t.jsonl", orient="records", lines=True)
+    elif form == "parquet":
+        frame.to_parquet(folder / "t.parquet")
+    else:
+        frame.to_csv(folder / f"t.{form}", index=False, sep="," if form == "csv" else "\t")
+    first = 3 if form in {"csv", "tsv"} else 2  # the header is row 1
+    status, _, refused = run(f"score -i t.{form} -m bleu")
+    assert (status, f"{first}, {first + 2}." in refused) == (1, True)
+    status, shown, warned = run(f"score -i t.{form} -m twmd -sl --drop-missing")
+    assert (status, len(shown.split()), "2, 4" in warned) == (0, 2, True)

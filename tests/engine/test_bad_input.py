@@ -65,7 +65,7 @@ def test_empty_texts_score_as_documented_and_are_counted_in_one_warning(metric: 
     with pytest.warns(TwmdWarning, match="texts without a token: 4;") as caught:
         found = twmd_registry.load(metric, **keys).score(predictions, references)
     assert [own.filename for own in caught] == [__file__]  # the line of the user's own code
-    assert found.scores[:3] == (0.0, 0.0, 1.0)
+    assert found.scores[:3] == [0.0, 0.0, 1.0]
     assert found.scores[3] > 0.8
     assert (found.counts.empty, found.counts.repeated) == (4, 4)
 
@@ -76,7 +76,7 @@ def test_empty_texts_score_as_documented_and_are_counted_in_one_warning(metric: 
 )
 def test_text_of_dropped_characters_only_is_empty(metric: str, keys: dict[str, str]) -> None:
     found = quiet(metric, ["\x00", "a cat", "\x00"], ["a cat", "\x00", ""], **keys)
-    assert found.scores == (0.0, 0.0, 1.0)
+    assert found.scores == [0.0, 0.0, 1.0]
     assert found.counts.empty == 4
 
 
@@ -103,7 +103,7 @@ def test_texts_of_which_nothing_is_left_are_counted_and_alike_to_themselves_only
         found = twmd_registry.load(metric, special="none", ngram=1, **keys).score(
             ["no", "a cat", "no", "no", ""], ["yes", "no", "a dog", "no", "no"]
         )
-    assert found.scores == (0.0, 0.0, 0.0, 1.0, 0.0)
+    assert found.scores == [0.0, 0.0, 0.0, 1.0, 0.0]
     assert len(caught) == 2
     assert found.counts.empty == 1
 
@@ -146,7 +146,7 @@ def test_untuned_layer_is_announced_once(bert: str) -> None:
         (None, ["a"], "predictions must be a list of texts, one per segment; got NoneType None"),
         ("text", ["a"], "predictions must be a list of texts, one per segment; got str 'text'"),
         (["a"], b"a", "references must be a list"),
-        (["a", None], ["a", "b"], r"predictions\[1\] must be a text; got NoneType None"),
+        (["a", None, "c", math.nan], list("abcd"), r"without a text in predictions: 1, 3 .*drop_missing=True"),
         (["a", 2.5], ["a", "b"], r"predictions\[1\] must be a text; got float 2.5"),
         (["a", "b"], ["a", 3], r"references\[1\] must be a text or a list of texts; got int 3"),
         (["a"], [{"de": "ein", "en": "one"}], r"references\[0\] must be a text or a list of texts; got dict"),
@@ -156,7 +156,8 @@ def test_untuned_layer_is_announced_once(bert: str) -> None:
         (pd.DataFrame({"pred": ["a"]}), ["a"], "predictions must be a list of texts, one per segment; got DataFrame"),
         (["a", "b"], [["a"], ["b", 3]], r"references\[1\]\[1\] must be a text; got int"),
         (pa.table({"pred": ["a"]}), ["a"], "predictions must be a list of texts, one per segment; got Table"),
-        (pa.array(["a", None]), ["a", "b"], r"predictions\[1\] must be a text; got NoneType"),
+        (pa.array(["a", None]), ["a", "b"], "without a text in predictions: 1 "),
+        (pd.Series(["a", np.nan]), ["a", "b"], "without a text in predictions: 1 "),
         (pa.array([b"a"]), ["a"], r"predictions\[0\] must be a text; got bytes"),
         (["a", "b"], [["a"], []], r"references\[1\] is an empty list"),
         (["a", "b"], [["a"], "b"], r"references\[1\] is a text but references\[0\] is a list"),
@@ -211,9 +212,9 @@ def test_ends_of_the_temperature_range_score_finite_numbers(objective: str) -> N
     [
         (lambda: UNTYPED.load(["twmd"]), "there is no metric"),
         (lambda: UNTYPED.load("twmd", preset=["embedded"]), "twmd has no preset"),
-        (lambda: UNTYPED.score_all(["twmd"], ["a"], ["a"]), "expected a list of scorers"),
-        (lambda: UNTYPED.score_all(UNTYPED.load("twmd"), ["a"], ["a"]), "expected a list of scorers"),
-        (lambda: UNTYPED.score_all([], ["a"], ["a"]), "the list of scorers is empty"),
+        (lambda: UNTYPED.score_all([3], ["a"], ["a"]), "expected a list of metrics"),
+        (lambda: UNTYPED.score_all(UNTYPED.load("twmd"), ["a"], ["a"]), "expected a list of metrics"),
+        (lambda: UNTYPED.score_all([], ["a"], ["a"]), "the list of metrics is empty"),
         (lambda: UNTYPED.parse_signature(None), "a signature is a text, not NoneType"),
         (lambda: UNTYPED.load("twmd", any_language="no"), "any_language='no' is not possible: expected True or Fal"),
     ],

@@ -161,7 +161,7 @@ def test_sentences_are_unmatched_where_the_other_document_is_empty(
     prediction: str, reference: str, counts: tuple[int, ...], metric: str
 ) -> None:
     found = score([prediction], [reference], metric, align="sentences")
-    assert found.scores == (0.0,)
+    assert found.scores == [0.0]
     assert found.counts.sentences == dict(zip(SENTENCE_COUNTS, counts, strict=True))
 
 

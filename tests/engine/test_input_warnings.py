@@ -140,7 +140,7 @@ def test_packaged_preset_of_a_model_names_languages_and_scripts() -> None:
 def test_text_of_invisible_characters_is_empty(text: str, tiny_encoder: Any) -> None:
     scorer = twmd_registry.load("twmd", model=str(tiny_encoder("xlm-roberta")), centering="none")
     scores = scorer.score([text, text], ["x", ""])
-    assert scores.scores == (0, 1)
+    assert scores.scores == [0, 1]
     assert scores.counts.empty == 3
 
 

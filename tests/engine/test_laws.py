@@ -194,7 +194,7 @@ def test_mean_of_vectors_that_cancel_is_nothing(keys: dict[str, Any]) -> None:
         twmd_registry.load("sbert", vectors="unit", special="none", **keys) as scorer,
         pytest.warns(match="nothing is left to compare"),
     ):
-        assert scorer.score(["very well", "very well"], ["very well", "quite good"]).scores == (1.0, 0.0)
+        assert scorer.score(["very well", "very well"], ["very well", "quite good"]).scores == [1.0, 0.0]
 
 
 LONGER = [f"the old keeper number {n} walked down to the mill and came back before it rained" for n in range(40)]

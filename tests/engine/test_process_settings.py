@@ -79,7 +79,7 @@ def _defaults() -> Iterator[None]:
     reset()
 
 
-def score(metric: str = "twmd", **keys: Any) -> tuple[float, ...]:
+def score(metric: str = "twmd", **keys: Any) -> list[float]:
     with twmd_registry.load(metric, **keys) as scorer:
         return scorer.score(PREDICTIONS, REFERENCES).scores
 
@@ -216,7 +216,7 @@ def test_threads_of_different_models_leave_the_process_as_it_was() -> None:
     torch.set_float32_matmul_precision("medium")
     start = threading.Barrier(len(asked))
 
-    def work(metric: str, keys: dict[str, Any]) -> list[tuple[float, ...]]:
+    def work(metric: str, keys: dict[str, Any]) -> list[list[float]]:
         start.wait()
         return [score(metric, **keys) for _ in range(2)]
 
@@ -227,7 +227,7 @@ def test_threads_of_different_models_leave_the_process_as_it_was() -> None:
             assert one == pytest.approx(expected, abs=1e-5)
 
 
-def during(action: Callable[[int], None]) -> tuple[float, ...]:
+def during(action: Callable[[int], None]) -> list[float]:
     """Score, calling `action` in the middle of it."""
     with twmd_registry.load("twmd") as scorer:
         (scores,) = twmd_registry.score_all([scorer], PREDICTIONS, REFERENCES, progress=action)

@@ -28,7 +28,7 @@ REFERENCES = ["a cat sat over a mat", "the dog ran today"]
 FILE_NAME = re.compile(r'"([\w.-]+\.(?:json|jinja|txt|model|bin|safetensors|codes|spm|pt))"')
 
 
-def score(folder: Path | str, **keys: Any) -> tuple[float, ...]:
+def score(folder: Path | str, **keys: Any) -> list[float]:
     with twmd_registry.load("twmd", model=str(folder), layer=tiny.DEPTH, centering="none", **keys) as twmd:
         return twmd.score(PREDICTIONS, REFERENCES).scores
 

@@ -154,4 +154,4 @@ def test_clipping_cuts_off_what_lies_beyond_0_and_1(folder: Path) -> None:
 def test_blank_text_is_empty_though_a_tokenizer_makes_tokens_of_it(text: str) -> None:
     with pytest.warns(TwmdWarning, match="texts without a token: 3;"):
         found = twmd_registry.score([text, text], ["", "it rains"], "stsscore", "multilingual")
-    assert (found.scores, found.counts.empty) == ((1.0, 0.0), 3)
+    assert (found.scores, found.counts.empty) == ([1.0, 0.0], 3)

@@ -155,7 +155,7 @@ def test_p_of_equal_systems_is_uniform(kind: Literal["ar", "bs"]) -> None:
     p = list[float]()
     for seed in range(draws):
         scores = rng.normal(size=60) + rng.normal(size=(2, 60))
-        drawn = [replace(own, scores=tuple(row.tolist())) for own, row in zip(sets, scores, strict=True)]
+        drawn = [replace(own, scores=row.tolist()) for own, row in zip(sets, scores, strict=True)]
         compared = compare_systems(
             numbered, references, [(scorer, drawn)], resampling=Resampling(kind, trials, 0, seed)
         )
@@ -171,7 +171,7 @@ def test_a_single_segment_that_differs_is_no_evidence(kind: Literal["ar", "bs"])
     scorer, streams = twmd_registry.load("twmd"), [[text] for text in references]
     base, other = (scorer.score(texts, streams) for _, texts in named)
     noise = np.random.default_rng(0).uniform(-2.4e-7, 2.4e-7, 60)
-    other = replace(other, scores=tuple((np.array(other.scores) + noise).tolist()))
+    other = replace(other, scores=(np.array(other.scores) + noise).tolist())
     found = compare_systems(
         named, streams, [(scorer, [base, other]), *LEXICAL_NAMES], resampling=Resampling(kind, 2000)
     )

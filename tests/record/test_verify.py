@@ -371,7 +371,7 @@ def test_shift_of_all_scores_within_the_tolerance_of_one_is_named(systems: list[
 def test_significance_that_scores_do_not_have_is_named(systems: list[Segments]) -> None:
     scorer = twmd_registry.load("twmd")
     own = scorer.score(*systems[0])
-    sets = [own, dataclasses.replace(own, scores=tuple(x + 9e-6 for x in own.scores))]
+    sets = [own, dataclasses.replace(own, scores=[x + 9e-6 for x in own.scores])]
     named, test = [(name, systems[0].predictions) for name in ("base", "equal")], Resampling("bs", 100)
     table = compare_systems(named, systems[0].references, [(scorer, sets)], resampling=test)
     equal = make_record([("base", sets[:1]), ("equal", sets[1:])], seconds=1.0, comparison=table)

@@ -23,19 +23,20 @@ from twmd_registry.files.tables import (
     USUAL_REFERENCES,
     Columns,
     TableRow,
+    check_present,
     check_quoted,
     detect_form,
     read_array_of_texts,
     read_rows,
 )
-from twmd_registry.messages import menu, warn
+from twmd_registry.messages import menu, name_rows, warn
 from twmd_registry.record.content import InputFile
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import merge_members, split_name, write_members
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 from twmd_registry.registry.options import OPTION_NAMES, PART_NAMES, LocalFiles, RunOptions, resolve_local_files
-from twmd_registry.registry.references import is_blank, present_references
+from twmd_registry.registry.references import is_absent, is_blank, is_missing, present_references
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
 
@@ -279,6 +280,7 @@ def read_system(file: TextFile, columns: Columns) -> tuple[list[str], list[list[
     """Return the predictions of a system's output and, if it is a table that has them, its references."""
     if file.rows is None:
         return file.texts(file.lines), None
+    check_present(file.name, file.rows, columns.prediction)
     predictions = file.texts(row.text(columns.prediction) for row in file.rows)
     names = columns.references or USUAL_REFERENCES
     if not any(name in row.values for row in file.rows for name in names):
@@ -363,14 +365,19 @@ def read_tasks(arguments: Arguments, *, join_documents: bool = False) -> list[Sc
     columns = columns_of(arguments)
     read_whole = partial(_read_with_documents, columns=columns, arguments=arguments, join_documents=join_documents)
     reference_files = [read_whole(path) for path in arguments.references]
-    shared = read_references(reference_files, columns)
     source_file = read_whole(arguments.src) if arguments.src else None
+    systems = [read_whole(path) for path in arguments.input or [STDIN]]
+    if vars(arguments).get("drop_missing"):
+        beside = [*reference_files, *([source_file] if source_file else [])]
+        missing = _rows_without_text(systems, reference_files, columns)
+        systems, beside = (_leave_out(missing, files) for files in (systems, beside))
+        reference_files, source_file = beside[: len(reference_files)], beside[-1] if source_file else None
+    shared = read_references(reference_files, columns)
     if source_file:
         sources: list[str] | None = read_sources(source_file)
     else:
         named = (file.sources() for file in reference_files)
         sources = next((texts for texts in named if texts is not None), None)
-    systems = [read_whole(path) for path in arguments.input or [STDIN]]
     read = [read_system(file, columns) for file in systems]
     _check_columns(columns, [*systems, *reference_files])
     _check_quoted(columns, filter(None, [*systems, *reference_files, source_file]))
@@ -395,6 +402,37 @@ def read_tasks(arguments: Arguments, *, join_documents: bool = False) -> list[Sc
         documents = _same_documents(arguments, [file, *reference_files])
         tasks.append(ScoringTask(name, predictions, references, files, system_sources, documents))
     return tasks
+
+
+def _rows_without_text(systems: Sequence[TextFile], references: Sequence[TextFile], columns: Columns) -> list[int]:
+    """Return the rows, counted from 0, in which a system has no prediction, or no reference is there; warn of them."""
+    names = columns.references or USUAL_REFERENCES
+    missing = set[int]()
+    for file in systems:
+        for i, row in enumerate(file.rows or ()):
+            own = [row.values[name] for name in names if name in row.values]
+            if is_absent(row.values.get(columns.prediction, "")) or (own and all(map(is_missing, own))):
+                missing.add(i)
+    cells = [[row.reference_cells(columns.references) for row in file.rows] for file in references if file.rows]
+    if references and len(cells) == len(references):  # lines of text are never absent
+        missing.update(i for i, row in enumerate(zip(*cells, strict=False)) if all(map(is_missing, chain(*row))))
+    if missing:
+        rows = name_rows(i + 1 for i in sorted(missing))
+        warn(f"left out {len(missing)} segments of all systems, which lack a text, counted from 1: {rows}.")
+    return sorted(missing)
+
+
+def _leave_out(rows: Sequence[int], files: Sequence[TextFile]) -> list[TextFile]:
+    """Return the files without some rows, counted from 0."""
+    left = []
+    for file in files:
+        kept = [i for i in range(len(file.lines if file.rows is None else file.rows)) if i not in {*rows}]
+        if not kept:
+            raise FileError(f"{file.name}: there is nothing to score: each of its rows lacks a text.")
+        documents = tuple(file.documents[i] for i in kept) if file.documents else ()
+        lines, of_table = ([items[i] for i in kept] if items else items for items in (file.lines, file.rows))
+        left.append(file._replace(lines=lines or [], rows=of_table, documents=documents))  # type: ignore[arg-type]
+    return left
 
 
 def files_of(tasks: Iterable[ScoringTask]) -> tuple[InputFile, ...]:

@@ -101,4 +101,4 @@ def column_of(scores: ScoreSet) -> MetricColumn:
 def cell_of(scores: ScoreSet) -> SystemScore:
     """Make a cell of one system's scores by one of our metrics."""
     sides: dict[str, float] = {name: value for name, value in scores.as_dict().items() if name in set(OUTPUTS)}
-    return SystemScore(scores.score, sides, scores.scores, scores.counts.as_dict(), hashes=scores.hashes)
+    return SystemScore(scores.score, sides, tuple(scores.scores), scores.counts.as_dict(), hashes=scores.hashes)

@@ -148,7 +148,8 @@ def score_over_ranks(
 
     def work() -> tuple[list[ScoreSet], list[list[str]]]:
         check_scorers(scorers)
-        segments = check_segments(predictions, references, sources)
+        drop_missing = any(scorer.options.drop_missing for scorer in scorers)
+        segments = check_segments(predictions, references, sources, drop_missing=drop_missing)
         ranks.agree(scorers, segments)
         sets = score_segments(scorers, segments, progress=progress, score_group=ranks.score_group)
         return sets, ranks.exchange(held)

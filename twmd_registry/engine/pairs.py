@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twmd_registry.errors import InputError
-from twmd_registry.messages import warn
+from twmd_registry.messages import name_rows, warn
 from twmd_registry.registry.metrics import CATALOGUE
-from twmd_registry.registry.references import is_absent, present_references
+from twmd_registry.registry.references import is_absent, is_missing, present_references
 from twmd_registry.registry.spec import MetricSpec
 
 BYTES_PER_TOKEN = 3
@@ -33,11 +33,15 @@ class Segments(NamedTuple):
     sources: list[str] | None = None  # The text that was translated, of every segment; None where it is not known
 
 
-def check_segments(predictions: Any, references: Any, sources: Any = None, *, first_row: int = 0) -> Segments:
+def check_segments(
+    predictions: Any, references: Any, sources: Any = None, *, first_row: int = 0, drop_missing: bool = False
+) -> Segments:
     """Return checked texts, references always as lists of those that are present (`present_references`); raise an
     `InputError` that names the first wrong row, counted from `first_row`, or says that the lists do not fit each other.
-    With sources, references may be None.
+    With sources, references may be None. With `drop_missing`, rows without a text are left out, with a warning.
     """
+    if drop_missing:
+        predictions, references, sources = _drop_missing(predictions, references, sources, first_row)
     predicted = check_rows(predictions, "predictions", first_row=first_row)
     checked_sources = None if sources is None else check_sources(sources, len(predicted))
     if references is None and checked_sources is None:
@@ -64,6 +68,31 @@ def check_segments(predictions: Any, references: Any, sources: Any = None, *, fi
             )
     lists = [present_references(entry if isinstance(entry, list) else [entry]) for entry in referred]
     return Segments(predicted, lists, checked_sources)
+
+
+def _drop_missing(predictions: Any, references: Any, sources: Any, first_row: int) -> tuple[Any, Any, Any]:
+    """Leave out the rows that have no prediction, no reference or no source; warn of their numbers."""
+    texts = check_rows(predictions, "predictions", optional=True)
+    others = check_rows(references, "references", nested=True, optional=True) if references is not None else None
+    origins = check_rows(sources, "sources", optional=True) if sources is not None else None
+    sides = [side for side in (texts, others, origins) if side is not None]
+    if len({*map(len, sides)}) > 1:
+        return texts, others, origins  # the caller says what is wrong
+    missing = [row for row, values in enumerate(zip(*sides, strict=True)) if any(map(is_missing, values))]
+    if not missing:
+        return texts, others, origins
+    if len(missing) == len(texts):
+        raise InputError(f"there is nothing to score: each of the {len(texts)} rows lacks a text.")
+    warn(
+        f"left out {len(missing)} of {len(texts)} rows, which lack a text: {name_rows(row + first_row for row in missing)}."
+    )
+    lost = {*missing}
+    kept = [[value for row, value in enumerate(side) if row not in lost] for side in sides]
+    return (
+        kept.pop(0),
+        kept.pop(0) if others is not None else None,
+        kept.pop(0) if origins is not None else None,
+    )
 
 
 def digest_of_texts(segments: Segments, *, sources: bool = False) -> str:
@@ -107,10 +136,12 @@ def check_rows(
         wanted = "a text or a list of texts" if name.endswith("]") else "a list of texts, one per segment"
         raise InputError(f"{name} must be {wanted}; got {_describe(values)}.")
     rows: list[Any] = []
+    missing = []
     for row, entry in enumerate(map(_plain, values), first_row):
         where = f"{name}[{row}]"
-        if optional and is_absent(entry):
+        if is_absent(entry):
             rows.append(None)
+            missing.append(row)
             continue
         if nested and not isinstance(entry, str):
             rows.append(check_rows(entry, where, optional=optional))
@@ -125,6 +156,11 @@ def check_rows(
                 "Decode it again with the right encoding."
             ) from None
         rows.append(str.__str__(entry))
+    if missing and not optional:
+        raise InputError(
+            f"rows without a text in {name}: {name_rows(missing)} (None or NaN). Fill them in, or leave them out by "
+            "drop_missing=True."
+        )
     return rows
 
 

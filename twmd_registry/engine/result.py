@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.names import OUTPUTS, MetricName
 from twmd_registry.registry.signature import Signature
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Link(NamedTuple):
@@ -57,6 +60,11 @@ class Alignment:
     reference_shares: np.ndarray
     similarities: np.ndarray
     plans: dict[str, np.ndarray]
+
+    def __repr__(self) -> str:
+        """Return two lines: the score with the numbers of tokens, and the signature."""
+        tokens = f"{len(self.hypothesis)} x {len(self.reference)} tokens"
+        return f"{type(self).__name__}({self.signature.spec.metric} {self.score:.4f}, {tokens})\n  {self.signature}"
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -204,9 +212,15 @@ def score_documents(
     return result
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ScoreSet:
-    """The scores of some segments.
+    """The scores of some segments: a sequence of floats, one per segment, with all that belongs to them.
+
+    Examples:
+        >>> from twmd_registry import score
+        >>> scores = score(["it rains", "a cat"], ["it rains", "a dog"])
+        >>> len(scores), round(scores[0], 4)
+        (2, 1.0)
 
     Attributes:
         signature: The applied specification.
@@ -225,10 +239,10 @@ class ScoreSet:
     """
 
     signature: Signature
-    scores: tuple[float, ...]
-    precision: tuple[float, ...] | None
-    recall: tuple[float, ...] | None
-    f1: tuple[float, ...] | None
+    scores: list[float] = field(hash=False)
+    precision: list[float] | None = field(hash=False)
+    recall: list[float] | None = field(hash=False)
+    f1: list[float] | None = field(hash=False)
     counts: Counts
     texts: str
     hashes: dict[str, tuple[str, ...]] = field(hash=False)
@@ -238,6 +252,45 @@ class ScoreSet:
     def __str__(self) -> str:
         """Return one line: signature and corpus score."""
         return f"{self.signature} = {self.score:.4f}"
+
+    def __repr__(self) -> str:
+        """Return two lines: the corpus score with its sides and the number of segments, and the signature."""
+        sides = [f"{name} {value:.4f}" for name, value in self.sides.items()]
+        shown = ", ".join([f"{self.metric} {self.score:.4f}", *sides, f"n = {len(self)}"])
+        return f"{type(self).__name__}({shown})\n  {self.signature}"
+
+    def __len__(self) -> int:
+        """Return the number of segments."""
+        return len(self.scores)
+
+    @overload
+    def __getitem__(self, segment: int) -> float: ...
+    @overload
+    def __getitem__(self, segment: slice) -> list[float]: ...
+    def __getitem__(self, segment: int | slice) -> float | list[float]:
+        """Return *the* score of a segment, counted from 0, or a list of several."""
+        return self.scores[segment]
+
+    def __iter__(self) -> Iterator[float]:
+        """Iterate over *the* scores of the segments."""
+        return iter(self.scores)
+
+    @property
+    def sides(self) -> dict[str, float]:
+        """Corpus precision, recall and F1 by their letters, P, R and F1; empty for a one-sided metric."""
+        names = zip(("P", "R", "F1"), (self.precision, self.recall, self.f1), strict=True)
+        return {name: _mean(values) for name, values in names if values is not None}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a table with a row per segment and the columns ``score`` and, for a two-sided metric, ``precision``,
+        ``recall`` and ``f1``; its ``attrs`` hold the signature. Needs pandas, which comes with `evaluate`.
+        """
+        import pandas as pd
+
+        columns = {"score": self.scores} | {str(name): getattr(self, name) for name in OUTPUTS}
+        frame = pd.DataFrame({name: values for name, values in columns.items() if values is not None})
+        frame.attrs["signature"] = str(self.signature)
+        return frame
 
     @property
     def metric(self) -> MetricName:

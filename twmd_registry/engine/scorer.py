@@ -28,7 +28,7 @@ from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.progress import Progress, Stage, split_progress
 from twmd_registry.registry.members import merge_members, write_members
 from twmd_registry.registry.metrics import entry
-from twmd_registry.registry.names import OUTPUTS, MetricName
+from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS, MetricName
 from twmd_registry.registry.options import (
     PART_NAMES,
     LocalFiles,
@@ -39,7 +39,7 @@ from twmd_registry.registry.options import (
     split_options,
 )
 from twmd_registry.registry.signature import Signature, parse_signature
-from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, check_whole, make_spec, member_specs
+from twmd_registry.registry.spec import SOURCE_WEIGHT, MetricSpec, check_whole, make_spec, member_specs, spec_with_keys
 
 GroupScore = Callable[[Sequence[Backend], Pairs, Stage], Scored]
 """Scores pairs by the backends that share a model: `Backend.score_group`, or what takes its place for a rank's share, a
@@ -172,7 +172,8 @@ class Scorer:
         Warns:
             TwmdWarning: In every call, at most once for each kind of odd text or setting (docs/bad-input.md).
         """
-        return score_segments([self], check_segments(predictions, references, sources))[0]
+        segments = check_segments(predictions, references, sources, drop_missing=self.options.drop_missing)
+        return score_segments([self], segments)[0]
 
     def fit_baseline(
         self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None
@@ -211,9 +212,9 @@ class Scorer:
         w of references and sources (w is ``source_weight``), precision, recall and F1 are averaged, too.
         """
 
-        def mean(side: str) -> tuple[float, ...] | None:
+        def mean(side: str) -> list[float] | None:
             values = [getattr(scores, side) for scores in of_members]
-            return None if None in values else tuple(np.average(values, axis=0, weights=self.weights).tolist())
+            return None if None in values else np.average(values, axis=0, weights=self.weights).tolist()
 
         precision, recall, f1 = map(mean, OUTPUTS) if self.requested.against else (None, None, None)
         nrefs = [scores.signature.nrefs for scores in of_members]  # 0 of members that compare with sources
@@ -221,7 +222,7 @@ class Scorer:
         return replace(
             of_members[0],
             signature=Signature(self.spec, next((number for number in nrefs if number != "0"), "0")),
-            scores=mean("scores") or (),
+            scores=mean("scores") or [],
             precision=precision,
             recall=recall,
             f1=f1,
@@ -334,13 +335,25 @@ def score(
     sources: Iterable[str] | None = None,
     **keys: Unpack[MetricKeys],
 ) -> ScoreSet:
-    """Score texts by one metric, in one line, with the arguments of `load` and `Scorer.score`.
+    """Score texts by one metric, in one line.
 
     The model stays loaded until a call with another model. Use `load` to decide when it is freed.
 
     Examples:
         >>> score(["it rains"], ["it rains"]).score > 0.999
         True
+
+    Args:
+        predictions: Texts, one per segment: a list, or any other sequence such as a column of pandas or `datasets`.
+        references: One text per segment, or one list of texts per segment. Not needed with ``against=source``.
+        metric: A metric's name, ``ensemble(METRIC,METRIC,...)``, or a signature, as for `load`.
+        preset: A preset's name; without one, the preset tuned for the model.
+        sources: The texts that were translated or summarised, one per segment; needed with ``against=source`` and
+            ``both``.
+        keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``), as for `load`.
+
+    Returns:
+        The scores of all segments, their mean, the signature and counts.
 
     Raises:
         TwmdError: As for `load` and `Scorer.score`.
@@ -352,17 +365,23 @@ def score(
 
 
 def score_all(
-    scorers: Sequence[Scorer],
+    scorers: Sequence[Scorer | str],
     predictions: Iterable[str],
     references: Iterable[str | None] | Iterable[Iterable[str | None]] | None = None,
     sources: Iterable[str] | None = None,
     *,
     progress: Progress | None = None,
 ) -> list[ScoreSet]:
-    """Score the same texts by several scorers, encoding each distinct text once per model.
+    """Score the same texts by several metrics, encoding each distinct text once per model.
+
+    Examples:
+        >>> several = score_all(["twmd", "trwmd;temperature=0.05"], ["it rains"], ["it is raining"])
+        >>> [str(scores.metric) for scores in several]
+        ['twmd', 'trwmd']
 
     Args:
-        scorers: At least one.
+        scorers: At least one: scorers, or what the command line takes after ``-m``: names of metrics, also with keys
+            (``"twmd;temperature=0.1"``), and signatures. Models of names stay loaded until the next call of `score`.
         predictions: As for `Scorer.score`.
         references: As for `Scorer.score`.
         sources: The texts that were translated or summarised, one per segment: predictions that equal them are
@@ -373,19 +392,32 @@ def score_all(
         One `ScoreSet` per scorer.
 
     Raises:
-        SpecError: The list is empty, or holds something that is not a scorer.
+        SpecError: The list is empty, or holds something that is neither a scorer nor a metric.
         TwmdError: As for `Scorer.score`.
     """
-    check_scorers(scorers)
-    return score_segments(scorers, check_segments(predictions, references, sources), progress=progress)
+    checked = check_scorers(scorers)
+    drop_missing = any(given.options.drop_missing for given in checked)
+    segments = check_segments(predictions, references, sources, drop_missing=drop_missing)
+    return score_segments(checked, segments, progress=progress)
 
 
-def check_scorers(scorers: Sequence[Scorer]) -> None:
-    """Check that these are scorers, at least one; raises `SpecError`."""
-    if isinstance(scorers, Scorer) or not all(isinstance(given, Scorer) for given in scorers):
-        raise SpecError('expected a list of scorers: [load("twmd"), load("trwmd")].')
+def check_scorers(scorers: Sequence[Scorer | str]) -> list[Scorer]:
+    """Return scorers, at least one, made of names of metrics where these are given; raises `SpecError`."""
+    if isinstance(scorers, str | Scorer) or not all(isinstance(given, Scorer | str) for given in scorers):
+        raise SpecError('expected a list of metrics: ["twmd", "trwmd"], or of scorers: [load("twmd")].')
     if not scorers:
-        raise SpecError('the list of scorers is empty: give at least one, as in [load("twmd")].')
+        raise SpecError('the list of metrics is empty: give at least one, as in ["twmd"].')
+    made = {name: _scorer_of_name(name) for name in scorers if isinstance(name, str)}
+    _LATEST[:] = list(made.values()) or _LATEST
+    return [made[given] if isinstance(given, str) else given for given in scorers]
+
+
+def _scorer_of_name(name: str) -> Scorer:
+    """Make a scorer of a metric's name, with or without keys, or of a signature."""
+    if name in LEXICAL_NAMES:
+        raise SpecError(f"{name} is SacreBLEU's: sacrebleu.corpus_{name} scores by it, and 'twmd score' compares both.")
+    has_keys = ";" in name and "(" not in name and "|" not in name
+    return load(spec_with_keys(name) if has_keys else name)
 
 
 def score_segments(
@@ -457,7 +489,7 @@ def _make_score_set(
         by_side = np.maximum.reduceat(scores, pairs.starts, axis=1)  # (sides, segments)
     else:
         by_side = np.add.reduceat(scores, pairs.starts, axis=1) / pairs.counts
-    sides = [tuple(side.tolist()) for side in by_side]
+    sides: list[list[float]] = by_side.tolist()
     precision, recall, f1 = sides if len(sides) > 1 else (None, None, None)
     scripts = member.backend.scripts
     counts = Counts(

@@ -21,7 +21,7 @@ from twmd_registry.errors import FileError, SpecError, refuse_repeated_keys
 from twmd_registry.files import compressed
 from twmd_registry.files.compressed import PACKED, PARQUET
 from twmd_registry.files.lines import decode, find_encoding_problem, read_lines
-from twmd_registry.messages import no_column, warn
+from twmd_registry.messages import name_rows, no_column, warn
 from twmd_registry.registry.references import is_absent, present_references
 
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # spreadsheets write ; where a comma is the decimal point
@@ -279,6 +279,13 @@ class TableRow(NamedTuple):
         return read_rating(value, f"{self.where}, {name}")
 
 
+def check_present(name: object, rows: Sequence[TableRow], column: str) -> None:
+    """Raise a FileError that names every row of a file whose cell in a column is absent."""
+    if missing := [row.number for row in rows if is_absent(row.values.get(column, ""))]:
+        hint = "Fill them in, or leave them out (twmd score and report: --drop-missing)"
+        raise FileError(f"{name}: rows without a text in {column}: {name_rows(missing)}. {hint}.")
+
+
 def read_rating(value: Any, where: str, lowest: float = -math.inf, highest: float = math.inf) -> float:
     """Return a finite number within bounds, from a number or from text in ASCII digits; raises FileError, begun by
     `where`, for anything else, as for what only Python takes for a number (``1_000``).
@@ -328,7 +335,7 @@ def read_rows(name: object, content: bytes, form: str, *, quoted_tsv: bool = Fal
 
 def seems_quoted(values: Mapping[str, Any]) -> bool:
     """Return whether a writer with quotes seems to have written a cell: quotes are around it, and doubled in it."""
-    insides = (cell[1:-1] for cell in values.values() if len(cell) > 2 and cell[0] == cell[-1] == '"')
+    insides = (cell[1:-1] for cell in values.values() if cell and len(cell) > 2 and cell[0] == cell[-1] == '"')
     return any('"' in inside and '"' not in inside.replace('""', "") for inside in insides)
 
 
@@ -426,7 +433,8 @@ class OpenTable:
                 problem = f"expected {len(self.columns)} fields ({names}), got {len(fields)}"
                 yield start, raw, problem if self._quoted or b'"' not in raw else f"{problem}; {SAY_QUOTED}"
             else:
-                yield start, raw, dict(zip(self.columns, fields, strict=True))
+                # An empty cell is absent, as null is in JSON: delimited text has no other word for nothing.
+                yield start, raw, {name: field or None for name, field in zip(self.columns, fields, strict=True)}
 
     def _split(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, list[str] | str]]:
         """Yield records of delimited text: offset, bytes, and the fields or why there are none; a blank line has none,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.files.compressed import read_content
-from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, check_quoted, form_of, read_rows
+from twmd_registry.files.tables import TABLE_SUFFIXES, TableRow, check_present, check_quoted, form_of, read_rows
 from twmd_registry.messages import menu, warn
 from twmd_registry.registry.references import present_references
 
@@ -165,6 +165,8 @@ def read_table(
     for role, name in columns.items():
         if rows and name not in present:
             raise FileError(f"{path}: no column {name!r} to take the {role} from; {menu(name, present)}.")
+    rated = [row for row in rows if columns["rating"] in row.values and row.rating(columns["rating"]) is not None]
+    check_present(path, rated, columns["prediction"])
     read = (_read_row(row, columns, path.stem)._replace(place=f"row {row.number}") for row in rows)
     return _qualify_items(gather(read, path), path)
 

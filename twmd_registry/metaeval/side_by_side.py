@@ -95,7 +95,7 @@ def score_side_by_side(
         labels = labels_of([scores.signature.spec for scores in sets])
         overlaps = warn_about_overlap(labels, scorers, rated.references, data)
         for spec, scores, label in zip(specs, sets, labels, strict=True):
-            scored[spec] = scores.signature.spec, LabelledScores(label, str(scores.signature), scores.scores)
+            scored[spec] = scores.signature.spec, LabelledScores(label, str(scores.signature), tuple(scores.scores))
     else:
         from twmd_registry.engine.input_warnings import check_texts
         from twmd_registry.engine.pairs import check_segments, make_pairs

@@ -136,7 +136,8 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
             if not texts:
                 raise InputError("there is nothing to score: predictions are empty.")
             return texts, [[] for _ in texts]
-        checked = check_segments(predictions, references, first_row=len(self))
+        drop_missing = self.scorer.options.drop_missing
+        checked = check_segments(predictions, references, first_row=len(self), drop_missing=drop_missing)
         return checked.predictions, checked.references
 
     def add(

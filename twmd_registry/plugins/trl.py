@@ -13,7 +13,7 @@ from twmd_registry.errors import InputError
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.plugins import name_of
 from twmd_registry.registry.options import MetricKeys
-from twmd_registry.registry.references import is_absent
+from twmd_registry.registry.references import is_missing
 
 REPEATED = re.compile(r"(.{1,60}?)\1{3,}", re.DOTALL)
 """A string that follows itself three times or more."""
@@ -54,7 +54,7 @@ class Reward:
         for name, values in ((self._reference_column, column), ("prompts", prompts)):
             if isinstance(values, str) or not isinstance(values, Sized) or len(values) != len(given):
                 raise InputError(f"the column {name!r} must be a list of {len(given)} values, one per completion.")
-        absent = [_is_missing(entry) for entry in column]
+        absent = [is_missing(entry) for entry in column]
         empty: Any = [""] if any(isinstance(entry, list | tuple) for entry in column) else ""
         rows = [empty if missing else entry for entry, missing in zip(column, absent, strict=True)]
         texts, references, _ = check_segments(given, rows)
@@ -76,11 +76,6 @@ class Reward:
                 warn(message)
         rewards = dict(zip(scored, scores, strict=True))
         return [rewards.get(row) for row in range(len(texts))]
-
-
-def _is_missing(entry: Any) -> bool:
-    """Return whether a row has no reference; an empty list is an error in the data, as elsewhere."""
-    return is_absent(entry) or (isinstance(entry, list | tuple) and bool(entry) and all(map(is_absent, entry)))
 
 
 def _text(turns: Any) -> str | None:

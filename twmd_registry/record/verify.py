@@ -128,7 +128,7 @@ def verify_record(
         ]
     columns, reason = _compare_again(record, texts, rescored, recorded=True)
     differ = any(
-        isinstance(result, tuple) and result[2].scores != system.results[place].scores
+        isinstance(result, tuple) and tuple(result[2].scores) != system.results[place].scores
         for system, results in zip(record.systems, rescored, strict=True)
         for place, result in results.items()
     )
@@ -244,7 +244,7 @@ def _compare_again(
             entries = [system.results[place] for system in record.systems]
             sets = [result[2] for result in ours]
             if recorded:
-                sets = [replace(scores, scores=entry.scores) for scores, entry in zip(sets, entries, strict=True)]
+                sets = [replace(scores, scores=[*entry.scores]) for scores, entry in zip(sets, entries, strict=True)]
             metrics[place] = ours[0][1], sets
         elif not recorded:
             continue

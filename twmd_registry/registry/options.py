@@ -47,20 +47,23 @@ class RunOptions:
             model share the memory, up to the largest of their limits; it is freed with the model. It does nothing for a
             regression model, which reads both texts at once.
         any_language: Score texts in unsupported scripts; warn instead of failing.
+        drop_missing: Leave out rows that lack a text (None, NaN, an empty cell of CSV); warn instead of failing.
     """
 
     device: str = "auto"
     batch_tokens: int | None = None
     keep_references: int = 0
     any_language: bool = False
+    drop_missing: bool = False
 
     def __post_init__(self) -> None:
         """Raise SpecError where a value is of another kind than its field."""
         size = self.batch_tokens
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise SpecError(f"batch_tokens={size!r} is not possible: expected a whole number from 1.")
-        if not isinstance(self.any_language, bool):
-            raise SpecError(f"any_language={self.any_language!r} is not possible: expected True or False.")
+        for name in ("any_language", "drop_missing"):
+            if not isinstance(getattr(self, name), bool):
+                raise SpecError(f"{name}={getattr(self, name)!r} is not possible: expected True or False.")
         object.__setattr__(self, "keep_references", _bytes("keep_references", self.keep_references))
 
 
@@ -84,6 +87,7 @@ class RunKeys(TypedDict, total=False):
     batch_tokens: int | None
     keep_references: int | str | None
     any_language: bool | None
+    drop_missing: bool | None
 
 
 class MetricKeys(RunKeys, total=False):

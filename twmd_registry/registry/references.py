@@ -41,3 +41,8 @@ def present_references(references: Iterable[Any]) -> list[Any]:
 def is_absent(value: Any) -> bool:
     """Return whether a value stands for nothing: None, or pandas' NaN and NA."""
     return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"  # noqa: PLR0124
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a row's cell holds no text at all: it is absent, or a list of nothing but absent values."""
+    return is_absent(value) or (isinstance(value, list | tuple) and bool(value) and all(map(is_absent, value)))

@@ -56,7 +56,7 @@ LONGEST = 200_000
 """Characters of the longest text that is parsed as a signature."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Signature:
     """An applied specification, with what is known only after scoring.
 
@@ -107,6 +107,8 @@ class Signature:
     def __str__(self) -> str:
         """Return the long form."""
         return self.format()
+
+    __repr__ = __str__
 
 
 def canonical(preset: Preset) -> Signature:

@@ -69,8 +69,7 @@ def score_dataset(
         TwmdWarning: As for `Scorer.score`, where this process scores.
     """
     metrics = load(metrics) if isinstance(metrics, str | MetricSpec) else metrics
-    scorers = list(metrics) if isinstance(metrics, Iterable) else [metrics]
-    check_compared(scorers)
+    scorers = check_compared(list(metrics) if isinstance(metrics, Iterable) else [metrics])
     module, kind = type(dataset).__module__, type(dataset).__name__
     if module.startswith("ray.data."):
         return _score_ray(dataset, scorers, (prediction, reference), workers or WorkerOptions())

@@ -194,11 +194,12 @@ class PartitionScorer:
         return pairs._replace(segment=np.repeat(numbers, pairs.counts))
 
 
-def check_compared(scorers: Sequence[Scorer]) -> None:
-    """Refuse what are no scorers, and a metric that compares with sources: rows hold references alone."""
-    check_scorers(scorers)
+def check_compared(metrics: Sequence[Scorer | str]) -> list[Scorer]:
+    """Return scorers of metrics; refuse one that compares with sources: rows hold references alone."""
+    scorers = check_scorers(metrics)
     for scorer in scorers:
         check_needs_no_sources(scorer)
+    return scorers
 
 
 def check_signature(scorer: Scorer, wanted: object) -> None:

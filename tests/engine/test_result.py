@@ -1,0 +1,53 @@
+"""What a result looks like in Python."""
+
+from __future__ import annotations
+
+import datasets
+import numpy as np
+import pandas as pd
+import pytest
+
+import twmd_registry
+from twmd_registry.errors import SpecError, TwmdWarning
+
+TEXTS = ["it rains", "a cat", "a cow"], ["it is raining", "a dog", "a cow"]
+
+
+@pytest.mark.parametrize(("metric", "sides"), [("twmd", ["P", "R", "F1"]), ("wordset_cka", [])])
+def test_result_is_shown_in_two_lines_and_read_as_a_sequence(metric: str, sides: list[str]) -> None:
+    scores = twmd_registry.score(*TEXTS, metric=metric)
+    first, second = repr(scores).split("\n")
+    assert f"{metric} {scores.score:.4f}" in first
+    assert "n = 3" in first
+    assert [name for name in ("P", "R", "F1") if f" {name} " in first] == sides
+    assert second.strip() == str(scores.signature) == repr(scores.signature)
+    assert (len(scores), scores[2], scores[:2], [*scores]) == (3, scores.scores[2], scores.scores[:2], scores.scores)
+    assert repr(scores.explain(0)).endswith(str(scores.signature))
+    frame = scores.to_pandas()
+    assert frame["score"].tolist() == scores.scores
+    assert list(frame)[1:] == ["precision", "recall", "f1"] * bool(sides)
+
+
+def test_scores_are_a_column_of_datasets() -> None:
+    rows = datasets.Dataset.from_dict({"prediction": TEXTS[0], "reference": TEXTS[1]})
+    added = rows.map(
+        lambda batch: {"twmd": twmd_registry.score(batch["prediction"], batch["reference"]).scores}, batched=True
+    )
+    assert added["twmd"][:] == pytest.approx(twmd_registry.score(*TEXTS).scores)
+
+
+def test_several_metrics_are_named_as_on_the_command_line() -> None:
+    named = twmd_registry.score_all(["twmd", "trwmd;temperature=0.05"], *TEXTS)
+    again = twmd_registry.score_all([named[1].signature.format(), twmd_registry.scorer("twmd")], *TEXTS)
+    assert [scores.scores for scores in again] == [named[1].scores, named[0].scores]
+    for wrong in ("twmd", ["bleu"], [3]):
+        with pytest.raises(SpecError):
+            twmd_registry.score_all(wrong, *TEXTS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [list, pd.Series, lambda values: np.array(values, dtype=object)])
+def test_rows_without_a_text_are_left_out_by_an_option_that_counts_them(kind: type) -> None:
+    frame = {"predictions": kind(["a cat", None, "it rains", "a cow"]), "references": kind([*TEXTS[1], np.nan])}
+    with pytest.warns(TwmdWarning, match="left out 2 of 4 rows.*: 1, 3"):
+        scores = twmd_registry.score(**frame, drop_missing=True)
+    assert scores.scores == twmd_registry.score(["a cat", "it rains"], TEXTS[1][::2]).scores
