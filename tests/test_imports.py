@@ -15,6 +15,7 @@ PACKAGE = ROOT / "twmd_registry"
 LAYERS = (
     {"errors"},
     {"messages", "progress", "version"},
+    {"template"},
     {"registry"},
     {"tensors"},
     {"models"},

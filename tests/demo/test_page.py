@@ -12,7 +12,7 @@ import twmd_registry
 from tests.chromium import axe_violations, check_screenshot, chromium
 from twmd_registry.demo.answers import LARGEST, METRICS
 from twmd_registry.record.content import parse_record
-from twmd_registry.report.template import render
+from twmd_registry.template import render
 
 PATIENCE_MS = 120_000
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import twmd_registry
+from twmd_registry.comparison.cells import SystemComparison, column_of
 from twmd_registry.errors import SpecError, TwmdWarning
 
 TEXTS = ["it rains", "a cat", "a cow"], ["it is raining", "a dog", "a cow"]
@@ -51,3 +52,15 @@ def test_rows_without_a_text_are_left_out_by_an_option_that_counts_them(kind: ty
     with pytest.warns(TwmdWarning, match="left out 2 of 4 rows.*: 1, 3"):
         scores = twmd_registry.score(**frame, drop_missing=True)
     assert scores.scores == twmd_registry.score(["a cat", "it rains"], TEXTS[1][::2]).scores
+
+
+def test_notebook_shows_results_and_escapes_texts() -> None:
+    scores = twmd_registry.score(["<i>rain</i>", "a cat"], TEXTS[1][:2])
+    assert f"<td>{scores.score:.4f}</td>" in scores._repr_html_()
+    drawn = scores.explain(0)._repr_html_()
+    assert drawn.count('class="plan"') == len(scores.explain(0).sides)
+    assert "<i>" not in drawn
+    assert 'class="plan"' not in twmd_registry.score(["a " * 200], ["a cat"]).explain(0)._repr_html_()
+    compared = SystemComparison(("<b>", "other"), (column_of(scores)._replace(cells=(column_of(scores).cells * 2)),))
+    assert f"<td>{scores.score:.4f}</td>" in compared._repr_html_()
+    assert "<b>" not in compared._repr_html_()

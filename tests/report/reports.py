@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from twmd_registry.comparison.cells import MetricColumn, Resampling, SystemComparison, SystemScore
-from twmd_registry.engine.result import Alignment, Counts
+from twmd_registry.engine.alignment import Alignment
+from twmd_registry.engine.result import Counts
 from twmd_registry.record.content import Record, RecordedSystem
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import make_spec

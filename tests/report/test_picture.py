@@ -15,7 +15,7 @@ from matplotlib.image import imread
 from matplotlib.text import Text
 
 from tests.report.reports import Page, aligned
-from twmd_registry.engine.result import Alignment
+from twmd_registry.engine.alignment import Alignment, label
 from twmd_registry.errors import FileError, InputError, MissingExtraError, SpecError
 from twmd_registry.report import alignment_picture
 from twmd_registry.report.alignment_picture import (
@@ -23,7 +23,6 @@ from twmd_registry.report.alignment_picture import (
     SUFFIXES,
     draw,
     find_fonts,
-    label,
     make_figure,
 )
 

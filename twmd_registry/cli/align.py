@@ -32,7 +32,8 @@ def align_command(arguments: Arguments) -> int:
 
     HYP and REF are texts; with against=source, REF is the source.
     """
-    from twmd_registry.report.alignment_picture import check_picture_file, draw, second_text
+    from twmd_registry.engine.alignment import second_text
+    from twmd_registry.report.alignment_picture import check_picture_file, draw
 
     if arguments.output is not None:
         check_picture_file(arguments.output)

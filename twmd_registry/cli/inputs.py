@@ -36,7 +36,7 @@ from twmd_registry.registry.members import merge_members, split_name, write_memb
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 from twmd_registry.registry.options import OPTION_NAMES, PART_NAMES, LocalFiles, RunOptions, resolve_local_files
-from twmd_registry.registry.references import is_absent, is_blank, is_missing, present_references
+from twmd_registry.registry.references import is_blank, is_missing, present_references
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
 
@@ -280,7 +280,7 @@ def read_system(file: TextFile, columns: Columns) -> tuple[list[str], list[list[
     """Return the predictions of a system's output and, if it is a table that has them, its references."""
     if file.rows is None:
         return file.texts(file.lines), None
-    check_present(file.name, file.rows, columns.prediction)
+    check_present(file.rows, columns.prediction)
     predictions = file.texts(row.text(columns.prediction) for row in file.rows)
     names = columns.references or USUAL_REFERENCES
     if not any(name in row.values for row in file.rows for name in names):
@@ -410,8 +410,8 @@ def _rows_without_text(systems: Sequence[TextFile], references: Sequence[TextFil
     missing = set[int]()
     for file in systems:
         for i, row in enumerate(file.rows or ()):
-            own = [row.values[name] for name in names if name in row.values]
-            if is_absent(row.values.get(columns.prediction, "")) or (own and all(map(is_missing, own))):
+            own = [name for name in names if name in row.values]
+            if row.lacks(columns.prediction) or (own and all(map(row.lacks, own))):
                 missing.add(i)
     cells = [[row.reference_cells(columns.references) for row in file.rows] for file in references if file.rows]
     if references and len(cells) == len(references):  # lines of text are never absent

@@ -6,9 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from twmd_registry.registry.names import LEXICAL_NAMES, OUTPUTS
+from twmd_registry.template import render
 
 if TYPE_CHECKING:  # it needs numpy and torch, which reading a record does not
     from twmd_registry.engine.result import DocumentScore, ScoreSet
+
+
+SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,10 @@ class SystemComparison(NamedTuple):
     columns: tuple[MetricColumn, ...]
     resampling: Resampling | None = None
     documents: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """Return the table that a notebook shows."""
+        return render("comparison.html", "comparison", comparison=self, significant=SIGNIFICANT)
 
 
 def column_of(scores: ScoreSet) -> MetricColumn:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import textwrap
 
-from twmd_registry.comparison.cells import MetricColumn, SystemComparison, SystemScore
+from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, SystemComparison, SystemScore
 from twmd_registry.comparison.text_table import WIDTH, escape_latex, write_table
 from twmd_registry.engine.result import COUNTS
 from twmd_registry.messages import visible
 from twmd_registry.registry.names import OUTPUTS
 
-SIGNIFICANT = 0.05
 TEST_NAMES = {"bs": "paired bootstrap resampling", "ar": "paired approximate randomisation"}
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from twmd_registry.comparison.cells import SystemComparison, column_of
 from twmd_registry.comparison.tables import sentence_lines
+from twmd_registry.engine.alignment import heat_maps
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import FileError, InputError, SpecError
@@ -30,9 +31,9 @@ from twmd_registry.registry.presets import default_preset, presets, presets_of
 from twmd_registry.registry.references import is_blank
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
-from twmd_registry.report.alignment_picture import READING, check_drawable, heat_maps
+from twmd_registry.report.alignment_picture import READING, check_drawable
 from twmd_registry.report.html_report import histogram
-from twmd_registry.report.template import render
+from twmd_registry.template import render
 
 METRICS = tuple(map(str, MetricName))
 MULTILINGUAL = "multilingual"

@@ -20,7 +20,7 @@ from twmd_registry.errors import FileError, InputError, MissingExtraError, TwmdE
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import EMBEDDED_READS
 from twmd_registry.registry.references import is_blank
-from twmd_registry.report.template import render
+from twmd_registry.template import render
 
 try:
     import gradio as gr

@@ -19,7 +19,7 @@ from twmd_registry.registry.names import EMBEDDED_READS, MetricName
 from twmd_registry.registry.paths import read_secret, write_file
 from twmd_registry.registry.presets import PACKAGED, default_preset, presets_of
 from twmd_registry.registry.signature import canonical
-from twmd_registry.report.template import render
+from twmd_registry.template import render
 from twmd_registry.version import __version__
 
 SDK_VERSION = "6.31.0"

@@ -83,9 +83,8 @@ def _drop_missing(predictions: Any, references: Any, sources: Any, first_row: in
         return texts, others, origins
     if len(missing) == len(texts):
         raise InputError(f"there is nothing to score: each of the {len(texts)} rows lacks a text.")
-    warn(
-        f"left out {len(missing)} of {len(texts)} rows, which lack a text: {name_rows(row + first_row for row in missing)}."
-    )
+    numbers = name_rows(row + first_row for row in missing)
+    warn(f"left out {len(missing)} of {len(texts)} rows, which lack a text: {numbers}.")
     lost = {*missing}
     kept = [[value for row, value in enumerate(side) if row not in lost] for side in sides]
     return (
@@ -136,12 +135,12 @@ def check_rows(
         wanted = "a text or a list of texts" if name.endswith("]") else "a list of texts, one per segment"
         raise InputError(f"{name} must be {wanted}; got {_describe(values)}.")
     rows: list[Any] = []
-    missing = []
+    missing = dict[int, Any]()
     for row, entry in enumerate(map(_plain, values), first_row):
         where = f"{name}[{row}]"
         if is_absent(entry):
             rows.append(None)
-            missing.append(row)
+            missing[row] = entry
             continue
         if nested and not isinstance(entry, str):
             rows.append(check_rows(entry, where, optional=optional))
@@ -157,10 +156,10 @@ def check_rows(
             ) from None
         rows.append(str.__str__(entry))
     if missing and not optional:
-        raise InputError(
-            f"rows without a text in {name}: {name_rows(missing)} (None or NaN). Fill them in, or leave them out by "
-            "drop_missing=True."
-        )
+        first, *others = missing
+        also = f"; rows without a text, too: {name_rows(others)}" if others else ""
+        hint = "Fill in what is missing, or leave these rows out by drop_missing=True"
+        raise InputError(f"{name}[{first}] must be a text; got {_describe(missing[first])}{also}. {hint}.")
     return rows
 
 

@@ -8,100 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
+from twmd_registry.engine.alignment import Alignment
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.names import OUTPUTS, MetricName
 from twmd_registry.registry.signature import Signature
+from twmd_registry.template import render
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-class Link(NamedTuple):
-    """One cell of a plan: a hypothesis token and a reference token.
-
-    Attributes:
-        hypothesis: Number of the hypothesis token (or n-gram), from 0.
-        reference: Number of the reference token.
-        amount: The mass that the plan moves between them.
-        similarity: Their cosine (their inner product, with raw vectors).
-    """
-
-    hypothesis: int
-    reference: int
-    amount: float
-    similarity: float
-
-
-@dataclass(frozen=True, eq=False)
-class Alignment:
-    """The alignment of one hypothesis with one reference: N hypothesis tokens (or n-grams), M reference tokens.
-
-    Attributes:
-        signature: The applied specification.
-        score: *The* score of the pair.
-        hypothesis: The hypothesis's tokens as text.
-        reference: The reference's tokens.
-        hypothesis_shares: Mass of each token; shape (N,), sum 1; zeros if the text has nothing to compare.
-        reference_shares: Mass of each token; shape (M,), sum 1 or zeros.
-        similarities: S, cosines (inner products, with ``vectors=raw``); shape (N, M).
-        plans: By side (``precision`` and ``recall`` for a two-sided metric, else ``score``), the mass between any two
-            tokens; each of shape (N, M). The sum of plan times S is the side's C before Eq. 1 and any baseline (for
-            moverscore, of plan times cost the EMD; ``objective=entropic`` adds T times the mean entropy of the rows).
-            Transport plans have the shares as row sums (precision) or column sums (recall), exact transport as both; a
-            greedy token gives all it has to one partner; sbert spreads evenly; wordset_cka weighs each similarity by
-            itself.
-    """
-
-    signature: Signature
-    score: float
-    hypothesis: tuple[str, ...]
-    reference: tuple[str, ...]
-    hypothesis_shares: np.ndarray
-    reference_shares: np.ndarray
-    similarities: np.ndarray
-    plans: dict[str, np.ndarray]
-
-    def __repr__(self) -> str:
-        """Return two lines: the score with the numbers of tokens, and the signature."""
-        tokens = f"{len(self.hypothesis)} x {len(self.reference)} tokens"
-        return f"{type(self).__name__}({self.signature.spec.metric} {self.score:.4f}, {tokens})\n  {self.signature}"
-
-    @property
-    def sides(self) -> tuple[str, ...]:
-        """The sides that *the* score uses: both for F1."""
-        output = str(self.signature.spec.output)
-        return (output,) if output in self.plans else tuple(self.plans)
-
-    def links(self, side: str | None = None, most: int | None = None) -> list[Link]:
-        """Return the cells of the plan of a side (the first of `sides` by default) with mass, the largest first; no
-        more than `most`, unless it is None.
-        """
-        plan = self.plans[side or self.sides[0]]
-        cells = np.flatnonzero(plan)
-        amounts = plan.ravel()[cells]
-        if most is not None and most < len(cells):  # millions of cells, for two long texts
-            large = amounts >= np.partition(amounts, -most)[-most]
-            cells, amounts = cells[large], amounts[large]
-        order = np.argsort(-amounts, kind="stable")[:most]
-        rows, columns = np.unravel_index(cells[order], plan.shape)
-        facts = rows, columns, amounts[order], self.similarities[rows, columns]
-        return [Link(*link) for link in zip(*(values.tolist() for values in facts), strict=True)]
-
-    def as_dict(self, most: int | None = None) -> dict[str, Any]:
-        """Return the signature, the score, and by side the `most` largest links (all, for None) with their tokens."""
-        sides = {
-            side: [
-                {
-                    "hypothesis": self.hypothesis[link.hypothesis],
-                    "reference": self.reference[link.reference],
-                    "carries": link.amount,
-                    "similarity": link.similarity,
-                }
-                for link in self.links(side, most)
-            ]
-            for side in self.sides
-        }
-        return {"signature": str(self.signature), "score": self.score, "sides": sides}
 
 
 SIDE: dict[str | None, int] = {None: 0} | {output: row for row, output in enumerate(OUTPUTS)}
@@ -212,6 +126,10 @@ def score_documents(
     return result
 
 
+NOTED = ("truncated", "empty", "unknown", "oov", "foreign")
+"""Counts that a reader of a score should know about where they are not zero."""
+
+
 @dataclass(frozen=True, repr=False)
 class ScoreSet:
     """The scores of some segments: a sequence of floats, one per segment, with all that belongs to them.
@@ -258,6 +176,11 @@ class ScoreSet:
         sides = [f"{name} {value:.4f}" for name, value in self.sides.items()]
         shown = ", ".join([f"{self.metric} {self.score:.4f}", *sides, f"n = {len(self)}"])
         return f"{type(self).__name__}({shown})\n  {self.signature}"
+
+    def _repr_html_(self) -> str:
+        """Return the table that a notebook shows."""
+        counts = {name: getattr(self.counts, name) for name in NOTED if getattr(self.counts, name)}
+        return render("scores.html", "engine", scores=self, counts=counts)
 
     def __len__(self) -> int:
         """Return the number of segments."""

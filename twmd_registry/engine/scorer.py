@@ -11,6 +11,7 @@ from typing import Any, NoReturn, Unpack
 
 import numpy as np
 
+from twmd_registry.engine.alignment import Alignment
 from twmd_registry.engine.backends import Backend, Scored, TokenAlignmentBackend, make_backend
 from twmd_registry.engine.baseline import random_pairs, rescale, write_baseline
 from twmd_registry.engine.input_warnings import (
@@ -21,7 +22,7 @@ from twmd_registry.engine.input_warnings import (
     warn_about_texts,
 )
 from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, make_pairs
-from twmd_registry.engine.result import COUNTS, SIDE, Alignment, Counts, ScoreSet, merge_hashes
+from twmd_registry.engine.result import COUNTS, SIDE, Counts, ScoreSet, merge_hashes
 from twmd_registry.engine.sentences import SENTENCE_COUNTS
 from twmd_registry.errors import InputError, ModelError, SpecError
 from twmd_registry.messages import collect_warnings, warn

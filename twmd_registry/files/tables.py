@@ -22,7 +22,7 @@ from twmd_registry.files import compressed
 from twmd_registry.files.compressed import PACKED, PARQUET
 from twmd_registry.files.lines import decode, find_encoding_problem, read_lines
 from twmd_registry.messages import name_rows, no_column, warn
-from twmd_registry.registry.references import is_absent, present_references
+from twmd_registry.registry.references import is_absent, is_missing, present_references
 
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # spreadsheets write ; where a comma is the decimal point
 """By suffix, the delimiters of delimited text; the first that splits the header into most names is used."""
@@ -202,8 +202,14 @@ class TableRow(NamedTuple):
             raise FileError(f"{self.where}: {name} is not valid Unicode: {position}.") from error
         return value
 
+    def lacks(self, column: str) -> bool:
+        """Return whether a cell is absent: null or, in delimited text, which has no other word for it, empty."""
+        value = self.values.get(column, "a column that is not there")
+        return is_missing(value) or (value == "" and self.header is not None)
+
     def segment(self, columns: Columns) -> tuple[str, list[str]]:
         """Return the prediction and its references."""
+        check_present([self], columns.prediction)
         return self.text(columns.prediction), self.references(columns.references)
 
     def references(self, columns: tuple[str, ...] = ()) -> list[str]:
@@ -279,11 +285,13 @@ class TableRow(NamedTuple):
         return read_rating(value, f"{self.where}, {name}")
 
 
-def check_present(name: object, rows: Sequence[TableRow], column: str) -> None:
-    """Raise a FileError that names every row of a file whose cell in a column is absent."""
-    if missing := [row.number for row in rows if is_absent(row.values.get(column, ""))]:
-        hint = "Fill them in, or leave them out (twmd score and report: --drop-missing)"
-        raise FileError(f"{name}: rows without a text in {column}: {name_rows(missing)}. {hint}.")
+def check_present(rows: Sequence[TableRow], column: str) -> None:
+    """Raise a FileError that names every row whose cell in a column is absent."""
+    if missing := [row for row in rows if row.lacks(column)]:
+        first, *others = missing
+        also = f"; rows without a text, too: {name_rows(row.number for row in others)}" if others else ""
+        hint = "Fill in what is missing, or leave these rows out (score, report: --drop-missing)"
+        raise FileError(f"{first.where}: expected a text as {column}, not None{also}. {hint}.")
 
 
 def read_rating(value: Any, where: str, lowest: float = -math.inf, highest: float = math.inf) -> float:
@@ -335,7 +343,7 @@ def read_rows(name: object, content: bytes, form: str, *, quoted_tsv: bool = Fal
 
 def seems_quoted(values: Mapping[str, Any]) -> bool:
     """Return whether a writer with quotes seems to have written a cell: quotes are around it, and doubled in it."""
-    insides = (cell[1:-1] for cell in values.values() if cell and len(cell) > 2 and cell[0] == cell[-1] == '"')
+    insides = (cell[1:-1] for cell in values.values() if len(cell) > 2 and cell[0] == cell[-1] == '"')
     return any('"' in inside and '"' not in inside.replace('""', "") for inside in insides)
 
 
@@ -433,8 +441,7 @@ class OpenTable:
                 problem = f"expected {len(self.columns)} fields ({names}), got {len(fields)}"
                 yield start, raw, problem if self._quoted or b'"' not in raw else f"{problem}; {SAY_QUOTED}"
             else:
-                # An empty cell is absent, as null is in JSON: delimited text has no other word for nothing.
-                yield start, raw, {name: field or None for name, field in zip(self.columns, fields, strict=True)}
+                yield start, raw, dict(zip(self.columns, fields, strict=True))
 
     def _split(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes, list[str] | str]]:
         """Yield records of delimited text: offset, bytes, and the fields or why there are none; a blank line has none,

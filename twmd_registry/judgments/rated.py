@@ -166,7 +166,7 @@ def read_table(
         if rows and name not in present:
             raise FileError(f"{path}: no column {name!r} to take the {role} from; {menu(name, present)}.")
     rated = [row for row in rows if columns["rating"] in row.values and row.rating(columns["rating"]) is not None]
-    check_present(path, rated, columns["prediction"])
+    check_present(rated, columns["prediction"])
     read = (_read_row(row, columns, path.stem)._replace(place=f"row {row.number}") for row in rows)
     return _qualify_items(gather(read, path), path)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from twmd_registry.engine.result import Alignment
+from twmd_registry.engine.alignment import Alignment
 from twmd_registry.engine.scorer import load
 from twmd_registry.engine.shared_passes import Batcher, check_needs_no_sources
 from twmd_registry.errors import InputError, MissingExtraError

@@ -17,7 +17,7 @@ from twmd_registry.metaeval.agreement import Agreement, agreement_or_undefined, 
 from twmd_registry.metaeval.correlation import order_p_values, place_systems
 from twmd_registry.metaeval.study import SEGMENT, SYSTEM, Study, StudyResult
 from twmd_registry.report.figures import matrices, scatter
-from twmd_registry.report.template import render
+from twmd_registry.template import render
 
 
 def agreement_page(measured: Sequence[tuple[StudyResult, RatedSegments]]) -> str:

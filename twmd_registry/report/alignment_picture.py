@@ -11,32 +11,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
+from twmd_registry.engine.alignment import HEADINGS, heat_map_variables, label, second_text
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.messages import menu, visible
+from twmd_registry.messages import menu
 from twmd_registry.registry.paths import write_file
 from twmd_registry.report.figures import plain_style, require_matplotlib, save_figure
-from twmd_registry.report.template import render
+from twmd_registry.template import render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-    from twmd_registry.engine.result import Alignment
+    from twmd_registry.engine.alignment import Alignment
 
 SUFFIXES = (".png", ".svg", ".pdf", ".html")
 MAX_TOKENS = 200
 """Most tokens of a side that a picture can show legibly."""
-LONGEST_LABEL = 24
-"""Columns of a terminal that a label may take; a wide character takes two."""
-JOINERS = "\u200c\u200d"
-"""Not printable by themselves, but part of how Persian words and many emoji are written."""
-HEADINGS = {
-    "precision": "precision: each hypothesis token's share, given to the {second}",
-    "recall": "recall: each {second} token's share, given to the hypothesis",
-    "score": "one plan for both texts",
-}
 READING = "<p>Rows are the hypothesis's tokens, columns those of the other text; point at a cell to read it.</p>"
 BAR = 0.55
 """Inches that the longest marginal bar takes."""
@@ -55,7 +47,7 @@ def draw(alignment: Alignment, path: Path) -> None:
     suffix = path.suffix.lower()
     if suffix == ".html":
         about = {"title": title(alignment), "reading": READING, "signature": str(alignment.signature)}
-        content = render("alignment_page.html", **_variables(alignment), **about).encode()
+        content = render("alignment_page.html", **heat_map_variables(alignment), **about).encode()
     else:
         content = _plot(alignment, suffix)
     write_file(path, content)
@@ -81,52 +73,11 @@ def check_drawable(alignment: Alignment, most: int = MAX_TOKENS) -> None:
         raise SpecError(f"{rows} and {columns} tokens: at most {most} tokens a side can be drawn; {more}.")
 
 
-def second_text(alignment: Alignment) -> str:
-    """Return what the hypothesis is compared with: ``reference`` or ``source``."""
-    return alignment.signature.spec.against or "reference"
-
-
 def title(alignment: Alignment) -> str:
     """Return a picture's title: metric, output and score."""
     spec = alignment.signature.spec
     output = f", {spec.output.replace('f1', 'F1')}" if spec.output else ""
     return f"{spec.metric}{output}: {alignment.score:.4f}"
-
-
-def label(token: str) -> str:
-    """Shorten a token to `LONGEST_LABEL` columns, with its control characters written out."""
-    text = _visible_token(token)
-    if cell_len(text) <= LONGEST_LABEL:
-        return text
-    return set_cell_size(text, LONGEST_LABEL - 1).rstrip(f" {JOINERS}") + "…"
-
-
-def _visible_token(token: str) -> str:
-    if not token.strip(" "):
-        return "␣" * len(token) or "∅"
-    return "".join(c if c in JOINERS else visible(c) for c in token)
-
-
-def heat_maps(alignment: Alignment, *, level: int = 2, least: float = 0.0) -> str:
-    """Write a heat map per side below a heading of `level`, as HTML.
-
-    Cells below the share `least` of the greatest amount stay empty, which makes a page much smaller.
-    """
-    return render("heat_maps.html", **_variables(alignment) | {"level": level, "least": least})
-
-
-def _variables(alignment: Alignment) -> dict[str, Any]:
-    """Return the variables of the template."""
-    sides, second = [], second_text(alignment)
-    rows, columns = ([(_visible_token(t), label(t)) for t in ts] for ts in (alignment.hypothesis, alignment.reference))
-    for side in alignment.sides:
-        plan, cells = alignment.plans[side], zip(alignment.plans[side], alignment.similarities, strict=True)
-        values: dict[str, Any] = {"heading": HEADINGS[side].format(second=second), "columns": columns}
-        values["rows"] = [(*token, *map(np.ndarray.tolist, arrays)) for token, arrays in zip(rows, cells, strict=True)]
-        for name, sums in (("row", plan.sum(1)), ("column", plan.sum(0))):
-            values |= {f"{name}_sums": sums.tolist(), f"{name}_most": float(np.abs(sums).max()) or 1.0}
-        sides.append(values | {"most": float(np.abs(plan).max()) or 1.0, "negative": bool((plan < 0).any())})
-    return {"sides": sides, "second": second, "level": 2, "least": 0.0}
 
 
 def _plot(alignment: Alignment, suffix: str) -> bytes:

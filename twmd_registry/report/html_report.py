@@ -14,17 +14,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from twmd_registry.comparison.cells import MetricColumn, SystemComparison
+from twmd_registry.comparison.cells import SIGNIFICANT, MetricColumn, SystemComparison
 from twmd_registry.comparison.significance import COUNT_ROUNDING, MEAN_ROUNDING
-from twmd_registry.comparison.tables import SIGNIFICANT, describe_test, number, signature_lines
+from twmd_registry.comparison.tables import describe_test, number, signature_lines
+from twmd_registry.engine.alignment import Alignment, heat_maps
 from twmd_registry.engine.input_warnings import describe_small_samples
-from twmd_registry.engine.result import Alignment, ScoreSet
+from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.messages import visible
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.record.content import Record, record_text
 from twmd_registry.registry.names import Statistic
-from twmd_registry.report.alignment_picture import check_drawable, heat_maps, title
+from twmd_registry.report.alignment_picture import check_drawable, title
 from twmd_registry.report.segments import (
     Highlight,
     disagreements,
@@ -34,7 +35,7 @@ from twmd_registry.report.segments import (
     segment_scores,
     word_frequencies,
 )
-from twmd_registry.report.template import render
+from twmd_registry.template import render
 
 CORRELATIONS: tuple[Statistic, ...] = ("pearson", "spearman", "kendall")
 MAX_TOKENS = 80

@@ -156,7 +156,7 @@ class PartitionScorer:
                 try:
                     if isinstance(values, str):
                         raise FileError(f"{where}: {values}.")  # noqa: TRY301 (as all other reasons)
-                    table_row = TableRow(where, values)
+                    table_row = TableRow(where, values, header=name if opened.header_row else None)
                     prediction, references = table_row.segment(columns)
                 except FileError as error:
                     if self.strict:

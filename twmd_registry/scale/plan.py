@@ -304,7 +304,7 @@ def _try_rows(url: str, opened: OpenTable, rows: int, offset: int, columns: Colu
     for values in tried:
         try:
             if not isinstance(values, str):
-                TableRow("", values).segment(columns)
+                TableRow("", values, header=url if opened.header_row else None).segment(columns)
                 break
             first = first or values
         except FileError as error:

@@ -1,4 +1,4 @@
-"""Renders the templates of reports, alignment pictures, the demo and the metrics' cards."""
+"""Renders the templates of results, reports, alignment pictures, the demo and the metrics' cards."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 @functools.cache
 def _environment(package: str) -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
-        loader=PackageLoader(f"twmd_registry.{package}"),
+        # Any page may show a result as a notebook does.
+        loader=ChoiceLoader([PackageLoader(f"twmd_registry.{name}") for name in dict.fromkeys((package, "engine"))]),
         autoescape=select_autoescape(("html", "svg")),
         undefined=StrictUndefined,
         trim_blocks=True,
