@@ -39,7 +39,7 @@ def test_scores_are_a_column_of_datasets() -> None:
 
 def test_several_metrics_are_named_as_on_the_command_line() -> None:
     named = twmd_registry.score_all(["twmd", "trwmd;temperature=0.05"], *TEXTS)
-    again = twmd_registry.score_all([named[1].signature.format(), twmd_registry.scorer("twmd")], *TEXTS)
+    again = twmd_registry.score_all([named[1].signature.format(), twmd_registry.load("twmd")], *TEXTS)
     assert [scores.scores for scores in again] == [named[1].scores, named[0].scores]
     for wrong in ("twmd", ["bleu"], [3]):
         with pytest.raises(SpecError):

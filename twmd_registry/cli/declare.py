@@ -363,8 +363,7 @@ device = option(
 placement = all_of(device, option("--batch-tokens", "N", "Maximum number of padded tokens per encoder batch."))
 """Declares where a command runs that does not score texts."""
 any_language = flag("--any-language", "Score texts in unsupported scripts; warn instead of failing.")
-drop_missing = flag("--drop-missing", "Leave out rows that lack a text, and say how many, instead of failing.")
-run_options = all_of(placement, any_language, drop_missing)
+run_options = all_of(placement, any_language)
 """Declares the run options, which never change a score: those of `placement`, and where and what is scored."""
 reading = all_of(
     flag("--lines", "Read every file as lines of text, also what looks like JSON, XML or fields with tabs."),
@@ -380,6 +379,7 @@ documents = all_of(
     option("--docs", "FILE", DOCS),
 )
 """Declares the documents of segments."""
+drop_missing = flag("--drop-missing", "Leave out rows that lack a text, and say how many, instead of failing.")
 source = option("--src", "FILE", "Source texts: one per line, or a table with a column source.")
 """Declares the sources of predictions."""
 

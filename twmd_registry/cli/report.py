@@ -63,6 +63,7 @@ def _read_reported(arguments: Arguments) -> list[ScoringTask]:
 @declare.settings
 @sacrebleu_seed
 @declare.parts
+@declare.drop_missing
 @declare.run_options
 def report_command(arguments: Arguments) -> int:
     """Compare systems in one HTML file: scores with intervals and tests, distributions, correlations, alignments, every

@@ -44,7 +44,18 @@ COMMON = (
 )
 """The options that ``--help`` shows first, in this order."""
 RAY = ["output", "part_rows", "num_workers", "num_gpus", "resume", "strict"]
-LOCAL = ["references", "src", "record", "score_only", "short", "sentence_level", "docs", "doc_column", "seed"]
+LOCAL = [
+    "references",
+    "src",
+    "drop_missing",
+    "record",
+    "score_only",
+    "short",
+    "sentence_level",
+    "docs",
+    "doc_column",
+    "seed",
+]
 TESTS = ["paired_bs", "paired_ar", "paired_bs_n", "paired_ar_n", "confidence", "confidence_n"]
 CHECKS = ["fail_under", "fail_if_worse", "alpha"]
 """The options of an engine, and those that only the local engine reads: of tests, and of checks."""
@@ -114,6 +125,7 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, e
 @declare.flag("--resume", "With --engine ray: continue in an output folder; finished parts are not scored again.")
 @declare.flag("--strict", "With --engine ray: stop at a row that cannot be scored (default: set it aside).")
 @declare.parts
+@declare.drop_missing
 @declare.run_options
 def score_command(arguments: Arguments) -> int:
     """Score files: lines of text, or tables (JSON lines, CSV, TSV, Parquet) with columns prediction and reference or
