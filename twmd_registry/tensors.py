@@ -57,6 +57,9 @@ class PaddedTokens(NamedTuple):
     weights: Tensor  # Weight of each token, at least 0, and 0 in padded positions; shape (B, N)
     # Shape (B, N, D); padded positions hold arbitrary numbers. Aligners read similarities and need none
     vectors: Tensor = torch.empty(0)
+    # Whether a longer text is in the batch of a pair (key ``padding``): a partner of similarity 0 for greedy matching;
+    # shape (B,), bool; None for no batches
+    padded: Tensor | None = None
 
     @property
     def log_weights(self) -> Tensor:

@@ -25,7 +25,9 @@ def wrapped(backend: Tokenizer) -> PreTrainedTokenizerFast:
     backend.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[(name, backend.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
     )
-    return bare(backend)
+    made = bare(backend)
+    made.cls_token, made.sep_token = "[CLS]", "[SEP]"
+    return made
 
 
 def bare(backend: Tokenizer) -> PreTrainedTokenizerFast:

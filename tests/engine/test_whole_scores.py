@@ -178,7 +178,8 @@ def draw_setting(draw: np.random.Generator, depth: int) -> dict[str, Any]:
     keys["special"] = one("cls", "none", "all")
     keys["ngram"] = one("1", "1", "1", "2", "3", "4", "sentence")
     if metric == "bertscore_centered" and keys["ngram"] == "1":
-        keys["special"] = one("cls", "none", "all", "partners", "partners")
+        partners = {"special": "partners", "padding": one("none", "1", "2", "4")}
+        keys |= one({"special": "cls"}, {"special": "none"}, {"special": "all"}, partners, partners)
     keys["subwords"], keys["punctuation"] = one("keep", "keep", "drop"), one("keep", "keep", "drop", "drop-ascii")
     keys["unknown"] = one("apart", "apart", "keep")
     keys["stopwords"] = one("none", "none", "list")

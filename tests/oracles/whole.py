@@ -120,15 +120,30 @@ class _Recomputation:
 
     def score(self) -> Score:
         rows = []
+        padded = iter(self.padded())
         for segment, (prediction, references) in enumerate(zip(self.predictions, self.references, strict=True)):
             batch = segment // int(self.key("centering_size")) if self.key("centering") == "batch" else 0
-            each = np.array([self.pair(prediction, reference, batch) for reference in references])
+            each = np.array([self.pair(prediction, reference, batch, next(padded)) for reference in references])
             rows.append(each.max(axis=0) if self.key("multiref", "max") == "max" else each.mean(axis=0))
         found = np.array(rows)
         if self.fitted.baseline is not None:
             b = np.array(self.fitted.baseline)
             found = (found - b) / (1 - b)
         return Score(found[:, 0], found[:, 1], found[:, 2])
+
+    def padded(self) -> list[tuple[bool, bool]]:
+        """Whether the prediction and the reference of every pair is shorter than the longest of its batch of pairs."""
+        texts = zip(self.predictions, self.references, strict=True)
+        sizes = [
+            [len(self.read(text)[0].ids) for text in (prediction, reference)]
+            for prediction, references in texts
+            for reference in references
+        ]
+        if self.key("padding", "none") == "none":
+            return [(False, False)] * len(sizes)
+        step = int(self.key("padding"))
+        longest = [np.max(sizes[i // step * step : i // step * step + step], axis=0) for i in range(len(sizes))]
+        return [(x < most_x, y < most_y) for (x, y), (most_x, most_y) in zip(sizes, longest, strict=True)]
 
     # Texts to vectors
 
@@ -335,7 +350,9 @@ class _Recomputation:
 
     # Vectors to scores
 
-    def pair(self, prediction: str, reference: str, batch: int) -> tuple[float, float, float]:
+    def pair(
+        self, prediction: str, reference: str, batch: int, padded: tuple[bool, bool]
+    ) -> tuple[float, float, float]:
         """Precision, recall and F1."""
         x, y = self.units(prediction, "hypothesis", batch), self.units(reference, "reference", batch)
         metric = self.key("metric")
@@ -343,8 +360,9 @@ class _Recomputation:
         if not x.counted.any() or not y.counted.any():
             same = all(empty) or (not any(empty) and prediction == reference)
             return (1.0, 1.0, 1.0) if same else (0.0, 0.0, 0.0)
-        p, r = self.c(x, y), self.c(y, x)
-        found = (p, r, family.f1(p, r))
+        p, r = self.c(x, y, padded=padded[1]), self.c(y, x, padded=padded[0])
+        as_bert_score = self.key("special", "none") == "partners" and p + r != 0
+        found = (p, r, 2 * p * r / (p + r) if as_bert_score else family.f1(p, r))
         if metric not in SELF_NORMALISED or self.key("normalize", "yes") == "no":
             return found
         selves = [self.own(text, side, batch) for text, side in ((prediction, "hypothesis"), (reference, "reference"))]
@@ -359,10 +377,12 @@ class _Recomputation:
         found = self.c(x, x)
         return found if found > NOTHING * (x.vectors**2).sum(axis=1).max() else 0.0
 
-    def c(self, x: Units, y: Units) -> float:
-        """C(X, Y), hypothesis side."""
+    def c(self, x: Units, y: Units, *, padded: bool = False) -> float:
+        """C(X, Y), hypothesis side; the similarity to padding is 0."""
         s = self.model.products(x.vectors, y.vectors)
         a, b = x.weights * x.counted, y.weights
+        if padded:
+            s, b = np.c_[s, np.zeros(len(s))], np.r_[b, 0.0]
         if self.key("metric") == "moverscore":
             distance = movers.emd(movers.costs(x.vectors, y.vectors, self.key("distance", "similarity")), a, b)
             return movers.score(distance, self.key("transform", "linear"))

@@ -51,6 +51,7 @@ VALUES: dict[str, list[Any]] = {
     "against": ["both", "source", None],
     "source_weight": [0.25, *(R.uniform(1e-6, 1) for _ in range(30))],
     "align": ["sentences", None],
+    "padding": [64, None],
     "temperature": [0.15, *(10 ** R.uniform(-5.9, 5.9) for _ in range(30))],
     "iterations": [1, 2, 20, 10**4, "converged"],
     "objective": [*get_args(Objective)],
@@ -94,6 +95,8 @@ def random_spec(r: random.Random, *, single: bool = False) -> MetricSpec:
         spec = spec.replace(aggregation=None)
     if not spec.stopwords:
         spec = spec.replace(stopword_unit=None)
+    if spec.padding:
+        spec = spec.replace(special="partners", ngram=None)
     if spec.symmetric:
         spec = spec.replace(first=None)
     if spec.baseline or spec.against or spec.idf in {"corpus", "references"}:

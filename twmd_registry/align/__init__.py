@@ -64,15 +64,20 @@ def plans(s: Tensor, x: PaddedTokens, y: PaddedTokens, spec: MetricSpec) -> tupl
 
 
 def combine_sides(
-    sides: tuple[Tensor, Tensor], selves: tuple[Tensor, Tensor] | None = None, same: Tensor | None = None
+    sides: tuple[Tensor, Tensor],
+    selves: tuple[Tensor, Tensor] | None = None,
+    same: Tensor | None = None,
+    *,
+    plain: bool = False,
 ) -> Tensor:
     """Return precision, recall and F1 of some pairs, shape (3, B), from C(X, Y) of both sides, and C(X, X) and C(Y, Y)
     (each of shape (B,); None leaves the numbers as they are). `same` says whether X and Y are of the same text.
 
     F1 is the harmonic mean ``2 p r / (p + r)`` of the two C's; where they are not both positive, its continuous
-    extension ``min(p, r)``. All three are then divided by ``sqrt(C(X, X) C(Y, Y))`` (TWMD paper, Eq. 1): C(X, X) has
-    the same value from both sides. Where a text has C(X, X) <= 0 the quotient means nothing: 1 for a text and itself, 0
-    for any other pair.
+    extension ``min(p, r)``, or with `plain` the same formula (0 where it has no value), as in
+    bert_score. All three are then divided by ``sqrt(C(X, X) C(Y, Y))`` (TWMD paper, Eq. 1): C(X, X) has the same value
+    from both sides. Where a text has C(X, X) <= 0 the quotient means nothing: 1 for a text and itself, 0 for any other
+    pair.
 
     >>> precision, recall = torch.tensor([1.0, 0.5, -0.1]), torch.tensor([0.5, 0.0, 0.4])
     >>> combine_sides((precision, recall))[2].tolist()
@@ -80,6 +85,9 @@ def combine_sides(
     """
     p, r = sides
     positive = (p > 0) & (r > 0)
+    if plain:
+        has_value = p + r != 0
+        return torch.stack([p, r, torch.where(has_value, 2 * p * r / torch.where(has_value, p + r, 1.0), 0.0)])
     c = torch.stack([p, r, torch.where(positive, 2 * p * r / torch.where(positive, p + r, 1.0), torch.minimum(p, r))])
     if selves is None:
         return c

@@ -17,10 +17,15 @@ def greedy(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) ->
     Prop. 1). A partner may be any token, of whatever weight.
     """
     best = s.masked_fill(~ref.mask[:, None, :], MASKED).amax(2)  # (B, N)
+    if ref.padded is not None:
+        best = torch.where(ref.padded[:, None], best.clamp(min=0), best)
     return hyp.mean(best)
 
 
 def greedy_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, spec: MetricSpec) -> Tensor:
     """Return all of a token's share to its best partner, the first of several; shape (B, N, M)."""
-    best = s.masked_fill(~ref.mask[:, None, :], MASKED).argmax(2, keepdim=True)  # (B, N, 1)
-    return torch.zeros_like(s).scatter(2, best, hyp.shares.to(s.dtype)[:, :, None])
+    value, best = s.masked_fill(~ref.mask[:, None, :], MASKED).max(2, keepdim=True)  # (B, N, 1)
+    shares = hyp.shares.to(s.dtype)[:, :, None]  # (B, N, 1)
+    if ref.padded is not None:
+        shares = torch.where(ref.padded[:, None, None] & (value < 0), 0.0, shares)
+    return torch.zeros_like(s).scatter(2, best, shares)

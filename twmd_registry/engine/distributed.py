@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from twmd_registry.engine.backends import Backend, Scored
-from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, take_share
+from twmd_registry.engine.pairs import Pairs, Segments, check_segments, check_whole_calls, digest_of_texts, take_share
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, score_segments
 from twmd_registry.errors import InputError, SpecError, TwmdError
@@ -101,6 +101,7 @@ class Ranks:
 
     def score_group(self, group: Sequence[Backend], pairs: Pairs, stage: Stage) -> Scored:
         """Score this rank's share of some pairs, and return the scores of all."""
+        check_whole_calls(backend.spec for backend in group)
         step = math.lcm(*(backend.spec.centering_size or 1 for backend in group))
         share, texts = take_share(pairs, self.rank, self.number, step)
         shares = self.exchange((texts, *group[0].score_group(group, share, stage, self.total)))

@@ -15,7 +15,7 @@ from torch import Tensor
 from twmd_registry.align import ALIGNERS, ONE_SIDED, align, combine_sides, plans, similarities
 from twmd_registry.align.exact import invert_cost
 from twmd_registry.encode.cache import TextCache
-from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.encoder import Encoder, tokenise
 from twmd_registry.encode.idf import count_documents, idf_weights
 from twmd_registry.encode.store import TextStore
 from twmd_registry.engine.pairs import Pairs, plan_chunks
@@ -107,6 +107,7 @@ class PipelineRun:
         step = math.lcm(*(spec.centering_size or 1 for spec in views))
         self._chunks, uses = plan_chunks(pairs, limit, most_tokens, step)
         self.flags = np.zeros(len(pairs.texts), TEXT_FLAGS)
+        self._padded = {size: self._pad_batches(size) for size in {spec.padding for spec in views} if size}
         if keep:
             if encoder.reference_cache is None:
                 encoder.reference_cache = TextCache()
@@ -153,7 +154,8 @@ class PipelineRun:
                 aligned, average, place = items, None, chunk
                 if self._documents:
                     units, aligned, average, place = match_documents(units, items, self._pairs, chunk)
-                sides, vanished = align_and_reduce(units, aligned, empty_rows[aligned.row], specs)
+                padded = {size: of_pairs[:, chunk] for size, of_pairs in self._padded.items()}
+                sides, vanished = align_and_reduce(units, aligned, empty_rows[aligned.row], specs, padded)
                 if average is not None:
                     sides = [
                         average(c, one_sided=spec.metric in ONE_SIDED) for c, spec in zip(sides, specs, strict=True)
@@ -184,7 +186,8 @@ class PipelineRun:
         layers, weightless, _ = select(view, encoded, items, self._encoder)
         tokens, units = make_units(view, encoded, layers, items, self.sum_corpus().get(view), weightless=weightless)
         hypothesis, reference = (int(side[pair - chunk.start]) for side in (items.hyp, items.ref))
-        shares, s, plan = _align_items(spec, units, hypothesis, reference)
+        padded = self._padded[spec.padding][:, pair] if spec.padding else None
+        shares, s, plan = _align_items(spec, units, hypothesis, reference, padded)
         read = [
             tuple(
                 " ".join(self._encoder.decode_tokens(encoded.ids[unit % len(encoded.ids)].tolist()))
@@ -237,6 +240,17 @@ class PipelineRun:
         hyp, ref = (torch.from_numpy(idf_weights(count(side), unseen)) for side in (view.idf == "corpus", False))
         return replace(view, weights=(hyp, ref))
 
+    def _pad_batches(self, size: int | str) -> np.ndarray:
+        """Return whether the prediction of every pair, and its reference, is shorter than the longest of its batch of
+        `size` pairs; shape (2, pairs), bool.
+        """
+        tokens = tokenise(self._encoder.tokenizer, self._pairs.texts, None if self._spec.stride else self._spec.limit)
+        numbers = np.array([len(text.ids) for text in tokens])
+        starts = np.arange(0, len(self._pairs.hyp), int(size))
+        sides = [numbers[self._pairs.hyp], numbers[self._pairs.ref]]
+        longest = [np.repeat(np.maximum.reduceat(side, starts), int(size))[: len(side)] for side in sides]
+        return np.stack([side < most for side, most in zip(sides, longest, strict=True)])
+
     def _count(self, hypotheses: bool) -> np.ndarray:
         """Return the document frequencies of all hypotheses, or of all references, each as often as it occurs."""
         different, times = np.unique(
@@ -247,12 +261,14 @@ class PipelineRun:
 
 
 def _align_items(
-    spec: MetricSpec, units: TokenVectors, hypothesis: int, reference: int
+    spec: MetricSpec, units: TokenVectors, hypothesis: int, reference: int, padded: np.ndarray | None
 ) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
     """Return the shares of both sides' tokens, S, and the plans of both sides; zeros where a text has no token to
     compare.
     """
     x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in (hypothesis, reference))
+    if padded is not None:
+        x, y = (side._replace(padded=torch.tensor([own])) for side, own in zip((x, y), padded.tolist(), strict=True))
     if x.weights.any() and y.weights.any():
         s = similarities(x, y, spec.distance)
         shares, both = (x.shares, y.shares), plans(s, x, y, spec)
@@ -269,21 +285,31 @@ BLOCK_NUMBERS = 8_000_000
 
 
 def align_and_reduce(
-    units: TokenVectors, items: TokenItems, empty: np.ndarray, specs: Sequence[MetricSpec]
+    units: TokenVectors,
+    items: TokenItems,
+    empty: np.ndarray,
+    specs: Sequence[MetricSpec],
+    padded: Mapping[int | str, np.ndarray] | None = None,
 ) -> tuple[list[Tensor], np.ndarray]:
     """Align P pairs of some items by every specification of a view, and reduce the sides of each pair to scores.
     Returns, by specification, precision, recall and F1 of every pair, shape (3, P); and the items with nothing to
     compare, shape (I,), bool. A pair with an item that never had a token (`empty`, shape (I,), bool) scores 1 if both
     have none, else 0. A text that has no unit left to compare, or whose C(X, X) is not positive where `normalize`
     divides by it, scores 1 against itself and 0 against any other text. Equal pairs, and a pair with its texts
-    exchanged, are aligned once.
+    exchanged, are aligned once. `padded` has, by the key `padding`, which texts are padded; shape (2, P), bool.
     """
+    padded = padded or {}
     low, high = np.sort([items.hyp, items.ref], axis=0)
     # A pair of items as one number.
-    _, first, pair = np.unique(low * len(items.row) + high, return_index=True, return_inverse=True)
+    numbers = low * len(items.row) + high
+    for flags in padded.values():  # as often as there are ways to pad them
+        lower, higher = np.where(items.hyp > items.ref, flags[::-1], flags)
+        numbers = numbers * 4 + 2 * lower + higher
+    _, first, pair = np.unique(numbers, return_index=True, return_inverse=True)
     if len(first) < len(pair):
         once = items._replace(hyp=items.hyp[first], ref=items.ref[first])
-        scores_once, vanished = align_and_reduce(units, once, empty, specs)
+        padded_once = {size: flags[:, first] for size, flags in padded.items()}
+        scores_once, vanished = align_and_reduce(units, once, empty, specs, padded_once)
         exchanged = torch.from_numpy(once.hyp[pair] != items.hyp).to(units.lengths.device)
         repeated = [c[:, torch.from_numpy(pair).to(c.device)] for c in scores_once]  # (3, P)
         return [torch.where(exchanged, c[[1, 0, 2]], c) for c in repeated], vanished
@@ -306,11 +332,17 @@ def align_and_reduce(
         x, y = pad(units, hyp), pad(units, ref)
         s = similarities(x, y)  # (B, N, M)
         for k, spec in enumerate(specs):
-            sides = align(similarities(x, y, spec.distance) if spec.distance == "euclidean" else s, x, y, spec)
+            if spec.padding:
+                own, other = torch.from_numpy(padded[spec.padding][:, block]).to(device)
+                sides = align(s, x._replace(padded=own), y._replace(padded=other), spec)
+            else:
+                costs = similarities(x, y, spec.distance) if spec.distance == "euclidean" else s
+                sides = align(costs, x, y, spec)
             if spec.transform == "inverse":
                 sides = invert_cost(sides[0]), invert_cost(sides[1])
             c_self = self_scores.get(spec)
-            scores[k].append(combine_sides(sides, None if c_self is None else (c_self[hyp], c_self[ref]), same_here))
+            selves = None if c_self is None else (c_self[hyp], c_self[ref])
+            scores[k].append(combine_sides(sides, selves, same_here, plain=spec.special == "partners"))
     back = torch.from_numpy(np.argsort(np.concatenate(blocks))).to(device)  # (P,)
     vanished = np.logical_or.reduce([counts == 0, *((c_self <= 0).cpu().numpy() for c_self in self_scores.values())])
     return [torch.cat(parts, dim=1)[:, back] for parts in scores], vanished

@@ -67,9 +67,11 @@ def scoring_thread() -> PerProcess[ThreadPoolExecutor]:
 
 
 def depends_on_neighbours(scorer: Scorer) -> bool:
-    """Return whether the score of a pair depends on the other pairs of a call: by a batch or corpus mean, or by idf."""
+    """Return whether the score of a pair depends on the other pairs of a call: by a batch or corpus mean, by idf, or by
+    the padding of a batch.
+    """
     specs = [member.requested for member in scorer.members]
-    return any(spec.needs_corpus or spec.centering_kind == "batch" for spec in specs)
+    return any(spec.needs_corpus or spec.padding or spec.centering_kind == "batch" for spec in specs)
 
 
 def _share_pass(tasks: Sequence[Segments]) -> Callable[[int], GroupScore]:

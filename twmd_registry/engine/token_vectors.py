@@ -133,7 +133,10 @@ def select(
     lengths = torch.bincount(torch.repeat_interleave(encoded.lengths)[kept], minlength=len(encoded.lengths))
     row = torch.from_numpy(items.row).to(lengths.device)
     positions = kept[span_indices((torch.cumsum(lengths, 0) - lengths)[row], lengths[row])]
-    counted = encoded.special[positions] == 0 if view.special == "partners" else None
+    counted = None
+    if view.special == "partners":  # bert_score's rule, by which a literal [SEP] has no weight, and T5's </s> has one
+        ends = [i for i in (encoder.tokenizer.cls_token_id, encoder.tokenizer.sep_token_id) if i is not None]
+        counted = ~torch.isin(encoded.ids[positions], torch.tensor(ends, device=positions.device))
     marked = positions
     if view.against == "source":
         owners = np.repeat(np.arange(len(row)), lengths[row].cpu().numpy())

@@ -150,8 +150,16 @@ def embeddings_in_file(path: Path, dtype: torch.dtype) -> Callable[[Tensor], Ten
     return read_rows
 
 
+NAMED_TOKENS = ("unk_token", "pad_token", "cls_token", "sep_token")
+
+
 class PackagedTokenizer:
     """What scoring needs of transformers' fast tokenizers, from a ``tokenizer.json``, under their names."""
+
+    unk_token_id: int
+    pad_token_id: int
+    cls_token_id: int
+    sep_token_id: int
 
     def __init__(self, folder: Path) -> None:
         """Read the tokenizer of a model's folder."""
@@ -159,7 +167,8 @@ class PackagedTokenizer:
         settings = json.loads((folder / "tokenizer_config.json").read_bytes())
         self.model_max_length: int | None = settings.get("model_max_length")
         find = self.backend_tokenizer.get_vocab().__getitem__
-        self.unk_token_id, self.pad_token_id = (find(settings[name]) for name in ("unk_token", "pad_token"))
+        for name in NAMED_TOKENS:
+            setattr(self, f"{name}_id", find(settings[name]))
 
     def _read_vocabulary(self, path: Path) -> None:
         self.backend_tokenizer = Tokenizer.from_file(str(path))
@@ -186,7 +195,8 @@ class UnigramTokenizer(PackagedTokenizer):
     def __init__(self, folder: Path) -> None:
         """Read the tokenizer of a model's folder."""
         super().__init__(folder)
-        self.unk_token_id, self.pad_token_id = (int(self.full_ids[i]) for i in (self.unk_token_id, self.pad_token_id))
+        for name in NAMED_TOKENS:
+            setattr(self, f"{name}_id", int(self.full_ids[getattr(self, f"{name}_id")]))
 
     def _read_vocabulary(self, path: Path) -> None:
         self._content = json.loads(path.read_bytes())

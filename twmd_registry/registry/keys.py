@@ -323,6 +323,14 @@ class MetricSpec:
         Units,
         neutral="texts",
     )
+    padding: int | str | None = _key(
+        "pd",
+        "the pairs of a batch, in which a text shorter than the batch's longest ends in a partner of similarity 0 (as "
+        "in bert_score)",
+        f"none, or a whole number from 1 to {MAX_BATCH} (with special=partners)",
+        _whole_or("none", MAX_BATCH),
+        neutral="none",
+    )
     temperature: float | None = _key(
         "t", "T of the tempered plan; small is greedy", "a number from 1e-6 to 1e6", _scale
     )
@@ -349,7 +357,7 @@ class MetricSpec:
     baseline: str | None = _key(
         "ba",
         "what unrelated texts score: b of (x - b) / (1 - b)",
-        "none, HASH, or a FILE (see 'twmd fit baseline')",
+        "none, HASH, a FILE (see 'twmd fit baseline', or bert_score's .tsv), or bert_score:LANGUAGE (its table)",
         neutral="none",
     )
     multiref: Multiref | None = _key("mr", "best or mean over several references", Multiref)

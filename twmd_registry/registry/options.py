@@ -114,6 +114,7 @@ class MetricKeys(RunKeys, total=False):
     against: Against | None
     source_weight: float | None
     align: Units | None
+    padding: int | Literal["none"] | None
     temperature: float | None
     iterations: int | Literal["converged"] | None
     objective: Objective | None

@@ -15,6 +15,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from twmd_registry.engine.pairs import check_whole_calls
 from twmd_registry.engine.result import merge_hashes
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError
@@ -186,6 +187,7 @@ def score_parts(
     """Score files as `score_files` does, by any workers; they are started after all checks."""
     started = time.perf_counter()
     specs = [member.requested for scorer in scorers for member in scorer.members]
+    check_whole_calls(specs)
     step = math.lcm(*(spec.centering_size or 1 for spec in specs))  # every centering batch lies in a single part
     part_rows = math.ceil(manner.part_rows / step) * step
     signatures = tuple(scorer.signature for scorer in scorers)
