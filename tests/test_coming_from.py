@@ -23,8 +23,10 @@ from twmd_registry.models.fitted import save
 peer = pytest.importorskip("bert_score")
 bert_score_cli = pytest.importorskip("bert_score_cli.score")
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "coming-from.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^(twmd .*)$", PAGE, flags=re.MULTILINE)
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGES = {name: (DOCS / name).read_text(encoding="utf-8") for name in ("coming-from-bert-score.md", "coming-from.md")}
+OPTIONS = "\n".join(PAGES.values())
+COMMANDS = re.findall(r"^(twmd .*)$", OPTIONS, flags=re.MULTILINE)
 KEYS: dict[str, Any] = {"special": "partners", "centering": "none", "unknown": "keep"}
 TOLERANCE = 1e-6
 SIDES = ("precision", "recall", "scores")
@@ -32,7 +34,7 @@ SIDES = ("precision", "recall", "scores")
 
 def part(name: str) -> str:
     """Return the section of the page under a heading."""
-    return PAGE.split(f"\n## {name}\n")[1].split("\n## ")[0]
+    return OPTIONS.split(f"\n## {name}\n")[1].split("\n## ")[0]
 
 
 def named_options(name: str) -> set[str]:
@@ -49,8 +51,9 @@ def both(predictions: list[str], references: Any, *, layer: int, keys: Any = KEY
     return np.stack([side.numpy() for side in theirs]), np.array([getattr(ours, side) for side in SIDES])
 
 
-def test_every_example_gives_what_it_shows() -> None:
-    found = doctest.DocTestParser().get_doctest(PAGE, {}, "coming-from", "coming-from.md", 0)
+@pytest.mark.parametrize("name", PAGES)
+def test_every_example_gives_what_it_shows(name: str) -> None:
+    found = doctest.DocTestParser().get_doctest(PAGES[name], {}, name, name, 0)
     assert len(found.examples) >= 5
     results = doctest.DocTestRunner(verbose=False).run(found)
     assert (results.failed, results.attempted) == (0, len(found.examples))
@@ -82,7 +85,7 @@ def test_no_option_of_bert_score_or_sacrebleu_is_missing(
     beside = {"-h", "--help", "--num_layers", "--batch_size", "--verbose"}
     options = set(re.findall(r"(?<![\w-])(--?[a-z]\w*)", printed)) - beside
     assert {"--lang", "-r", "--use_fast_tokenizer"} <= options
-    assert (arguments | options) - named_options("bert_score") == set()
+    assert (arguments | options) - named_options("Every option") == set()
     # A process of its own: this program lets a closed connection end the process that imports it.
     printed = subprocess.run(
         [sys.executable, "-m", "sacrebleu", "-h"], check=True, capture_output=True, text=True

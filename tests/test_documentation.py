@@ -48,8 +48,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 TOY = re.compile(r"\btoy\b")
 """The metric that CONTRIBUTING.md has its reader write."""
 DEMO = ROOT / "twmd_registry" / "data" / "demo"
-OWN_TEST = "docs/coming-from.md"
-"""The page whose blocks tests/test_coming_from.py runs."""
+OWN_TESTS = {"docs/coming-from.md", "docs/coming-from-bert-score.md"}
+"""The pages whose blocks tests/test_coming_from.py runs."""
 LONGEST_README = 6_000
 WIDEST = 120
 NOT_RUN = set("correlate demo serve train tune".split())
@@ -127,7 +127,7 @@ def sessions(text: str) -> list[str]:
     return [block for block in blocks("python", text) if ">>> " in block]
 
 
-@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if sessions(text) and name != OWN_TEST])
+@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if sessions(text) and name not in OWN_TESTS])
 def test_every_python_block_gives_what_it_shows(page: str) -> None:
     for needed in re.findall(r"twmd_registry\.plugins\.(mlflow|inspect)\b", PAGES[page]):
         pytest.importorskip({"inspect": "inspect_ai"}.get(needed, needed), reason=f"{page} needs the extra {needed}")
@@ -145,7 +145,7 @@ def can_run(arguments: list[str]) -> bool:
 
 
 COMMANDS = list(
-    dict.fromkeys(shlex.join(one) for page, text in PAGES.items() if page != OWN_TEST for one in commands_of(text))
+    dict.fromkeys(shlex.join(one) for page, text in PAGES.items() if page not in OWN_TESTS for one in commands_of(text))
 )
 RUN = [command for command in COMMANDS if can_run(shlex.split(command))]
 RECORD = next(command for command in RUN if "--record scores.json" in command and "--paired-bs" in command)

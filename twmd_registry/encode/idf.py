@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,12 +76,17 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], spec: MetricSpec, progress: 
     if all(map(is_blank, times)):
         raise InputError("there is nothing to count: every text is empty.")
     frequencies = count_documents(encoder, list(times), np.array(list(times.values())), spec, progress)
-    counts = {str(i): int(frequencies[i]) for i in np.flatnonzero(frequencies[:-1])}
+    counts = {int(i): int(frequencies[i]) for i in np.flatnonzero(frequencies[:-1])}
+    return write_frequencies(encoder, counts, int(frequencies[-1]))
+
+
+def write_frequencies(encoder: Encoder, counts: Mapping[int, int], documents: int) -> bytes:
+    """Return the content of a frequencies file: in how many of some documents each token id occurs."""
     about = {
         "tokenizer": vocabulary_hash(encoder.tokenizer),
         "model": encoder.files.name,
-        "documents": int(frequencies[-1]),
-        "counts": counts,
+        "documents": documents,
+        "counts": {str(token): count for token, count in counts.items()},
     }
     return (json.dumps(about, sort_keys=True, indent=0) + "\n").encode()
 

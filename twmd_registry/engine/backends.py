@@ -114,8 +114,9 @@ class Backend:
 
     @cached_property
     def spec(self) -> MetricSpec:
-        """The applied specification, with the hash of its baseline."""
-        return self._without_baseline.replace(baseline=self.baseline.hash if self.baseline else None)
+        """The applied specification, with the hash of its baseline, or the name of a packaged one."""
+        baseline = self.baseline
+        return self._without_baseline.replace(baseline=(baseline.hash or self.requested.baseline) if baseline else None)
 
     @cached_property
     def _without_baseline(self) -> MetricSpec:
@@ -138,7 +139,7 @@ class Backend:
     def hashes(self) -> dict[str, tuple[str, ...]]:
         """The sha256 of every part that the signature names by a hash, by the part's name in `LocalFiles`."""
         parts = {"model": self.files, "adapter": self.adapter, "baseline": self.baseline}
-        return {name: (part.sha256,) for name, part in parts.items() if part}
+        return {name: (part.sha256,) for name, part in parts.items() if part and part.sha256}
 
     def _complete_spec(self) -> MetricSpec:
         """Complete the specification with values that depend on the model: name, fingerprint, length limit."""

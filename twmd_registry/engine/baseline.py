@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, locate, sha256_of
+from twmd_registry.registry.bert_score import baseline_of_layer, language_of
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import OUTPUTS
@@ -70,7 +73,11 @@ def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
     """Find a baseline file by its hash or path, and read it. Raises `ModelError` for no such file, a damaged one, or
     one for another applied specification than `spec` (names the keys).
     """
+    if language := language_of(wanted):
+        return _baseline_of_language(language, spec)
     path = locate(BASELINE, wanted)
+    if path.suffix in {".tsv", ".csv"}:
+        return _read_table(path, spec)
     try:
         content = path.read_bytes()
         about = json.loads(content)
@@ -88,6 +95,34 @@ def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
         listed = "; ".join(f"{name}: {keys.get(name, 'none')} there, {here.get(name, 'none')} here" for name in other)
         raise ModelError(f"{path.name} was fitted for other settings ({listed}): fit another with 'twmd fit baseline'.")
     return FittedPart(tuple(values), sha256_of(content), keys)
+
+
+def _baseline_of_language(language: str, spec: MetricSpec) -> Baseline:
+    """Return a baseline of bert_score's table, which has no file of its own, and no hash."""
+    values = baseline_of_layer(language, str(spec.model), int(str(spec.layer)))
+    if values is None:
+        raise ModelError(
+            f"bert_score has no baseline for layer {spec.layer} of {spec.model} and the language {language!r}: fit one "
+            "('twmd fit baseline'), or name a file of baselines (baseline=FILE, baseline_path=FILE)."
+        )
+    return FittedPart(values, "", keys_of(spec))
+
+
+def _read_table(path: Path, spec: MetricSpec) -> Baseline:
+    """Read a row of bert_score's form of table: a layer per row, in order, with its precision, recall and F1."""
+    try:
+        content = path.read_bytes()
+        _, *rows = csv.reader(content.decode("utf-8").splitlines())
+        values = [float(value) for value in rows[int(str(spec.layer))][1:]]
+    except (OSError, ValueError, IndexError) as error:
+        raise ModelError(
+            f"{path.name} has no row of numbers for layer {spec.layer}: expected a line LAYER,P,R,F, and below it a "
+            "line per layer from 0."
+        ) from error
+    _check(values, path.name)
+    if len(values) != len(OUTPUTS):
+        raise ModelError(f"{path.name} has {len(values)} numbers for layer {spec.layer}: expected P,R,F after LAYER.")
+    return FittedPart(tuple(values), sha256_of(content), keys_of(spec))
 
 
 def _check(values: list[float], where: str) -> None:

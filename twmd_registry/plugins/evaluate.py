@@ -17,10 +17,11 @@ import evaluate
 from twmd_registry.engine.pairs import check_rows, check_segments
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError
+from twmd_registry.plugins.bert_score import read_arguments
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import split_options
-from twmd_registry.registry.spec import make_spec
+from twmd_registry.registry.spec import BERTSCORE, make_spec
 
 EVALUATE_SETTINGS = frozenset(inspect.signature(evaluate.EvaluationModule.__init__).parameters)
 """Keywords of `evaluate` itself; every other keyword must be one of our keys or run options."""
@@ -73,6 +74,8 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
 
     def _make_scorer(self, settings: dict[str, Any]) -> Scorer:
         metric = MetricName(self.metric)
+        if self._preset == BERTSCORE:
+            settings = read_arguments(settings)
         options, keys = split_options(settings, CATALOGUE[metric].keys)
         return Scorer(make_spec(metric, self._preset, **keys), options)
 

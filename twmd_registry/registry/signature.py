@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from twmd_registry.errors import SignatureError, SpecError
 from twmd_registry.messages import warn
+from twmd_registry.registry.bert_score import language_of
 from twmd_registry.registry.hashes import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
 from twmd_registry.registry.members import split_name, write_members, write_value
@@ -229,6 +230,7 @@ def _check_settled(name: str, value: Value, column: int) -> None:
     named = str(value).partition(":")[2] if name in {"centering", "idf"} else str(value)
     parts = named.split("+") if name == "centering" else [named]
     is_fitted = name in {"centering", "idf", "stopwords", "baseline"}
+    is_fitted = is_fitted and not (name == "baseline" and language_of(str(value)))  # a table of this package
     if is_fitted and named and value != KEYS[name].neutral and not all(map(_HASH.fullmatch, parts)):
         _fail(column, f"{value} names a file: a signature names it by its hash, {LENGTH} hexadecimal digits.")
     if is_request(name, value):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import get_args
 
 from twmd_registry.errors import SpecError
+from twmd_registry.registry.bert_score import layer_of_model
 from twmd_registry.registry.hashes import LENGTH
 from twmd_registry.registry.keys import KEYS, Value, key, kind_of_centering
 from twmd_registry.registry.keys import MetricSpec as MetricSpec  # noqa: PLC0414 (others import it from here)
@@ -26,6 +28,10 @@ SOURCE_WEIGHT = 0.2
 MLQE-PE dev, for twmd with the keys of ``multilingual-source`` (0.590; 0.581 without sources, 0.410 without references).
 """
 _ALL_CENTERING_KEYS = frozenset(name for keys in _CENTERING_DEFAULTS.values() for name in keys)
+
+
+BERTSCORE = "bertscore"
+"""The preset with bert_score's settings."""
 
 
 def read_keys(metric: str, keys: dict[str, object]) -> dict[str, Value]:
@@ -54,6 +60,9 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
     name = MetricName(metric)
     model = str(given["model"]) if "model" in given else None
     named = preset_named(name, preset) if preset and "members" not in given else default_preset(name, model)
+    if named.name == BERTSCORE and model and "layer" not in given:  # of another model, its own layer
+        own = {"layer": layer_of_model(model)}
+        named = replace(named, keys={key: value for key, value in {**named.keys, **own}.items() if value is not None})
     return apply_preset(named, given, preset)
 
 
@@ -177,6 +186,8 @@ def check_keys_together(spec: MetricSpec) -> None:
         problem = f"{needed}: expected 2-6, 1,3,6 or last:5, for example"
     elif spec.special == "partners" and (spec.ngram or spec.metric is not MetricName.BERTSCORE_CENTERED):
         problem = "special=partners is bert_score's way of matching tokens: for bertscore_centered without ngram"
+    elif spec.padding and spec.special != "partners":
+        problem = f"padding={spec.padding} is bert_score's way of matching tokens: set special=partners, too"
     elif spec.vectors == "raw" and spec.centering_kind == "sentence":
         problem = "centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering"
     elif spec.symmetric and spec.first:
@@ -205,6 +216,8 @@ def _settle(merged: dict[str, Value], given: dict[str, Value]) -> dict[str, Valu
         defaults = {"source_weight": SOURCE_WEIGHT, **defaults}
     elif "source_weight" not in given:
         unused |= {"source_weight"}
+    if merged.get("special") != "partners" and "padding" not in given:
+        unused |= {"padding"}
     if "stopwords" not in merged and "stopword_unit" not in given:
         unused |= {"stopword_unit"}
     return defaults | {name: value for name, value in merged.items() if name not in unused}
