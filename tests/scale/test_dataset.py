@@ -101,7 +101,5 @@ def test_metrics_that_score_no_data_set_are_refused(rows: datasets.Dataset) -> N
 
 def test_missing_ray_names_the_extra(bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(
-        MissingExtraError, match=r"^scoring on Ray needs more packages: pip install 'twmd-registry\[ray\]'$"
-    ):
+    with pytest.raises(MissingExtraError, match=r"^scoring on Ray needs more packages: pip install .*\[ray\]'?$"):
         score_files(scorers(bert, "none"), [str(tmp_path)], str(tmp_path / "out"))

@@ -36,12 +36,21 @@ PANELS = {
     "Serve and look up": ("{}", "serve demo explain"),
     "Fit, train and set up": ("{}", "fit train setup"),
 }
+START = """\
+Try:
+  twmd align "the cat sat on the mat" "a cat was sitting on the mat"   which words match, and the score
+  twmd score ref.txt -i out.txt                                        a system's output against references
+  twmd score ref.txt -i a.txt b.txt -m twmd bleu --paired-bs           two systems, and whether one is better
+  twmd explain                                                         metrics, presets and their settings
+
+twmd --help lists all commands."""
 twmd = group(
     "twmd",
     "Embedding metrics for generated text, with signatures that anybody can re-run.",
     package=__name__,
     sections=PANELS,
     example="twmd score ref.txt -i system_a.txt system_b.txt -m twmd moverscore",
+    start=START,
 )
 click.version_option(__version__, prog_name="twmd", message="%(prog)s %(version)s")(twmd)
 

@@ -26,6 +26,7 @@ from twmd_registry.cli.arguments import Arguments as Arguments  # noqa: PLC0414 
 from twmd_registry.cli.terminal import null_stream
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.options import OPTION_NAMES
 from twmd_registry.registry.paths import is_there
 
 Run: TypeAlias = Callable[[Arguments], int]
@@ -147,6 +148,7 @@ def command(
                 from twmd_registry.cli.inputs import parse_metrics
 
                 arguments.asked = parse_metrics(arguments.metrics, arguments, sacrebleu)
+                refuse_options_of_ours(arguments)
             return run(arguments)
 
         lines = "\n\n".join(["Example:", *example.split("\n")])
@@ -336,6 +338,12 @@ def refuse(names: Collection[str], why: str) -> None:
         if is_given and param.name in names:
             shown = param.opts[-1] if isinstance(param, click.Option) else "a reference file"
             raise SpecError(f"{shown} {why}.")
+
+
+def refuse_options_of_ours(arguments: Arguments) -> None:
+    """Raise SpecError for a run option if all metrics, in ``arguments.asked``, are SacreBLEU's."""
+    if not any(metric.spec for metric in arguments.asked):
+        refuse(OPTION_NAMES, "is for this package's metrics, and -m names SacreBLEU's alone: leave it out")
 
 
 def all_of(*declarations: Declare) -> Declare:

@@ -63,8 +63,8 @@ def _walk(command: click.Command | None, ctx: click.Context, path: tuple[str, ..
         yield *path, name
 
 
-def group(name: str, about: str, *, package: str, sections: Sections, example: str) -> LazyGroup:
-    """Declare a group of commands, which prints its help where no command is given."""
+def group(name: str, about: str, *, package: str, sections: Sections, example: str, start: str = "") -> LazyGroup:
+    """Declare a group of commands, which prints its help, or lines to `start` with, where no command is given."""
 
     @click.group(
         name,
@@ -79,7 +79,7 @@ def group(name: str, about: str, *, package: str, sections: Sections, example: s
     @click.pass_context
     def print_help(context: click.Context) -> None:
         if context.invoked_subcommand is None:
-            click.echo(context.get_help())
+            click.echo(start or context.get_help())
             context.exit(click.UsageError.exit_code)
 
     return print_help

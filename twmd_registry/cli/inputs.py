@@ -14,7 +14,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from twmd_registry.cli import declare
 from twmd_registry.cli.arguments import Arguments
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.files.compressed import read_whole, unpack
@@ -92,8 +91,6 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
             if len(joined) > 1 and {split_name(word)[0] for word in joined} <= {*MetricName, *LEXICAL_NAMES}:
                 hint = f" Separate metrics by blanks, each a word of its own: -m {' '.join(joined)}."
             raise SpecError(f"there is no metric {name!r}; {menu(name, [*MetricName, *lexical])}.{hint}")
-    if not ours:
-        declare.refuse(OPTION_NAMES, "is for this package's metrics, and -m names SacreBLEU's alone: leave it out")
     given = _parse_set_keys(arguments, named, unchanged)
     if not signed and any(getattr(parts, name) for name in PART_NAMES):
         raise SpecError("--part says where a part of a signature is, and no signature is given: use --set KEY=VALUE.")

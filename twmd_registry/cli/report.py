@@ -74,6 +74,7 @@ def report_command(arguments: Arguments) -> int:
     """
     lexical = SEGMENT_LEXICAL if arguments.agreement else tuple(LEXICAL_NAMES)
     arguments.asked = asked = parse_metrics(arguments.metrics, arguments, lexical)
+    declare.refuse_options_of_ours(arguments)
     if arguments.agreement:
         texts = ("references", "input", "src", "prediction_column", "reference_column", "lines", "quoted_tsv")
         declare.refuse(texts, "is not read with --agreement, which reports on rated data: leave it out")

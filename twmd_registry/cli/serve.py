@@ -10,7 +10,7 @@ from twmd_registry.cli import declare
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.inputs import make_scorers, options_of
 from twmd_registry.cli.terminal import say
-from twmd_registry.errors import MissingExtraError, SpecError
+from twmd_registry.errors import SpecError, missing_extra
 
 HOST, PORT = "127.0.0.1", 8080
 NEEDED = ("fastapi", "mcp", "prometheus_client", "uvicorn")
@@ -42,7 +42,7 @@ def serve_command(arguments: Arguments) -> int:
         declare.refuse(["max_bytes"], "is for HTTP: leave it out with --mcp")
     for name in NEEDED:
         if importlib.util.find_spec(name) is None:
-            raise MissingExtraError(f"the service needs {name}: pip install 'twmd-registry[serve]'")
+            raise missing_extra(f"the service needs {name}", "serve")
     from twmd_registry.serve.service import Service, read_key, serve_http, serve_mcp
 
     names = [metric.name for metric in arguments.asked]

@@ -16,7 +16,7 @@ from typing import Any
 
 from twmd_registry.demo import answers
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import FileError, InputError, MissingExtraError, TwmdError
+from twmd_registry.errors import FileError, InputError, TwmdError, missing_extra
 from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import EMBEDDED_READS
 from twmd_registry.registry.references import is_blank
@@ -25,7 +25,7 @@ from twmd_registry.template import render
 try:
     import gradio as gr
 except ImportError as error:
-    raise MissingExtraError("the page needs Gradio: pip install 'twmd-registry[demo]'") from error
+    raise missing_extra("the page needs Gradio", "demo") from error
 
 KEPT_S = 3600
 """Seconds after which an uploaded file, or a file to download, is deleted; all are when the page ends."""

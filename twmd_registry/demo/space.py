@@ -120,7 +120,7 @@ from twmd_registry.demo.page import build_page
 
 build_page("{metric}").launch()
 '''
-REQUIREMENTS = f"twmd-registry[embedded,demo]=={__version__}\n"
+REQUIREMENTS = f"twmd-registry[demo]=={__version__}\n"
 SPACE = re.compile(r"[A-Za-z0-9][\w.-]*/([A-Za-z]\w*)", re.ASCII)
 """ORG/NAME; NAME becomes a Python module, so no hyphen."""
 TOKEN = re.compile(r"[!-~]+")

