@@ -312,18 +312,15 @@ def test_programs_of_trainers_call_what_exists(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_functions_for_a_cluster_take_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What they do, tests/scale/test_ray.py and test_dataset.py show; starting Ray's workers once more for this would
-    # take half a minute.
+    # What they do, tests/scale/test_ray.py shows; starting Ray's workers once more would take half a minute.
     called = {name: create_autospec(getattr(scale, name)) for name in ("score_files", "score_dataset")}
     for name, instead in called.items():
         monkeypatch.setattr(scale, name, instead)
-    given = {"ray_dataset": object(), "hf_dataset": object()}
+    given = {"dataset": object()}
     exec(program_of(CLUSTER), given)
     called["score_files"].assert_called_once()
-    assert [call.args[0] for call in called["score_dataset"].call_args_list] == [
-        given["ray_dataset"],
-        given["hf_dataset"],
-    ]
+    (call,) = called["score_dataset"].call_args_list
+    assert call.args[0] is given["dataset"]
 
 
 @pytest.mark.parametrize("metric", MetricName)

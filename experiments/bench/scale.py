@@ -9,11 +9,9 @@ import tempfile
 from pathlib import Path
 
 from experiments.bench.texts import machine, synthetic_pairs
-from twmd_registry.engine.scorer import load
-from twmd_registry.scale import ScaleOptions, ScoredDataset, WorkerOptions, score_files
+from twmd_registry.scale import ScoredDataset, score_files
 
 PAIRS = 10_000
-PART_ROWS = 1000
 BILLION = 1_000_000_000
 HOUR = 3600
 
@@ -26,16 +24,10 @@ def write_pairs(path: Path, number: int) -> None:
 
 
 def run(number: int, workers: int) -> ScoredDataset:
-    """Score pairs by twmd, default preset; the time includes counting rows, starting workers, loading models."""
+    """Score pairs by twmd, default preset; the time includes starting Ray and workers, loading models."""
     with tempfile.TemporaryDirectory() as folder:
         write_pairs(Path(folder) / "pairs.jsonl", number)
-        return score_files(
-            [load("twmd")],
-            [f"{folder}/pairs.jsonl"],
-            f"{folder}/out",
-            ScaleOptions(part_rows=PART_ROWS),
-            WorkerOptions(workers),
-        )
+        return score_files(["twmd"], [f"{folder}/pairs.jsonl"], f"{folder}/out", num_workers=workers)
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ from twmd_registry.files.compressed import open_unpacked, read_content, read_who
 from twmd_registry.files.lines import read_lines
 from twmd_registry.files.tables import Columns, OpenTable, TableRow, detect_form, read_rating, read_rows
 from twmd_registry.models.vectors import read_table
-from twmd_registry.scale.plan import ScalePlan, cut_into_parts, list_tables
+from twmd_registry.scale.inputs import check_first_rows, list_files
 
 TEXTS = [
     ('two\nli\rnes\n\nand "quotes"\r\r', "the cat\r, the dog"),
@@ -308,8 +308,8 @@ def test_small_file_that_unpacks_to_much_is_refused_before_it_fills_the_memory(
         read_content(path)
 
 
-def cut(path: Path) -> object:
-    return cut_into_parts(ScalePlan((), Columns(), 10, list_tables([str(path)])))
+def cut(path: Path) -> None:
+    return check_first_rows(list_files([str(path)]), Columns())
 
 
 @pytest.mark.parametrize("name", ["lines.txt", "lines.txt.gz", "table.jsonl", "table.jsonl.gz", "vectors.txt"])

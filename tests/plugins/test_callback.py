@@ -214,6 +214,13 @@ class SizedStream(Stream):
         return 5
 
 
+class LostStream(Stream):
+    """Rows whose length cannot be asked for."""
+
+    def __len__(self) -> int:
+        raise RuntimeError("the server has gone")
+
+
 SHARES = [accelerate.data_loader.IterableDatasetShard, trainer_pt_utils.IterableDatasetShard]
 
 
@@ -231,7 +238,7 @@ class TestCount:
 
     @pytest.mark.parametrize("share", SHARES)
     def test_share_of_a_stream_counts_as_the_stream(self, share: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        stream, sized = (share(whole, batch_size=2, num_processes=2) for whole in (Stream(), SizedStream()))
+        stream, sized = (share(whole, batch_size=2, num_processes=2) for whole in (LostStream(), SizedStream()))
         assert [count_rows(one, 5) for one in (Stream(), stream, sized)] == [5, 5, 5]
         with pytest.raises(InputError, match="6 predictions came for an evaluation set of 5 rows"):
             count_rows(sized, 6)

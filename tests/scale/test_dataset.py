@@ -1,105 +1,87 @@
-"""Scores as columns of a `datasets.Dataset`, and options that the command line refuses; Ray is not needed."""
+"""Actors score batches as a single machine scores all rows. Without Ray, which tests/scale/test_ray.py starts."""
 
 from __future__ import annotations
 
+import pickle
 import sys
 from pathlib import Path
 
-import datasets
-import numpy as np
+import pyarrow as pa
 import pytest
 
-from tests.scale.segments import draw_segments, scorers
-from twmd_registry.engine.scorer import load, score_all
-from twmd_registry.errors import InputError, MissingExtraError, SpecError
-from twmd_registry.registry.spec import make_spec
-from twmd_registry.scale import score_dataset, score_files
+from tests import tiny
+from tests.scale.segments import assert_like_one_machine, draw_segments, scorers
+from twmd_registry import load
+from twmd_registry.errors import InputError, MissingExtraError, ModelError, SpecError
+from twmd_registry.files.tables import Columns
+from twmd_registry.scale import dataset, score_dataset
+from twmd_registry.scale.dataset import ScoringJob
 
-SEGMENTS = draw_segments(11)
-
-
-@pytest.fixture
-def rows() -> datasets.Dataset:
-    return datasets.Dataset.from_dict(
-        {
-            "id": range(11),
-            "prediction": [text for text, _ in SEGMENTS],
-            "reference": [references for _, references in SEGMENTS],
-        }
-    )
+SEGMENTS = draw_segments(23)
+ROWS = pa.table({"prediction": [one for one, _ in SEGMENTS], "references": [several for _, several in SEGMENTS]})
 
 
-def test_columns_of_a_single_process_equal_scores_of_the_engine(bert: str, rows: datasets.Dataset) -> None:
-    metric_scorers = scorers(bert)
-    scored = score_dataset(rows, metric_scorers)
-    assert scored.column_names[:4] == ["id", "prediction", "reference", "twmd"]
-    for found, name in zip(
-        score_all(metric_scorers, *zip(*SEGMENTS, strict=True)),
-        ("twmd", "twmd_2", "bertscore_centered", "moverscore"),
-        strict=True,
-    ):
-        np.testing.assert_allclose(scored[name], found.scores, rtol=0, atol=1e-5)
-    assert rows.column_names == ["id", "prediction", "reference"]
+def score(job: ScoringJob, rows: pa.Table, size: int = 5) -> pa.Table:
+    """Do both passes in batches of some rows, as Ray's actors do."""
+    batches = [rows.slice(start, size) for start in range(0, rows.num_rows, size)]
+    add_up = dataset._Sum(pickle.loads(pickle.dumps(job)))
+    sums = [content for batch in batches for content in add_up(batch)["sums"].to_pylist()]
+    actor = dataset._Score(job, dataset._unpack(dataset._add(sums) or b""))
+    return pa.concat_tables([actor(batch) for batch in batches])
 
 
-def test_columns_of_several_processes_equal_scores_of_the_engine(
-    bert: str, rows: datasets.Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("twmd_registry.scale.dataset._BATCH", 3)
-    spec = make_spec("twmd", model=bert, layer=2, centering="none")
-    scored = score_dataset(rows, spec, num_proc=2)
-    (found,) = score_all(scorers(bert, "none"), *zip(*SEGMENTS, strict=True))
-    assert scored["id"][:] == list(range(11))
-    np.testing.assert_allclose(scored["twmd"], found.scores, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(scored["twmd_precision"], np.array(found.precision), rtol=0, atol=1e-5)
+def test_two_passes_over_batches_equal_one_machine_by_every_kind_of_metric(bert: str, tmp_path: Path) -> None:
+    members = f"twmd;model={bert};layer=2;centering=corpus,2*sbert;model={bert};layer=1;centering=none"
+    regressor = load("stsscore", model=str(tiny.save_regressor(tmp_path / "regressor")), scale=5)
+    own = [*scorers(bert), load("ensemble", members=members), regressor]
+    assert_like_one_machine(score(ScoringJob(own, Columns()), ROWS).to_pylist(), own, SEGMENTS)
 
 
-def test_metric_given_by_name_or_signature_reads_columns_that_with_format_hides(rows: datasets.Dataset) -> None:
-    hidden = rows.rename_column("reference", "references").with_format(None, columns=["prediction"])
-    with load("twmd") as own:
-        expected = own.score(*zip(*SEGMENTS, strict=True)).scores
-        for named in ("twmd", own.signature):
-            assert [*score_dataset(hidden, named).with_format(None)["twmd"]] == expected
+def test_bad_row_is_an_error_or_has_its_reason(bert: str) -> None:
+    bad = pa.table({"prediction": [None], "references": [["a cat"]]}, schema=ROWS.schema)
+    own = scorers(bert, "corpus")
+    rows = score(ScoringJob(own, Columns(), strict=False), pa.concat_tables([ROWS, bad])).to_pylist()
+    assert_like_one_machine(rows[:-1], own, SEGMENTS)
+    assert "expected a text" in rows[-1]["rejected"]
+    assert rows[-1]["bertscore_centered"] is None
+    with pytest.raises(InputError, match="expected a text"):
+        score(ScoringJob(own, Columns()), bad)
 
 
-def test_rows_that_several_processes_cannot_score_are_refused(bert: str, rows: datasets.Dataset) -> None:
-    with pytest.raises(InputError, match="there is nothing to score"):
-        score_dataset(rows.take(0), scorers(bert, "none"), num_proc=2)
-    with pytest.raises(SpecError, match=r"depends on other rows, and several processes share the rows \(num_proc\)"):
-        score_dataset(rows, scorers(bert, "batch"), num_proc=2)
+def test_worker_with_another_model_is_refused(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "model")
+    job = ScoringJob(scorers(folder, "none"), Columns())
+    for own in job.scorers:
+        own.close()
+    copy = pickle.loads(pickle.dumps(job))
+    tiny.save_encoder("bert", folder, seed=1)
+    with pytest.raises(ModelError, match="same model"):
+        dataset._Score(copy, [])(ROWS)
 
 
-def test_data_set_of_a_wrong_type_or_with_wrong_columns_is_refused(bert: str, rows: datasets.Dataset) -> None:
-    own = scorers(bert, "none")
-    for dataset, message in [
-        (rows.to_iterable_dataset(), r"a datasets\.Dataset; got IterableDataset\.$"),
-        ([{"prediction": "a", "reference": "b"}], r"expected a ray\.data\.Dataset or a datasets\.Dataset; got list"),
-        (rows.rename_column("prediction", "ours"), "no column 'prediction'; Choices: id, ours, reference"),
-        (
-            rows.add_column("references", [["b"]] * 11),
-            "has columns 'references' and 'reference': choose by reference=NAME",
-        ),
-        (rows.rename_column("id", "twmd_f1"), "has a column 'twmd_f1' already: rename it"),
-        (
-            rows.add_column("extra", [None] * 11).rename_column("prediction", "x").rename_column("extra", "prediction"),
-            r"predictions\[0\] must be a text",
-        ),
+def test_columns_that_do_not_fit_are_refused(bert: str) -> None:
+    job = ScoringJob(scorers(bert, "none"), Columns())
+    for names, word in [
+        (["ours", "reference"], "prediction"),
+        (["prediction"], "references"),
+        (["prediction", "reference", "references"], "choose"),
+        (["prediction", "reference", "twmd_f1"], "rename"),
     ]:
-        with pytest.raises(InputError, match=message):
-            score_dataset(dataset, own)
+        with pytest.raises(InputError, match=word):
+            dataset.check_columns(names, job)
 
 
-def test_metrics_that_score_no_data_set_are_refused(rows: datasets.Dataset) -> None:
-    for metrics, message in [
-        ([], "the list of metrics is empty"),
-        ([3], "expected a list of metrics"),
-        (load("ensemble(twmd;against=both,sbert)"), "needs sources, and this framework gives predictions and"),
+def test_metrics_and_data_sets_that_cannot_be_scored_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = load("twmd", centering="batch")
+    for metrics, word in [
+        ([], "empty"),
+        ([3], "expected a list"),
+        (load("ensemble(twmd;against=both,sbert)"), "needs sources"),
+        (batch, "centering=corpus"),
+        (["sbert", batch], "centering=corpus"),
     ]:
-        with pytest.raises(SpecError, match=message):
-            score_dataset(rows, metrics)  # type: ignore[arg-type]
-
-
-def test_missing_ray_names_the_extra(bert: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(SpecError, match=word):
+            score_dataset(object(), metrics)  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"^scoring on Ray needs more packages: pip install .*\[ray\]'?$"):
-        score_files(scorers(bert, "none"), [str(tmp_path)], str(tmp_path / "out"))
+    with pytest.raises(MissingExtraError, match=r"\[ray\]"):
+        score_dataset(object(), "twmd")

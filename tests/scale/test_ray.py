@@ -1,35 +1,39 @@
-"""On a local Ray with two workers, started once: the same scores whoever works, and whoever is killed."""
+"""On a local Ray, started once: nothing is lost or doubled when a worker is killed and a run is continued."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from tests.scale.segments import assert_like_one_machine, draw_segments, scorers, write_csv, write_jsonl, write_parquet
-from twmd_registry.engine.scorer import Scorer, score_all
-from twmd_registry.errors import InputError, SpecError
-from twmd_registry.scale import ScaleOptions, WorkerOptions, score_dataset, score_files
-from twmd_registry.scale.plan import LOCK
+from tests.scale.segments import assert_like_one_machine, draw_segments, scorers, write_jsonl, write_parquet
+from twmd_registry.engine.scorer import Scorer
+from twmd_registry.errors import FileError, InputError, SpecError, TwmdWarning
+from twmd_registry.scale import score_dataset, score_files
 
 ray = pytest.importorskip("ray")
 
-SEGMENTS = [(prediction, references[:1]) for prediction, references in draw_segments(23)]
-"""With one reference each, which is what CSV can hold."""
+SEGMENTS = draw_segments(23)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _ray() -> Iterator[None]:
+    if "RAY_ADDRESS" in os.environ:
+        ray.init(logging_level="ERROR", log_to_driver=False)
+        yield
+        ray.shutdown()
+        return
     # A folder of its own and with a short name: processes that test beside this one start a Ray, too, and names of
     # sockets are short.
     with tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as folder:
         ray.init(
-            num_cpus=2,
+            num_cpus=4,
             include_dashboard=False,
             logging_level="ERROR",
             log_to_driver=False,
@@ -40,25 +44,14 @@ def _ray() -> Iterator[None]:
         ray.shutdown()
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """Return one file of each form."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    write_jsonl(folder / "a.jsonl", SEGMENTS[:5])
-    write_csv(folder / "b.csv", SEGMENTS[5:14])
-    write_parquet(folder / "c.parquet", SEGMENTS[14:])
-    return folder
-
-
-def deadly(own: Scorer, out: Path, note: Path) -> Scorer:
-    """Return a scorer that once kills the process that it was sent to, in the middle of the run."""
+def deadly(own: Scorer, note: Path) -> Scorer:
+    """Return a scorer that once kills the process that it was sent to."""
     here = os.getpid()
 
     class Deadly(Scorer):  # local: Ray sends it whole
         @property
         def signature(self) -> str:
-            if os.getpid() != here and not note.exists() and any(out.glob("part-*.parquet")):
+            if os.getpid() != here and not note.exists():
                 note.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
             return Scorer.signature.fget(self)  # type: ignore[attr-defined,no-any-return]
@@ -66,51 +59,46 @@ def deadly(own: Scorer, out: Path, note: Path) -> Scorer:
     return Deadly(own.requested)
 
 
-def test_two_workers_equal_a_single_machine_even_if_a_worker_is_killed(bert: str, data: Path, tmp_path: Path) -> None:
-    first, *others = scorers(bert, "none", "batch", "corpus")
-    out, note = tmp_path / "out", tmp_path / "died"
-    record = score_files(
-        [deadly(first, out, note), *others],
-        [f"file://{data}/*"],
-        f"file://{out}",
-        ScaleOptions(part_rows=6),
-        WorkerOptions(2),
-    )
-    assert note.exists()
-    assert (record.workers, record.parts, record.rows) == (2, 4, 23)
-    assert_like_one_machine(out, [first, *others], SEGMENTS)
+def test_killed_worker_and_interrupted_run_lose_and_double_nothing(bert: str, tmp_path: Path) -> None:
+    """The JSON lines are scored when the bad row of the Parquet file ends the first run."""
+    data, out, own = tmp_path / "data", tmp_path / "out", scorers(bert, "none")
+    data.mkdir()
+    write_jsonl(data / "a.jsonl", SEGMENTS[:9])
+    write_parquet(data / "b.parquet", [*SEGMENTS[9:], ("bad", [])])
+    with pytest.raises(InputError, match="empty list of references"):
+        score_files([deadly(own[0], tmp_path / "died")], [str(data)], f"file://{out}", strict=True, num_workers=1)
+    assert (tmp_path / "died").exists()
+    assert sum(pq.read_metadata(path).num_rows for path in out.glob("*.parquet")) == 9
+    with pytest.raises(FileError, match="not empty"):
+        score_files(own, [str(data)], str(out))
+    with pytest.raises(SpecError, match="metrics are not"):
+        score_files(scorers(bert, "idf"), [str(data)], str(out), resume=True)
+    with pytest.warns(TwmdWarning, match="could not be scored: 1 of 24"):
+        record = score_files(own, [str(data)], str(out), resume=True, num_workers=1)
+    rows = pq.read_table(sorted(out.glob("*.parquet"))).to_pylist()
+    assert_like_one_machine(rows, own, SEGMENTS)
+    (rejected,) = pq.read_table(sorted((out / "_rejected").glob("*.parquet")), partitioning=None).to_pylist()
+    assert "empty list of references" in rejected["rejected"]
+    assert (record.rows, record.rejected, [file["name"] for file in record.inputs]) == (23, 1, ["a.jsonl", "b.parquet"])
+    (metric,) = record.metrics
+    assert abs(metric.score - sum(row["twmd"] for row in rows) / 23) < 1e-9
+    assert (metric.column, metric.counts["segments"], "nrefs:var" in metric.signature) == ("twmd", 23, True)
+    assert json.loads((out / "record.json").read_text(encoding="utf-8")) == json.loads(record.to_json())
+    assert not (tmp_path / "out.checkpoint").exists()
+    with pytest.warns(TwmdWarning, match="could not be scored"):
+        assert score_files(own, [str(data)], str(out), resume=True).metrics == record.metrics
 
 
-def test_ray_data_set_gets_columns(bert: str) -> None:
-    predictions, references = zip(*draw_segments(9), strict=True)
-    dataset = ray.data.from_items(
-        [
-            {"id": i, "ours": one, "theirs": list(many)}
-            for i, (one, many) in enumerate(zip(predictions, references, strict=True))
-        ]
-    )
-    own = scorers(bert, "none")
-    with pytest.raises(SpecError, match=r"depends on other rows, and rows of a Ray data set come in any order: use"):
-        score_dataset(dataset, scorers(bert, "batch"), prediction="ours", reference="theirs")
-    with pytest.raises(InputError, match="no column 'prediction'; Choices: id, ours, theirs"):
+def test_ray_data_set_gets_columns_in_two_passes(bert: str) -> None:
+    dataset = ray.data.from_items([{"id": i, "ours": one, "theirs": many} for i, (one, many) in enumerate(SEGMENTS)])
+    own = scorers(bert, "corpus", "idf")
+    with pytest.raises(InputError, match="no column 'prediction'"):
         score_dataset(dataset, own)
-    scored = score_dataset(dataset, own, prediction="ours", reference="theirs", workers=WorkerOptions(1))
-    rows = sorted(scored.take_all(), key=lambda row: row["id"])
-    (found,) = score_all(own, predictions, references)
-    assert [row["ours"] for row in rows] == list(predictions)
-    for column, values in (("twmd", found.scores), ("twmd_recall", found.recall)):
-        np.testing.assert_allclose([row[column] for row in rows], np.array(values), rtol=0, atol=1e-5)
-
-
-def test_ray_data_set_without_a_row_ends(bert: str) -> None:
-    """Two workers: Ray would wait forever for the second one, if both were started at once."""
-    dataset = ray.data.from_items([{"prediction": "a cat", "reference": "the cat"}]).filter(
-        lambda row: row["prediction"] == ""
+    with pytest.raises(SpecError, match="Ray has 0"):
+        score_dataset(dataset, own, prediction="ours", reference="theirs", num_gpus=1)
+    scored = score_dataset(dataset, own, prediction="ours", reference="theirs", num_workers=1)
+    rows = scored.take_all()
+    assert sorted(row["id"] for row in rows) == list(range(23))
+    assert_like_one_machine(
+        [row | {"prediction": row["ours"], "reference": row["theirs"]} for row in rows], own, SEGMENTS
     )
-    assert score_dataset(dataset, scorers(bert, "none"), workers=WorkerOptions(2)).take_all() == []
-
-
-def test_more_gpus_than_ray_has_are_refused(bert: str, data: Path, tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"^a worker would need 1 GPUs, but Ray has 0: lower the GPUs per worker\.$"):
-        score_files(scorers(bert, "none"), [str(data)], str(tmp_path / "out"), workers=WorkerOptions(1, gpus=1))
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]

@@ -36,14 +36,13 @@ if TYPE_CHECKING:
     from twmd_registry.engine.result import ScoreSet
     from twmd_registry.engine.scorer import Scorer
     from twmd_registry.record.checks import Check
-    from twmd_registry.scale.runner import ScoredDataset
 
 COMMON = (
     *("input", "src", "metrics", "preset", "set", "prediction_column", "reference_column", "paired_bs", "confidence"),
     *("record", "format", "sentence_level", "width", "device"),
 )
 """The options that ``--help`` shows first, in this order."""
-RAY = ["output", "part_rows", "num_workers", "num_gpus", "resume", "strict"]
+RAY = ["output", "num_workers", "num_gpus", "resume", "strict"]
 LOCAL = [
     "references",
     "src",
@@ -118,11 +117,10 @@ sacrebleu_seed = declare.option("--seed", "SEED", SEED, default=lambda: 12345, e
 @declare.option("--alpha", "P", f"Significance level of --fail-if-worse (default: {DEFAULT_ALPHA}).", type=float)
 @sacrebleu_seed
 @declare.choice("--engine", ["local", "ray"], "local", "ray: files with columns on Ray Data (default: local).")
-@declare.output("With --engine ray: an empty folder, or URL of one, for the scores and the record.", type=str)
-@declare.option("--part-rows", "N", "With --engine ray: rows that are scored and written together (default: 10000).")
+@declare.output("With --engine ray: an empty folder, or URL of one, for the scored rows and the record.", type=str)
 @declare.option("--num-workers", "N", "With --engine ray: workers (default: as many as there are GPUs, or else CPUs).")
 @declare.option("--num-gpus", "N", GPUS, type=declare.finite_number)
-@declare.flag("--resume", "With --engine ray: continue in an output folder; finished parts are not scored again.")
+@declare.flag("--resume", "With --engine ray: continue in an output folder; rows in it are not scored again.")
 @declare.flag("--strict", "With --engine ray: stop at a row that cannot be scored (default: set it aside).")
 @declare.parts
 @declare.drop_missing
@@ -292,28 +290,26 @@ def _render(comparison: SystemComparison, arguments: Arguments) -> str:
 def _score_on_ray(arguments: Arguments) -> int:
     """Score a data set, and print its scores."""
     _check_ray(arguments)
-    from twmd_registry.scale.partitions import WorkerOptions
-    from twmd_registry.scale.plan import PART_ROWS
-    from twmd_registry.scale.runner import ScaleOptions, score_files
+    from twmd_registry.scale.runner import score_files
 
-    records: list[ScoredDataset] = []
-    try:  # scores are printed even if their record cannot be written
-        with progress_bar("rows", first="starting Ray") as progress:
-            scorers = make_scorers(arguments.asked, options_of(arguments))
-            columns, rows = columns_of(arguments), arguments.part_rows or PART_ROWS
-            options = ScaleOptions(columns, rows, arguments.resume, arguments.strict, progress, records.append)
-            workers = WorkerOptions(arguments.num_workers, arguments.num_gpus)
-            score_files(scorers, list(map(str, arguments.input)), arguments.output, options, workers)
-    finally:
-        digits = 4 if arguments.width is None else arguments.width
-        for record in records:
-            if arguments.format == "json":
-                print(record.to_json().rstrip("\n"))
-                continue
-            for metric in record.metrics:
-                print(f"{metric.signature} = {metric.score:.{digits}f}")
-            counts = f"rows scored: {record.rows}, rejected: {record.rejected}; parts: {record.parts}"
-            print(f"{counts}, in {arguments.output}")
+    with progress_bar("rows", first="scoring on Ray"):
+        record = score_files(
+            make_scorers(arguments.asked, options_of(arguments)),
+            list(map(str, arguments.input)),
+            arguments.output,
+            columns_of(arguments),
+            num_workers=arguments.num_workers,
+            num_gpus=arguments.num_gpus,
+            resume=arguments.resume,
+            strict=arguments.strict,
+        )
+    if arguments.format == "json":
+        print(record.to_json().rstrip("\n"))
+        return 0
+    digits = 4 if arguments.width is None else arguments.width
+    for metric in record.metrics:
+        print(f"{metric.signature} = {metric.score:.{digits}f}")
+    print(f"rows scored: {record.rows}, rejected: {record.rejected}, in {arguments.output}")
     return 0
 
 

@@ -1,8 +1,7 @@
-"""Scoring data sets larger than a machine: files to parts and a record, or columns of a data set."""
+"""Scoring data sets larger than a machine, on Ray Data."""
 
 from twmd_registry.files.tables import Columns
 from twmd_registry.scale.dataset import score_dataset
-from twmd_registry.scale.partitions import WorkerOptions
-from twmd_registry.scale.runner import ScaleOptions, ScoredDataset, score_files
+from twmd_registry.scale.runner import ScoredDataset, score_files
 
-__all__ = ["Columns", "ScaleOptions", "ScoredDataset", "WorkerOptions", "score_dataset", "score_files"]
+__all__ = ["Columns", "ScoredDataset", "score_dataset", "score_files"]

@@ -1,33 +1,50 @@
-"""Scores as columns of a data set of Ray Data or of `datasets`."""
+"""Scores as columns of a data set of Ray's: one pass by a pool of actors, two where a score depends on all rows."""
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+import json
+import re
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from twmd_registry.engine.scorer import Scorer, load, score_all
-from twmd_registry.engine.shared_passes import depends_on_neighbours
-from twmd_registry.errors import InputError, SpecError
-from twmd_registry.files.tables import USUAL_REFERENCES
-from twmd_registry.messages import no_column
-from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.scale.partitions import (
-    WorkerOptions,
-    check_compared,
-    check_signature,
-    columns_of,
-    map_batches,
-    share_resources,
-)
+import numpy as np
+import torch
+from torch import Tensor
 
-Metrics = str | MetricSpec | Scorer | Sequence[Scorer]
+from twmd_registry import errors
+from twmd_registry.engine.backends import Backend, Scored
+from twmd_registry.engine.pairs import Pairs, Segments, check_whole_calls, make_pairs
+from twmd_registry.engine.pipeline import AllReduce, single_process
+from twmd_registry.engine.result import ScoreSet, merge_hashes
+from twmd_registry.engine.scorer import Scorer, check_scorers, load, score_segments
+from twmd_registry.engine.shared_passes import check_needs_no_sources
+from twmd_registry.errors import InputError, ModelError, SpecError, TwmdError, missing_extra
+from twmd_registry.files.tables import USUAL_REFERENCES, Columns
+from twmd_registry.messages import collect_warnings, no_column
+from twmd_registry.progress import Stage
+from twmd_registry.record.content import environment
+from twmd_registry.registry.names import OUTPUTS
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.scale.inputs import PLACE, REJECTED, REJECTS, SUMMARY, check_row
+
+Metrics = str | MetricSpec | Scorer | Sequence[str | MetricSpec | Scorer]
 """The metrics of a data set."""
+CorpusTotals = list[np.ndarray]
+"""Sums over a corpus, in the order in which scoring needs them; empty for no rows."""
 _BATCH = 1000
 """Rows that are scored at once."""
-_OWN: list[tuple[Any, _BatchScorer]] = []
-"""The data set and its scorer, in a process of ``num_proc``."""
+_SUMS = "sums"
+
+
+def import_ray() -> Any:
+    """Import Ray with Ray Data, or raise a `MissingExtraError`."""
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise missing_extra("scoring on Ray needs more packages", "ray") from error
+    return ray
 
 
 def score_dataset(
@@ -35,134 +52,303 @@ def score_dataset(
     metrics: Metrics,
     *,
     prediction: str = "prediction",
-    reference: str | None = None,
-    num_proc: int | None = None,
-    workers: WorkerOptions | None = None,
+    reference: str | Sequence[str] | None = None,
+    num_workers: int | None = None,
+    num_gpus: float | None = None,
+    strict: bool = True,
 ) -> Any:
     """Add scores to a data set: ``NAME``, and ``NAME_precision``, ``NAME_recall``, ``NAME_f1`` of a two-sided metric.
 
-    Scores are those of `Scorer.score` for all rows. A metric by which a row's score depends on other rows
-    (``centering=batch``, ``centering=corpus``, ``idf=corpus``, ``idf=references``) scores a `datasets.Dataset` in one
-    process, and is refused otherwise; `twmd_registry.scale.score_files` takes any metric.
+    The data set is scored when it is consumed, by actors with a model each. ``centering=corpus``, ``idf=corpus`` and
+    ``idf=references`` take a pass of their own over all rows, now. Scores are those of `Scorer.score` for all rows.
 
     Args:
-        dataset: A `ray.data.Dataset`, scored when it is consumed, or a `datasets.Dataset`, scored now.
-        metrics: A metric's name, a signature, a specification, a scorer, or several scorers.
+        dataset: A `ray.data.Dataset`.
+        metrics: A metric's name, a signature, a specification, a scorer, or several of them.
         prediction: The column of the predictions.
-        reference: The column of the references: texts, or lists of texts; ``references`` or ``reference`` if not given.
-        num_proc: Processes that score a `datasets.Dataset`, each with a model of its own; this one alone if not given.
-            They import the calling script, so its code belongs under ``if __name__ == "__main__":``.
-        workers: The workers for a `ray.data.Dataset`.
+        reference: The column of the references (texts, or lists of texts), or several columns; ``references`` or
+            ``reference`` if not given.
+        num_workers: The most actors that score; as many as Ray has GPUs, or else CPUs, if not given.
+        num_gpus: GPUs of each actor, 0.5 for two that share one; 1 if Ray has any and not given.
+        strict: Whether a row that cannot be scored is an error; if not, its scores are null, and the column
+            ``rejected`` says why.
 
     Returns:
-        The data set with more columns, of the kind that was given.
+        The data set with more columns.
 
     Raises:
         InputError: The data set is of another kind, lacks a column, has both usual columns of references, or already
-            has a column of scores. A bad row of a Ray data set raises Ray's error when it is consumed.
-        SpecError: There is no metric, or one that depends on other rows where it cannot.
+            has a column of scores. A bad row raises Ray's error when it is consumed.
+        SpecError: There is no metric, one has ``centering=batch``, or Ray has fewer GPUs than an actor needs.
         ModelError: As for `Scorer.score`.
-        BrokenProcessPool: A process of `num_proc` died.
         MissingExtraError: As for `Scorer.score`, or Ray is not installed.
-
-    Warns:
-        TwmdWarning: As for `Scorer.score`, where this process scores.
     """
-    metrics = load(metrics) if isinstance(metrics, str | MetricSpec) else metrics
-    scorers = check_compared(list(metrics) if isinstance(metrics, Iterable) else [metrics])
-    module, kind = type(dataset).__module__, type(dataset).__name__
-    if module.startswith("ray.data."):
-        return _score_ray(dataset, scorers, (prediction, reference), workers or WorkerOptions())
-    if module.startswith("datasets.") and kind == "Dataset":
-        return _score_table(dataset, scorers, (prediction, reference), num_proc)
-    raise InputError(f"expected a ray.data.Dataset or a datasets.Dataset; got {kind}.")
+    given = [metrics] if isinstance(metrics, str | MetricSpec | Scorer) else metrics
+    scorers = check_metrics([load(one) if isinstance(one, MetricSpec) else one for one in given])
+    if not isinstance(dataset, import_ray().data.Dataset):
+        raise InputError(f"expected a ray.data.Dataset (ray.data.read_parquet, from_huggingface); got {type(dataset)}.")
+    names = (reference,) if isinstance(reference, str) else tuple(reference or ())
+    job = ScoringJob(scorers, Columns(prediction, names), strict=strict)
+    check_columns(dataset.columns() or [], job)
+    workers = choose_workers(num_workers, num_gpus, scorers[0].options.device)
+    return add_scores(dataset, job, sum_corpus([dataset], job, workers), workers)
 
 
-def _check_independent(scorers: Sequence[Scorer], where: str) -> None:
-    """Refuse a metric by which a row's score depends on other rows."""
-    if any(map(depends_on_neighbours, scorers)):
-        keys = "centering=batch and corpus, and idf=corpus and references"
-        hint = "use background or none, or score files (score_files)"
-        raise SpecError(f"by {keys} a row's score depends on other rows, and {where}: {hint}.")
+def check_metrics(metrics: Sequence[Scorer | str]) -> list[Scorer]:
+    """Return the scorers of metrics; refuse those that rows of a data set of Ray's cannot have."""
+    scorers = check_scorers(metrics)
+    for given in scorers:
+        check_needs_no_sources(given)
+        check_whole_calls(member.requested for member in given.members)
+        if any(member.requested.centering_kind == "batch" for member in given.members):
+            raise SpecError(
+                "centering=batch depends on the order of rows, and a data set of Ray's has none: take centering=corpus "
+                "(all rows, in two passes), centering=background:FILE (twmd fit mean), or none."
+            )
+    return scorers
 
 
-def _find_texts(there: Sequence[str], scorers: Sequence[Scorer], texts: tuple[str, str | None]) -> tuple[str, str]:
-    """Return the columns of predictions and references; refuse columns that the scores would replace."""
-    prediction, reference = texts
-    columns = []
-    for names in ((prediction,), USUAL_REFERENCES if reference is None else (reference,)):
-        here = [name for name in names if name in there]
-        if not here:
-            raise InputError(f"{no_column(names, there)}.")
-        if len(here) > 1:
-            raise InputError(f"the data set has columns {' and '.join(map(repr, here))}: choose by reference=NAME.")
-        columns += here
-    for name in columns_of(scorers, []):
+class ScoringJob:
+    """What every worker does: scorers, their signatures and hashes (`ScoreSet`) as the driver has them, and columns.
+
+    Attributes:
+        summarise: Whether to add the columns of the output of `score_files`.
+    """
+
+    def __init__(
+        self, scorers: Sequence[Scorer], columns: Columns, *, strict: bool = True, summarise: bool = False
+    ) -> None:
+        """Load the models, for their signatures."""
+        self.scorers, self.columns, self.strict, self.summarise = scorers, columns, strict, summarise
+        self.signatures = [given.signature for given in scorers]
+        self.hashes = [merge_hashes(member.backend.hashes for member in given.members) for given in scorers]
+
+    def names(self) -> list[str]:
+        """Return the columns of the scores."""
+        return list(_columns_of(self.scorers, []))
+
+    def read(self, batch: Any) -> tuple[Segments, list[int], list[str | None]]:
+        """Return the rows of a batch (`pyarrow.Table`) that can be scored, their numbers in it, and of every row why it
+        cannot; refuse another model than the driver's, and with `strict` such a row.
+        """
+        for given, wanted in zip(self.scorers, self.signatures, strict=True):
+            if given.signature != wanted:
+                hint = "install the same model and package on all"
+                raise ModelError(f"this worker would score by {given.signature}, not by {wanted}: {hint}.")
+        wanted_columns = [name for name in self.columns.wanted if name in batch.column_names]
+        known = batch[REJECTED].to_pylist() if REJECTED in batch.column_names else [None] * batch.num_rows
+        segments, rows, reasons = Segments([], []), list[int](), list[str | None](known)
+        for row, values in enumerate(batch.select(wanted_columns).to_pylist()):
+            found = check_row(values, self.columns) if reasons[row] is None else reasons[row]
+            if isinstance(found, tuple):
+                segments.predictions.append(found[0])
+                segments.references.append(found[1])
+                rows.append(row)
+            elif self.strict:
+                raise InputError(f"{found}.")
+            else:
+                reasons[row] = found
+        return segments, rows, reasons
+
+
+def check_columns(there: Sequence[str], job: ScoringJob) -> None:
+    """Refuse a data set without the columns of texts, or with columns that the scores would replace."""
+    columns = job.columns
+    missing = [name for name in (columns.prediction, *columns.references) if name not in there]
+    usual = [name for name in USUAL_REFERENCES if name in there]
+    if not missing and not columns.references and not usual:
+        missing = list(USUAL_REFERENCES)
+    if missing:
+        raise InputError(f"{no_column(missing, there)}.")
+    if not columns.references and len(usual) > 1:
+        raise InputError(f"the data set has columns {' and '.join(map(repr, usual))}: choose by reference=NAME.")
+    check_free(there, job)
+
+
+def check_free(there: Sequence[str], job: ScoringJob) -> None:
+    """Refuse a data set with columns that the scores would replace."""
+    for name in job.names():
         if name in there:
             raise InputError(f"the data set has a column {name!r} already: rename it.")
-    return columns[0], columns[1]
 
 
-class _BatchScorer:
-    """Scores rows in batches, in this process or another."""
+def choose_workers(number: int | None, gpus: float | None, device: str) -> tuple[int, float]:
+    """Return the most actors and the GPUs of each, for a device as in `RunOptions`; SpecError if Ray has less."""
+    resources = import_ray().cluster_resources()
+    available = resources.get("GPU", 0.0)
+    share = gpus if gpus is not None else float(available > 0 and device != "cpu")
+    if share > available:
+        raise SpecError(f"a worker would need {share:g} GPUs, but Ray has {available:g}: lower --num-gpus.")
+    return number or max(1, int(available / share if share else resources.get("CPU", 1.0))), share
 
-    def __init__(self, scorers: Sequence[Scorer], signatures: Sequence[str], texts: tuple[str, str]) -> None:
-        self._scorers, self._signatures, self._texts = scorers, signatures, texts
 
-    def score(self, batch: Any) -> dict[str, list[float]]:
-        """Return the columns of a batch; refuse another model than that of the process that made this object."""
-        scores = score_all(self._scorers, *(batch[name] for name in self._texts))
-        for given, wanted in zip(self._scorers, self._signatures, strict=True):
-            check_signature(given, wanted)
-        return columns_of(self._scorers, scores)
+def add_scores(dataset: Any, job: ScoringJob, totals: CorpusTotals, workers: tuple[int, float]) -> Any:
+    """Return the data set with scores, made when it is consumed."""
+    return _map(dataset, _Score, (job, totals), workers)
+
+
+def sum_corpus(datasets: Sequence[Any], job: ScoringJob, workers: tuple[int, float]) -> CorpusTotals:
+    """Return the sums over all rows that scores depend on; a pass over the data, where they do."""
+    if not any(member.requested.needs_corpus for given in job.scorers for member in given.members):
+        return []
+    sums, *others = [_map(dataset, _Sum, (job,), workers) for dataset in datasets]
+    found = sums.union(*others).aggregate(_make_addition()) if others else sums.aggregate(_make_addition())
+    if not found or found[_SUMS] is None:
+        raise InputError("there is nothing to score: no row can be scored.")
+    return _unpack(found[_SUMS])
+
+
+def _map(dataset: Any, worker: type, arguments: tuple[Any, ...], workers: tuple[int, float]) -> Any:
+    number, gpus = workers
+    return dataset.map_batches(
+        worker,
+        fn_constructor_args=arguments,
+        compute=import_ray().data.ActorPoolStrategy(min_size=1, max_size=number),
+        num_cpus=1,
+        num_gpus=gpus or None,
+        batch_size=_BATCH,
+        batch_format="pyarrow",
+    )
+
+
+@dataclass
+class _Sum:
+    """An actor of the first pass: the sums of a batch."""
+
+    job: ScoringJob
 
     def __call__(self, batch: Any) -> Any:
-        """Add columns to a batch of Ray Data's, a `pyarrow.Table`."""
         import pyarrow as pa
 
-        if batch.num_rows:
-            for name, values in self.score({name: batch[name].to_pylist() for name in self._texts}).items():
-                batch = batch.append_column(name, pa.array(values, pa.float64()))
+        segments, rows, _ = self.job.read(batch) if batch.num_rows else (Segments([], []), [], [])
+        totals: CorpusTotals = []
+        if rows:
+            groups: dict[Hashable, list[Backend]] = {}
+            for backend in (member.backend for given in self.job.scorers for member in given.members):
+                groups.setdefault(backend.share_key, []).append(backend)
+            pairs = make_pairs(segments)
+            for group in groups.values():
+                group[0].sum_up(group, pairs, _collect(totals))
+        return pa.table({_SUMS: pa.array([_pack(totals)] if rows else [], pa.binary())})
+
+
+def _collect(into: CorpusTotals) -> AllReduce:
+    """Return a reduction that stores the sums of this batch."""
+
+    def total(mine: Callable[[], Tensor]) -> Tensor:
+        local = mine()
+        into.append(local.cpu().numpy())
+        return local
+
+    return total
+
+
+def _pack(totals: CorpusTotals) -> bytes:
+    from safetensors.numpy import save
+
+    return save({str(i): np.ascontiguousarray(tensor) for i, tensor in enumerate(totals)})
+
+
+def _unpack(content: bytes) -> CorpusTotals:
+    from safetensors.numpy import load
+
+    tensors = load(content)
+    return [tensors[str(i)] for i in range(len(tensors))]
+
+
+def _add(contents: Iterable[bytes]) -> bytes | None:
+    totals: CorpusTotals = []
+    for content in contents:
+        more = _unpack(content)
+        totals = [total + new for total, new in zip(totals, more, strict=True)] if totals else more
+    return _pack(totals) if totals else None
+
+
+def _make_addition() -> Any:
+    """Return the aggregation of Ray's that adds sums."""
+    from ray.data.aggregate import AggregateFnV2
+
+    class Addition(AggregateFnV2):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(_SUMS, lambda: None, on=_SUMS, ignore_nulls=True)
+
+        def aggregate_block(self, block: Any) -> bytes | None:
+            return _add(content for content in block[_SUMS].to_pylist() if content is not None)
+
+        def combine(self, current_accumulator: bytes, new: bytes) -> bytes | None:
+            return _add([current_accumulator, new])
+
+    return Addition()
+
+
+@dataclass
+class _Score:
+    """An actor of the second pass, or the only one: the scores of a batch."""
+
+    job: ScoringJob
+    totals: CorpusTotals
+
+    def __call__(self, batch: Any) -> Any:
+        import pyarrow as pa
+
+        if not batch.num_rows:
+            return batch
+        check_free(batch.column_names, self.job)
+        segments, rows, reasons = self.job.read(batch)
+        with collect_warnings() as held:
+            scores = self._score(segments) if rows else []
+        for name, values in _columns_of(self.job.scorers, scores).items():
+            column = np.full(batch.num_rows, np.nan)
+            column[rows] = values
+            gaps = np.ones(batch.num_rows, dtype=bool)
+            gaps[rows] = False
+            batch = batch.append_column(name, pa.array(column, pa.float64(), mask=gaps))
+        if self.job.strict and not self.job.summarise:
+            return batch
+        if REJECTED in batch.column_names:
+            batch = batch.drop_columns([REJECTED])
+        batch = batch.append_column(REJECTED, pa.array(reasons, pa.string()))
+        if self.job.summarise:
+            summary = {
+                "counts": [score.counts.as_dict() for score in scores],
+                "nrefs": [score.signature.nrefs or "" for score in scores],
+                "warnings": held,
+                "environment": environment(self.job.scorers[0].options.device),
+            }
+            summaries = [json.dumps(summary), *[None] * (batch.num_rows - 1)]
+            batch = batch.append_column(SUMMARY, pa.array(summaries, pa.string()))
+            places = [None if reason is None else REJECTS for reason in reasons]
+            batch = batch.append_column(PLACE, pa.array(places, pa.string()))
         return batch
 
+    def _score(self, segments: Segments) -> list[ScoreSet]:
+        known = iter(self.totals)
+        total: AllReduce = (lambda _mine: torch.from_numpy(next(known))) if self.totals else single_process
 
-def _score_ray(dataset: Any, scorers: list[Scorer], texts: tuple[str, str | None], workers: WorkerOptions) -> Any:
-    _check_independent(scorers, "rows of a Ray data set come in any order")
-    columns = _find_texts(dataset.columns() or [], scorers, texts)
-    arguments = (scorers, [given.signature for given in scorers], columns)
-    shared = WorkerOptions(*share_resources(workers, scorers[0].options.device))
-    return map_batches(dataset, _BatchScorer, arguments, workers=shared, batch_size=_BATCH, batch_format="pyarrow")
+        def score_group(group: Sequence[Backend], pairs: Pairs, stage: Stage) -> Scored:
+            return group[0].score_group(group, pairs, stage, total)
 
-
-def _score_table(dataset: Any, scorers: list[Scorer], texts: tuple[str, str | None], num_proc: int | None) -> Any:
-    names = _find_texts(dataset.column_names, scorers, texts)
-    plain = dataset.with_format(None)  # a format may hide columns, or make tensors of them
-    if num_proc is None or not len(dataset):
-        columns = columns_of(scorers, score_all(scorers, *(list(plain[name]) for name in names)))
-    else:
-        _check_independent(scorers, "several processes share the rows (num_proc)")
-        batch = _BatchScorer(scorers, [given.signature for given in scorers], names)
-        columns = _score_apart(plain.select_columns(list(names)), batch, num_proc)
-    for name, values in columns.items():
-        dataset = dataset.add_column(name, values)
-    return dataset
+        return score_segments(self.job.scorers, segments, score_group=score_group)
 
 
-def _score_apart(dataset: Any, batch: _BatchScorer, processes: int) -> dict[str, list[float]]:
-    """Score by spawned processes: forks, which ``Dataset.map`` uses, deadlock in torch or CUDA."""
-    ranges = [range(first, min(first + _BATCH, len(dataset))) for first in range(0, len(dataset), _BATCH)]
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=spawn, initializer=_begin, initargs=(dataset, batch)) as pool:
-        parts = list(pool.map(_score_range, ranges))
-    return {name: [value for columns in parts for value in columns[name]] for name in parts[0]}
+def names_of(scorers: Iterable[Scorer]) -> list[str]:
+    """Return a column name for every scorer: its metric, numbered from the second of the same metric on."""
+    metrics = [str(given.requested.metric) for given in scorers]
+    times = [metrics[: i + 1].count(metric) for i, metric in enumerate(metrics)]
+    return [metric if time == 1 else f"{metric}_{time}" for metric, time in zip(metrics, times, strict=True)]
 
 
-def _begin(dataset: Any, batch: _BatchScorer) -> None:
-    """Store the data set and the scorer in a process of ``num_proc``."""
-    _OWN.append((dataset, batch))
+def _columns_of(scorers: Sequence[Scorer], scores: Sequence[ScoreSet]) -> dict[str, Sequence[float]]:
+    """Return scores as columns, ``NAME``, and ``NAME_SIDE`` of a two-sided metric; without scores, no rows."""
+    columns: dict[str, Sequence[float]] = {}
+    for i, (name, given) in enumerate(zip(names_of(scorers), scorers, strict=True)):
+        columns[name] = scores[i].scores if scores else []
+        for output in OUTPUTS if given.requested.output is not None else ():
+            columns[f"{name}_{output}"] = getattr(scores[i], output) if scores else []
+    return columns
 
 
-def _score_range(rows: range) -> dict[str, list[float]]:
-    """Score a range of rows, in a process of ``num_proc``."""
-    ((dataset, batch),) = _OWN
-    return batch.score(dataset[rows.start : rows.stop])
+def raised_by_worker(error: BaseException) -> TwmdError | None:
+    """Return the error of this package that a worker raised; Ray keeps its class and message in the text of its own."""
+    found = re.findall(r"twmd_registry\.errors\.(\w+): (.+)", str(error))
+    return getattr(errors, found[-1][0])(found[-1][1]) if found else None

@@ -1,65 +1,55 @@
-"""Score a data set of files: plan parts, sum up what depends on all rows, score the parts, and write a record."""
+"""Files to files: read, score and write by Ray Data, go on by Ray's checkpoints, and write a record."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
 import json
-import math
+import logging
+import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
-from functools import partial
-from hashlib import sha256
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from twmd_registry.engine.pairs import check_whole_calls
-from twmd_registry.engine.result import merge_hashes
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import FileError
+from twmd_registry.errors import FileError, InputError, SpecError, TwmdError
 from twmd_registry.files.tables import Columns
 from twmd_registry.messages import warn
-from twmd_registry.progress import Progress, expect, split_progress
 from twmd_registry.record.content import DATASET_FORMAT, digest_of, spec_keys
 from twmd_registry.registry.signature import Signature, parse_signature
-from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.scale import partitions
-from twmd_registry.scale.partitions import CorpusTotals, PartitionScorer, WorkerOptions, names_of
-from twmd_registry.scale.plan import PART_ROWS, OutputFolder, ScalePlan, check_same, cut_into_parts, list_tables
+from twmd_registry.scale.dataset import (
+    ScoringJob,
+    add_scores,
+    check_metrics,
+    choose_workers,
+    import_ray,
+    names_of,
+    raised_by_worker,
+    sum_corpus,
+)
+from twmd_registry.scale.inputs import (
+    PLACE,
+    REJECTS,
+    ROW,
+    SUMMARY,
+    InputFile,
+    check_first_rows,
+    find_filesystem,
+    list_files,
+    short_names,
+)
 
-PLAN, REJECTS, RECORD = "plan.json", "rejects.jsonl", "record.json"
+RECORD, SETTINGS = "record.json", "settings.json"
 _FORMAT_VERSION = 1
-_LEFT = (".part", partitions.TRIES)
-"""Suffixes of the files that killed processes leave."""
+BLOCK_BYTES = 1 << 21
+"""Rows that are scored and written together, some 7,000 of news sentences: what is lost when a worker dies."""
+SPARE_CPUS = 2
+"""CPUs beside those of the workers for readers and writers, which take little time, on a Ray that is started here."""
 _MAX_WARNINGS = 10
 """Maximum number of warnings that are shown and recorded; the most common come first."""
-
-RunParts = Callable[[PartitionScorer, Sequence[int]], Iterator[tuple[int, str]]]
-"""Runs a scorer on parts; yields each part's number and result as soon as it is finished."""
-StartWorkers = Callable[[], AbstractContextManager[tuple[RunParts, int]]]
-"""Starts the workers and stops them at the end; yields a function that runs parts on them, and their number."""
-
-
-class ScaleOptions(NamedTuple):
-    """How files are scored; only `columns` changes the scores.
-
-    Attributes:
-        columns: The columns that hold texts, and whether cells of TSV are quoted.
-        part_rows: Rows of a part; rounded up to whole centering batches.
-        resume: Whether to continue an interrupted run.
-        strict: Whether a row that cannot be scored ends the run.
-        progress: Called with the number of rows done.
-        scored: Called with the record before it is written, because writing may fail (a full disk).
-    """
-
-    columns: Columns = Columns()
-    part_rows: int = PART_ROWS
-    resume: bool = False
-    strict: bool = False
-    progress: Progress | None = None
-    scored: Callable[[ScoredDataset], None] | None = None
+_LOG_LEVEL = "RAY_BACKEND_LOG_LEVEL"
 
 
 @dataclass(frozen=True)
@@ -68,9 +58,9 @@ class DatasetScore:
     as in `ScoreSet`.
 
     Attributes:
-        column: The column of the parts that holds the scores.
+        column: The column of the output that holds the scores.
         sides: Means of precision, recall and F1 of a two-sided metric; empty for others.
-        counts: As in `Counts`, summed over parts: a text in two parts counts twice among distinct texts.
+        counts: As in `Counts`, summed over batches: a text in two batches counts twice among distinct texts.
     """
 
     signature: str
@@ -84,16 +74,15 @@ class DatasetScore:
 
 @dataclass(frozen=True)
 class ScoredDataset:
-    """The record of a finished run, ``record.json``; the parts hold the scores of rows.
+    """The record of a finished run, ``record.json``; the Parquet files beside it hold the scores of rows.
 
     Attributes:
         created: Date and time in UTC, ISO 8601.
-        inputs: The files: name without the folder that all have in common, bytes, rows.
-        columns: The column of the predictions, those from which references were read, and whether TSV was quoted.
+        inputs: The files: name without the folder that all have in common, and bytes.
+        columns: The columns of the predictions and the references, and whether TSV was quoted.
         rows: Rows that were scored.
         rejected: Rows that could not be scored.
-        texts: sha256 of the parts' digests of their texts, in order.
-        warnings: Warnings, the most common first, each with the number of parts that gave it.
+        warnings: Warnings, the most common first, each with the number of batches that gave it.
         environments: The different machines that scored.
         seconds: Wall time of the last run.
     """
@@ -101,15 +90,11 @@ class ScoredDataset:
     created: str
     inputs: tuple[dict[str, Any], ...]
     columns: dict[str, Any]
-    part_rows: int
-    parts: int
     rows: int
     rejected: int
-    texts: str
     metrics: tuple[DatasetScore, ...]
     warnings: dict[str, int]
     environments: tuple[dict[str, str], ...]
-    workers: int
     seconds: float
 
     def to_json(self) -> str:
@@ -117,208 +102,242 @@ class ScoredDataset:
         content: dict[str, Any] = {"format": DATASET_FORMAT, "format_version": _FORMAT_VERSION} | asdict(self)
         return json.dumps(content | {"sha256": digest_of(content)}, indent=1, ensure_ascii=False) + "\n"
 
-    @classmethod
-    def from_json(cls, text: str | bytes) -> ScoredDataset:
-        """Read a record; other or edited text is a `FileError`."""
-        try:
-            content = json.loads(text)
-            if content.pop("sha256") == digest_of(content) and content.pop("format_version") == _FORMAT_VERSION:
-                content |= {name: tuple(content[name]) for name in ("inputs", "environments")}
-                content["metrics"] = tuple(
-                    DatasetScore(**score | {"hashes": merge_hashes([score["hashes"]])}) for score in content["metrics"]
-                )
-                return cls(**{name: value for name, value in content.items() if name != "format"})
-        except (ValueError, TypeError, KeyError, AttributeError):
-            pass
-        hint = "remove it, and continue with --resume, which writes it again"
-        raise FileError(f"{RECORD} is damaged, was edited, or is of another version: {hint}.")
-
 
 def score_files(
-    scorers: Sequence[Scorer],
-    inputs: Sequence[str],
+    metrics: Sequence[Scorer | str],
+    files: Sequence[str],
     output: str,
-    manner: ScaleOptions | None = None,
-    workers: WorkerOptions | None = None,
+    columns: Columns = Columns(),  # noqa: B008 (frozen)
+    *,
+    num_workers: int | None = None,
+    num_gpus: float | None = None,
+    resume: bool = False,
+    strict: bool = False,
 ) -> ScoredDataset:
-    """Score files by workers of Ray Data.
-
-    Writes ``part-00000.parquet`` and so on (the row's number in the data set, its file, its row there, and the scores),
-    ``record.json`` when all parts are finished, and ``rejects.jsonl`` if rows could not be scored. The scores are those
-    of a single process that scores all rows in order, whatever the number of workers.
+    """Score files on Ray: read them, `score_dataset`, and write Parquet.
 
     Args:
-        scorers: At least 1 scorer.
-        inputs: Paths, patterns, folders, or URLs of them, of JSON lines, CSV, TSV or Parquet, also compressed by gzip
-            or xz.
-        output: The output folder, which every worker must see.
-        manner: How files are scored.
-        workers: The workers.
+        metrics: Scorers, or names of metrics or signatures, at least 1.
+        files: Paths, patterns, folders, or URLs of them, of JSON lines and arrays, CSV, TSV or Parquet; of text also
+            compressed by gzip or xz.
+        output: The output folder, which every worker must see: Parquet files with all columns and the scores, rejected
+            rows in ``_rejected/``, and ``record.json``, written last.
+        columns: The columns that hold texts.
+        num_workers: As for `score_dataset`.
+        num_gpus: As for `score_dataset`.
+        resume: Whether to go on where an interrupted run was, by Ray's checkpoints (in a folder beside `output`).
+        strict: Whether a row that cannot be scored ends the run.
 
     Returns:
         The record, as it was written.
 
     Raises:
         FileError: A file cannot be read or written; the output folder is not empty, or in use.
-        InputError: A row cannot be scored, and ``strict`` is set.
-        SpecError: There is no scorer, or ``resume`` is set and the folder belongs to a run with other settings.
+        InputError: No row can be scored; or, with ``strict``, one cannot.
+        SpecError: There is no scorer, one has ``centering=batch``, or ``resume`` is set and the folder belongs to a run
+            with other settings.
         ModelError: As for `Scorer.score`.
         MissingExtraError: Ray, or the package that reads a URL, is not installed.
         TwmdError: Workers died repeatedly.
 
     Warns:
-        TwmdWarning: Rows were rejected; the warnings of the parts.
+        TwmdWarning: Rows were rejected; the warnings of the batches.
     """
-    partitions.check_compared(scorers)
-    partitions.import_ray()
-
-    @contextlib.contextmanager
-    def start_workers() -> Iterator[tuple[RunParts, int]]:
-        with partitions.on_ray():
-            number, gpus = partitions.share_resources(workers or WorkerOptions(), scorers[0].options.device)
-            yield partial(partitions.run_parts, WorkerOptions(number, gpus)), number
-
-    return score_parts(scorers, inputs, output, manner or ScaleOptions(), start_workers)
-
-
-def score_parts(
-    scorers: Sequence[Scorer], inputs: Sequence[str], output: str, manner: ScaleOptions, start_workers: StartWorkers
-) -> ScoredDataset:
-    """Score files as `score_files` does, by any workers; they are started after all checks."""
     started = time.perf_counter()
-    specs = [member.requested for scorer in scorers for member in scorer.members]
-    check_whole_calls(specs)
-    step = math.lcm(*(spec.centering_size or 1 for spec in specs))  # every centering batch lies in a single part
-    part_rows = math.ceil(manner.part_rows / step) * step
-    signatures = tuple(scorer.signature for scorer in scorers)
+    scorers = check_metrics(metrics)
+    import_ray()
+    found = list_files(files)
+    check_first_rows(found, columns)
+    job = ScoringJob(scorers, columns, strict=strict, summarise=True)
     for loaded in scorers:
         loaded.close()  # only the workers use models from here on
-    requested_plan = ScalePlan(signatures, manner.columns, part_rows, list_tables(inputs))
-    report = manner.scored or (lambda _: None)
-    folder = OutputFolder(output)
-    with folder.lock():
-        plan = _make_or_read_plan(folder, requested_plan, resume=manner.resume)
-        if folder.has(RECORD):
-            record = ScoredDataset.from_json(folder.read(RECORD))
-            report(record)
-            return record
-        needs_totals = any(spec.needs_corpus for spec in specs)
-        expect(manner.progress, plan.rows)
-        stage = split_progress(manner.progress, plan.rows, stages=1 + needs_totals)
-        with start_workers() as (run_parts, number):
-            folder.write(PLAN, plan.to_json().encode())
-            scorer = PartitionScorer(plan, tuple(scorers), folder.url, manner.strict)
-            if needs_totals:
-                with stage(plan.rows) as progress:
-                    _run(replace(scorer, sums=True), run_parts, progress)
-                scorer = replace(scorer, totals=_add_sums(folder, len(plan.parts)))
-            with stage(plan.rows) as progress:
-                summaries = _run(scorer, run_parts, progress)
-        seconds = time.perf_counter() - started
-        record = _make_record(plan, names_of(scorers), summaries, workers=number, seconds=seconds)
-        _warn(record, specs)
-        report(record)
-        rejects = [partitions.rejects_name(summary["part"]) for summary in summaries if summary["rejected"]]
-        if rejects:
-            folder.write(REJECTS, b"".join(map(folder.read, rejects)))
-        folder.write(RECORD, record.to_json().encode())
-        _tidy(folder, (partitions.SUMS, *_LEFT, *rejects))
-        return record
+    with _Folder(output) as folder:
+        settings = {"signatures": job.signatures, "columns": columns, "inputs": [file[2:] for file in found]}
+        if not folder.prepare(json.dumps(settings, indent=1), resume=resume):
+            with _on_ray():
+                _run(job, found, folder, choose_workers(num_workers, num_gpus, scorers[0].options.device))
+        record = _make_record(job, found, folder, time.perf_counter() - started)
+        folder.write(RECORD, record.to_json())
+        folder.forget()
+    _warn(record)
+    return record
 
 
-def _make_or_read_plan(folder: OutputFolder, requested: ScalePlan, *, resume: bool) -> ScalePlan:
-    """Make a plan, or read that of an interrupted run."""
-    existing = {name for name in folder.names() if not name.endswith(_LEFT)}
-    if not existing or (existing == {PLAN} and not resume):  # no part was finished, of texts that were refused, say
-        return cut_into_parts(requested)
-    if not resume:
-        raise FileError(f"{folder.url} is not empty: give an empty folder, or continue with --resume.")
-    plan = ScalePlan.from_json(folder.read(PLAN).decode("utf-8", "replace"))
-    check_same(plan, requested)
-    _tidy(folder, _LEFT)
-    return plan
+def _run(job: ScoringJob, found: Sequence[InputFile], folder: _Folder, workers: tuple[int, float]) -> None:
+    """Score and write all rows that no earlier run has written."""
+    from ray.data.checkpoint import CheckpointConfig
+    from ray.exceptions import RayError
+
+    from twmd_registry.scale.reader import read_files
+
+    checkpoint = CheckpointConfig(
+        ROW, folder.checkpoint, override_filesystem=folder.filesystem, delete_checkpoint_on_success=False
+    )
+    try:
+        totals = sum_corpus(read_files(found, job.columns), job, workers)
+        for dataset in read_files(found, job.columns):
+            scored = add_scores(dataset, job, totals, workers)
+            scored.context.checkpoint_config = checkpoint
+            scored.write_parquet(
+                folder.path, filesystem=folder.filesystem, partition_cols=[PLACE], partitioning_flavor=None
+            )
+    except (RayError, RuntimeError, ValueError, OSError) as error:
+        if cause := raised_by_worker(error):
+            raise cause from None
+        reason = next((line for line in str(error).splitlines()[::-1] if line.strip()), type(error).__name__)
+        raise TwmdError(f"Ray could not finish ({type(error).__name__}: {reason}): go on with --resume.") from error
 
 
-def _tidy(folder: OutputFolder, suffixes: tuple[str, ...]) -> None:
-    """Remove the files whose names have one of these suffixes."""
-    for name in folder.names():
-        if name.endswith(suffixes):
-            folder.remove(name)
+class _Folder:
+    """The output folder, on any file system; local ones are locked."""
+
+    def __init__(self, url: str) -> None:
+        self.url, (self.filesystem, self.path) = url, find_filesystem(url.rstrip("/") or url)
+        self.checkpoint = f"{self.path}.checkpoint"
+        self._held = contextlib.ExitStack()
+
+    def __enter__(self) -> _Folder:
+        import filelock
+
+        try:
+            self.filesystem.create_dir(self.path, recursive=True)
+            if self.filesystem.type_name == "local":
+                self._held.enter_context(filelock.FileLock(f"{self.path}/.lock", blocking=False))
+        except OSError as error:
+            reason = "it is in use by another run: wait for it" if isinstance(error, filelock.Timeout) else error
+            raise FileError(f"cannot write {self.url}: {reason}.") from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
+
+    def files(self) -> list[str]:
+        """Return the paths of the files in it, sorted."""
+        from pyarrow.fs import FileSelector, FileType
+
+        found = self.filesystem.get_file_info(FileSelector(self.path, recursive=True))
+        return sorted(file.path for file in found if file.type == FileType.File and file.base_name != ".lock")
+
+    def read(self, name: str) -> str:
+        """Return the text of a file."""
+        with self.filesystem.open_input_stream(f"{self.path}/{name}") as file:
+            return str(file.read().decode())
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file, by way of another name where a file may be half-written."""
+        part = f"{self.path}/{name}.part"
+        try:
+            with self.filesystem.open_output_stream(part) as file:
+                file.write(text.encode())
+            self.filesystem.move(part, f"{self.path}/{name}")
+        except OSError as error:
+            hint = "make room, and go on with --resume"
+            raise FileError(f"cannot write {self.url}/{name}: {error.strerror or error}: {hint}.") from error
+
+    def prepare(self, settings: str, *, resume: bool) -> bool:
+        """Write the settings of a run, or compare them with those of the run to resume; return whether it is done."""
+        names = {path.removeprefix(f"{self.path}/") for path in self.files()}
+        if names and not resume:
+            raise FileError(f"{self.url} is not empty: give an empty folder, or go on with --resume.")
+        if names and SETTINGS not in names:
+            raise FileError(f"{self.url} has no {SETTINGS}: it is no output folder; give an empty one.")
+        if not names:
+            self.forget()  # checkpoints of a folder that was deleted
+            self.write(SETTINGS, settings)
+        before, now = json.loads(self.read(SETTINGS)), json.loads(settings)
+        for name, what in (("signatures", "metrics"), ("columns", "columns"), ("inputs", "input files")):
+            if before[name] != now[name]:
+                raise SpecError(f"--resume: the {what} are not those of {SETTINGS}: give them, or an empty folder.")
+        return RECORD in names
+
+    def forget(self) -> None:
+        """Delete the checkpoints."""
+        with contextlib.suppress(FileNotFoundError):
+            self.filesystem.delete_dir(self.checkpoint)
 
 
-def _run(scorer: PartitionScorer, each: RunParts, progress: Progress | None) -> list[dict[str, Any]]:
-    """Run a scorer on all parts; return their summaries in order."""
-    summaries: dict[int, dict[str, Any]] = {}
-    for part, content in each(scorer, range(len(scorer.plan.parts))):
-        summaries[part] = json.loads(content)
-        if progress:
-            progress(sum(rows for _, _, rows, _ in scorer.plan.parts[part]))
-    return [summaries[part] for part in sorted(summaries)]
-
-
-def _add_sums(folder: OutputFolder, parts: int) -> CorpusTotals:
-    """Add the sums of all parts, in their order, on which rounding depends."""
-    totals: CorpusTotals = []
-    for part in range(parts):
-        more = partitions.read_sums(folder, part)
-        if more is None:
-            raise FileError(f"the sums of part {part} are missing or damaged: continue with --resume.")
-        totals = [total + new for total, new in zip(totals, more, strict=True)] if totals and more else totals or more
-    return totals
+@contextlib.contextmanager
+def _on_ray() -> Iterator[None]:
+    """Use the Ray that this process is connected to, or a cluster's, or start one until the end."""
+    ray = import_ray()
+    begun = not ray.is_initialized()
+    if begun:
+        given = os.environ.get(_LOG_LEVEL)
+        os.environ[_LOG_LEVEL] = given or "fatal"  # read by Ray's processes
+        quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+        try:
+            ray.init("auto", **quiet)
+        except ConnectionError:
+            ray.init("local", num_cpus=(os.cpu_count() or 1) + SPARE_CPUS, include_dashboard=False, **quiet)
+        if given is None:
+            del os.environ[_LOG_LEVEL]
+    context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
+    before = context.enable_progress_bars, context.target_max_block_size, logger.level
+    context.enable_progress_bars, context.target_max_block_size = False, BLOCK_BYTES
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        context.enable_progress_bars, context.target_max_block_size, _ = before
+        logger.setLevel(before[2])
+        if begun:
+            ray.shutdown()
 
 
 def _make_record(
-    plan: ScalePlan, names: Sequence[str], summaries: Sequence[dict[str, Any]], *, workers: int, seconds: float
+    job: ScoringJob,
+    found: Sequence[InputFile],
+    folder: _Folder,
+    seconds: float,
 ) -> ScoredDataset:
-    """Return the record of all parts, from their summaries in order; raise `FileError` if no row was scored."""
-    rows, rejected = sum(summary["rows"] for summary in summaries), sum(summary["rejected"] for summary in summaries)
+    """Return the record of what is in the output folder; raise `InputError` if no row was scored."""
+    import pyarrow.dataset
+
+    files = [path for path in folder.files() if path.endswith(".parquet")]
+    names, rows, rejected = job.names(), 0, 0
+    sums, summaries = Counter[str](), list[dict[str, Any]]()
+    for path in files:
+        table = pyarrow.dataset.dataset([path], filesystem=folder.filesystem).to_table(columns=[*names, SUMMARY])
+        summaries += [json.loads(text) for text in table[SUMMARY].drop_null().to_pylist()]
+        if path.startswith(f"{folder.path}/{REJECTS}/"):
+            rejected += table.num_rows
+            continue
+        rows += table.num_rows
+        for name in names:
+            sums[name] += table[name].to_numpy().sum()
     if not rows:
-        raise FileError(f"not one of {rejected} rows could be scored: see rejects.jsonl.")
-    references = list(dict.fromkeys(name for summary in summaries for name in summary["references"]))
+        raise InputError(f"not one of {rejected} rows could be scored: see {REJECTS} in {folder.url}.")
+    scored = [summary for summary in summaries if summary["nrefs"]]
     environments = dict.fromkeys(json.dumps(summary["environment"]) for summary in summaries)
-    warnings = Counter(message for summary in summaries for message in summary["warnings"])
-    scored = [summary["metrics"] for summary in summaries if summary["metrics"]]
+    messages = Counter(message for summary in summaries for message in summary["warnings"])
+    metrics = []
+    for i, (name, signature) in enumerate(zip(names_of(job.scorers), job.signatures, strict=True)):
+        numbers = {summary["nrefs"][i] for summary in scored}
+        whole = Signature(parse_signature(signature).spec, numbers.pop() if len(numbers) == 1 else "var")
+        counts = Counter[str]()
+        for summary in scored:
+            counts.update(summary["counts"][i])
+        sides = {
+            side: sums[f"{name}_{side}"] / rows for side in ("precision", "recall", "f1") if f"{name}_{side}" in names
+        }
+        mean = float(sums[name] / rows)
+        metrics.append(DatasetScore(str(whole), spec_keys(whole), job.hashes[i], name, mean, sides, dict(counts)))
     return ScoredDataset(
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        inputs=tuple({"name": name, "bytes": file[1], "rows": number} for file, name, number in plan.tables),
-        columns=plan.columns._asdict() | {"references": references},
-        part_rows=plan.part_rows,
-        parts=len(plan.parts),
+        inputs=tuple({"name": name, "bytes": file.bytes} for name, file in zip(short_names(found), found, strict=True)),
+        columns=job.columns._asdict(),
         rows=rows,
         rejected=rejected,
-        texts=sha256("".join(summary["texts"] for summary in summaries).encode()).hexdigest(),
-        metrics=tuple(
-            _mean(*metric, rows) for metric in zip(plan.signatures, names, zip(*scored, strict=True), strict=True)
-        ),
-        warnings=dict(warnings.most_common(_MAX_WARNINGS)),
+        metrics=tuple(metrics),
+        warnings=dict(messages.most_common(_MAX_WARNINGS)),
         environments=tuple(map(json.loads, environments)),
-        workers=workers,
         seconds=round(seconds, 3),
     )
 
 
-def _mean(signature: str, name: str, sums: Sequence[dict[str, Any]], rows: int) -> DatasetScore:
-    reference_counts = {part["nrefs"] for part in sums}
-    whole = Signature(parse_signature(signature).spec, reference_counts.pop() if len(reference_counts) == 1 else "var")
-    counts = Counter[str]()
-    for part in sums:
-        counts.update(part["counts"])
-    return DatasetScore(
-        signature=str(whole),
-        keys=spec_keys(whole),
-        hashes=merge_hashes(part["hashes"] for part in sums),
-        column=name,
-        score=math.fsum(part["score"] for part in sums) / rows,
-        sides={side: math.fsum(part["sides"][side] for part in sums) / rows for side in sums[0]["sides"]},
-        counts=dict(counts),
-    )
-
-
-def _warn(record: ScoredDataset, specs: Sequence[MetricSpec]) -> None:
+def _warn(record: ScoredDataset) -> None:
     if record.rejected:
-        batches = any(spec.centering_kind == "batch" for spec in specs)
-        hint = "; their centering batches are that much smaller" if batches else ""
         total = record.rows + record.rejected
-        warn(f"rows that could not be scored: {record.rejected} of {total}, see {REJECTS}{hint}.")
-    for message, parts in record.warnings.items():
-        warn(f"{message} (in {parts} of {record.parts} parts)" if record.parts > 1 else message)
+        warn(f"rows that could not be scored: {record.rejected} of {total}, see {REJECTS}.")
+    for message, batches in record.warnings.items():
+        warn(f"{message} (in {batches} batches)" if batches > 1 else message)
