@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests import tiny
 from tests.architectures import ARCHITECTURES
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import ModelError, SpecError, TwmdWarning
-from twmd_registry.models.regressor import Regressor
+from twmd_registry.models.regressor import CrossEncoderRegressor
 
 FIRST = ["the cat sat", "a dog ran over the hill", "it", "the cat sat"]
 SECOND = ["a cat sat on the mat", "it ran", "we saw it again today", "a cat sat on the mat"]
@@ -40,18 +41,35 @@ def test_score_is_the_raw_logit_over_the_scale(folder: Path) -> None:
 
 
 def test_different_pairs_go_through_the_model_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    predict, predicted, done = Regressor.predict, list[str](), list[int]()
+    predict, predicted, done = CrossEncoderRegressor.predict, list[str](), list[int]()
 
-    def keep(regressor: Regressor, texts: list[str], tokens: Any, pairs: np.ndarray, **more: Any) -> Any:
+    def keep(regressor: CrossEncoderRegressor, texts: list[str], tokens: Any, pairs: np.ndarray, **more: Any) -> Any:
         predicted.extend(texts[first] for first, _ in pairs)
         return predict(regressor, texts, tokens, pairs, **more)
 
-    monkeypatch.setattr(Regressor, "predict", keep)
+    monkeypatch.setattr(CrossEncoderRegressor, "predict", keep)
     twmd_registry.score_all(
         [twmd_registry.load("stsscore", model=str(folder), scale=5)], FIRST, SECOND, progress=done.append
     )
     assert sorted(predicted) == sorted(set(FIRST))
     assert sum(done) == len(FIRST)  # progress is told in segments
+
+
+def test_many_chunks_give_the_scores_and_counts_of_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    predictions = [*FIRST, " ".join(["cat"] * 100), "", " "]
+    references = [*SECOND, "a dog", "it", ""]
+    for metric in ("stsscore", "sbert"):
+        keys: dict[str, Any] = (
+            {"model": str(folder), "scale": 5}
+            if metric == "stsscore"
+            else {"model": "embedded", "preset": "sentence-transformers"}
+        )
+        whole = twmd_registry.score(predictions, references, metric, **keys)
+        with monkeypatch.context() as patch:
+            patch.setattr("twmd_registry.engine.backends.CHUNK_LETTERS", 30)
+            parts = twmd_registry.score(predictions, references, metric, **keys)
+        assert parts.scores == pytest.approx(whole.scores, abs=1e-6)
+        assert parts.counts == whole.counts
 
 
 def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(folder: Path) -> None:
@@ -141,6 +159,37 @@ def test_symmetric_is_the_mean_of_both_orders_and_swapping_changes_nothing(folde
         assert swapped.scores == pytest.approx(found.scores, abs=1e-3)
     with pytest.raises(SpecError, match="first=reference has no meaning with symmetric=yes"):
         twmd_registry.load("stsscore", **keys, symmetric=True, first="reference")
+
+
+def test_activation_is_signed_and_explained_where_a_model_was_trained_with_another(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "model")
+    logits = [5 * logit for logit in score(folder).scores]
+    found = score(folder, activation="sigmoid", scale=1)
+    assert found.scores == pytest.approx((1 / (1 + np.exp(-np.array(logits)))).tolist(), abs=1e-6)
+    assert ("activation:sigmoid" in str(found.signature), "activation" in str(score(folder).signature)) == (True, False)
+    with pytest.raises(SpecError, match="identity, sigmoid"):
+        score(folder, activation="tanh")
+    for name, said in (
+        ("config_sentence_transformers.json", {"activation_fn": "torch.nn.modules.activation.Sigmoid"}),
+        ("config.json", {"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Sigmoid"}}),
+    ):
+        (folder / name).touch()
+        content = (folder / name).read_text() or "{}"
+        (folder / name).write_text(json.dumps(json.loads(content) | said))
+        with pytest.warns(TwmdWarning, match="Sigmoid.*activation=sigmoid"):
+            assert score(folder).scores == pytest.approx([logit / 5 for logit in logits], abs=1e-6)
+        score(folder, activation="sigmoid")  # no warning
+        (folder / name).write_text(content)
+
+
+def test_score_is_that_of_sentence_transformers(folder: Path) -> None:
+    from sentence_transformers import CrossEncoder
+
+    model = CrossEncoder(str(folder), activation_fn=torch.nn.Identity(), device="cpu")
+    pairs = [*FIRST, " ".join(["cat"] * 100)], [*SECOND, "a dog " * 30]
+    with pytest.warns(TwmdWarning, match="longer than the limit"):
+        found = score(folder, *pairs, scale=1)
+    assert found.scores == pytest.approx(model.predict(list(zip(*pairs, strict=True))).tolist(), abs=1e-6)
 
 
 def test_clipping_cuts_off_what_lies_beyond_0_and_1(folder: Path) -> None:

@@ -14,7 +14,7 @@ from twmd_registry.cli import main
 from twmd_registry.errors import SignatureError, SpecError, TwmdWarning
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import write_members
-from twmd_registry.registry.metrics import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE, SENTENCE_KEYS, TAIL_KEYS
 from twmd_registry.registry.names import CENTERINGS, OUTPUTS, Dtype, MetricName, Multiref, Objective, Special, Vectors
 from twmd_registry.registry.options import PartKeys
 from twmd_registry.registry.presets import presets
@@ -27,7 +27,7 @@ HASH = "0123456789ab"
 LENGTHS = [*range(1, 13)] * 3
 VALUES: dict[str, list[Any]] = {
     "output": [*OUTPUTS],
-    "members": [make_spec("ensemble").members, f"sbert;model=a/b@{HASH};layer=1"],
+    "members": [make_spec("ensemble").members, f"sbert;model=a/b@{HASH};prompt=query"],
     "model": [
         "a/b",
         "c",
@@ -59,6 +59,8 @@ VALUES: dict[str, list[Any]] = {
     "transform": ["inverse", None],
     "vectors": [*get_args(Vectors)],
     "normalize": [True, False],
+    "prompt": ["query", "none", "s2p query|:", None],
+    "activation": ["sigmoid", None],
     "scale": [5.0, *(R.uniform(1e-6, 100) for _ in range(30))],
     "first": ["reference", None],
     "symmetric": [True, None],
@@ -93,6 +95,11 @@ def random_spec(r: random.Random, *, single: bool = False) -> MetricSpec:
     spec = spec.replace(**{name: r.choice(VALUES[name]) for name in sorted(keys)})
     if isinstance(spec.layer, int):
         spec = spec.replace(aggregation=None)
+    if metric is MetricName.SBERT and r.random() < 0.3:
+        own = {name: None for name in keys if name not in {*SENTENCE_KEYS, *TAIL_KEYS}}
+        spec = spec.replace(**own, source_weight=None, truncation="cut")
+    elif spec.prompt:
+        spec = spec.replace(prompt=None)
     if not spec.stopwords:
         spec = spec.replace(stopword_unit=None)
     if spec.padding:

@@ -37,12 +37,15 @@ def sets(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_command_writes_adapter_head_card_and_signature(tmp_path: Path, run: Run, monkeypatch: Patch) -> None:
+@pytest.mark.parametrize("loss", ["cosine", "cosent"])
+def test_siamese_writes_adapter_line_card_and_signature(
+    loss: str, tmp_path: Path, run: Run, monkeypatch: Patch
+) -> None:
     monkeypatch.setattr("twmd_registry.train.stsb.WARM_UP_STEPS", 0)  # a short run
     for seed, (name, size) in enumerate((("train", 32), ("dev", 24)), start=1):
         write_set(tmp_path / f"{name}.csv", size, seed)
     output = tmp_path / "adapter"
-    out = run(f"train stsscore {tmp_path} -o {output}")[1]
+    out = run(f"train stsscore {tmp_path} --siamese --loss {loss} -o {output}")[1]
     assert [line.split()[0] for line in out.splitlines()] == ["Pearson", "use", "signature"]
     files = "README.md adapter_config.json adapter_model.safetensors head.safetensors signature.txt"
     assert sorted(path.name for path in output.iterdir()) == [*files.split(), "training_data.safetensors"]
@@ -53,7 +56,7 @@ def test_command_writes_adapter_head_card_and_signature(tmp_path: Path, run: Run
     assert (output / "signature.txt").read_text(encoding="utf-8") == f"{signature}\n"
     for name, size in (("train", 32), ("dev", 24)):
         assert f"on STS-B {name}@{content_of(read_stsb(tmp_path / f'{name}.csv'))} ({size} segments)" in card
-    assert re.search(r"\| minutes \| \d+\.\d \|", card)
+    assert re.search(r"\d+\.\d minutes", card)
     assert str(tmp_path) not in card + (output / "adapter_config.json").read_text(encoding="utf-8")
     dev = read_stsb(tmp_path / "dev.csv")
     untrained = twmd_registry.load("sbert", layer=6, special="all", centering="none")
@@ -62,6 +65,25 @@ def test_command_writes_adapter_head_card_and_signature(tmp_path: Path, run: Run
     trained, plain = (correlate("pearson", own, dev.ratings) for own in scores)
     assert f"Pearson on dev {trained:.4f}" in out
     assert trained > plain + 0.01
+
+
+@pytest.mark.parametrize("option", ["", "--full"])
+def test_cross_encoder_is_trained_and_scores_what_the_command_says(
+    option: str, sets: Path, bert: str, run: Run, monkeypatch: Patch
+) -> None:
+    """The tiny model's vocabulary has few of the words."""
+    monkeypatch.setattr("twmd_registry.train.stsb.WARM_UP_STEPS", 0)
+    output = sets / "trained"
+    status, out, err = run(f"train stsscore {sets} {option} --epochs 1 --set model={bert} -o {output}")
+    assert status == 0, err
+    signature = (output / "signature.txt").read_text(encoding="utf-8").strip()
+    assert f"signature {signature}" in out
+    assert signature in (output / "README.md").read_text(encoding="utf-8")
+    keys = {"model": str(output)} if option else {"model": bert, "adapter": str(output)}
+    dev = read_stsb(sets / "dev.csv")
+    found = twmd_registry.scorer(signature, **keys).score(dev.predictions, dev.references)
+    assert f"Pearson on dev {correlate('pearson', found.scores, dev.ratings):.4f}" in out
+    assert "--full" in run(f"train stsscore {sets} --full --siamese -o {sets / 'none'}")[2]
 
 
 def test_data_are_checked_before_the_training(sets: Path, run: Run) -> None:

@@ -113,31 +113,40 @@ def metric_command(arguments: Arguments) -> int:
 @command("stsscore", example="twmd train stsscore stsb/ -o adapter/")
 @declare.argument("folder", type=declare.INPUT_FOLDER, metavar="DIR")
 @declare.keys("model")
+@declare.flag("--siamese", "Train a sentence encoder and a line on the cosine of two texts, not a cross-encoder.")
+@declare.choice("--loss", ("cosine", "cosent"), "cosine", "With --siamese: squared error of cosines, or their order.")
+@declare.flag("--full", "Train all weights of a cross-encoder (default: a LoRA adapter).")
 @declare.option("--epochs", "N", "Epochs (default: 3).", default=3)
 @declare.flag("--bf16", BF16)
 @adapter_dtype
-@declare.output("Where the adapter is written.", required=True)
+@declare.output("Where the adapter, or the model, is written.", required=True)
 @declare.device
 @declare.any_language
 def stsscore_command(arguments: Arguments) -> int:
-    """Train the adapter of STSScore on the STS benchmark.
+    """Train the regression model of STSScore on the STS benchmark: a cross-encoder, as the paper's, or a siamese model.
 
     DIR holds train.csv and dev.csv.
     """
     model = parse_keys(arguments, ["model"]).get("model", "embedded")
+    if arguments.full and arguments.siamese:
+        raise SpecError(
+            "--full trains a cross-encoder, and --siamese an adapter with a line: remove one of the options."
+        )
     from twmd_registry.train.stsb import train_stsb
 
     signature, pearson = train_stsb(
         arguments.folder,
         arguments.output,
         model=model,
-        epochs=arguments.epochs,
-        bf16=arguments.bf16,
+        siamese=arguments.siamese,
+        loss=arguments.loss,
+        recipe=Recipe(full=arguments.full, epochs=arguments.epochs, bf16=arguments.bf16),
         dtype=arguments.adapter_dtype,
         any_language=arguments.any_language,
         device=arguments.device,
     )
-    print(f"Pearson on dev {pearson:.4f}\nuse --set model={model} adapter={arguments.output}")
+    keys = f"model={arguments.output}" if arguments.full else f"model={model} adapter={arguments.output}"
+    print(f"Pearson on dev {pearson:.4f}\nuse --set {keys}")
     print(f"signature {signature}")
     return 0
 

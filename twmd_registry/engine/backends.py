@@ -1,12 +1,12 @@
-"""The two backends: alignment of token vectors, and regression models that read a pair of texts."""
+"""The backends: alignment of token vectors, similarity of sentence vectors, and regression models that read a pair."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
 import torch
@@ -22,32 +22,36 @@ from twmd_registry.engine.pipeline import STEPS_PER_TEXT, AllReduce, PipelineRun
 from twmd_registry.engine.sentences import SENTENCE_COUNTS, flags_of_documents, split_documents
 from twmd_registry.engine.token_vectors import TokenView, make_view
 from twmd_registry.errors import ModelError, SpecError
-from twmd_registry.messages import warn
+from twmd_registry.messages import menu, warn
 from twmd_registry.models import inference
-from twmd_registry.models.files import ModelFiles, find_adapter, find_model
+from twmd_registry.models.files import ModelFiles, find_adapter, find_model, find_sentence_model
 from twmd_registry.models.fitted import FittedPart, find_signed
 from twmd_registry.models.inference import exact_arithmetic, free_memory
 from twmd_registry.models.load import pick_device
-from twmd_registry.models.regressor import Regressor
+from twmd_registry.models.regressor import SiameseRegressor, is_siamese, load_regressor, trained_activation
+from twmd_registry.models.sentence import SIMILARITIES, SentenceEncoder
 from twmd_registry.progress import Progress, Stage
 from twmd_registry.registry.hashes import reread
 from twmd_registry.registry.keys import layers_text
-from twmd_registry.registry.names import First, MetricName
+from twmd_registry.registry.names import NO_PROMPT, First, MetricName
 from twmd_registry.registry.options import LocalFiles, RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
 from twmd_registry.registry.presets import describe_model
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import TEXT_FLAGS, TOKEN_FLAGS
+from twmd_registry.tensors import TEXT_FLAGS, TOKEN_FLAGS, TextTokens
 
+CHUNK_LETTERS, LETTERS_OF_PAIR = 1_000_000, 100
+"""Letters of the texts of pairs that are scored together, and what a pair counts beside its texts."""
 Scored = tuple[list[np.ndarray], np.ndarray]
 """The scores of all pairs by every backend of a group, each of shape (sides, pairs) (of documents, with rows of
 `SENTENCE_COUNTS`), and the flags of the texts."""
 
 
 class Backend:
-    """Base class of both backends: finds and loads the model, and completes the requested specification."""
+    """Base class of all backends: finds and loads the model, and completes the requested specification."""
 
-    kind: type[Encoder] | type[Regressor]  # The class of the loaded model
+    kind: Callable[..., Any]  # Loads the model
+    find: Callable[..., ModelFiles] = staticmethod(find_model)  # Finds its files, by the content that decides a score
     loaded: Any = None  # The model from its first use until it is released, else None
 
     def __init__(self, spec: MetricSpec, options: RunOptions, local_files: LocalFiles | None = None) -> None:
@@ -60,7 +64,7 @@ class Backend:
     def files(self) -> ModelFiles:
         """The model's files; a `ModelError` if it is not on this machine, or its content is not the signed one."""
         name, wanted = str(self.requested.model), self.requested.fingerprint
-        files = self._find_files("model", partial(find_model, name, self.requested.revision), find_model, wanted)
+        files = self._find_files("model", partial(self.find, name, self.requested.revision), self.find, wanted)
         # If one content has two names, the published name is kept.
         return files._replace(name=name) if wanted and self.local_files else files
 
@@ -158,7 +162,8 @@ class Backend:
     @cached_property
     def share_key(self) -> Hashable:
         """The key of backends that score together, by the applied specification, for which the model is loaded."""
-        return (self.model_key, self.spec.truncation, self.spec.align, self.options.batch_tokens)
+        keys = self.spec.truncation, self.spec.align, self.spec.prompt, self.spec.activation
+        return self.model_key, *keys, self.options.batch_tokens
 
     def close(self) -> None:
         """Release the model; the last backend that does so frees its memory."""
@@ -368,60 +373,195 @@ class TokenAlignmentBackend(Backend):
             return run.explain(pair)
 
 
-class RegressionBackend(Backend):
-    """Scores by a regression model: a pair of texts in, a number out."""
+class _Chunk(NamedTuple):
+    """Distinct pairs of some texts that are scored together."""
 
-    kind = Regressor
+    pairs: np.ndarray  # The numbers of both texts of every pair; shape (pairs, 2)
+    texts: dict[int, str]  # By number
+    tokens: dict[int, TextTokens]  # Of the texts, by number
+    vectors: dict[int, np.ndarray]  # Of texts that this or an earlier chunk encoded, by number
 
-    def _complete_spec(self) -> MetricSpec:
-        """Complete the specification; a model that encodes texts separately does not use `first` and `symmetric`."""
-        settled = super()._complete_spec()
-        return settled.replace(first=None, symmetric=None) if self.model.reads_apart else settled
+
+class PairBackend(Backend):
+    """Scores pairs of whole texts; each distinct pair once, independently of the others, in chunks of bounded size."""
 
     def score_group(
-        self, group: Sequence[RegressionBackend], pairs: Pairs, stage: Stage, total: AllReduce = single_process
+        self, group: Sequence[Any], pairs: Pairs, stage: Stage, total: AllReduce = single_process
     ) -> Scored:
-        """Score all pairs; each distinct pair is predicted once, independently of the others."""
+        """Score all pairs by every member, each distinct pair, and of sentence vectors each distinct text, once."""
         del total
         orders = sorted({first for backend in group for first in backend.orders})
-        different, inverse = np.unique(np.stack([pairs.hyp, pairs.ref]), axis=1, return_inverse=True)
-        hyp, ref = different
-        raw: dict[First, np.ndarray] = {}
-        model = self.model
-        with stage(len(pairs.hyp) * len(orders)) as progress, model.lock, torch.inference_mode(), exact_arithmetic():
-            tokens = tokenise(model.tokenizer, pairs.texts, None)
-            flags = np.zeros(len(tokens), TEXT_FLAGS)
-            flags[TOKEN_FLAGS] = [text.flags for text in tokens]
-            empty = flags["empty"]
-            full = np.flatnonzero(~empty[hyp] & ~empty[ref])
-            for first in orders if len(full) else ():
-                sides = np.stack((hyp[full], ref[full]) if first == "prediction" else (ref[full], hyp[full]), axis=1)
-                raw[first], truncated = model.predict(
-                    pairs.texts,
-                    tokens,
-                    sides,
-                    limit=self.spec.limit,
-                    batch_tokens=self.options.batch_tokens,
-                    progress=progress,
-                )
-                flags["truncated"][sides[truncated]] = True
-        scored = []
-        for backend in group:
-            scores = (empty[hyp] & empty[ref]).astype(np.float64)  # 1 for two empty texts, 0 for one, as `align_pairs`
-            if raw:
-                mean = np.mean([raw[first] for first in backend.orders], axis=0)
-                scores[full] = mean / cast("float", backend.spec.scale)
-            scored.append((np.clip(scores, 0.0, 1.0) if backend.spec.clip else scores)[inverse][None])  # (1, pairs)
-        return scored, flags
+        # A pair of texts as one number.
+        _, first, inverse = np.unique(pairs.hyp * len(pairs.texts) + pairs.ref, return_index=True, return_inverse=True)
+        distinct = np.stack([pairs.hyp[first], pairs.ref[first]], axis=1)  # (pairs, 2)
+        raw = {order: np.zeros(len(distinct)) for order in orders}
+        flags, vectors, model = np.zeros(len(pairs.texts), TEXT_FLAGS), dict[int, np.ndarray](), self.model
+        letters = np.fromiter(map(len, pairs.texts), dtype=np.int64)
+        part = np.cumsum(letters[distinct].sum(1) + LETTERS_OF_PAIR) // CHUNK_LETTERS
+        last = np.zeros(len(pairs.texts), dtype=np.int64)  # the part in which a text is needed for the last time
+        np.maximum.at(last, distinct.T, part)
+        with stage(len(distinct) * len(orders)) as progress:
+            for number in np.unique(part).tolist():
+                rows = np.flatnonzero(part == number)
+                here = np.unique(distinct[rows]).tolist()
+                texts = {i: pairs.texts[i] for i in here}
+                with model.lock, torch.inference_mode(), exact_arithmetic():
+                    tokens = dict(zip(here, self._tokenise(list(texts.values())), strict=True))
+                    for i, text in tokens.items():
+                        was_cut = flags["truncated"][i]
+                        flags[TOKEN_FLAGS][i] = text.flags
+                        flags["truncated"][i] |= was_cut
+                    full = rows[~flags["empty"][distinct[rows]].any(1)]
+                    chunk = _Chunk(distinct[full], texts, tokens, vectors)
+                    for order in orders if len(full) else ():
+                        raw[order][full], cut = self._predict(chunk, order)
+                        flags["truncated"][chunk.pairs[cut]] = True
+                for i in here:
+                    if last[i] == number:
+                        vectors.pop(i, None)
+                if progress is not None:
+                    progress(len(rows) * len(orders))
+        empty = flags["empty"][distinct]  # (pairs, 2)
+        return [np.where(empty.any(1), empty.all(1), backend.finish(raw))[inverse][None] for backend in group], flags
+
+    def _tokenise(self, texts: Sequence[str]) -> list[TextTokens]:
+        """Return the tokens of whole texts."""
+        return tokenise(self.model.tokenizer, texts, None)
+
+    def _predict(self, chunk: _Chunk, first: First) -> tuple[np.ndarray, np.ndarray]:
+        """Return a number for every pair, shape (pairs,), in an order of its texts, and which texts were cut, shape
+        (pairs, 2).
+        """
+        raise NotImplementedError
+
+    def _compare(self, chunk: _Chunk) -> np.ndarray:
+        """Return the similarities of the sentence vectors of pairs, shape (pairs,)."""
+        new = [i for i in np.unique(chunk.pairs).tolist() if i not in chunk.vectors]
+        if new:
+            encoded = self.model.encode(
+                [chunk.texts[i] for i in new],
+                [chunk.tokens[i] for i in new],
+                limit=self.spec.limit,
+                prompt=self.prompt,
+                batch_tokens=self.options.batch_tokens,
+            )
+            chunk.vectors.update(zip(new, encoded, strict=True))
+        x, y = (np.stack([chunk.vectors[i] for i in side]) for side in chunk.pairs.T.tolist())
+        similarities: np.ndarray = SIMILARITIES[self.model.similarity](x, y)
+        return similarities
+
+    @property
+    def prompt(self) -> str | None:
+        """The name of the prompt that is set before every text; None for none."""
+        return None
 
     @property
     def orders(self) -> tuple[First, ...]:
-        """Return the first text of every forward pass: one input order, or both."""
+        """The first text of every forward pass: one input order, or both."""
+        return ("prediction",)
+
+    def finish(self, raw: Mapping[First, np.ndarray]) -> np.ndarray:
+        """Return the scores of pairs, shape (pairs,), from the numbers of every order."""
+        return np.mean([raw[first] for first in self.orders], axis=0)
+
+
+class SentenceBackend(PairBackend):
+    """Scores by the sentence vectors of a model as its authors made it."""
+
+    kind = SentenceEncoder
+    find = staticmethod(find_sentence_model)
+
+    def _complete_spec(self) -> MetricSpec:
+        """Complete the specification with the prompt that is set before every text."""
+        named, model = self.requested.prompt, self.model
+        if named is not None and named != NO_PROMPT and named not in model.prompts:
+            raise SpecError(
+                f"model {self.files.label} has no prompt {named!r}; {menu(named, [*model.prompts, NO_PROMPT])}."
+            )
+        applied = named or model.default_prompt
+        if applied == NO_PROMPT and model.default_prompt is None:
+            applied = None
+        return super()._complete_spec().replace(prompt=applied)
+
+    @property
+    def prompt(self) -> str | None:
+        """The name of the prompt that is set before every text; None for none."""
+        return None if self.spec.prompt == NO_PROMPT else self.spec.prompt
+
+    def _tokenise(self, texts: Sequence[str]) -> list[TextTokens]:
+        """Return the tokens of texts, with the prompt before them where that is not empty."""
+        model, limit = self.model, self.spec.limit
+        tokens = tokenise(model.tokenizer, texts, None if self.prompt else limit)
+        if not self.prompt:
+            return tokens
+        prompted = tokenise(model.tokenizer, [model.prompts[self.prompt] + text for text in texts], limit)
+        return [
+            whole._replace(empty=text.empty, unknown=text.unknown, missing=text.missing)
+            for whole, text in zip(prompted, tokens, strict=True)
+        ]
+
+    def _predict(self, chunk: _Chunk, first: First) -> tuple[np.ndarray, np.ndarray]:
+        del first
+        return self._compare(chunk), np.zeros_like(chunk.pairs, dtype=bool)
+
+
+class RegressionBackend(PairBackend):
+    """Scores by a regression model: a pair of texts in, a number out."""
+
+    kind = staticmethod(load_regressor)
+
+    @property
+    def find(self) -> Callable[..., ModelFiles]:  # type: ignore[override]
+        """Find a model by the content that decides its scores: of a siamese one, its sentence vectors."""
+        return find_sentence_model if is_siamese(self.adapter) else find_model
+
+    def _complete_spec(self) -> MetricSpec:
+        """Complete the specification; a siamese model does not use `first`, `symmetric` and `activation`."""
+        settled = super()._complete_spec()
+        if is_siamese(self.adapter):
+            return settled.replace(first=None, symmetric=None, activation=None)
+        trained = trained_activation(self.files.folder)
+        if trained not in {None, "Identity"} and settled.activation is None:
+            warn(
+                f"model {settled.model} was trained with {trained}, and is scored by its raw output over "
+                f"{settled.scale} (activation=identity, as the paper's models): set activation=sigmoid and scale=1 for "
+                "its own numbers between 0 and 1."
+            )
+        return settled
+
+    def _tokenise(self, texts: Sequence[str]) -> list[TextTokens]:
+        return tokenise(self.model.tokenizer, texts, self.spec.limit if is_siamese(self.adapter) else None)
+
+    def _predict(self, chunk: _Chunk, first: First) -> tuple[np.ndarray, np.ndarray]:
+        model = self.model
+        if isinstance(model, SiameseRegressor):
+            return model.line.weight * self._compare(chunk) + model.line.bias, np.zeros_like(chunk.pairs, dtype=bool)
+        numbers = {i: place for place, i in enumerate(chunk.texts)}
+        places = np.vectorize(numbers.__getitem__, otypes=[np.int64])(chunk.pairs)
+        ahead = 1 if first == "prediction" else -1
+        values, cut = model.predict(
+            list(chunk.texts.values()),
+            list(chunk.tokens.values()),
+            places[:, ::ahead],
+            limit=self.spec.limit,
+            activation=self.spec.activation or "identity",
+            batch_tokens=self.options.batch_tokens,
+        )
+        return values, cut[:, ::ahead]
+
+    @property
+    def orders(self) -> tuple[First, ...]:
+        """The first text of every forward pass: one input order, or both."""
         return get_args(First) if self.spec.symmetric else (self.spec.first or "prediction",)
+
+    def finish(self, raw: Mapping[First, np.ndarray]) -> np.ndarray:
+        """Return the mean of the orders over the scale, cut off at 0 and 1 if asked for."""
+        scores = super().finish(raw) / cast("float", self.spec.scale)
+        return np.clip(scores, 0.0, 1.0) if self.spec.clip else scores
 
 
 def make_backend(spec: MetricSpec, options: RunOptions, local_files: LocalFiles | None = None) -> Backend:
     """Return the backend of a specification's metric."""
-    return (RegressionBackend if spec.metric is MetricName.STSSCORE else TokenAlignmentBackend)(
-        spec, options, local_files
-    )
+    if spec.metric is MetricName.STSSCORE:
+        return RegressionBackend(spec, options, local_files)
+    return (SentenceBackend if spec.reads_sentences else TokenAlignmentBackend)(spec, options, local_files)

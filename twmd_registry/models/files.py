@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import MissingExtraError, ModelError, install_command
-from twmd_registry.models.fingerprint import largest_dimension, model_sha256, settings_of, settings_sha256, weight_map
+from twmd_registry.models.fingerprint import (
+    largest_dimension,
+    model_sha256,
+    sentence_sha256,
+    settings_of,
+    settings_sha256,
+    weight_map,
+)
 from twmd_registry.models.large import MODULE, large_folder
 from twmd_registry.models.q4 import DISTRIBUTION, multilingual_folder
 from twmd_registry.registry.hashes import (
@@ -105,6 +112,17 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
         folder, name = from_hub(model, revision), model
     _check_safe(folder, model)
     return ModelFiles(name, folder, content_of(folder), repr(model))
+
+
+def find_sentence_model(model: str, revision: str | None = None, *, paths: bool = True) -> ModelFiles:
+    """Find a model's files as `find_model`; their content covers the modules that follow the network, too."""
+    files = find_model(model, revision, paths=paths)
+    return files._replace(sha256=sentence_content(files.folder))
+
+
+def sentence_content(place: Path) -> str:
+    """Return the sha256 over what decides a model's sentence vectors: of a folder, or of a word-vector table."""
+    return content_of(place) if place.is_file() or is_static_folder(place) else sentence_sha256(place)
 
 
 def content_of(place: Path) -> str:

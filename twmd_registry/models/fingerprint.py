@@ -24,6 +24,7 @@ from twmd_registry.registry.hashes import (
 from twmd_registry.registry.names import (
     TOKENIZERS,
 )
+from twmd_registry.registry.pipeline import PLAIN, describe_pipeline
 
 _SLOW_TOKENIZER = (
     "vocab.txt",
@@ -197,6 +198,14 @@ def model_files(folder: Path) -> list[Path]:
 def model_sha256(folder: Path) -> str:
     """Return the sha256 over what decides a model's output: tensors, configuration, tokenizer."""
     return json_sha256({"weights": tensors_sha256(weight_files(folder))} | settings_sha256(_settings_files(folder)))
+
+
+def sentence_sha256(folder: Path) -> str:
+    """Return the sha256 over what decides the sentence vectors of a model: `model_sha256`, and what follows the network
+    where that is more than what sentence-transformers does without ``modules.json``: the mean of the token vectors.
+    """
+    pipeline, network = describe_pipeline(folder), model_sha256(folder)
+    return network if pipeline == PLAIN else json_sha256({"network": network, "pipeline": pipeline})
 
 
 def fingerprint(folder: Path) -> str:

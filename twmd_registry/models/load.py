@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twmd_registry.errors import ModelError, SpecError
-from twmd_registry.models.files import MAX_LAYERS, ModelFiles, isolate, reading
+from twmd_registry.models.files import MAX_LAYERS, ModelFiles, content_of, isolate, reading
 from twmd_registry.models.fingerprint import model_files, settings_of, tokenizer_files
 
 if TYPE_CHECKING:
@@ -41,9 +42,9 @@ def pick_device(device: str) -> torch.device:
 
 
 @contextlib.contextmanager
-def _opened(files: ModelFiles, what: str) -> Iterator[Path]:
+def opened(files: ModelFiles, what: str, content: Callable[[Path], str] = content_of) -> Iterator[Path]:
     """Yield a folder with the fingerprinted files only; any error inside becomes a `ModelError` about `what`."""
-    with reading(files), isolate(model_files(files.folder)) as folder:
+    with reading(files, content), isolate(model_files(files.folder)) as folder:
         try:
             with _quiet_library():
                 yield folder
@@ -54,15 +55,19 @@ def _opened(files: ModelFiles, what: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _quiet_library() -> Iterator[None]:
-    """Silence transformers' load reports and progress bars; models of scorers are loaded one after the other."""
+    """Silence the libraries' load reports and progress bars; models of scorers are loaded one after the other."""
     from transformers.utils import logging as library
 
     verbosity, has_bars = library.get_verbosity(), library.is_progress_bar_enabled()
+    sentences = logging.getLogger("sentence_transformers")
+    level = sentences.level
     try:
+        sentences.setLevel(logging.ERROR)
         library.set_verbosity_error()
         library.disable_progress_bar()
         yield
     finally:
+        sentences.setLevel(level)
         library.set_verbosity(verbosity)
         if has_bars:
             library.enable_progress_bar()
@@ -93,7 +98,7 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, *, headed: bool = Fal
     from twmd_registry.models.inference import use_onednn
 
     load_config(files)
-    with _opened(files, f"model {files.label}") as folder:
+    with opened(files, f"model {files.label}") as folder:
         network, report = kind.from_pretrained(
             folder,
             local_files_only=True,
@@ -116,7 +121,7 @@ def load_config(files: ModelFiles) -> Any:
     from transformers import AutoConfig
 
     _check_layers(files)
-    with _opened(files, f"model {files.label}") as folder:
+    with opened(files, f"model {files.label}") as folder:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if chunk := getattr(config, "chunk_size_feed_forward", None):
         raise ModelError(
@@ -193,7 +198,7 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
             f"model {files.label} has no tokenizer: expected tokenizer.json in its folder. Save it with the "
             "tokenizer's save_pretrained()."
         )
-    with _opened(files, f"the tokenizer of {files.label}") as folder:
+    with opened(files, f"the tokenizer of {files.label}") as folder:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True, trust_remote_code=False)
     is_fast = getattr(tokenizer, "is_fast", False)
     if not is_fast or not tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens):

@@ -1,105 +1,62 @@
-"""Regression models (Herbold 2024): a cross-encoder reads both texts of a pair at once, a siamese model encodes them
-separately: ``logit = weight * cos(u, v) + bias``, u and v the means of the last hidden states.
+"""Regression models (Herbold 2024): a cross-encoder reads both texts of a pair at once; a siamese model encodes them
+separately, ``weight * cos(u, v) + bias``, u and v its sentence vectors. Both are sentence-transformers' models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
 
 from twmd_registry.errors import ModelError
 from twmd_registry.models import probe
 from twmd_registry.models.files import HEAD_FILE, ModelFiles, adapter_content, merge, read_adapter_config, reading
-from twmd_registry.models.inference import LoadedModel
-from twmd_registry.models.load import (
-    check_vocabulary,
-    length_limit,
-    load_encoder,
-    load_network,
-    load_tokenizer,
-)
-from twmd_registry.models.packaged import is_packaged, load_bert, read_tokenizer
+from twmd_registry.models.fingerprint import settings_of
+from twmd_registry.models.inference import LoadedModel, keep_order
+from twmd_registry.models.load import check_vocabulary, length_limit, load_network, load_tokenizer, opened
+from twmd_registry.models.sentence import SentenceEncoder, replace_network
 from twmd_registry.models.vectors import is_static
+from twmd_registry.registry.names import Activation
 from twmd_registry.registry.paths import write_atomically
+from twmd_registry.registry.pipeline import PIPELINE
 from twmd_registry.tensors import TextTokens
 
 BASE = "base"
 """The entry of its metadata that names the content of the base model."""
+ACTIVATIONS: dict[Activation, torch.nn.Module] = {"identity": torch.nn.Identity(), "sigmoid": torch.nn.Sigmoid()}
 
 
-def fit_pair(first: TextTokens, second: TextTokens, limit: int | None) -> tuple[TextTokens, TextTokens]:
-    """Return two texts cut to `limit` tokens in all, of which the token that opens both counts once: the longer text
-    loses tokens, and then both, as by transformers' ``longest_first``.
-    """
-    if limit is None or len(first.ids) + len(second.ids) - 1 <= limit:
-        return first, second
-    shorter = min(len(first.ids), len(second.ids), (limit + 1) // 2)
-    sizes = [shorter, limit + 1 - shorter]
-    if len(first.ids) > len(second.ids):
-        sizes.reverse()
-    first, second = (
-        text.cut(size) if len(text.ids) > size else text for text, size in zip((first, second), sizes, strict=True)
-    )
-    return first, second
+class Line(NamedTuple):
+    """A line from the cosine of two texts to a rating."""
+
+    weight: float
+    bias: float
 
 
-def stack_pairs(pairs: Sequence[Sequence[Sequence[int] | np.ndarray]], padding: int) -> dict[str, Tensor]:
-    """Return the arguments of `SiameseRegressor.forward` for B pairs of token ids."""
-    lengths = np.array([[len(ids) for ids in pair] for pair in pairs])  # (B, 2)
-    mask = np.arange(lengths.max()) < lengths[..., None]  # (B, 2, T)
-    padded = np.full(mask.shape, padding, dtype=np.int64)
-    padded[mask] = np.concatenate([ids for pair in pairs for ids in pair])
-    return {"input_ids": torch.from_numpy(padded), "attention_mask": torch.from_numpy(mask)}
-
-
-class SiameseRegressor(torch.nn.Module):
-    """An encoder, and a line from the cosine of two texts' mean vectors to a rating."""
-
-    def __init__(self, encoder: Any, line: torch.nn.Linear | None = None) -> None:
-        """Store both; without a line, make one that maps cosines to ratings up to 5."""
-        super().__init__()
-        self.encoder = encoder
-        self.line = line or torch.nn.Linear(1, 1, dtype=torch.float32)
-        if line is None:
-            torch.nn.init.constant_(self.line.weight, 5.0)
-            torch.nn.init.zeros_(self.line.bias)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Return one number per pair, shape (B, 1), as transformers' networks do: after the mean squared error where
-        there are labels, shape (B,). The token ids of first and second texts and their mask: shape (B, 2, T).
-        """
-        ids, mask = (rows.transpose(0, 1).flatten(0, 1) for rows in (input_ids, attention_mask))  # (2B, T)
-        hidden = self.encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state.float()  # (2B, T, D)
-        weight = mask[..., None].float()
-        first, second = ((hidden * weight).sum(1) / weight.sum(1)).chunk(2)  # (B, D) each
-        logits = self.line(torch.nn.functional.cosine_similarity(first, second)[:, None])  # (B, 1)
-        losses = [] if labels is None else [torch.nn.functional.mse_loss(logits[:, 0], labels.float())]
-        return *losses, logits
-
-
-def save_line(line: torch.nn.Linear, folder: Path, base: str) -> None:
+def save_line(line: Line, folder: Path, base: str) -> None:
     """Write the line beside an adapter, with the content of the base model that both were trained on."""
-    numbers = {"weight": line.weight.detach().clone(), "bias": line.bias.detach().clone()}
+    numbers = {"weight": torch.tensor([[line.weight]]), "bias": torch.tensor([line.bias])}
     write_atomically(folder / HEAD_FILE, save(numbers, metadata={BASE: base}))
 
 
-def load_line(path: Path, base: str) -> torch.nn.Linear:
+def load_line(path: Path, base: str) -> Line:
     """Read a line that was trained on a base model of this content; else, or from a damaged file, a `ModelError`."""
-    line = torch.nn.Linear(1, 1, dtype=torch.float32)
     try:
         with safe_open(path, framework="pt") as file:
-            line.load_state_dict({name: file.get_tensor(name) for name in sorted(file.keys())})
+            numbers = {name: file.get_tensor(name) for name in sorted(file.keys())}
             trained_on = (file.metadata() or {}).get(BASE)
-    except (OSError, SafetensorError, RuntimeError) as error:
+        line = Line(*(float(numbers.pop(name)) for name in Line._fields))
+    except (OSError, SafetensorError, RuntimeError, KeyError, ValueError) as error:
         raise ModelError(f"{path.name} is not the head of a regression model: {str(error).splitlines()[0]}") from error
+    if numbers or not np.isfinite(line).all():
+        found = f"it holds {', '.join(numbers)}, too" if numbers else "it gives numbers that are not finite"
+        raise ModelError(f"{path.name} is not the head of a regression model: {found}.")
     if trained_on != base:
         raise ModelError(
             f"this adapter was trained on a model of the content @{trained_on}, not on @{base}: give the model "
@@ -108,66 +65,65 @@ def load_line(path: Path, base: str) -> torch.nn.Linear:
     return line
 
 
-class Regressor(LoadedModel):
-    """A regression model on a device: a cross-encoder, or a siamese one, which reads texts apart. `joints` are special
-    tokens of a pair beyond those of its texts, of which the one that opens both counts once.
+def is_siamese(adapter: ModelFiles | None) -> bool:
+    """Return whether an adapter comes with the line of a siamese model."""
+    return adapter is not None and (adapter.folder / HEAD_FILE).is_file()
+
+
+class SiameseRegressor(SentenceEncoder):
+    """A sentence encoder with a line on the cosine of two texts."""
+
+    def __init__(self, files: ModelFiles, adapter: ModelFiles, dtype: str, device: torch.device) -> None:
+        """Load the model, merge the adapter, and read the line beside it."""
+        with reading(adapter, adapter_content):
+            self.line = load_line(adapter.folder / HEAD_FILE, files.fingerprint)
+        super().__init__(files, adapter, dtype, device)
+
+
+def load_regressor(
+    files: ModelFiles, adapter: ModelFiles | None, dtype: str, device: torch.device
+) -> SiameseRegressor | CrossEncoderRegressor:
+    """Load a regression model: a siamese one where its adapter has a line, else a cross-encoder."""
+    if is_static(files):
+        raise ModelError(
+            f"model {files.label} holds static word vectors: stsscore needs a regression model, which reads both texts."
+        )
+    if adapter is not None and is_siamese(adapter):
+        return SiameseRegressor(files, adapter, dtype, device)
+    if adapter and read_adapter_config(adapter, "task_type") == "FEATURE_EXTRACTION":
+        raise ModelError(
+            f"adapter {adapter.name} is one of an encoder and has no {HEAD_FILE}: stsscore needs what makes a number "
+            "of its vectors."
+        )
+    return CrossEncoderRegressor(files, adapter, dtype, device)
+
+
+class CrossEncoderRegressor(LoadedModel):
+    """A cross-encoder on a device. `joints` are special tokens of a pair beyond those of its texts, of which the one
+    that opens both counts once.
     """
 
     shortest = 5  # two texts of one token each and three special tokens
-    joints = 0
-    tokenizer: Any
 
     def __init__(self, files: ModelFiles, adapter: ModelFiles | None, dtype: str, device: torch.device) -> None:
-        """Load the model, and merge an adapter: of a cross-encoder with the head in its weights, of a siamese model
-        with the head in a file of its own. Raises `ModelError`, too, without a trained regression head.
+        """Load the model, and merge an adapter with the head in its weights. Raises `ModelError`, too, without a
+        trained regression head.
         """
-        if is_static(files):
+        self.files, self.device, self.dtype = files, device, dtype
+        self.tokenizer: Any = load_tokenizer(files)
+        if self.tokenizer.pad_token_id is None:
             raise ModelError(
-                f"model {files.label} holds static word vectors: stsscore needs a regression model, which reads "
-                "both texts."
+                f"the tokenizer of {files.label} has no padding token, which a cross-encoder needs: set pad_token in "
+                "its tokenizer_config.json, and pad_token_id in its config.json."
             )
-        network: Any
-        head = adapter.folder / HEAD_FILE if adapter else None
-        if adapter and head and head.is_file():
-            if is_packaged(files, adapter):
-                encoder, self.tokenizer = load_bert(files, adapter, dtype), read_tokenizer(files)
-            else:
-                encoder, self.tokenizer = merge(load_encoder(files, dtype), adapter, files), load_tokenizer(files)
-                check_vocabulary(self.tokenizer, encoder, files.label)
-            with reading(adapter, adapter_content):
-                line = load_line(head, files.fingerprint)
-            network = SiameseRegressor(encoder, line)
-        elif adapter and read_adapter_config(adapter, "task_type") == "FEATURE_EXTRACTION":
-            raise ModelError(
-                f"adapter {adapter.name} is one of an encoder and has no {HEAD_FILE}: stsscore needs what makes "
-                "a number of its vectors."
-            )
-        else:
-            network = _cross_encoder(files, adapter, dtype)
-            encoder = getattr(network, network.base_model_prefix, network)
-            self.tokenizer = load_tokenizer(files)
-            self.tokenizer.padding_side = "right"
-            if self.tokenizer.pad_token_id is None:
-                raise ModelError(
-                    f"the tokenizer of {files.label} has no padding token, which a cross-encoder needs: set pad_token "
-                    "in its tokenizer_config.json, and pad_token_id in its config.json."
-                )
-            check_vocabulary(self.tokenizer, encoder, files.label)
-            alone, joined = (self.tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
-            self.joints = joined - 2 * alone + 1
-        self.network = network.to(device).eval()
-        self.encoder = encoder
-        self.files = files
-        self.reads_apart = isinstance(network, SiameseRegressor)
-        self.limit = length_limit(encoder, self.tokenizer, self.shortest, files.label)
-        self.device = device
-        self.dtype = dtype
+        self.network, self.encoder = _load_regression_network(files, adapter, dtype)
+        self.network.to(device).eval()
+        check_vocabulary(self.tokenizer, self.encoder, files.label)
+        alone, joined = (self.tokenizer.num_special_tokens_to_add(pair=pair) for pair in (False, True))
+        self.joints = joined - 2 * alone + 1
+        self.limit = length_limit(self.encoder, self.tokenizer, self.shortest, files.label)
         self.lock = RLock()  # a tokenizer has state
-        self._pads = True
-        if not (self.reads_apart and is_packaged(files, adapter)):
-            self._pads = probe.run(files.label, self._padding_changes_nothing) and not probe.switching_part(encoder)
-        if self.reads_apart and not self._pads:
-            raise ModelError(f"model {files.label} gives other vectors where texts are padded: stsscore cannot use it.")
+        self._pads = probe.run(files.label, self._padding_changes_nothing) and not probe.switching_part(self.encoder)
 
     @torch.no_grad()
     def _padding_changes_nothing(self) -> bool:
@@ -176,30 +132,32 @@ class Regressor(LoadedModel):
         """
         words = sorted(self.tokenizer.get_vocab(), key=self.tokenizer.get_vocab().__getitem__)[-8:]
         texts = [" ".join(words[:2]), " ".join(words), " ".join(words[::-1])]
-        cut = {"truncation": self.limit is not None, "max_length": self.limit}
-        tokens = [np.array(self.tokenizer(text, **cut)["input_ids"]) for text in texts]
-        make = self._maker([(ids, ids) for ids in tokens], self.tokenizer(texts, texts, **cut))
-        alone = torch.cat([self._logits(make(np.array([i]))) for i in range(3)])
-        level = torch.cat([self._logits(make(np.array(rows))) for rows in ([0], [1, 2])])
-        if len({len(ids) for ids in tokens[1:]}) == 1 and not probe.equals(level, alone, self.dtype, scale=1.0):
+        pairs = [(text, text) for text in texts]
+        with keep_order(self.network):
+            alone, level, padded = (
+                torch.cat([self._run(part, self.limit, "identity") for part in parts])[:, None]
+                for parts in ([[pair] for pair in pairs], [pairs[:1], pairs[1:]], [pairs])
+            )
+        if len({len(ids) for ids in self.tokenizer(texts[1:])["input_ids"]}) == 1 and not probe.equals(
+            level, alone, self.dtype, scale=1.0
+        ):
             raise ModelError(f"model {self.files.label} gives other numbers of a pair in another batch, or by chance.")
-        return probe.equals(self._logits(make(np.arange(3))), alone, self.dtype, scale=1.0)
+        return probe.equals(padded, alone, self.dtype, scale=1.0)
 
-    def _logits(self, inputs: dict[str, Tensor]) -> Tensor:
-        """Return the head's outputs of a batch of B pairs; shape (B, 1)."""
+    def _run(self, pairs: Sequence[tuple[str, str]], limit: int | None, activation: Activation) -> torch.Tensor:
+        """Return the head's outputs of B pairs; shape (B,)."""
         probe.switch_back(self.encoder)
-        logits: Tensor = self.network(**{name: rows.to(self.device) for name, rows in inputs.items()})[0]
-        return logits
-
-    def _maker(self, ids: Sequence[Any], rows: Any) -> Callable[[np.ndarray], Any]:
-        """Return a function from numbers of pairs to the network's arguments for them, made of the token ids of both
-        texts, or of the rows that the tokenizer makes of pairs.
-        """
-        if self.reads_apart:
-            return lambda batch: stack_pairs([ids[i] for i in batch], self.tokenizer.pad_token_id or 0)
-        return lambda batch: self.tokenizer.pad(
-            {name: [column[i] for i in batch] for name, column in rows.items()}, return_tensors="pt"
+        if limit is not None:
+            name = "max_seq_length" if hasattr(type(self.network), "max_seq_length") else "max_length"
+            setattr(self.network, name, limit)
+        outputs: torch.Tensor = self.network.predict(
+            list(pairs),
+            batch_size=len(pairs),
+            activation_fn=ACTIVATIONS[activation],
+            convert_to_tensor=True,
+            show_progress_bar=False,
         )
+        return outputs
 
     def predict(
         self,
@@ -208,39 +166,38 @@ class Regressor(LoadedModel):
         pairs: np.ndarray,
         *,
         limit: int | None = None,
+        activation: Activation = "identity",
         batch_tokens: int | None = None,
-        progress: Callable[[int], None] | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Predict one number per pair, longest pairs first; of a pair beyond `limit` tokens the longer text is cut.
+        """Predict one number per pair, longest pairs first; of a pair beyond `limit` tokens the longer text is cut, and
+        then both. Called with the lock held.
 
-        `pairs` are numbers of texts, shape (pairs, 2), and `tokens` those of the whole texts. Returns the head's raw
-        output (logit), shape (pairs,), float64, and whether a pair's texts were cut, shape (pairs, 2).
+        `pairs` are numbers of texts, shape (pairs, 2), and `tokens` those of the whole texts. Returns the activated
+        output of the head, shape (pairs,), float64, and whether a pair's texts were cut, shape (pairs, 2).
         """
-        cut = self.check_limit(limit)
-        room = None if cut is None else cut - self.joints
-        fitted = [fit_pair(tokens[first], tokens[second], room) for first, second in pairs.tolist()]
-        if self.reads_apart:
-            lengths = np.array([len(first.ids) + len(second.ids) - 1 for first, second in fitted])
-            rows = None
-        else:
-            firsts, seconds = ([texts[i] for i in side] for side in pairs.T)
-            rows = self.tokenizer(firsts, seconds, truncation=cut is not None and "longest_first", max_length=cut)
-            lengths = np.array([len(row) for row in rows["input_ids"]])
-        inputs = self._maker([[text.ids for text in pair] for pair in fitted], rows)
-        values = np.zeros(len(lengths))
+        sizes = np.array([len(text.ids) for text in tokens])[pairs]  # (pairs, 2)
+        lengths, cut = sizes.sum(1) - 1 + self.joints, np.zeros_like(pairs, dtype=bool)
+        if (most := self.check_limit(limit)) is not None:
+            room = most - self.joints + 1
+            shorter = np.minimum(sizes.min(1), room // 2)
+            kept = np.where(sizes == sizes.max(1, keepdims=True), (room - shorter)[:, None], shorter[:, None])
+            even = sizes[:, 0] == sizes[:, 1]
+            kept[even, 0] = shorter[even]  # of two texts of one length the second keeps a token more
+            cut = (lengths > most)[:, None] & (sizes > kept)
+            lengths = np.minimum(lengths, most)
+        values = np.zeros(len(pairs))
 
         def forward(batch: np.ndarray) -> list[torch.Tensor]:
-            logits = self._logits(inputs(batch))[:, 0]
-            values[batch] = logits.to("cpu", torch.float64).numpy()
-            if progress is not None:
-                progress(len(batch))
-            return [logits]
+            outputs = self._run([(texts[i], texts[j]) for i, j in pairs[batch].tolist()], most, activation)
+            values[batch] = outputs.to("cpu", torch.float64).numpy()
+            return [outputs]
 
         self.run_batches(lengths, batch_tokens, forward, pads=self._pads)
-        return values, np.array([[text.truncated for text in pair] for pair in fitted])
+        return values, cut
 
 
-def _cross_encoder(files: ModelFiles, adapter: ModelFiles | None, dtype: str) -> Any:
+def _load_regression_network(files: ModelFiles, adapter: ModelFiles | None, dtype: str) -> tuple[Any, Any]:
+    """Load sentence-transformers' `CrossEncoder` on the CPU; return it, and its encoder."""
     from transformers import AutoModelForSequenceClassification
 
     if adapter:
@@ -249,14 +206,52 @@ def _cross_encoder(files: ModelFiles, adapter: ModelFiles | None, dtype: str) ->
         network = load_network(AutoModelForSequenceClassification, files, dtype, headed=True)
         if (outputs := network.config.num_labels) != 1:
             raise ModelError(f"model {files.label} has {outputs} outputs: stsscore needs a regression model with one.")
-    _keep_head_exact(network)
-    return network
+    model = load_cross_encoder(files, network)
+    if dtype != "float32":
+        _keep_ties_apart(model, network, files)
+    return model, getattr(network, network.base_model_prefix, network)
 
 
-def _keep_head_exact(network: Any) -> None:
-    """Run everything above the encoder in float32: a head in half precision rounds many pairs to one number."""
-    for name, part in network.named_children():
-        if name != network.base_model_prefix:
-            part.float().register_forward_pre_hook(
-                lambda _part, inputs: tuple(x.float() if torch.is_tensor(x) else x for x in inputs)
-            )
+def load_cross_encoder(files: ModelFiles, network: Any) -> Any:
+    """Load sentence-transformers' `CrossEncoder` of a folder on the CPU, with this network in it."""
+    with opened(files, f"model {files.label}") as folder:
+        from sentence_transformers import CrossEncoder
+
+        model = CrossEncoder(
+            str(folder),
+            num_labels=1,
+            activation_fn=torch.nn.Identity(),
+            device="cpu",
+            local_files_only=True,
+            trust_remote_code=False,
+            model_kwargs={"use_safetensors": True},
+        )
+    replace_network(model if "model" in model._modules else model[0], network)  # noqa: SLF001 (before 5.4: its own)
+    return model
+
+
+def _keep_ties_apart(model: Any, network: Any, files: ModelFiles) -> None:
+    """Compute the head in float32: one in half precision rounds many pairs to one number."""
+    if not hasattr(model, "set_keep_in_fp32_modules"):
+        raise ModelError(f"half precision of the cross-encoder {files.label} needs sentence-transformers 6.2 or newer.")
+    parts = [part for name, part in network.named_children() if name != network.base_model_prefix]
+    layers = {layer for part in parts for layer in part.modules() if isinstance(layer, torch.nn.Linear)}
+    for layer in layers:
+        layer.__class__ = torch.nn.Linear
+    model.set_keep_in_fp32_modules([name for name, layer in model.named_modules() if layer in layers])
+
+
+def trained_activation(folder: Path) -> str | None:
+    """Return the class of the activation that a cross-encoder's folder says it was trained with; None where it says
+    nothing.
+    """
+    config, saved = (
+        settings_of(folder / name) if (folder / name).is_file() else None for name in ("config.json", PIPELINE)
+    )
+    inside = (config or {}).get("sentence_transformers")
+    named = (
+        (saved or {}).get("activation_fn"),
+        inside.get("activation_fn") if isinstance(inside, dict) else None,
+        (config or {}).get("sbert_ce_default_activation_function"),
+    )
+    return next((str(name).rpartition(".")[2] for name in named if name), None)

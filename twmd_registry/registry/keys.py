@@ -17,6 +17,7 @@ from twmd_registry.registry.names import (
     CENTERINGS,
     CONVERGED,
     SENTENCE,
+    Activation,
     Against,
     Aggregation,
     Centering,
@@ -346,8 +347,25 @@ class MetricSpec:
     transform: Transform | None = _key(
         "tf", "1 - EMD (linear), or 1 / (1 + EMD) (inverse)", Transform, neutral="linear"
     )
-    vectors: Vectors | None = _key("ve", "token vectors of norm 1, or as they are", Vectors)
+    vectors: Vectors | None = _key(
+        "ve",
+        "token vectors of norm 1, or as they are, whose mean stands for a text; without it the vector that the model's "
+        "authors make of a text (sentence-transformers)",
+        Vectors,
+    )
     normalize: bool | None = _key("n", "divide by sqrt(C(X,X) C(Y,Y)) (Eq. 1)", "yes or no", _yes_no)
+    prompt: str | None = _key(
+        "pr",
+        "what the model's authors set before a text",
+        "the name of a prompt of the model, default (what its authors set before every text), or none",
+        neutral="default",
+    )
+    activation: Activation | None = _key(
+        "ac",
+        "what a cross-encoder's output goes through: nothing (identity), or the sigmoid that some are trained with",
+        Activation,
+        neutral="identity",
+    )
     scale: float | None = _key(
         "sc", "what the regression head's output is divided by", "a number from 1e-6 to 1e6", _scale
     )
@@ -416,9 +434,15 @@ class MetricSpec:
         return self.centering_kind == "corpus" or self.idf in {"corpus", "references"}
 
     @cached_property
+    def reads_sentences(self) -> bool:
+        """Whether a text is the vector that the model's authors make of it: then keys of token vectors have no use."""
+        return self.metric is MetricName.SBERT and self.vectors is None
+
+    @cached_property
     def has_plan(self) -> bool:
         """Whether a score is that of a plan between the tokens of two texts, which can be shown."""
-        return entry(self.metric).aligner is not None and self.align is None and self.against != "both"
+        aligned = entry(self.metric).aligner is not None and not self.reads_sentences
+        return aligned and self.align is None and self.against != "both"
 
     @cached_property
     def layers(self) -> tuple[int, ...]:

@@ -39,6 +39,7 @@ Objective = Literal["expected", "entropic"]  # Eq. 7, or the authors' code
 Distance = Literal["similarity", "sqeuclidean", "euclidean"]
 Transform = Literal["linear", "inverse"]
 Vectors = Literal["unit", "raw"]
+Activation = Literal["identity", "sigmoid"]
 First = Literal["prediction", "reference"]
 Multiref = Literal["max", "mean"]
 Dtype = Literal["float32", "bfloat16", "float16"]  # of the encoder: similarities and what follows are float32 at least
@@ -51,6 +52,8 @@ STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 CONVERGED = "converged"
 """The value of ``iterations`` for the fixed point instead of a number of sweeps."""
+NO_PROMPT = "none"
+"""The value of ``prompt`` for texts as they are, of a model whose authors set something before them."""
 SENTENCE = "sentence"
 """The value of ``ngram`` that makes a whole text one unit."""
 EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"

@@ -12,9 +12,10 @@ from twmd_registry.registry.hashes import LENGTH
 from twmd_registry.registry.keys import KEYS, Value, key, kind_of_centering
 from twmd_registry.registry.keys import MetricSpec as MetricSpec  # noqa: PLC0414 (others import it from here)
 from twmd_registry.registry.members import check_metric_with_keys, read_members, write_members
-from twmd_registry.registry.metrics import entry
+from twmd_registry.registry.metrics import SENTENCE_KEYS, TAIL_KEYS, entry
 from twmd_registry.registry.names import EMBEDDED_MODEL, SHORT_NAMES, Aggregation, Centering, MetricName
 from twmd_registry.registry.paths import is_there
+from twmd_registry.registry.pipeline import has_own_pipeline
 from twmd_registry.registry.presets import Preset, default_preset, preset_named
 
 _CENTERING_DEFAULTS: dict[Centering, dict[str, Value]] = {
@@ -51,7 +52,8 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
     """Build the requested specification from a metric, a preset (with ``members``, theirs) and the keys that differ.
 
     Without a preset the one that was tuned for the given model is taken: ``embedded`` when no model is named, ``paper``
-    (the paper's batch-centered setting, layer by rule; ``regression`` for stsscore) for any other model.
+    (the paper's batch-centered setting, layer by rule; ``regression`` for stsscore, ``published`` for sbert) for any
+    other model.
 
     >>> make_spec("trwmd", temperature="0.1").temperature
     0.1
@@ -59,11 +61,22 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
     given = read_keys(metric, keys)
     name = MetricName(metric)
     model = str(given["model"]) if "model" in given else None
-    named = preset_named(name, preset) if preset and "members" not in given else default_preset(name, model)
+    named = preset_named(name, preset) if preset and "members" not in given else _usual_preset(name, model, given)
     if named.name == BERTSCORE and model and "layer" not in given:  # of another model, its own layer
         own = {"layer": layer_of_model(model)}
         named = replace(named, keys={key: value for key, value in {**named.keys, **own}.items() if value is not None})
     return apply_preset(named, given, preset)
+
+
+def _usual_preset(metric: MetricName, model: str | None, given: dict[str, Value]) -> Preset:
+    """Return the preset that was tuned for the given model; of sbert, the model as its authors made it where none was,
+    where its pooling is its own, or where a prompt is given, unless keys of token vectors are.
+    """
+    usual = default_preset(metric, model)
+    if metric is not MetricName.SBERT or given.keys() - {*SENTENCE_KEYS, *TAIL_KEYS}:
+        return usual
+    published = usual.model is None or "prompt" in given or has_own_pipeline(model)
+    return preset_named(metric, "published") if published else usual
 
 
 def apply_preset(preset: Preset, given: dict[str, Value], preset_of_members: str | None = None) -> MetricSpec:
@@ -156,6 +169,7 @@ def required_keys(spec: MetricSpec) -> tuple[str, ...]:
     used = _CENTERING_DEFAULTS.get(spec.centering_kind, {})
     optional = {"revision", "adapter", *_ALL_CENTERING_KEYS} - used.keys()
     optional |= set() if spec.against == "both" else {"source_weight"}
+    optional |= set(entry(spec.metric).keys) - {"model", *TAIL_KEYS} if spec.reads_sentences else set()
     return tuple(name for name in entry(spec.metric).keys if name not in optional and KEYS[name].neutral is None)
 
 
@@ -190,6 +204,8 @@ def check_keys_together(spec: MetricSpec) -> None:
         problem = f"padding={spec.padding} is bert_score's way of matching tokens: set special=partners, too"
     elif spec.vectors == "raw" and spec.centering_kind == "sentence":
         problem = "centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering"
+    elif sentences := _sentence_problem(spec):
+        problem = sentences
     elif spec.symmetric and spec.first:
         problem = f"first={spec.first} has no meaning with symmetric=yes: both orders are read"
     elif spec.stride and spec.metric is MetricName.STSSCORE:
@@ -206,6 +222,19 @@ def check_keys_together(spec: MetricSpec) -> None:
         problem = f"{other}: give it with centering=batch or corpus only"
     if problem:
         raise SpecError(f"{problem}.")
+
+
+def _sentence_problem(spec: MetricSpec) -> str:
+    """Return what excludes what, of a specification by sentence vectors or by token vectors; empty for nothing."""
+    if not spec.reads_sentences:
+        return f"prompt={spec.prompt} is set before whole texts: leave out vectors" if spec.prompt else ""
+    if of_tokens := next((name for name in spec.values() if name not in {*SENTENCE_KEYS, *TAIL_KEYS}), None):
+        return (
+            f"{of_tokens} is about token vectors, and sbert takes the model's own sentence vectors: give vectors, too"
+        )
+    if spec.stride:
+        return "truncation=window averages the vectors of a token, and a sentence vector has none: use cut or cut:N"
+    return ""
 
 
 def _settle(merged: dict[str, Value], given: dict[str, Value]) -> dict[str, Value]:

@@ -140,8 +140,9 @@ def require_training() -> None:
         raise missing_extra("training needs more packages", "train")
 
 
-def add_lora(network: Any, rank: int, modules: Sequence[str] | str) -> Any:
-    """Add a LoRA adapter to linear layers (their names, or PEFT's name for several), and freeze the other weights.
+def add_lora(network: Any, rank: int, modules: Sequence[str] | str, *, head: bool = False) -> Any:
+    """Add a LoRA adapter to linear layers (their names, or PEFT's name for several), and freeze the other weights, but
+    for a `head` above them.
 
     Raises SpecError for a rank above the model's width: a matrix of that width has no such rank.
     """
@@ -150,7 +151,7 @@ def add_lora(network: Any, rank: int, modules: Sequence[str] | str) -> Any:
     from peft import LoraConfig, TaskType, get_peft_model
 
     config = LoraConfig(
-        task_type=TaskType.FEATURE_EXTRACTION,
+        task_type=TaskType.SEQ_CLS if head else TaskType.FEATURE_EXTRACTION,
         r=rank,
         lora_alpha=2 * rank,
         lora_dropout=LORA_DROPOUT,

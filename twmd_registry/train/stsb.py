@@ -1,5 +1,5 @@
-"""A regression model on the STS benchmark: LoRA on every linear layer of an encoder, and a line on the cosine of two
-texts' mean vectors, trained by the mean squared error on ratings from 0 to 5 (Herbold 2024: a cross-encoder).
+"""Regression models on the STS benchmark, by sentence-transformers' trainers: a cross-encoder by the mean squared error
+on ratings from 0 to 5 (Herbold 2024), or a siamese model, whose cosines a line turns into ratings.
 """
 
 from __future__ import annotations
@@ -7,32 +7,32 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from twmd_registry.encode.encoder import tokenise
 from twmd_registry.engine.scorer import load
 from twmd_registry.judgments.corpora import HIGHEST, read_stsb
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
-from twmd_registry.models.files import find_model
-from twmd_registry.models.load import load_encoder, load_tokenizer
-from twmd_registry.models.regressor import SiameseRegressor, fit_pair, save_line, stack_pairs
+from twmd_registry.models.files import ModelFiles, find_sentence_model
+from twmd_registry.models.load import load_network
+from twmd_registry.models.regressor import Line, load_cross_encoder, save_line
+from twmd_registry.models.sentence import load_bare, load_pipeline
 from twmd_registry.registry.names import EMBEDDED_MODEL, Dtype, MetricName
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.train.data import TrainingData, check_readable, hashes_of, rating_scale
 from twmd_registry.train.finetune import check_output
 from twmd_registry.train.model import add_lora, require_training, train_in_bfloat16
 from twmd_registry.train.recipe import Recipe
-from twmd_registry.train.trained_files import save_adapter, write_card, writing
+from twmd_registry.train.trained_files import save_adapter, save_cross_encoder, write_card, writing
 
+Loss = Literal["cosine", "cosent"]
+"""Of a siamese model: the squared error of cosines to ratings over 5, or how often cosines order pairs otherwise."""
 WARM_UP_STEPS = 100
-SHOWN = ("num_train_epochs", "learning_rate", "per_device_train_batch_size", "warmup_steps", "seed")
-"""Trainer's settings in the model card."""
 
 
 def train_stsb(
@@ -40,88 +40,130 @@ def train_stsb(
     output: Path,
     *,
     model: str = EMBEDDED_MODEL,
-    epochs: int = 3,
-    bf16: bool = False,
+    siamese: bool = False,
+    loss: Loss = "cosine",
+    recipe: Recipe = Recipe(),  # noqa: B008 (frozen)
     dtype: Dtype = "float32",
     any_language: bool = False,
     device: str = "auto",
 ) -> tuple[str, float]:
-    """Fine-tune an encoder on STS-B's ``train.csv``, choose the epoch on ``dev.csv``, and save the adapter.
+    """Fine-tune a model on STS-B's ``train.csv``, choose the epoch on ``dev.csv``, and save the adapter, or with
+    ``recipe.full`` the whole cross-encoder.
 
-    `dtype` is the number format of the saved weights. Returns the signature of STSScore with this adapter, and its
+    `dtype` is the number format of an adapter's weights. Returns the signature of STSScore with this model, and its
     Pearson correlation on dev.
     """
     require_training()
     check_output(output, resume=False)
     from transformers import set_seed
 
-    from twmd_registry.train.trainer import training_arguments
-
-    recipe = Recipe(epochs=epochs, bf16=bf16)
     data = {name: TrainingData(f"STS-B {name}", read_stsb(folder / f"{name}.csv")) for name in ("train", "dev")}
     for source in data.values():
         check_readable(source, make_spec(MetricName.STSSCORE, model=model), any_language=any_language)
         rating_scale(source)
-    pairs = {name: source.rated for name, source in data.items()}
-    files = find_model(model)
-    tokenizer = load_tokenizer(files)
+    files, start = find_sentence_model(model), time.monotonic()
     set_seed(recipe.seed)
-    network = SiameseRegressor(add_lora(load_encoder(files, "float32"), recipe.rank, "all-linear"))
-    start = time.monotonic()
-    with writing(output):
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=output.parent) as run:
-            batches = math.ceil(len(pairs["train"].ratings) / recipe.batch)
-            arguments = training_arguments(
-                recipe, Path(run), batches, evaluate=True, device_option=device, warm_up=WARM_UP_STEPS
-            )
-            if bf16:
-                train_in_bfloat16(network.encoder, arguments.device.type)
-            pearson = _train(network, arguments, pairs, tokenizer)
-        save_adapter(network.encoder, files.name, output, dtype)
-        save_line(network.line, output, files.fingerprint)
-        settings = {"rank": recipe.rank} | {name: getattr(arguments, name) for name in SHOWN}
-        settings |= {"bf16": bf16, "minutes": f"{(time.monotonic() - start) / 60:.1f}"}
-        values = {"pearson": pearson, "settings": settings}
-        return _save_documents(data, output, model, files.name, values), pearson
+    trained, wrapped = _make_model(files, recipe, siamese=siamese)
+    with writing(output), tempfile.TemporaryDirectory() as run:
+        arguments = _arguments(recipe, Path(run), len(data["train"].rated.ratings), device, siamese=siamese)
+        if recipe.bf16:
+            train_in_bfloat16(wrapped, arguments.device.type)
+        pearson = _train(
+            trained, arguments, {name: source.rated for name, source in data.items()}, loss, siamese=siamese
+        )
+        if recipe.full:
+            save_cross_encoder(trained, output)
+        else:
+            save_adapter(wrapped, files.name, output, dtype)
+        if siamese:
+            save_line(_fit_line(trained, data["train"].rated), output, files.fingerprint)
+        keys: dict[str, Any] = {"model": str(output)} if recipe.full else {"model": model, "adapter": str(output)}
+        with load("stsscore", scale=HIGHEST, **keys) as scores:
+            signature = scores.signature
+        write_hashes(hashes_of(data.values()), output / TRAINING_DATA)
+        values: dict[str, Any] = {name: source.label for name, source in data.items()}
+        values |= {"pearson": pearson, "siamese": siamese, "full": recipe.full, "epochs": recipe.epochs}
+        values |= {"rank": recipe.rank, "rate": recipe.rate, "minutes": f"{(time.monotonic() - start) / 60:.1f}"}
+        values |= {"loss": loss if siamese else "mean squared error"}
+        write_card(output, "stsscore", files.name, signature, values, library="peft")
+    return signature, pearson
 
 
-def _train(network: Any, arguments: Any, pairs: Mapping[str, RatedSegments], tokenizer: Any) -> float:
+def _make_model(files: ModelFiles, recipe: Recipe, *, siamese: bool) -> tuple[Any, Any]:
+    """Return sentence-transformers' model of an encoder, and the network in it whose weights are trained."""
+    if siamese:
+        network = add_lora(load_bare(files, "float32"), recipe.rank, "all-linear")
+        return load_pipeline(files, network, "float32"), network
+    from transformers import AutoModelForSequenceClassification
+
+    network = load_network(AutoModelForSequenceClassification, files, "float32", num_labels=1)
+    wrapped = network if recipe.full else add_lora(network, recipe.rank, "all-linear", head=True)
+    return load_cross_encoder(files, network), wrapped
+
+
+def _arguments(recipe: Recipe, folder: Path, rows: int, device: str, *, siamese: bool) -> Any:
+    from sentence_transformers import CrossEncoderTrainingArguments, SentenceTransformerTrainingArguments
+
+    from twmd_registry.train.trainer import training_arguments
+
+    kind = SentenceTransformerTrainingArguments if siamese else CrossEncoderTrainingArguments
+    batches = math.ceil(rows / recipe.batch)
+    return training_arguments(
+        recipe, folder, batches, evaluate=True, device_option=device, warm_up=WARM_UP_STEPS, kind=kind
+    )
+
+
+def _train(model: Any, arguments: Any, data: Mapping[str, RatedSegments], loss: Loss, *, siamese: bool) -> float:
     """Train, and return the Pearson correlation on dev of the best epoch, whose weights are kept."""
-    from transformers import PrinterCallback, Trainer
+    from datasets import Dataset
+    from sentence_transformers import CrossEncoderTrainer, SentenceTransformerTrainer
+    from transformers import PrinterCallback
 
-    def collate(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        labels = torch.tensor([row["labels"] for row in rows])
-        return stack_pairs([row["input_ids"] for row in rows], tokenizer.pad_token_id or 0) | {"labels": labels}
+    from twmd_registry.train.trainer import KeepBest
 
-    trainer = Trainer(
-        model=network,
+    scale = HIGHEST if siamese else 1.0  # a cosine is 1 at most
+    columns = {
+        name: ([*rated.predictions], [*rated.references], [rating / scale for rating in rated.ratings.tolist()])
+        for name, rated in data.items()
+    }
+    if siamese:
+        from sentence_transformers.evaluation import EmbeddingSimilarityEvaluator
+        from sentence_transformers.losses import CoSENTLoss, CosineSimilarityLoss
+
+        kind = SentenceTransformerTrainer
+        criterion = {"cosine": CosineSimilarityLoss, "cosent": CoSENTLoss}[loss](model)
+        evaluator = EmbeddingSimilarityEvaluator(*columns["dev"], name="dev", main_similarity="cosine")
+        best = KeepBest(model, "eval_dev_pearson_cosine")
+    else:
+        from sentence_transformers.cross_encoder.evaluation import CrossEncoderCorrelationEvaluator
+        from sentence_transformers.cross_encoder.losses import MSELoss
+
+        kind, criterion = CrossEncoderTrainer, MSELoss(model)
+        pairs = [list(pair) for pair in zip(*columns["dev"][:2], strict=True)]
+        evaluator = CrossEncoderCorrelationEvaluator(pairs, columns["dev"][2], name="dev")
+        best = KeepBest(model, "eval_dev_pearson")
+    trainer = kind(
+        model=model,
         args=arguments,
-        train_dataset=_tokenise_pairs(pairs["train"], tokenizer),
-        eval_dataset=_tokenise_pairs(pairs["dev"], tokenizer),
-        data_collator=collate,
-        compute_metrics=lambda p: {"pearson": float(np.corrcoef(np.squeeze(p.predictions), p.label_ids)[0, 1])},
+        train_dataset=Dataset.from_dict(dict(zip(("sentence1", "sentence2", "score"), columns["train"], strict=True))),
+        loss=criterion,
+        evaluator=evaluator,
+        callbacks=[best],
     )
     trainer.remove_callback(PrinterCallback)  # it prints dictionaries beside the results
     trainer.train()
-    return float(trainer.evaluate()["eval_pearson"])
+    best.restore()
+    model.eval()
+    return best.value
 
 
-def _tokenise_pairs(rated: RatedSegments, tokenizer: Any) -> list[dict[str, Any]]:
-    """Return the rows that the Trainer reads: the token ids of every pair, and its rating."""
-    sides = (tokenise(tokenizer, texts, None) for texts in (rated.predictions, rated.references))
-    pairs = [fit_pair(first, second, tokenizer.model_max_length) for first, second in zip(*sides, strict=True)]
-    ids = [[first.ids.tolist(), second.ids.tolist()] for first, second in pairs]
-    return [{"input_ids": tokens, "labels": rating} for tokens, rating in zip(ids, rated.ratings.tolist(), strict=True)]
-
-
-def _save_documents(
-    data: Mapping[str, TrainingData], output: Path, model: str, base: str, values: dict[str, Any]
-) -> str:
-    """Write model card, signature and hashes of the data; return the signature."""
-    with load("stsscore", model=model, adapter=str(output), scale=HIGHEST) as trained:
-        signature = trained.signature
-    write_hashes(hashes_of(data.values()), output / TRAINING_DATA)
-    labels = {name: source.label for name, source in data.items()}
-    write_card(output, "stsscore", base, signature, values | labels)
-    return signature
+@torch.no_grad()
+def _fit_line(model: Any, rated: RatedSegments) -> Line:
+    """Fit the line from cosines to ratings, by least squares."""
+    sides = (
+        model.encode([*texts], prompt="", convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False)
+        for texts in (rated.predictions, rated.references)
+    )
+    cosines = torch.mul(*sides).sum(1).double().cpu().numpy()
+    weight, bias = np.polyfit(cosines, np.asarray(rated.ratings, dtype=np.float64), 1)
+    return Line(float(weight), float(bias))

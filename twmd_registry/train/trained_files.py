@@ -60,6 +60,12 @@ def save_adapter(wrapped: Any, base: str, folder: Path, dtype: Dtype = "float32"
         path.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
+def save_cross_encoder(model: Any, folder: Path) -> None:
+    """Write sentence-transformers' cross-encoder without the card that it makes."""
+    with _staged(folder) as stage:
+        model.save_pretrained(str(stage), create_model_card=False)
+
+
 def save_network(network: Any, files: ModelFiles, folder: Path) -> None:
     """Write a whole network, with the tokenizer of the model that it was trained from."""
     with _staged(folder) as stage:

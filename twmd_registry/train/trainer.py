@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from torch.utils.data import DataLoader
-from transformers import PrinterCallback, Trainer, TrainingArguments
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from twmd_registry.errors import ModelError, NotFiniteError, SpecError
 from twmd_registry.models.load import pick_device
@@ -92,6 +93,30 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
         return self.optimizer
 
 
+class KeepBest(TrainerCallback):  # type: ignore[misc]
+    """Keeps the trained weights of the epoch with the highest value of a metric in memory."""
+
+    def __init__(self, model: Any, metric: str) -> None:
+        """Store the model and the metric's name."""
+        self._model, self._metric = model, metric
+        self._weights: dict[str, torch.Tensor] = {}
+        self.value = -math.inf
+
+    def on_evaluate(self, *_: Any, metrics: dict[str, float], **__: Any) -> None:
+        """Keep the weights if the metric is higher than before; NaN, of scores that are all equal, is not."""
+        if metrics[self._metric] > self.value or not self._weights:
+            self.value = float(metrics[self._metric])
+            trained = ((name, weight) for name, weight in self._model.named_parameters() if weight.requires_grad)
+            self._weights = {name: weight.detach().cpu().clone() for name, weight in trained}
+
+    def restore(self) -> None:
+        """Put the kept weights into the model."""
+        with torch.no_grad():
+            for name, weight in self._model.named_parameters():
+                if name in self._weights:
+                    weight.copy_(self._weights[name])
+
+
 def collate(rows: Sequence[Example]) -> dict[str, Any]:
     """Return a batch as the arguments of `TrainedMetric.forward`."""
     predictions, references, targets, _ = zip(*rows, strict=True)
@@ -100,13 +125,21 @@ def collate(rows: Sequence[Example]) -> dict[str, Any]:
 
 
 def training_arguments(
-    recipe: Recipe, folder: Path, batches: int, *, evaluate: bool, device_option: str, warm_up: int | None = None
-) -> TrainingArguments:
-    """Return Trainer's settings for checkpoints in `folder` and epochs of some batches; with `evaluate`, the weights of
-    the epoch that agrees best with dev are loaded at the end. Raises SpecError if Trainer would use another device.
+    recipe: Recipe,
+    folder: Path,
+    batches: int,
+    *,
+    evaluate: bool,
+    device_option: str,
+    warm_up: int | None = None,
+    kind: Any = TrainingArguments,
+) -> Any:
+    """Return a trainer's settings, of a `kind`, for epochs of some batches. transformers' own come with checkpoints in
+    `folder`; with `evaluate`, the weights of the epoch that agrees best with dev are loaded at the end (others have
+    `KeepBest`). Raises SpecError if Trainer would use another device.
     """
-    steps, wanted = recipe.epochs * batches, pick_device(device_option)
-    arguments = TrainingArguments(
+    steps, wanted, own = recipe.epochs * batches, pick_device(device_option), kind is TrainingArguments
+    arguments = kind(
         output_dir=str(folder),
         num_train_epochs=recipe.epochs,
         per_device_train_batch_size=recipe.batch,
@@ -114,9 +147,9 @@ def training_arguments(
         warmup_steps=int(WARM_UP * steps) if warm_up is None else warm_up,
         seed=recipe.seed,
         eval_strategy="epoch" if evaluate else "no",
-        load_best_model_at_end=evaluate,
-        metric_for_best_model="pearson" if evaluate else None,
-        save_strategy="epoch",
+        load_best_model_at_end=evaluate and own,
+        metric_for_best_model="pearson" if evaluate and own else None,
+        save_strategy="epoch" if own else "no",
         save_steps=recipe.save_steps or 0,
         save_total_limit=2,
         logging_steps=min(LOG_STEPS, steps),

@@ -25,6 +25,8 @@ ENCODER_KEYS = (
     "align",
 )
 """Keys of every metric of token vectors."""
+SENTENCE_KEYS = ("model", "revision", "adapter", "prompt", "against", "source_weight")
+"""Keys of sbert that need no token vectors, beside `TAIL_KEYS`."""
 TAIL_KEYS = ("baseline", "multiref", "truncation", "dtype")
 """Keys of every metric with a model."""
 

@@ -3,10 +3,11 @@
 from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric
 
 METRIC = Metric(
-    title="Mean-pooled cosine",
-    about="The cosine between the mean word vectors of two texts.",
-    formula="mean_ij S_ij",
-    keys=(*ENCODER_KEYS, "vectors", "normalize", *TAIL_KEYS),
+    title="Sentence-BERT cosine",
+    about="The cosine between the sentence vectors of two texts, as the model's authors make them, or with `vectors` "
+    "the means of their token vectors.",
+    formula="cos(u, v); with vectors: mean_ij S_ij",
+    keys=(*ENCODER_KEYS, "vectors", "normalize", "prompt", *TAIL_KEYS),
     class_name="SBERT",
     aligner="pooled",
     lowest=-1.0,

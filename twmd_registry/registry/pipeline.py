@@ -1,0 +1,129 @@
+"""What follows the network in a folder of sentence-transformers: modules, prompts, similarity; standard library only."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from twmd_registry.errors import ModelError
+from twmd_registry.registry.hashes import parse_json, tensors_sha256
+
+MODULES, SEQUENCE, PIPELINE = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
+_LIBRARY = "sentence_transformers."
+_PIPELINE_KEYS: dict[str, Any] = {
+    "max_seq_length": None,
+    "do_lower_case": False,
+    "default_prompt_name": None,
+    "prompts": {},
+    "similarity_fn_name": "cosine",
+}
+"""The settings of a sentence-transformers model that move a score, with the library's defaults."""
+_POOLING = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+"""The names of pooling before sentence-transformers 5.4, in the order of their vectors, and since."""
+_MEAN = ("Pooling", {"include_prompt": True, "modes": ["mean"]}, None)
+PLAIN = _PIPELINE_KEYS | {"modules": [_MEAN]}
+
+
+class SentenceModule(NamedTuple):
+    """A module after the network in a sentence-transformers model: its class, its place in the folder, its files."""
+
+    type: str
+    place: str
+    files: list[Path]
+
+
+def sentence_modules(folder: Path) -> list[SentenceModule]:
+    """List the modules after the network in a sentence-transformers model, as ``modules.json`` names them; none without
+    that file. Raises ModelError for a file that is damaged, that names other code than the library's, or whose network
+    is not in the folder itself.
+    """
+    path = folder / MODULES
+    if not path.is_file():
+        return []
+    try:
+        (network, root), *others = [
+            (str(module["type"]), str(module["path"])) for module in parse_json(path.read_bytes())
+        ]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ModelError(f"{path} is not a list of modules of sentence-transformers.") from error
+    if root or network.rpartition(".")[2] != "Transformer":
+        raise ModelError(
+            f"{path} begins with {network} in {root or '.'!r}: sbert reads models that begin with a Transformer in the "
+            "folder itself; of static vectors set vectors=raw and layer=0."
+        )
+    for kind, place in others:
+        if not kind.startswith(_LIBRARY):
+            raise ModelError(f"{path} names the remote code {kind!r}, which is never run: expected {_LIBRARY}...")
+        if Path(place).name != place:
+            raise ModelError(f"{path} names {place!r}: expected a folder beside it.")
+    suffixes = {".json", ".safetensors"}
+    return [
+        SentenceModule(kind, place, sorted(file for file in (folder / place).glob("*") if file.suffix in suffixes))
+        for kind, place in others
+    ]
+
+
+def pipeline_settings(folder: Path) -> dict[str, Any]:
+    """Return the settings of a sentence-transformers model that move a score, by name, without its modules."""
+    settings = dict(_PIPELINE_KEYS)
+    for name in (SEQUENCE, PIPELINE) if (folder / MODULES).is_file() else ():
+        if (folder / name).is_file():
+            found = _read_object(folder / name)
+            settings |= {key: found[key] for key in settings if found.get(key) is not None}
+    prompts = settings["prompts"]
+    if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
+        raise ModelError(f"{folder / PIPELINE} has prompts that are no texts.")
+    settings["prompts"] = {name: text for name, text in prompts.items() if text}
+    if settings["default_prompt_name"] not in settings["prompts"]:
+        settings["default_prompt_name"] = None
+    return settings
+
+
+def describe_pipeline(folder: Path) -> dict[str, Any]:
+    """Return what follows the network in a sentence-transformers model, in one of several ways to write the same."""
+    settings = pipeline_settings(folder)
+    modules = [(module.type.rpartition(".")[2], *_describe_module(module)) for module in sentence_modules(folder)]
+    if settings["similarity_fn_name"] == "cosine" and modules and modules[-1][0] == "Normalize":
+        modules.pop()  # a cosine divides by the lengths
+    return settings | {"modules": modules or [_MEAN], "max_seq_length": None}  # signatures have the applied limit
+
+
+def _describe_module(module: SentenceModule) -> tuple[dict[str, Any], str | None]:
+    """Return the settings and the sha256 of the weights of a module."""
+    config = next((_read_object(file) for file in module.files if file.name == "config.json"), {})
+    activation = str(config.get("activation_function", "torch."))
+    if not activation.startswith("torch."):
+        raise ModelError(f"{module.place}/config.json names the remote code {activation!r}, which is never run.")
+    if module.type.endswith("Pooling"):
+        named = config.get("pooling_mode") or [mode for name, mode in _POOLING.items() if config.get(name)]
+        modes = [named] if isinstance(named, str) else named or ["mean"]
+        config = {"include_prompt": config.get("include_prompt", True), "modes": modes}
+    config = {key: value for key, value in config.items() if value != "sentence_embedding"}  # the default, once unsaid
+    weights = [file for file in module.files if file.suffix == ".safetensors"]
+    return config, tensors_sha256(weights) if weights else None
+
+
+def has_own_pipeline(model: str | None) -> bool:
+    """Return whether a model is a folder in which more follows the network than the mean of the token vectors."""
+    is_folder = model is not None and os.path.isdir(model)  # noqa: PTH112 (Path.is_dir raises for long names)
+    return is_folder and describe_pipeline(Path(str(model))) != PLAIN
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        found = parse_json(path.read_bytes())
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is damaged: expected a JSON object.") from error
+    if not isinstance(found, dict):
+        raise ModelError(f"{path} is damaged: expected a JSON object.")
+    return found
