@@ -78,7 +78,7 @@ def bare(setting: Setting) -> Run:
 def sentence_transformers(setting: Setting) -> Run:
     """sentence-transformers' encode of all different texts, to the same layer: a pooled vector each, no score."""
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Pooling, Transformer  # type: ignore[import-not-found]
+    from sentence_transformers.models import Pooling, Transformer
 
     transformer = Transformer(setting.model)
     transformer.auto_model.encoder.layer = transformer.auto_model.encoder.layer[: setting.layer]

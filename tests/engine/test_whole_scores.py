@@ -278,6 +278,7 @@ def test_settings_are_drawn_over_all_keys_of_the_metrics_that_align() -> None:
     assert metrics == set(MetricName) - {"stsscore", "ensemble"}
     read_before = {"model", "revision", "adapter", "dtype"}  # which hidden states are given: tested with the encoder
     other_texts = {"against", "source_weight", "align"}  # sources and documents: test_against.py and test_documents.py
+    read_before |= {"prompt"}  # of whole texts: test_sentence.py
     assert drawn == {
         (metric, name)
         for metric in metrics

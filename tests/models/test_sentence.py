@@ -85,7 +85,7 @@ def test_score_is_that_of_the_library(kind: str, folders: dict[str, Path]) -> No
         assert found.scores == pytest.approx(by_library(folders[kind], **own), abs=2e-6)
         is_signed = prompt != "none" or kind == "prompted"
         assert (f"|prompt:{prompt}|" in str(found.signature)) == is_signed
-        assert twmd_registry.scorer(str(found.signature), model=folder).score(FIRST, SECOND).scores == found.scores
+        assert twmd_registry.load(str(found.signature), model=folder).score(FIRST, SECOND).scores == found.scores
 
 
 def test_packaged_model_gives_the_numbers_of_the_library(texts: Any) -> None:
@@ -94,7 +94,7 @@ def test_packaged_model_gives_the_numbers_of_the_library(texts: Any) -> None:
     path = PACKAGED[EMBEDDED_MODEL][1]()
     assert path is not None
     model = SentenceTransformer(str(path), device="cpu")
-    own = twmd_registry.score(*texts, "sbert", "sentence-transformers").scores
+    own = twmd_registry.load("sbert", "sentence-transformers").score(*texts).scores
     expected = model.similarity_pairwise(*(model.encode(side) for side in texts)).tolist()
     assert own == pytest.approx(expected, abs=1e-6)
     of_tokens: dict[str, Any] = {
@@ -104,12 +104,12 @@ def test_packaged_model_gives_the_numbers_of_the_library(texts: Any) -> None:
         "vectors": "raw",
         "truncation": "cut:256",
     }
-    assert own == pytest.approx(twmd_registry.score(*texts, "sbert", **of_tokens).scores, abs=1e-6)
+    assert own == pytest.approx(twmd_registry.load("sbert", **of_tokens).score(*texts).scores, abs=1e-6)
 
 
 def test_default_prompt_and_limit_are_signed_and_a_prompt_counts_towards_the_limit(folders: dict[str, Path]) -> None:
-    assert "|prompt:query|" in twmd_registry.scorer("sbert", model=str(folders["prompted"])).signature
-    assert "truncation:cut%3A12|" in twmd_registry.scorer("sbert", model=str(folders["cls"])).signature
+    assert "|prompt:query|" in twmd_registry.load("sbert", model=str(folders["prompted"])).signature
+    assert "truncation:cut%3A12|" in twmd_registry.load("sbert", model=str(folders["cls"])).signature
     text = ["the cat sat on mat and ran over hill ,"]  # ten tokens and two special ones
     assert twmd_registry.score(text, text, "sbert", model=str(folders["cls"])).counts.truncated == 0
     with pytest.warns(TwmdWarning, match="longer than the limit"):
@@ -230,4 +230,4 @@ def test_weights_of_the_packaged_model_with_another_pooling_are_another_model(tm
     tiny.change_json(folder / "1_Pooling/config.json", pooling_mode_cls_token=True, pooling_mode_mean_tokens=False)
     found = twmd_registry.score(FIRST, SECOND, "sbert", model=str(folder))
     assert found.scores == pytest.approx(by_library(folder), abs=1e-6)
-    assert found.signature.spec.fingerprint != twmd_registry.scorer("sbert").spec.fingerprint
+    assert found.signature.spec.fingerprint != twmd_registry.load("sbert").spec.fingerprint

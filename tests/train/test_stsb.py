@@ -81,7 +81,7 @@ def test_cross_encoder_is_trained_and_scores_what_the_command_says(
     assert signature in (output / "README.md").read_text(encoding="utf-8")
     keys = {"model": str(output)} if option else {"model": bert, "adapter": str(output)}
     dev = read_stsb(sets / "dev.csv")
-    found = twmd_registry.scorer(signature, **keys).score(dev.predictions, dev.references)
+    found = twmd_registry.load(signature, **keys).score(dev.predictions, dev.references)
     assert f"Pearson on dev {correlate('pearson', found.scores, dev.ratings):.4f}" in out
     assert "--full" in run(f"train stsscore {sets} --full --siamese -o {sets / 'none'}")[2]
 

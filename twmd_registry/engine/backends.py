@@ -462,7 +462,7 @@ class PairBackend(Backend):
 
     def finish(self, raw: Mapping[First, np.ndarray]) -> np.ndarray:
         """Return the scores of pairs, shape (pairs,), from the numbers of every order."""
-        return np.mean([raw[first] for first in self.orders], axis=0)
+        return np.asarray(np.mean([raw[first] for first in self.orders], axis=0))
 
 
 class SentenceBackend(PairBackend):

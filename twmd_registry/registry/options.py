@@ -12,6 +12,7 @@ from twmd_registry.errors import SpecError
 from twmd_registry.messages import menu
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import (
+    Activation,
     Against,
     Distance,
     Dtype,
@@ -122,6 +123,8 @@ class MetricKeys(RunKeys, total=False):
     transform: Transform | None
     vectors: Vectors | None
     normalize: YesNo | None
+    prompt: str | None
+    activation: Activation | None
     scale: float | None
     first: First | None
     symmetric: YesNo | None

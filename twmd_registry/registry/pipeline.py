@@ -1,4 +1,4 @@
-"""What follows the network in a folder of sentence-transformers: modules, prompts, similarity; standard library only."""
+"""What follows the network in a model of sentence-transformers: modules, prompts, similarity, by its folder."""
 
 from __future__ import annotations
 
@@ -49,9 +49,8 @@ def sentence_modules(folder: Path) -> list[SentenceModule]:
     if not path.is_file():
         return []
     try:
-        (network, root), *others = [
-            (str(module["type"]), str(module["path"])) for module in parse_json(path.read_bytes())
-        ]
+        listed = parse_json(path.read_bytes())
+        (network, root), *others = [(str(module["type"]), str(module["path"])) for module in listed]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"{path} is not a list of modules of sentence-transformers.") from error
     if root or network.rpartition(".")[2] != "Transformer":
