@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,7 @@ def test_cross_encoder_is_trained_and_scores_what_the_command_says(
     signature = (output / "signature.txt").read_text(encoding="utf-8").strip()
     assert f"signature {signature}" in out
     assert signature in (output / "README.md").read_text(encoding="utf-8")
-    keys = {"model": str(output)} if option else {"model": bert, "adapter": str(output)}
+    keys: dict[str, Any] = {"model": str(output)} if option else {"model": bert, "adapter": str(output)}
     dev = read_stsb(sets / "dev.csv")
     found = twmd_registry.load(signature, **keys).score(dev.predictions, dev.references)
     assert f"Pearson on dev {correlate('pearson', found.scores, dev.ratings):.4f}" in out
