@@ -1,0 +1,201 @@
+"""Our metrics while a sentence-transformers model is trained: as an evaluator, and as a loss on its token vectors."""
+
+from __future__ import annotations
+
+import copy
+import math
+import tempfile
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Unpack
+
+from scipy import stats
+from sentence_transformers.evaluation import SentenceEvaluator
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss, normalize
+
+from twmd_registry.align import align, combine_sides, similarities
+from twmd_registry.engine.pairs import check_segments
+from twmd_registry.engine.scorer import load
+from twmd_registry.errors import InputError, SpecError
+from twmd_registry.messages import collect_warnings, warn
+from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.options import MetricKeys
+from twmd_registry.registry.spec import make_spec
+from twmd_registry.tensors import PaddedTokens
+
+STATISTICS = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
+
+
+class MetricEvaluator(SentenceEvaluator):  # type: ignore[misc]
+    """Correlates a metric's scores, by the model in training, with human ratings.
+
+    The model is saved to a temporary folder and scored from there: its scores are those of `load(metric, model=FOLDER)`
+    after the training. The results are ``NAME_METRIC_pearson`` (the primary metric), ``..._spearman`` and
+    ``..._kendall``; NaN where all scores are equal. The model's card gets them with the signature.
+
+    Attributes:
+        signature: The signature of the latest scores; None before the first.
+    """
+
+    def __init__(
+        self,
+        predictions: Iterable[str],
+        references: Iterable[str] | Iterable[Iterable[str]],
+        ratings: Sequence[float],
+        metric: str = "twmd",
+        preset: str | None = None,
+        *,
+        name: str = "",
+        **keys: Unpack[MetricKeys],
+    ) -> None:
+        """Check and store the rated texts; nothing is scored yet.
+
+        Args:
+            predictions: Texts, one per segment.
+            references: One text per segment, or one list of texts per segment.
+            ratings: One finite number per segment.
+            metric: Any metric that scores by one encoder: ``twmd``, ``trwmd``, ``moverscore``, ``bertscore_centered``,
+                ``wordset_cka``, ``sbert``.
+            preset: The preset with the settings; by default ``published`` for sbert and ``paper`` for others, whatever
+                weights the model has at the moment.
+            name: The beginning of the names of results, to tell several evaluators apart.
+            keys: Keys of the metric (``layer=6``) and run options, but no model.
+
+        Raises:
+            SpecError: A metric without an encoder of its own, or keys that it does not have.
+            InputError: Texts and ratings that do not fit each other.
+        """
+        super().__init__()
+        if metric not in set(MetricName) - {MetricName.STSSCORE, MetricName.ENSEMBLE}:
+            raise SpecError(f"{metric} does not score by one encoder, which is the model in training: choose another.")
+        if keys.get("model") is not None or keys.get("adapter") is not None:
+            raise SpecError("the model is the one in training: leave out model and adapter.")
+        self._segments = check_segments(predictions, references)
+        self._ratings = [float(rating) for rating in ratings]
+        if len(self._ratings) != len(self._segments.predictions) or not all(map(math.isfinite, self._ratings)):
+            raise InputError(
+                f"there are {len(self._ratings)} ratings for {len(self._segments.predictions)} segments: expected one "
+                "finite number each."
+            )
+        self._metric, self._keys = str(metric), keys
+        self._preset = preset or ("published" if metric == MetricName.SBERT else "paper")
+        make_spec(self._metric, self._preset, **{**keys, "model": "model"})  # raises SpecError now, not after an epoch
+        self.signature: str | None = None
+        self.name = name
+        self.greater_is_better = True
+        self.primary_metric = f"{name}_{metric}_pearson" if name else f"{metric}_pearson"
+        self._warned = set[str]()
+
+    @property
+    def description(self) -> str:
+        """The metric's name, for the model's card."""
+        return f"{self._metric} against ratings"
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Return what the model's card says beside the results: the signature."""
+        return {"signature": self.signature}
+
+    def __call__(
+        self, model: Any, output_path: str | None = None, epoch: int = -1, steps: int = -1
+    ) -> dict[str, float]:
+        """Score by the model as it is now, and return the correlations by name."""
+        del output_path
+        was_training = model.training
+        with collect_warnings() as notices, tempfile.TemporaryDirectory() as home:
+            folder = Path(home) / "model"
+            _plain_copy(model).save_pretrained(str(folder), create_model_card=False)
+            with load(self._metric, self._preset, **{**self._keys, "model": str(folder)}) as scorer:
+                scores = scorer.score(self._segments.predictions, self._segments.references)
+        model.train(was_training)
+        for notice in dict.fromkeys(notices):
+            if notice not in self._warned:
+                self._warned.add(notice)
+                warn(notice)
+        self.signature = str(scores.signature)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", stats.ConstantInputWarning)  # all scores are equal: NaN
+            results = {
+                f"{self._metric}_{name}": float(statistic(scores.scores, self._ratings).statistic)
+                for name, statistic in STATISTICS.items()
+            }
+        named = self.prefix_name_to_metrics(results, self.name)
+        self.store_metrics_in_model_card_data(model, named, epoch, steps)
+        return dict(named)
+
+
+def _plain_copy(model: Any) -> Any:
+    """Return a model with its adapters merged, which a folder holds whole; itself where it has none."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    if not any(isinstance(module, BaseTunerLayer) for module in model.modules()):
+        return model
+    merged = copy.deepcopy(model)
+    for holder in list(merged.modules()):
+        for name, module in list(holder.named_children()):
+            if isinstance(module, BaseTunerLayer):
+                module.merge()
+                setattr(holder, name, module.get_base_layer())
+    for name in ("model", "auto_model"):
+        network = merged[0]._modules.get(name)  # noqa: SLF001
+        if hasattr(network, "peft_config"):
+            setattr(merged[0], name, network.get_base_model() if hasattr(network, "get_base_model") else network)
+        if network is not None and hasattr(network, "_hf_peft_config_loaded"):
+            network._hf_peft_config_loaded = False  # noqa: SLF001 (it would save the adapter alone)
+    return merged
+
+
+class WordMoverLoss(nn.Module):
+    """The squared error between ratings and the word mover's similarity of two texts' token vectors.
+
+    ``mean_b (sim(X_b, Y_b) - z_b)^2``, with ``sim`` the F1 of twmd or trwmd over ``sqrt(C(X, X) C(Y, Y))`` (TWMD paper,
+    Eq. 1): what ``load(METRIC, layer=LAST, special="all", unknown="keep", centering="none")`` scores with the model.
+    Gradients reach the token vectors, so that a model is trained whose tokens align; texts that are equal have 1.
+
+    Data have two columns of texts and one of ratings, from 0 to 1, as `CosineSimilarityLoss`.
+
+    Args:
+        model: The `SentenceTransformer` that is trained.
+        metric: ``twmd`` (optimal transport) or ``trwmd`` (each token chooses alone).
+        temperature: Of the plan; small is greedy.
+        iterations: Sweeps of the plan, of twmd only.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        metric: Literal["twmd", "trwmd"] = "twmd",
+        *,
+        temperature: float = 0.1,
+        iterations: int | None = None,
+    ) -> None:
+        """Store model and settings; raises SpecError for impossible ones."""
+        super().__init__()
+        if metric not in {MetricName.TWMD, MetricName.TRWMD}:
+            raise SpecError(f"the loss of {metric} has no plan with a temperature: expected twmd or trwmd.")
+        self.model = model
+        keys: dict[str, Any] = {"model": "model", "centering": "none", "temperature": temperature}
+        self._spec = make_spec(metric, "paper", **keys, iterations=iterations)
+
+    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
+        """Return the loss of a batch; `labels` has the shape (B,)."""
+        sides = [self._read(features) for features in sentence_features]
+        if len(sides) != 2:
+            raise InputError(f"WordMoverLoss compares two columns of texts, not {len(sides)}.")
+        x, y = sides
+        selves = (align(similarities(side, side), side, side, self._spec)[0] for side in sides)
+        f1 = combine_sides(align(similarities(x, y), x, y, self._spec), tuple(selves))[2]  # type: ignore[arg-type]
+        return mse_loss(f1, labels.to(f1.dtype).view(-1))
+
+    def _read(self, features: dict[str, Tensor]) -> PaddedTokens:
+        """Return the token vectors of a column of texts, of norm 1, special tokens included."""
+        found: Mapping[str, Tensor] = self.model(features)
+        mask = found["attention_mask"].bool()  # (B, N)
+        vectors = normalize(found["token_embeddings"].float(), dim=2)  # (B, N, D)
+        return PaddedTokens(mask, mask.to(vectors.dtype), vectors)
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """Return the settings, for the model's card."""
+        keys = ("temperature", "iterations", "objective")
+        return {"metric": str(self._spec.metric), **{name: getattr(self._spec, name) for name in keys}}
