@@ -76,7 +76,7 @@ def _usual_preset(metric: MetricName, model: str | None, given: dict[str, Value]
     if metric is not MetricName.SBERT or given.keys() - {*SENTENCE_KEYS, *TAIL_KEYS}:
         return usual
     published = usual.model is None or "prompt" in given or has_own_pipeline(model)
-    return preset_named(metric, "published") if published else usual
+    return preset_named(metric, "published" if model else "sentence-transformers") if published else usual
 
 
 def apply_preset(preset: Preset, given: dict[str, Value], preset_of_members: str | None = None) -> MetricSpec:
