@@ -82,6 +82,14 @@ def whole(metric: MetricName) -> MetricSpec:
 SINGLE = [metric for metric in MetricName if metric is not MetricName.ENSEMBLE]
 
 
+def sentences_or_tokens(spec: MetricSpec, r: random.Random) -> MetricSpec:
+    """Take the keys of sentence vectors, or of token vectors, out of a specification of sbert."""
+    if r.random() > 0.3:
+        return spec.replace(prompt=None)
+    of_tokens = set(CATALOGUE[spec.metric].keys) - {*SENTENCE_KEYS, *TAIL_KEYS}
+    return spec.replace(**dict.fromkeys(of_tokens), truncation="cut")
+
+
 def random_spec(r: random.Random, *, single: bool = False) -> MetricSpec:
     """Any specification that the rules allow, most of them nobody would ask for."""
     metric = r.choice(SINGLE if single else list(MetricName))
@@ -95,11 +103,8 @@ def random_spec(r: random.Random, *, single: bool = False) -> MetricSpec:
     spec = spec.replace(**{name: r.choice(VALUES[name]) for name in sorted(keys)})
     if isinstance(spec.layer, int):
         spec = spec.replace(aggregation=None)
-    if metric is MetricName.SBERT and r.random() < 0.3:
-        own = {name: None for name in keys if name not in {*SENTENCE_KEYS, *TAIL_KEYS}}
-        spec = spec.replace(**own, source_weight=None, truncation="cut")
-    elif spec.prompt:
-        spec = spec.replace(prompt=None)
+    if metric is MetricName.SBERT:
+        spec = sentences_or_tokens(spec, r)
     if not spec.stopwords:
         spec = spec.replace(stopword_unit=None)
     if spec.padding:

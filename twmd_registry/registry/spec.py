@@ -204,8 +204,6 @@ def check_keys_together(spec: MetricSpec) -> None:
         problem = f"padding={spec.padding} is bert_score's way of matching tokens: set special=partners, too"
     elif spec.vectors == "raw" and spec.centering_kind == "sentence":
         problem = "centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering"
-    elif sentences := _sentence_problem(spec):
-        problem = sentences
     elif spec.symmetric and spec.first:
         problem = f"first={spec.first} has no meaning with symmetric=yes: both orders are read"
     elif spec.stride and spec.metric is MetricName.STSSCORE:
@@ -220,7 +218,7 @@ def check_keys_together(spec: MetricSpec) -> None:
     elif odd:
         other = f"{odd[0]} has no meaning with centering={spec.centering_kind}"
         problem = f"{other}: give it with centering=batch or corpus only"
-    if problem:
+    if problem := problem or _sentence_problem(spec):
         raise SpecError(f"{problem}.")
 
 
