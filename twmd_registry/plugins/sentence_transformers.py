@@ -84,7 +84,6 @@ class MetricEvaluator(SentenceEvaluator):  # type: ignore[misc]
         make_spec(self._metric, self._preset, **{**keys, "model": "model"})  # raises SpecError now, not after an epoch
         self.signature: str | None = None
         self.name = name
-        self.greater_is_better = True
         self.primary_metric = f"{name}_{metric}_pearson" if name else f"{metric}_pearson"
         self._warned = set[str]()
 
