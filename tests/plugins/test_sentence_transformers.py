@@ -65,7 +65,7 @@ def test_loss_trains_a_model_that_the_evaluator_and_a_scorer_rate_alike(tmp_path
     assert str(evaluator.signature) in (tmp_path / "trained" / "README.md").read_text(encoding="utf-8")
     scorer = twmd_registry.load("twmd", "paper", model=str(tmp_path / "trained"), temperature=0.1, **KEYS)
     scores = scorer.score(FIRST, SECOND).scores
-    assert correlate("pearson", scores, RATINGS) == pytest.approx(logged[-1], abs=1e-6)
+    assert correlate("pearson", scores, np.array(RATINGS)) == pytest.approx(logged[-1], abs=1e-6)
     assert str(evaluator.signature).partition("@")[2] == str(scorer.score(FIRST, SECOND).signature).partition("@")[2]
 
 
@@ -103,7 +103,7 @@ def test_evaluator_takes_any_metric_of_an_encoder_and_merges_adapters(metric: st
     assert adapted != pytest.approx(plain, abs=1e-4)
     if metric == "sbert":
         cosines = model.similarity_pairwise(model.encode(FIRST), model.encode(SECOND)).tolist()
-        assert adapted == pytest.approx(correlate("pearson", cosines, RATINGS), abs=1e-5)
+        assert adapted == pytest.approx(correlate("pearson", cosines, np.array(RATINGS)), abs=1e-5)
 
 
 def test_wrong_settings_are_refused_at_once() -> None:

@@ -6,7 +6,7 @@ import copy
 import math
 import tempfile
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -25,7 +25,11 @@ from twmd_registry.registry.options import MetricKeys
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.tensors import PaddedTokens
 
-STATISTICS = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
+STATISTICS: dict[str, Callable[..., Any]] = {
+    "pearson": stats.pearsonr,
+    "spearman": stats.spearmanr,
+    "kendall": stats.kendalltau,
+}
 
 
 class MetricEvaluator(SentenceEvaluator):  # type: ignore[misc]
@@ -79,9 +83,11 @@ class MetricEvaluator(SentenceEvaluator):  # type: ignore[misc]
                 f"there are {len(self._ratings)} ratings for {len(self._segments.predictions)} segments: expected one "
                 "finite number each."
             )
-        self._metric, self._keys = str(metric), keys
+        self._metric, self._keys = str(metric), dict[str, Any](keys)
         self._preset = preset or ("published" if metric == MetricName.SBERT else "paper")
-        make_spec(self._metric, self._preset, **{**keys, "model": "model"})  # raises SpecError now, not after an epoch
+        make_spec(
+            self._metric, self._preset, **{**self._keys, "model": "model"}
+        )  # raises SpecError now, not after an epoch
         self.signature: str | None = None
         self.name = name
         self.primary_metric = f"{name}_{metric}_pearson" if name else f"{metric}_pearson"
